@@ -1,0 +1,1 @@
+//! Workload generators, measurements and reports.

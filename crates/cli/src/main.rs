@@ -1,0 +1,2 @@
+//! The galatea command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The engine: places DataFusion plans on the GPU, generates pipelines and runs them.

@@ -1,0 +1,1 @@
+//! Galatea: a GPU analytical query engine on Apache DataFusion.

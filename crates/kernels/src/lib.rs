@@ -1,0 +1,1 @@
+//! CUDA C++ headers by scope, and one Rust type per hand-written kernel.
