@@ -1,1 +1,69 @@
-//! The device layer: driver, compiler, memory, streams and kernels of a GPU, loaded at run time.
+//! The device layer: everything of a GPU that the rest of Galatea uses, behind safe types.
+//!
+//! ```text
+//!   Device ── Stream ── Event              queues of work
+//!     │   ├── DeviceBuffer ── MemoryBudget memory on the device, charged
+//!     │   ├── HostMemory ── HostView       memory beside it, pinned on demand
+//!     │   └── Program ─► Module ─► Function   CUDA C++, compiled at run time, cached on disk, launched with checked geometry
+//!     │
+//!   Context    one per device and process: budget, pinned memory, loss
+//!     │
+//!   sys        function tables, filled by dlsym on NVIDIA's libraries, or by the emulator's look-up
+//! ```
+//!
+//! NVIDIA's driver and compiler are found at run time ([`probe`]): the same binary builds and runs where there is neither,
+//! and says what is missing. The emulated device ([`Device::emulated`]) is the same host code over another implementation of
+//! the driver's functions, so what tests run is what users run.
+//!
+//! Only this crate calls foreign functions. Failures are typed ([`DeviceError`]); nothing panics, and a lost device leaves
+//! the process and other devices as they were.
+
+pub mod environment;
+pub mod testing;
+
+mod arguments;
+mod budget;
+mod buffer;
+mod cache;
+mod calibration;
+mod compiler;
+mod context;
+mod device;
+mod emulation;
+mod errors;
+mod geometry;
+mod host;
+mod info;
+mod module;
+mod probe;
+mod program;
+mod programs;
+mod stream;
+mod sys;
+
+#[cfg(test)]
+mod tests;
+
+#[doc(hidden)]
+pub use bytemuck;
+pub use emulation::EmulatorOptions;
+
+pub use arguments::{
+    Access, ArgumentBytes, ArgumentStruct, DevicePointer, Field, In, InOut, KernelArguments, Layout, Out,
+    Reference,
+};
+pub use budget::{GRANULARITY, MemoryBudget};
+pub use buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Unwritten};
+pub use cache::KEY_VERSION;
+pub use calibration::Calibration;
+pub use compiler::{Nvrtc, compile_for};
+pub use device::{Device, DeviceOptions, MemoryUse};
+pub use errors::{DeviceError, Missing, Result};
+pub use geometry::{Dim, Geometry};
+pub use host::{HostMemory, HostView};
+pub use info::{Architecture, DeviceInfo};
+pub use module::{Function, Module, Resources};
+pub use probe::{DriverInfo, NvrtcInfo, Probe, probe};
+pub use program::{Headers, Program, Tier};
+pub use programs::{Compiled, Origin};
+pub use stream::{Download, Event, Stream};

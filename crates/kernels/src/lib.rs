@@ -1,1 +1,28 @@
-//! CUDA C++ headers by scope, and one Rust type per hand-written kernel.
+//! Device code by scope, and one Rust type per hand-written kernel.
+//!
+//! ```text
+//!   cuda/galatea/prelude.cuh   fixed-width types, shared memory; includes nothing
+//!     └ thread.cuh             one thread: vector loads, operators
+//!       └ warp.cuh             32 lanes: reduce, scan, append
+//!         └ block.cuh          a block: reduce, scan, append
+//!   cuda/galatea/args/*.h      one plain header per argument struct: the document of the boundary
+//!   cuda/kernels/*.cu          one kernel each, `extern "C" __global__`, one by-value argument
+//!   src/kernels/*.rs           its Rust type: argument struct, typed launch, geometry
+//! ```
+//!
+//! The headers are embedded in the binary ([`HEADERS`]) and handed to the compiler from memory. [`KERNELS`] lists every
+//! kernel with its argument layout; tests hold that list against the folders, compile each kernel for the emulated device and
+//! (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with its header.
+
+mod calibrate;
+mod headers;
+mod kernel;
+mod kernels;
+
+pub use calibrate::{calibrate, measure};
+pub use headers::{HEADERS, headers};
+pub use kernel::{Kernel, KernelEntry, KernelFunction};
+pub use kernels::{
+    Checksum, ChecksumArguments, CopyBandwidth, CopyBandwidthArguments, FillPattern, FillPatternArguments,
+    KERNELS, Nothing, NothingArguments, ReadBandwidth, ReadBandwidthArguments, checksum_of, pattern,
+};

@@ -1,0 +1,126 @@
+//! The device-memory budget: one limit per device and process, which fails exactly like a full card.
+//!
+//! Every device allocation of this crate is charged here before the driver is asked for it, and returned when it is freed.
+//! What is charged is what the driver takes: sizes are rounded up to [`GRANULARITY`] and asked for at that size, so the sum
+//! charged equals the driver's own figure of bytes in use (a test compares them).
+//!
+//! Not charged: the driver's own context (some hundred MiB on a card) and loaded modules, which exist whatever queries do;
+//! and the slack that the driver's pool keeps for reuse after a free, which it gives back when an allocation needs it.
+//!
+//! The limit is the smaller of the configured one and the card's memory. An allocation over it fails with
+//! [`DeviceError::OutOfMemory`] without any call to the driver; when the card itself is full (another process has the
+//! rest) the driver's refusal becomes the same error. Callers need one way to cope, and tests can exercise it with any limit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::errors::{DeviceError, Result};
+
+/// Allocations are charged and made in multiples of this many bytes: the driver's own unit in a pool.
+pub const GRANULARITY: u64 = 512;
+
+pub(crate) const HINT: &str =
+    "raise galatea.gpu_memory_limit if the card has more, or lower the memory a query asks for";
+
+/// Device memory in use by this process on one device, and its limit. Lock-free.
+#[derive(Debug)]
+pub struct MemoryBudget {
+    limit: AtomicU64,
+    capacity: u64,
+    used: AtomicU64,
+    peak: AtomicU64,
+    allocations: AtomicU64,
+}
+
+impl MemoryBudget {
+    pub(crate) fn new(capacity: u64, limit: Option<u64>) -> Self {
+        Self {
+            limit: AtomicU64::new(limit.unwrap_or(capacity).min(capacity)),
+            capacity,
+            used: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            allocations: AtomicU64::new(0),
+        }
+    }
+
+    /// Most bytes that may be in use.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit, capped at the card's memory; `None` is all of it. Memory in use is not taken away: allocations
+    /// fail until enough of it has been freed.
+    pub fn set_limit(&self, limit: Option<u64>) {
+        self.limit.store(
+            limit.unwrap_or(self.capacity).min(self.capacity),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Bytes in use.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may still be allocated.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        self.limit().saturating_sub(self.used())
+    }
+
+    /// Most bytes that were in use at one time.
+    #[must_use]
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the peak so far, to measure the next phase's.
+    pub fn reset_peak(&self) {
+        self.peak.store(self.used(), Ordering::Relaxed);
+    }
+
+    /// Live allocations.
+    #[must_use]
+    pub fn allocations(&self) -> u64 {
+        self.allocations.load(Ordering::Relaxed)
+    }
+
+    /// What an allocation of `bytes` is charged.
+    #[must_use]
+    pub const fn charge_of(bytes: u64) -> u64 {
+        match bytes.checked_next_multiple_of(GRANULARITY) {
+            Some(charge) => charge,
+            None => u64::MAX,
+        }
+    }
+
+    /// Charges an allocation; the charge is exact, whatever other threads do.
+    pub(crate) fn charge(&self, bytes: u64) -> Result<()> {
+        let limit = self.limit();
+        let charged = self
+            .used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                used.checked_add(bytes).filter(|sum| *sum <= limit)
+            });
+        match charged {
+            Ok(before) => {
+                self.peak.fetch_max(before + bytes, Ordering::Relaxed);
+                self.allocations.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(used) => Err(DeviceError::OutOfMemory {
+                requested: bytes,
+                used,
+                limit,
+                hint: HINT,
+            }),
+        }
+    }
+
+    /// Returns a charge.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.allocations.fetch_sub(1, Ordering::Relaxed);
+    }
+}

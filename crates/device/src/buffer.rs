@@ -1,0 +1,423 @@
+//! Typed device memory.
+//!
+//! A buffer is allocated and freed in the order of one stream, its *home* (`cuMemAllocAsync`, `cuMemFreeAsync` on the
+//! device's pool): neither waits for the device. Other streams may use it. The first use by another stream makes that stream
+//! wait for what the home stream has queued so far, and freeing makes the home stream wait for what every other user has
+//! queued: so a buffer is never used before it exists nor after it is gone. Order between later writes and reads on several
+//! streams is the caller's, by events.
+//!
+//! Only plain data ([`Pod`]) lives in buffers, so any bytes are a value: [`Unwritten`] memory holds unspecified values, not
+//! undefined ones, and is a type of its own so that nobody reads it by accident.
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
+use parking_lot::Mutex;
+
+use crate::budget::{HINT, MemoryBudget};
+use crate::context::Context;
+use crate::errors::{DeviceError, Result};
+use crate::host::checked_end;
+use crate::stream::Stream;
+use crate::sys::Code;
+
+/// Device memory of one buffer, charged to the budget.
+pub(crate) struct Allocation {
+    address: CUdeviceptr,
+    /// Bytes charged; 0 for an empty buffer, which has no memory.
+    charge: u64,
+    home: Stream,
+    /// Other streams that have used it.
+    guests: Mutex<Vec<Stream>>,
+}
+
+impl Allocation {
+    fn new(stream: &Stream, bytes: u64) -> Result<Self> {
+        let context = stream.context();
+        context.bind()?;
+        let charge = MemoryBudget::charge_of(bytes);
+        let mut allocation = Self {
+            address: 0,
+            charge: 0,
+            home: stream.clone(),
+            guests: Mutex::default(),
+        };
+        if charge == 0 {
+            return Ok(allocation);
+        }
+        context.budget.charge(charge)?;
+        match Self::ask(context, stream, charge) {
+            Ok(address) => {
+                allocation.address = address;
+                allocation.charge = charge;
+                Ok(allocation)
+            }
+            Err(error) => {
+                context.budget.release(charge);
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks the driver, and once more after it has given back what its pool keeps.
+    fn ask(context: &Context, stream: &Stream, bytes: u64) -> Result<CUdeviceptr> {
+        let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let mut address: CUdeviceptr = 0;
+        let mut ask = || {
+            // SAFETY: the pointer is valid for a write, the context is current and the stream is one of its.
+            unsafe { (context.driver.cuMemAllocAsync)(&raw mut address, size, stream.handle()) }
+        };
+        let mut code = ask();
+        if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+            // Frees that another stream has queued, or a pool in pieces too small: wait, return the slack, ask again.
+            context.trim()?;
+            code = ask();
+        }
+        if code == Code::SUCCESS {
+            return Ok(address);
+        }
+        if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+            // In use by this process (without the charge under way), and what the card had left for it.
+            let used = context.budget.used().saturating_sub(bytes);
+            let free = context.memory_info().map_or(0, |(free, _)| free);
+            return Err(DeviceError::OutOfMemory {
+                requested: bytes,
+                used,
+                limit: used + free,
+                hint: HINT,
+            });
+        }
+        Err(context
+            .check("cuMemAllocAsync", code)
+            .err()
+            .unwrap_or_else(|| crate::context::driver_error(context.driver, "cuMemAllocAsync", code)))
+    }
+
+    /// Orders a use by `stream` after the allocation, and the free after that use.
+    pub(crate) fn used_by(&self, stream: &Stream) -> Result<()> {
+        if self.charge == 0 || stream.is(&self.home) {
+            return Ok(());
+        }
+        if !stream.same_device(&self.home) {
+            return Err(DeviceError::WrongDevice {
+                what: "device buffer",
+            });
+        }
+        let mut guests = self.guests.lock();
+        if guests.iter().any(|guest| guest.is(stream)) {
+            return Ok(());
+        }
+        stream.wait(&self.home.record()?)?;
+        guests.push(stream.clone());
+        Ok(())
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.charge == 0 {
+            return;
+        }
+        let context = self.home.context();
+        if context.bind_for_drop() {
+            for guest in self.guests.get_mut() {
+                // A guest that cannot be waited for has failed, and with it the device: then the order is of no matter.
+                let _ = guest.record().and_then(|event| self.home.wait(&event));
+            }
+            // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
+            let _ = unsafe { (context.driver.cuMemFreeAsync)(self.address, self.home.handle()) };
+        }
+        context.budget.release(self.charge);
+    }
+}
+
+/// `len` values of `T` in device memory, freed in stream order when dropped.
+pub struct DeviceBuffer<T> {
+    allocation: Allocation,
+    len: usize,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> DeviceBuffer<T> {
+    pub(crate) fn new(stream: &Stream, len: usize) -> Result<Self> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        Ok(Self {
+            allocation: Allocation::new(stream, bytes)?,
+            len,
+            values: PhantomData,
+        })
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Size of the values in bytes; the budget is charged [`MemoryBudget::charge_of`] it.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.len as u64 * size_of::<T>() as u64
+    }
+
+    /// Address on the device, a multiple of 256; 0 for an empty buffer.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.allocation.address
+    }
+
+    /// The stream it is allocated and freed in.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.allocation.home
+    }
+
+    /// All of it, for reading.
+    #[must_use]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice {
+            address: self.address(),
+            len: self.len,
+            allocation: &self.allocation,
+            values: PhantomData,
+        }
+    }
+
+    /// All of it, for writing.
+    #[must_use]
+    pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut {
+            address: self.address(),
+            len: self.len,
+            allocation: &self.allocation,
+            values: PhantomData,
+        }
+    }
+
+    /// A range of it, for reading.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] when it is not inside.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
+        let (start, len) = resolve("device slice", range, self.len)?;
+        let address = self.address() + (start * size_of::<T>()) as u64;
+        Ok(DeviceSlice {
+            address,
+            len,
+            allocation: &self.allocation,
+            values: PhantomData,
+        })
+    }
+
+    /// A range of it, for writing.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] when it is not inside.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        let (start, len) = resolve("device slice", range, self.len)?;
+        let address = self.address() + (start * size_of::<T>()) as u64;
+        Ok(DeviceSliceMut {
+            address,
+            len,
+            allocation: &self.allocation,
+            values: PhantomData,
+        })
+    }
+
+    /// Orders work that `stream` is about to get after this buffer's allocation, and the buffer's end after that work. The
+    /// copies of [`Stream`] and launches that name their references do this themselves; a launch whose arguments hold a bare
+    /// [`DeviceBuffer::address`] on a stream that is not the buffer's home needs it once before.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn used_by(&self, stream: &Stream) -> Result<()> {
+        self.allocation.used_by(stream)
+    }
+}
+
+impl<T> std::fmt::Debug for DeviceBuffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "DeviceBuffer<{}>[{}]@{:#x}",
+            std::any::type_name::<T>(),
+            self.len,
+            self.allocation.address
+        )
+    }
+}
+
+/// Device memory nobody has written yet: its values are whatever was there before.
+#[derive(Debug)]
+pub struct Unwritten<T>(DeviceBuffer<T>);
+
+impl<T: Pod> Unwritten<T> {
+    pub(crate) fn new(stream: &Stream, len: usize) -> Result<Self> {
+        DeviceBuffer::new(stream, len).map(Self)
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Address on the device.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.0.address()
+    }
+
+    /// All of it, to be written by a copy or a kernel.
+    #[must_use]
+    pub fn as_slice_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        self.0.as_slice_mut()
+    }
+
+    /// The buffer, on the caller's word that whatever is read from it will have been written before in stream order. Sound
+    /// whatever is read: all bytes are values of `T`.
+    #[must_use]
+    pub fn assume_written(self) -> DeviceBuffer<T> {
+        self.0
+    }
+}
+
+/// Values in device memory, for reading.
+pub struct DeviceSlice<'a, T> {
+    address: u64,
+    len: usize,
+    allocation: &'a Allocation,
+    values: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for DeviceSlice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for DeviceSlice<'_, T> {}
+
+/// Values in device memory, for writing.
+pub struct DeviceSliceMut<'a, T> {
+    address: u64,
+    len: usize,
+    allocation: &'a Allocation,
+    values: PhantomData<fn() -> T>,
+}
+
+macro_rules! slice_methods {
+    ($slice:ident) => {
+        impl<'a, T> $slice<'a, T> {
+            /// Number of values.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.len
+            }
+
+            /// Whether it holds nothing.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len == 0
+            }
+
+            /// Size in bytes.
+            #[must_use]
+            pub fn bytes(&self) -> u64 {
+                self.len as u64 * size_of::<T>() as u64
+            }
+
+            /// Address on the device.
+            #[must_use]
+            pub fn address(&self) -> u64 {
+                self.address
+            }
+
+            pub(crate) fn allocation(&self) -> &'a Allocation {
+                self.allocation
+            }
+        }
+
+        impl<T> std::fmt::Debug for $slice<'_, T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(
+                    f,
+                    "{}<{}>[{}]@{:#x}",
+                    stringify!($slice),
+                    std::any::type_name::<T>(),
+                    self.len,
+                    self.address
+                )
+            }
+        }
+    };
+}
+slice_methods!(DeviceSlice);
+slice_methods!(DeviceSliceMut);
+
+impl<'a, T: Pod> From<&'a DeviceBuffer<T>> for DeviceSlice<'a, T> {
+    fn from(buffer: &'a DeviceBuffer<T>) -> Self {
+        buffer.as_slice()
+    }
+}
+
+impl<'a, T: Pod> From<&'a Arc<DeviceBuffer<T>>> for DeviceSlice<'a, T> {
+    fn from(buffer: &'a Arc<DeviceBuffer<T>>) -> Self {
+        buffer.as_slice()
+    }
+}
+
+impl<'a, T: Pod> From<&'a mut DeviceBuffer<T>> for DeviceSliceMut<'a, T> {
+    fn from(buffer: &'a mut DeviceBuffer<T>) -> Self {
+        buffer.as_slice_mut()
+    }
+}
+
+impl<'a, T: Pod> From<&'a mut Unwritten<T>> for DeviceSliceMut<'a, T> {
+    fn from(buffer: &'a mut Unwritten<T>) -> Self {
+        buffer.as_slice_mut()
+    }
+}
+
+/// Start and length of a range, checked.
+pub(crate) fn resolve(
+    what: &'static str,
+    range: impl RangeBounds<usize>,
+    len: usize,
+) -> Result<(usize, usize)> {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => end.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => len,
+    };
+    if start > end {
+        return Err(DeviceError::Range {
+            what,
+            start: start as u64,
+            end: end as u64,
+            len: len as u64,
+        });
+    }
+    checked_end(what, start, end - start, len)?;
+    Ok((start, end - start))
+}

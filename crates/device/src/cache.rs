@@ -1,0 +1,160 @@
+//! The cubin cache: what makes a kernel compile once per machine, not once per process.
+//!
+//! # Key
+//! A cubin is named by the BLAKE3 digest of this record, version [`KEY_VERSION`]. Every field is written as its length (64
+//! bits, little endian) and its bytes; lists as their length and each item so. Change the version with the record.
+//!
+//! | # | field | why |
+//! | --- | --- | --- |
+//! | 1 | `galatea cubin`, [`KEY_VERSION`] | keys of other records never meet |
+//! | 2 | source | |
+//! | 3 | entries, in order | a cubin is kept with its kernels |
+//! | 4 | all options, in order, as compiled with | defaults, tier, own ones, and the emulated device's, which name its revision and instrumentation |
+//! | 5 | digest of all headers (names and texts, in order) | |
+//! | 6 | NVRTC version | its code differs |
+//! | 7 | driver version | minor-version compatibility is not a promise for every cubin |
+//! | 8 | architecture | |
+//! | 9 | target: `gpu` or `emulated` | their images have nothing in common |
+//!
+//! The program's name is not part of it: it only appears in messages.
+//!
+//! # Files
+//! `<cache directory>/cubin/v1/<key>`: a header (magic, key, length and BLAKE3 digest of the image), then the image. A file
+//! is written under another name and renamed into place, so readers and writers in any number of processes see a whole file
+//! or none. A file whose header does not fit its contents is ignored and written anew. Nothing here can fail a query: where
+//! the folder cannot be read or written, programs are compiled in every process, and a warning says so once.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Version of the key's record.
+pub const KEY_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 16] = b"galatea cubin 1\n";
+const HEADER: usize = MAGIC.len() + 32 + 8 + 32;
+
+/// What a cubin depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyRecord<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) entries: &'a [String],
+    pub(crate) options: &'a [String],
+    pub(crate) headers: [u8; 32],
+    pub(crate) nvrtc_version: (u32, u32),
+    pub(crate) driver_version: (u32, u32),
+    pub(crate) architecture: &'a str,
+    pub(crate) target: &'a str,
+}
+
+/// Name of a cubin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key([u8; 32]);
+
+impl KeyRecord<'_> {
+    pub(crate) fn key(&self) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        let mut field = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        let version = |(major, minor): (u32, u32)| [major.to_le_bytes(), minor.to_le_bytes()].concat();
+        field(b"galatea cubin");
+        field(&KEY_VERSION.to_le_bytes());
+        field(self.source.as_bytes());
+        for list in [self.entries, self.options] {
+            field(&(list.len() as u64).to_le_bytes());
+            for item in list {
+                field(item.as_bytes());
+            }
+        }
+        field(&self.headers);
+        field(&version(self.nvrtc_version));
+        field(&version(self.driver_version));
+        field(self.architecture.as_bytes());
+        field(self.target.as_bytes());
+        Key(*hasher.finalize().as_bytes())
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The cache on disk.
+#[derive(Debug)]
+pub(crate) struct DiskCache {
+    folder: PathBuf,
+    warned: AtomicBool,
+}
+
+impl DiskCache {
+    /// The cache in a cache directory, which need not exist yet.
+    pub(crate) fn new(cache_directory: &Path) -> Self {
+        let folder = cache_directory.join("cubin").join(format!("v{KEY_VERSION}"));
+        Self {
+            folder,
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn path(&self, key: Key) -> PathBuf {
+        self.folder.join(key.to_string())
+    }
+
+    /// The image of a key, if its file is there and whole.
+    pub(crate) fn load(&self, key: Key) -> Option<Vec<u8>> {
+        let path = self.path(key);
+        let mut file = match std::fs::read(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    self.warn(&path, &error);
+                }
+                return None;
+            }
+        };
+        let whole = file.len() > HEADER && {
+            let (header, image) = file.split_at(HEADER);
+            header == Self::header(key, image)
+        };
+        if !whole {
+            tracing::warn!(path = %path.display(), "ignoring a damaged cache file");
+            return None;
+        }
+        Some(file.split_off(HEADER))
+    }
+
+    /// Writes an image; a failure costs a compilation in the next process, nothing else.
+    pub(crate) fn store(&self, key: Key, image: &[u8]) {
+        let write = || {
+            std::fs::create_dir_all(&self.folder)?;
+            let mut file = tempfile::Builder::new()
+                .prefix(".writing-")
+                .tempfile_in(&self.folder)?;
+            file.write_all(&Self::header(key, image))?;
+            file.write_all(image)?;
+            file.persist(self.path(key)).map_err(|error| error.error)
+        };
+        if let Err(error) = write() {
+            self.warn(&self.folder, &error);
+        }
+    }
+
+    fn header(key: Key, image: &[u8]) -> Vec<u8> {
+        let mut header = Vec::with_capacity(HEADER);
+        header.extend_from_slice(MAGIC);
+        header.extend_from_slice(&key.0);
+        header.extend_from_slice(&(image.len() as u64).to_le_bytes());
+        header.extend_from_slice(blake3::hash(image).as_bytes());
+        header
+    }
+
+    fn warn(&self, path: &Path, error: &std::io::Error) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(path = %path.display(), "the kernel cache cannot be used: {error}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Compiling programs to cubins with NVRTC, or for the emulated device. No GPU is needed.
+
+use std::ffi::CString;
+use std::ptr;
+
+use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
+
+use crate::errors::{DeviceError, Missing, Result};
+use crate::info::Architecture;
+use crate::program::{Program, QUICK};
+use crate::sys::{Backend, Bound, Code, NvrtcTable};
+
+/// A run-time compiler.
+#[derive(Clone, Copy)]
+pub struct Nvrtc(&'static Bound);
+
+impl Nvrtc {
+    /// NVIDIA's, where it is installed.
+    ///
+    /// # Errors
+    /// What was tried, and how to get it.
+    pub fn find() -> Result<Self, Missing> {
+        Self::of(Backend::Gpu)
+    }
+
+    /// The emulated device's, a C++ compiler of the host.
+    ///
+    /// # Errors
+    /// The emulator's reason.
+    pub fn emulated() -> Result<Self, Missing> {
+        Self::of(Backend::Emulated)
+    }
+
+    pub(crate) fn of(backend: Backend) -> Result<Self, Missing> {
+        NvrtcTable::get(backend).map(Self)
+    }
+
+    /// Version, (major, minor).
+    #[must_use]
+    pub fn version(&self) -> (u32, u32) {
+        self.0.version
+    }
+
+    /// Compiles a program to a cubin, without any cache.
+    ///
+    /// # Errors
+    /// [`DeviceError::Compile`] with log and numbered source.
+    pub fn compile(&self, architecture: Architecture, program: &Program) -> Result<Vec<u8>> {
+        self.compile_with_options(program, program.all_options(architecture))
+    }
+
+    /// As [`Nvrtc::compile`], with exactly these options.
+    pub(crate) fn compile_with_options(
+        &self,
+        program: &Program,
+        mut options: Vec<String>,
+    ) -> Result<Vec<u8>> {
+        match self.compile_with(program, &options) {
+            Err(Failure { code, .. })
+                if code.is_some_and(is_invalid_option) && options.iter().any(|o| o == QUICK) =>
+            {
+                options.retain(|option| option != QUICK);
+                self.compile_with(program, &options)
+            }
+            outcome => outcome,
+        }
+        .map_err(|Failure { log, .. }| DeviceError::Compile {
+            program: program.name.clone(),
+            log,
+            listing: listing(&program.source),
+            options: options.join(" "),
+        })
+    }
+
+    fn compile_with(&self, program: &Program, options: &[String]) -> Result<Vec<u8>, Failure> {
+        let table = &self.0.table;
+        let c_string = |text: &str| {
+            CString::new(text).map_err(|_| Failure {
+                code: None,
+                log: "a text contains a null character".to_owned(),
+            })
+        };
+        let source = c_string(&program.source)?;
+        let name = c_string(&format!("{}.cu", program.name))?;
+        let files = program.headers.files();
+        let texts = files
+            .iter()
+            .map(|(_, text)| c_string(text))
+            .collect::<Result<Vec<_>, _>>()?;
+        let names = files
+            .iter()
+            .map(|(name, _)| c_string(name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let options = options
+            .iter()
+            .map(|option| c_string(option))
+            .collect::<Result<Vec<_>, _>>()?;
+        let pointers = |strings: &[CString]| strings.iter().map(|string| string.as_ptr()).collect::<Vec<_>>();
+        let (texts, names, options) = (pointers(&texts), pointers(&names), pointers(&options));
+        let count = |list: &[_]| i32::try_from(list.len()).unwrap_or(i32::MAX);
+
+        let mut handle: nvrtcProgram = ptr::null_mut();
+        // SAFETY: all strings are terminated and alive during the call; the arrays have the length given.
+        let code = unsafe {
+            (table.nvrtcCreateProgram)(
+                &raw mut handle,
+                source.as_ptr(),
+                name.as_ptr(),
+                count(&texts),
+                texts.as_ptr(),
+                names.as_ptr(),
+            )
+        };
+        self.check(code)?;
+        let mut handle = Handle { table, handle };
+        // SAFETY: the program was just created; the options are terminated, alive and as many as given.
+        let code = unsafe { (table.nvrtcCompileProgram)(handle.handle, count(&options), options.as_ptr()) };
+        if code != Code::SUCCESS {
+            let log = handle.log();
+            let text = table.describe(code);
+            let log = if log.trim().is_empty() {
+                text
+            } else {
+                format!("{text}\n{log}")
+            };
+            return Err(Failure {
+                code: Some(code),
+                log,
+            });
+        }
+        let mut size = 0usize;
+        // SAFETY: the program is compiled; the pointer is valid for a write.
+        self.check(unsafe { (table.nvrtcGetCUBINSize)(handle.handle, &raw mut size) })?;
+        let mut image = vec![0u8; size];
+        // SAFETY: the buffer has the size the compiler asked for.
+        self.check(unsafe { (table.nvrtcGetCUBIN)(handle.handle, image.as_mut_ptr().cast()) })?;
+        Ok(image)
+    }
+
+    fn check(&self, code: Code) -> Result<(), Failure> {
+        if code == Code::SUCCESS {
+            return Ok(());
+        }
+        Err(Failure {
+            code: Some(code),
+            log: self.0.table.describe(code),
+        })
+    }
+}
+
+impl std::fmt::Debug for Nvrtc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nvrtc")
+            .field("version", &self.0.version)
+            .field("path", &self.0.found.path)
+            .finish()
+    }
+}
+
+/// Compiles a program to a cubin for an architecture that need not be here: how every kernel is checked without a GPU.
+///
+/// # Errors
+/// [`DeviceError::Compile`] with log and numbered source.
+pub fn compile_for(architecture: Architecture, program: &Program, nvrtc: &Nvrtc) -> Result<Vec<u8>> {
+    nvrtc.compile(architecture, program)
+}
+
+struct Failure {
+    code: Option<Code>,
+    log: String,
+}
+
+fn is_invalid_option(code: Code) -> bool {
+    code.0 == nvrtcResult::NVRTC_ERROR_INVALID_OPTION as u32
+}
+
+/// An NVRTC program, destroyed when dropped.
+struct Handle {
+    table: &'static NvrtcTable,
+    handle: nvrtcProgram,
+}
+
+impl Handle {
+    fn log(&mut self) -> String {
+        let mut size = 0usize;
+        // SAFETY: the program exists; the pointer is valid for a write.
+        if unsafe { (self.table.nvrtcGetProgramLogSize)(self.handle, &raw mut size) } != Code::SUCCESS {
+            return String::new();
+        }
+        let mut log = vec![0u8; size];
+        // SAFETY: the buffer has the size the compiler asked for.
+        if unsafe { (self.table.nvrtcGetProgramLog)(self.handle, log.as_mut_ptr().cast()) } != Code::SUCCESS {
+            return String::new();
+        }
+        String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once.
+        let _ = unsafe { (self.table.nvrtcDestroyProgram)(&raw mut self.handle) };
+    }
+}
+
+/// Source with line numbers, as compilers count them.
+fn listing(source: &str) -> String {
+    use std::fmt::Write as _;
+    let width = source.lines().count().max(1).to_string().len();
+    source
+        .lines()
+        .enumerate()
+        .fold(String::new(), |mut text, (index, line)| {
+            let _ = writeln!(text, "{:>width$} | {line}", index + 1);
+            text
+        })
+}

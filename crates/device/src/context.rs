@@ -1,0 +1,285 @@
+//! The context of one device: what everything that lives on the device holds on to.
+//!
+//! A process has one context per device (the driver's primary context), shared by all [`crate::Device`] handles of it, so the
+//! budget, the pinned host memory and the loss of the device are the process's, whoever opened it.
+//!
+//! # Loss
+//! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory. The driver then
+//! answers every call with the same code. The first call that sees one marks the context as lost and reports
+//! [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with [`DeviceError::DeviceLost`],
+//! without asking the driver. Dropping things that lived there is silent: the driver freed them with the context. Other
+//! devices of the process are not touched.
+
+use std::collections::HashMap;
+use std::ptr;
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
+
+use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool, CUresult};
+use parking_lot::Mutex;
+
+use crate::budget::MemoryBudget;
+use crate::errors::{DeviceError, Result};
+use crate::host::PinTable;
+use crate::info::{self, DeviceInfo};
+use crate::sys::{Backend, Code, Driver};
+
+/// Contexts open in this process, by device.
+type Contexts = HashMap<(Backend, usize), Weak<Context>>;
+
+pub(crate) struct Context {
+    pub(crate) driver: &'static Driver,
+    pub(crate) backend: Backend,
+    pub(crate) info: DeviceInfo,
+    pub(crate) budget: MemoryBudget,
+    pub(crate) pins: Arc<PinTable>,
+    device: CUdevice,
+    handle: CUcontext,
+    pool: CUmemoryPool,
+    lost: OnceLock<String>,
+}
+
+// SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a call, see
+// `bind`); everything else in here is Send and Sync.
+unsafe impl Send for Context {}
+// SAFETY: as above; the driver synchronises its own state.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// The context of a device, shared with whoever has it open.
+    pub(crate) fn open(
+        backend: Backend,
+        ordinal: usize,
+        driver: &'static Driver,
+        info: DeviceInfo,
+    ) -> Result<Arc<Self>> {
+        static OPEN: LazyLock<Mutex<Contexts>> = LazyLock::new(Mutex::default);
+        let mut open = OPEN.lock();
+        if let Some(context) = open.get(&(backend, ordinal)).and_then(Weak::upgrade) {
+            return Ok(context);
+        }
+        let context = Arc::new(Self::new(backend, ordinal, driver, info)?);
+        open.insert((backend, ordinal), Arc::downgrade(&context));
+        Ok(context)
+    }
+
+    fn new(backend: Backend, ordinal: usize, driver: &'static Driver, info: DeviceInfo) -> Result<Self> {
+        let device = info::handle(driver, ordinal)?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write; the device was just looked up.
+        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut handle, device) };
+        if code != Code::SUCCESS {
+            return Err(driver_error(driver, "cuDevicePrimaryCtxRetain", code));
+        }
+        // From here on dropping `context` releases what was retained.
+        let mut context = Self {
+            driver,
+            backend,
+            budget: MemoryBudget::new(info.total_memory, None),
+            pins: Arc::new(PinTable::new(driver, handle)),
+            info,
+            device,
+            handle,
+            pool: ptr::null_mut(),
+            lost: OnceLock::new(),
+        };
+        context.bind()?;
+        let mut pool = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write.
+        context.check("cuDeviceGetDefaultMemPool", unsafe {
+            (driver.cuDeviceGetDefaultMemPool)(&raw mut pool, device)
+        })?;
+        context.pool = pool;
+        // Freed memory stays in the pool, or every synchronisation would hand it back to the card.
+        let mut threshold = u64::MAX;
+        // SAFETY: the attribute's value is a 64-bit integer; the pool is the device's own.
+        context.check("cuMemPoolSetAttribute", unsafe {
+            (driver.cuMemPoolSetAttribute)(
+                pool,
+                CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                (&raw mut threshold).cast(),
+            )
+        })?;
+        Ok(context)
+    }
+
+    /// Makes the context current on this thread; an error if the device is lost.
+    pub(crate) fn bind(&self) -> Result<()> {
+        self.alive()?;
+        let mut current = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write.
+        let code = unsafe { (self.driver.cuCtxGetCurrent)(&raw mut current) };
+        if code == Code::SUCCESS && current == self.handle {
+            return Ok(());
+        }
+        // SAFETY: the handle is that of a retained primary context.
+        self.check("cuCtxSetCurrent", unsafe {
+            (self.driver.cuCtxSetCurrent)(self.handle)
+        })
+    }
+
+    /// An error if the device is lost.
+    pub(crate) fn alive(&self) -> Result<()> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(cause) => Err(DeviceError::DeviceLost {
+                device: self.info.name.clone(),
+                cause: cause.clone(),
+            }),
+        }
+    }
+
+    /// Whether calls are useful: false for a lost device. For destructors.
+    pub(crate) fn bind_for_drop(&self) -> bool {
+        self.bind().is_ok()
+    }
+
+    /// The outcome of a driver call; marks the device as lost where the code says so.
+    #[inline]
+    pub(crate) fn check(&self, call: &'static str, code: Code) -> Result<()> {
+        if code == Code::SUCCESS {
+            Ok(())
+        } else {
+            Err(self.failure(call, code, None))
+        }
+    }
+
+    /// As [`Context::check`], for calls that report the failure of earlier launches.
+    #[inline]
+    pub(crate) fn check_after(
+        &self,
+        call: &'static str,
+        code: Code,
+        kernel: &Mutex<Option<Arc<str>>>,
+    ) -> Result<()> {
+        if code == Code::SUCCESS {
+            Ok(())
+        } else {
+            Err(self.failure(call, code, kernel.lock().as_deref()))
+        }
+    }
+
+    #[cold]
+    fn failure(&self, call: &'static str, code: Code, kernel: Option<&str>) -> DeviceError {
+        if !is_fatal(code) {
+            return driver_error(self.driver, call, code);
+        }
+        let (name, text) = self.driver.describe(code);
+        let report = self
+            .emulator_report()
+            .unwrap_or_else(|| format!("{text}, reported by {call}"));
+        let error = DeviceError::LaunchFailed {
+            device: self.info.name.clone(),
+            kernel: kernel.unwrap_or("unknown").to_owned(),
+            name,
+            report,
+        };
+        let mut first = false;
+        self.lost.get_or_init(|| {
+            first = true;
+            error.to_string()
+        });
+        if first {
+            tracing::error!(device = %self.info.name, "{error}");
+            self.pins.forget();
+            return error;
+        }
+        self.alive().err().unwrap_or(error)
+    }
+
+    fn emulator_report(&self) -> Option<String> {
+        match self.backend {
+            Backend::Gpu => None,
+            Backend::Emulated => crate::emulation::last_report(self.info.ordinal),
+        }
+    }
+
+    /// Free and total bytes of the device, by the driver.
+    pub(crate) fn memory_info(&self) -> Result<(u64, u64)> {
+        self.bind()?;
+        let (mut free, mut total) = (0usize, 0usize);
+        // SAFETY: both pointers are valid for writes and the context is current.
+        self.check("cuMemGetInfo", unsafe {
+            (self.driver.cuMemGetInfo_v2)(&raw mut free, &raw mut total)
+        })?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// A 64-bit attribute of the device's pool.
+    pub(crate) fn pool_attribute(&self, attribute: CUmemPool_attribute) -> Result<u64> {
+        self.bind()?;
+        let mut value = 0u64;
+        // SAFETY: the attributes asked for are 64-bit integers; the pool is the device's own.
+        self.check("cuMemPoolGetAttribute", unsafe {
+            (self.driver.cuMemPoolGetAttribute)(self.pool, attribute, (&raw mut value).cast())
+        })?;
+        Ok(value)
+    }
+
+    /// Waits for all work and gives the pool's free memory back to the card.
+    pub(crate) fn trim(&self) -> Result<()> {
+        self.synchronize()?;
+        // SAFETY: the pool is the device's own.
+        self.check("cuMemPoolTrimTo", unsafe {
+            (self.driver.cuMemPoolTrimTo)(self.pool, 0)
+        })
+    }
+
+    /// Waits for all work of the device.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.bind()?;
+        // SAFETY: the context is current.
+        self.check("cuCtxSynchronize", unsafe { (self.driver.cuCtxSynchronize)() })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.pins.close();
+        // SAFETY: retained once in `new`; nothing that lived in the context is left, since it would hold it.
+        let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("device", &self.info.name)
+            .field("ordinal", &self.info.ordinal)
+            .field("backend", &self.backend)
+            .field("lost", &self.lost.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Codes after which a context answers nothing else.
+fn is_fatal(code: Code) -> bool {
+    const FATAL: [CUresult; 15] = [
+        CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
+        CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE,
+        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
+        CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUresult::CUDA_ERROR_ASSERT,
+        CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
+        CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUresult::CUDA_ERROR_MISALIGNED_ADDRESS,
+        CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUresult::CUDA_ERROR_INVALID_PC,
+        CUresult::CUDA_ERROR_LAUNCH_FAILED,
+        CUresult::CUDA_ERROR_EXTERNAL_DEVICE,
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE,
+        CUresult::CUDA_ERROR_UNKNOWN,
+    ];
+    FATAL.into_iter().any(|fatal| code.is(fatal))
+}
+
+/// A failed call in the driver's words.
+pub(crate) fn driver_error(driver: &Driver, call: &'static str, code: Code) -> DeviceError {
+    let (name, text) = driver.describe(code);
+    DeviceError::Driver {
+        call,
+        code: code.0,
+        name,
+        text,
+    }
+}

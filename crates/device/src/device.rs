@@ -1,0 +1,285 @@
+//! An open device: where everything starts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::emulation::EmulatorOptions;
+use bytemuck::Pod;
+use cudarc::driver::sys::CUmemPool_attribute;
+
+use crate::budget::MemoryBudget;
+use crate::buffer::{DeviceBuffer, Unwritten};
+use crate::context::Context;
+use crate::environment;
+use crate::errors::{DeviceError, Result};
+use crate::host::{HostMemory, HostView};
+use crate::info::{self, DeviceInfo};
+use crate::probe::no_device;
+use crate::program::Program;
+use crate::programs::{self, Compiled, Programs};
+use crate::stream::Stream;
+use crate::sys::{Backend, Driver, NvrtcTable};
+
+/// How a device is opened.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceOptions {
+    /// Most device memory this process may use on it, bytes; default: all of it. The limit is the process's: the last one
+    /// given holds for all handles of the device.
+    pub memory_limit: Option<u64>,
+    /// Where compiled kernels and calibrations are kept; default: [`environment::cache_directory`].
+    pub cache_directory: Option<PathBuf>,
+}
+
+/// A GPU or an emulated device. Clones are the same device; it closes when the last user goes.
+#[derive(Debug, Clone)]
+pub struct Device(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    context: Arc<Context>,
+    programs: Programs,
+    cache_directory: PathBuf,
+}
+
+/// Device memory by the driver, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Free on the card, for all processes.
+    pub free: u64,
+    /// The card's.
+    pub total: u64,
+    /// Handed out by the pool this process allocates from.
+    pub pool_used: u64,
+    /// Taken by that pool from the card.
+    pub pool_reserved: u64,
+}
+
+impl Device {
+    /// Opens a GPU.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoDriver`] where there is no driver or no such GPU; the driver's.
+    pub fn gpu(ordinal: usize, options: DeviceOptions) -> Result<Self> {
+        let driver = Driver::get(Backend::Gpu).map_err(DeviceError::NoDriver)?;
+        if ordinal >= info::count(driver)? {
+            return Err(DeviceError::NoDriver(no_device()));
+        }
+        Self::open(Backend::Gpu, driver, ordinal, options, Vec::new())
+    }
+
+    /// Makes an emulated device: for tests, never for a user's query.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoDriver`] where this machine cannot emulate.
+    pub fn emulated(emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
+        let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
+        let ordinal = crate::emulation::add_device(emulator);
+        Self::open(
+            Backend::Emulated,
+            driver,
+            ordinal,
+            options,
+            crate::emulation::compile_options(ordinal),
+        )
+    }
+
+    fn open(
+        backend: Backend,
+        driver: &'static Driver,
+        ordinal: usize,
+        options: DeviceOptions,
+        device_options: Vec<String>,
+    ) -> Result<Self> {
+        let nvrtc = NvrtcTable::get(backend).ok().map(|bound| bound.version);
+        let info = info::read(driver, backend, ordinal, nvrtc)?;
+        let context = Context::open(backend, ordinal, driver, info)?;
+        context.alive()?;
+        if options.memory_limit.is_some() {
+            context.budget.set_limit(options.memory_limit);
+        }
+        let cache_directory = options
+            .cache_directory
+            .unwrap_or_else(environment::cache_directory);
+        let programs = Programs::new(&context, &cache_directory, device_options);
+        Ok(Self(Arc::new(Inner {
+            context,
+            programs,
+            cache_directory,
+        })))
+    }
+
+    /// Its properties.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.context.info
+    }
+
+    /// The device-memory budget of this process on it.
+    #[must_use]
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.0.context.budget
+    }
+
+    /// Where its compiled kernels and calibrations are kept.
+    #[must_use]
+    pub fn cache_directory(&self) -> &Path {
+        &self.0.cache_directory
+    }
+
+    /// Whether it still answers.
+    ///
+    /// # Errors
+    /// [`DeviceError::DeviceLost`] with the first error.
+    pub fn alive(&self) -> Result<()> {
+        self.0.context.alive()
+    }
+
+    /// A new queue of work.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(&self.0.context, 0)
+    }
+
+    /// A new queue whose work goes before that of others: for small work others wait for. Negative is sooner.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn stream_with_priority(&self, priority: i32) -> Result<Stream> {
+        Stream::new(&self.0.context, priority)
+    }
+
+    /// Waits for all work on all its streams.
+    ///
+    /// # Errors
+    /// The failure of any of it.
+    pub fn synchronize(&self) -> Result<()> {
+        self.0.context.synchronize()
+    }
+
+    /// The loaded module of a program: from memory, from disk, or compiled now.
+    ///
+    /// # Errors
+    /// [`DeviceError::Compile`], [`DeviceError::NoCompiler`], [`DeviceError::UnknownEntry`]; the device's.
+    pub fn compile(&self, program: &Program) -> Result<Compiled> {
+        self.0.programs.compile(program)
+    }
+
+    /// The modules of several programs, compiled in parallel; in order.
+    ///
+    /// # Errors
+    /// The first error, as [`Device::compile`].
+    pub fn compile_all(&self, programs: &[Program]) -> Result<Vec<Compiled>> {
+        programs::compile_all(&self.0.programs, programs)
+    }
+
+    /// Compiles on the compile pool and hands the outcome to `done` there: for swapping a quick tier for the optimised one.
+    pub fn compile_in_background(
+        &self,
+        program: Program,
+        done: impl FnOnce(Result<Compiled>) + Send + 'static,
+    ) {
+        let device = self.clone();
+        let task = move || done(device.compile(&program));
+        match programs::pool() {
+            Some(pool) => pool.spawn(task),
+            None => task(),
+        }
+    }
+
+    /// Memory for `len` values, in the order of a stream; what it holds is unspecified.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; the device's.
+    pub fn alloc<T: Pod>(&self, stream: &Stream, len: usize) -> Result<Unwritten<T>> {
+        self.owns(stream)?;
+        Unwritten::new(stream, len)
+    }
+
+    /// Memory for `len` values, all bytes zero, in the order of a stream.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; the device's.
+    pub fn zeroed<T: Pod>(&self, stream: &Stream, len: usize) -> Result<DeviceBuffer<T>> {
+        let mut buffer = self.alloc(stream, len)?.assume_written();
+        stream.fill(&mut buffer, 0)?;
+        Ok(buffer)
+    }
+
+    /// A copy of a slice; returns when it is done.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; the device's.
+    pub fn upload<T: Pod>(&self, stream: &Stream, values: &[T]) -> Result<DeviceBuffer<T>> {
+        let mut buffer = self.alloc(stream, values.len())?.assume_written();
+        stream.copy_from_slice(&mut buffer, values)?;
+        Ok(buffer)
+    }
+
+    /// Pins host memory for this device, so that copies run at link speed and in the background. Once: later calls do
+    /// nothing. Undone when the memory or the device goes.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostMemory`] when the system does not pin that much; the device's.
+    pub fn pin(&self, memory: &Arc<HostMemory>) -> Result<()> {
+        memory.pin(&self.0.context)
+    }
+
+    /// Whether memory is pinned for this device.
+    #[must_use]
+    pub fn is_pinned(&self, memory: &HostMemory) -> bool {
+        memory.is_pinned(&self.0.context)
+    }
+
+    /// Address under which kernels can read pinned host memory over the link; `None` for memory that is not pinned.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn mapped_address(&self, view: &HostView) -> Result<Option<u64>> {
+        self.0.context.bind()?;
+        let start = self.0.context.pins.device_address(view.memory())?;
+        Ok(start.map(|start| start + view.offset() as u64))
+    }
+
+    /// Device memory by the driver: to compare with [`MemoryBudget`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn memory_use(&self) -> Result<MemoryUse> {
+        let (free, total) = self.0.context.memory_info()?;
+        Ok(MemoryUse {
+            free,
+            total,
+            pool_used: self
+                .0
+                .context
+                .pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?,
+            pool_reserved: self
+                .0
+                .context
+                .pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?,
+        })
+    }
+
+    /// Waits for all work and returns to the card what the pool keeps for reuse.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn trim(&self) -> Result<()> {
+        self.0.context.trim()
+    }
+
+    fn owns(&self, stream: &Stream) -> Result<()> {
+        if Arc::ptr_eq(&self.0.context, stream.context()) {
+            Ok(())
+        } else {
+            Err(DeviceError::WrongDevice { what: "stream" })
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn cubin_path(&self, program: &Program) -> PathBuf {
+        self.0.programs.path(program)
+    }
+}

@@ -1,0 +1,79 @@
+//! Every environment variable Galatea reads, in one place.
+//!
+//! `std::env::var` is disallowed elsewhere (see `clippy.toml`), so this module is the complete list. A variable that is
+//! empty counts as unset. None of them is needed for normal use: libraries and directories are found without them.
+//!
+//! | variable | read by | meaning | default |
+//! | --- | --- | --- | --- |
+//! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels and calibrations | the user's cache folder + `/galatea` |
+//! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, tried before everything else | searched |
+//! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
+//! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `g++`, then `c++`, then `clang++` |
+
+use std::path::PathBuf;
+
+/// Folder of compiled kernels and calibrations. Default: the user's cache folder followed by `galatea`.
+pub const CACHE_DIR: &str = "GALATEA_CACHE_DIR";
+/// File or folder of `libnvrtc.so`, tried before every other place.
+pub const NVRTC_PATH: &str = "GALATEA_NVRTC_PATH";
+/// `1` turns a test skipped for want of a GPU or of NVRTC into a failure: set on machines that have both.
+pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
+/// The host C++ compiler the emulated device compiles kernels with.
+pub const CXX: &str = "GALATEA_CXX";
+
+/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`, or (no home) a folder in the system's
+/// temporary one.
+#[must_use]
+pub fn cache_directory() -> PathBuf {
+    path(CACHE_DIR).unwrap_or_else(|| {
+        dirs::cache_dir()
+            .unwrap_or_else(std::env::temp_dir)
+            .join("galatea")
+    })
+}
+
+/// The value of [`NVRTC_PATH`].
+#[must_use]
+pub fn nvrtc_path() -> Option<PathBuf> {
+    path(NVRTC_PATH)
+}
+
+/// Whether [`REQUIRE_GPU`] is `1`.
+#[must_use]
+pub fn require_gpu() -> bool {
+    path(REQUIRE_GPU).is_some_and(|value| value.as_os_str() == "1")
+}
+
+/// The value of [`CXX`].
+#[must_use]
+pub fn cxx() -> Option<PathBuf> {
+    path(CXX)
+}
+
+/// The folders of `PATH`, in order, and the user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`) if any:
+/// where a `python3` that may carry NVIDIA's wheels is looked for.
+pub(crate) fn executable_folders() -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .into_iter()
+        .filter_map(path)
+        .map(|folder| folder.join("bin"))
+        .collect();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this module is where the environment is read"
+    )]
+    if let Some(value) = std::env::var_os("PATH") {
+        folders.extend(std::env::split_paths(&value));
+    }
+    folders
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module is where the environment is read"
+)]
+fn path(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}

@@ -1,0 +1,155 @@
+//! Device programs: CUDA C++ source with what it is compiled with.
+
+use std::sync::Arc;
+
+use crate::info::Architecture;
+
+/// Header files compiled programs may include, by name. Cheap to clone; digested once.
+#[derive(Clone)]
+pub struct Headers {
+    files: Arc<[(String, String)]>,
+    digest: blake3::Hash,
+}
+
+impl Headers {
+    /// Headers by name (as in `#include "name"`) and text.
+    #[must_use]
+    pub fn new<N: AsRef<str>, T: AsRef<str>>(files: impl IntoIterator<Item = (N, T)>) -> Self {
+        let files: Arc<[(String, String)]> = files
+            .into_iter()
+            .map(|(name, text)| (name.as_ref().to_owned(), text.as_ref().to_owned()))
+            .collect();
+        let mut hasher = blake3::Hasher::new();
+        for (name, text) in files.iter() {
+            for part in [name, text] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part.as_bytes());
+            }
+        }
+        Self {
+            files,
+            digest: hasher.finalize(),
+        }
+    }
+
+    /// Names and texts.
+    #[must_use]
+    pub fn files(&self) -> &[(String, String)] {
+        &self.files
+    }
+
+    /// Digest of all names and texts, in order.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        *self.digest.as_bytes()
+    }
+}
+
+impl Default for Headers {
+    fn default() -> Self {
+        Self::new(std::iter::empty::<(&str, &str)>())
+    }
+}
+
+impl std::fmt::Debug for Headers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.files.iter().map(|(name, _)| name))
+            .finish()
+    }
+}
+
+/// How much a compiler should try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Tier {
+    /// Everything: for kernels that run long or often.
+    #[default]
+    Optimised,
+    /// `--Ofast-compile=mid`: two thirds of the time on a plain kernel, a fifth on an unrolled one, for code a little
+    /// slower; to start with while the optimised one is compiled in the background. (`=max` spills registers.)
+    Quick,
+}
+
+/// A program to compile: one unit, one cubin.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Name in messages; not part of what is compiled, so equal programs of different names share one cubin.
+    pub name: String,
+    /// CUDA C++ source.
+    pub source: String,
+    /// What it may include.
+    pub headers: Headers,
+    /// Its kernels, `extern "C" __global__`, by name.
+    pub entries: Vec<String>,
+    /// Options after the default ones.
+    pub options: Vec<String>,
+    /// How much the compiler should try.
+    pub tier: Tier,
+}
+
+impl Program {
+    /// A program without headers, kernels and options yet.
+    #[must_use]
+    pub fn new(name: impl Into<String>, source: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            source: source.into(),
+            headers: Headers::default(),
+            entries: Vec::new(),
+            options: Vec::new(),
+            tier: Tier::default(),
+        }
+    }
+
+    /// With headers it may include.
+    #[must_use]
+    pub fn headers(mut self, headers: &Headers) -> Self {
+        self.headers = headers.clone();
+        self
+    }
+
+    /// With one more kernel.
+    #[must_use]
+    pub fn entry(mut self, name: impl Into<String>) -> Self {
+        self.entries.push(name.into());
+        self
+    }
+
+    /// With one more compiler option.
+    #[must_use]
+    pub fn option(mut self, option: impl Into<String>) -> Self {
+        self.options.push(option.into());
+        self
+    }
+
+    /// With a tier.
+    #[must_use]
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        self
+    }
+
+    /// All options, in order: the defaults, the tier's, the program's own.
+    ///
+    /// The defaults are what compiles fastest without giving anything up: `--minimal` leaves out what the runtime API needs,
+    /// `-default-device` spares `__device__` on every helper.
+    #[must_use]
+    pub fn all_options(&self, architecture: Architecture) -> Vec<String> {
+        let mut options = vec![
+            format!("-arch={architecture}"),
+            "--minimal".to_owned(),
+            "-std=c++17".to_owned(),
+            "--device-int128".to_owned(),
+            "-default-device".to_owned(),
+        ];
+        match self.tier {
+            Tier::Optimised => {}
+            Tier::Quick => options.push(QUICK.to_owned()),
+        }
+        options.extend(self.options.iter().cloned());
+        options
+    }
+}
+
+/// The quick tier's option; compilers that do not know it go without.
+pub(crate) const QUICK: &str = "--Ofast-compile=mid";

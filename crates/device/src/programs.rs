@@ -1,0 +1,206 @@
+//! From program to loaded module: memory, then disk, then the compiler.
+//!
+//! Two threads that ask for the same program compile it once: the second waits for the first. Different programs compile in
+//! parallel, on a pool of their own ([`crate::Device::compile_all`]) whose stacks suit a compiler.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rayon::prelude::*;
+
+use crate::cache::{DiskCache, Key, KeyRecord};
+use crate::compiler::Nvrtc;
+use crate::context::Context;
+use crate::errors::{DeviceError, Result};
+use crate::module::Module;
+use crate::program::Program;
+use crate::sys::Backend;
+
+/// Modules kept in memory; beyond that the least recently used one goes.
+const MAX_MODULES: usize = 2048;
+/// Stack of a thread that compiles: NVRTC's front end recurses with the code's nesting.
+const STACK: usize = 16 << 20;
+
+/// Where a module came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Loaded in this process before.
+    Memory,
+    /// Compiled by an earlier process.
+    Disk,
+    /// Compiled now.
+    Compiler,
+}
+
+/// The outcome of [`crate::Device::compile`].
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The loaded program.
+    pub module: Arc<Module>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// What that took: look-up, compilation and loading.
+    pub time: Duration,
+}
+
+#[derive(Default)]
+struct Slot {
+    module: Mutex<Option<Arc<Module>>>,
+    last_use: AtomicU64,
+}
+
+/// The modules of one device.
+pub(crate) struct Programs {
+    context: Arc<Context>,
+    disk: DiskCache,
+    /// What the compiler is told about the device besides its architecture: how an emulated one is instrumented.
+    device_options: Vec<String>,
+    modules: Mutex<HashMap<Key, Arc<Slot>>>,
+    clock: AtomicU64,
+}
+
+impl Programs {
+    pub(crate) fn new(context: &Arc<Context>, cache_directory: &Path, device_options: Vec<String>) -> Self {
+        Self {
+            context: Arc::clone(context),
+            disk: DiskCache::new(cache_directory),
+            device_options,
+            modules: Mutex::default(),
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    fn backend(&self) -> Backend {
+        self.context.backend
+    }
+
+    pub(crate) fn compile(&self, program: &Program) -> Result<Compiled> {
+        let start = Instant::now();
+        let nvrtc = Nvrtc::of(self.backend()).map_err(DeviceError::NoCompiler)?;
+        let key = self.key(program, nvrtc);
+        let slot = self.slot(key);
+        let mut held = slot.module.lock();
+        if let Some(module) = &*held {
+            return Ok(Compiled {
+                module: Arc::clone(module),
+                origin: Origin::Memory,
+                time: start.elapsed(),
+            });
+        }
+        let (module, origin) = self.load(key, program, nvrtc)?;
+        let module = Arc::new(module);
+        *held = Some(Arc::clone(&module));
+        let time = start.elapsed();
+        tracing::debug!(program = program.name, ?origin, ?time, "kernel module");
+        Ok(Compiled { module, origin, time })
+    }
+
+    fn load(&self, key: Key, program: &Program, nvrtc: Nvrtc) -> Result<(Module, Origin)> {
+        let load = |image: &[u8]| Module::load(&self.context, &program.name, &program.entries, image);
+        if let Some(image) = self.disk.load(key) {
+            match load(&image) {
+                Ok(module) => return Ok((module, Origin::Disk)),
+                Err(error) if error.is_device_lost() || error.is_out_of_memory() => return Err(error),
+                // Whole, but not what this driver takes: compiled anew, and overwritten.
+                Err(error) => tracing::warn!(program = program.name, "ignoring a cached kernel: {error}"),
+            }
+        }
+        let image = nvrtc.compile_with_options(program, self.options(program))?;
+        let module = load(&image)?;
+        self.disk.store(key, &image);
+        Ok((module, Origin::Compiler))
+    }
+
+    fn options(&self, program: &Program) -> Vec<String> {
+        let mut options = program.all_options(self.context.info.architecture());
+        options.extend(self.device_options.iter().cloned());
+        options
+    }
+
+    pub(crate) fn key(&self, program: &Program, nvrtc: Nvrtc) -> Key {
+        let architecture = self.context.info.architecture();
+        KeyRecord {
+            source: &program.source,
+            entries: &program.entries,
+            options: &self.options(program),
+            headers: program.headers.digest(),
+            nvrtc_version: nvrtc.version(),
+            driver_version: self.context.info.driver_version,
+            architecture: &architecture.to_string(),
+            target: match self.backend() {
+                Backend::Gpu => "gpu",
+                Backend::Emulated => "emulated",
+            },
+        }
+        .key()
+    }
+
+    fn slot(&self, key: Key) -> Arc<Slot> {
+        let mut modules = self.modules.lock();
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let slot = Arc::clone(modules.entry(key).or_default());
+        slot.last_use.store(now, Ordering::Relaxed);
+        let evicted = if modules.len() > MAX_MODULES {
+            let oldest = modules
+                .iter()
+                .min_by_key(|(_, slot)| slot.last_use.load(Ordering::Relaxed))
+                .map(|(key, _)| *key);
+            oldest.and_then(|oldest| modules.remove(&oldest))
+        } else {
+            None
+        };
+        // Unloading waits for the device, which must not hold up other look-ups.
+        drop(modules);
+        drop(evicted);
+        slot
+    }
+
+    #[cfg(test)]
+    pub(crate) fn path(&self, program: &Program) -> std::path::PathBuf {
+        self.disk
+            .path(self.key(program, Nvrtc::of(self.backend()).expect("a compiler")))
+    }
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs")
+            .field("disk", &self.disk)
+            .field("device_options", &self.device_options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Runs compilations in parallel; results in order.
+pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<Compiled>> {
+    match list {
+        [] => Ok(Vec::new()),
+        [one] => Ok(vec![programs.compile(one)?]),
+        several => match pool() {
+            Some(pool) => pool.install(|| {
+                several
+                    .par_iter()
+                    .map(|program| programs.compile(program))
+                    .collect()
+            }),
+            None => several.iter().map(|program| programs.compile(program)).collect(),
+        },
+    }
+}
+
+/// Threads that compile; `None` where the system gives none, and callers compile themselves.
+pub(crate) fn pool() -> Option<&'static rayon::ThreadPool> {
+    static POOL: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+    POOL.get_or_init(|| {
+        rayon::ThreadPoolBuilder::new()
+            .thread_name(|index| format!("galatea-compile-{index}"))
+            .stack_size(STACK)
+            .build()
+            .ok()
+    })
+    .as_ref()
+}

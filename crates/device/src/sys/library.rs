@@ -1,0 +1,236 @@
+//! Finding and opening NVIDIA's libraries at run time.
+//!
+//! The driver has one name, `libcuda.so.1`, which the dynamic linker knows wherever a driver is installed. NVRTC has many
+//! homes; they are tried in this order, and the first that opens is taken:
+//!
+//! 1. `$GALATEA_NVRTC_PATH`, a file or a folder;
+//! 2. `libnvrtc.so.13`, then `.so.12`, by name alone: `LD_LIBRARY_PATH` and the linker's cache;
+//! 3. `/usr/local/cuda*/lib64` (newest first), `/opt/cuda/lib64` and the systems' own library folders;
+//! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python environment whose
+//!    `python3` is on `PATH`, of the active one, of virtual environments beside the working directory, and of the user.
+//!
+//! NVRTC opens a companion, `libnvrtc-builtins.so.<version>`, by name alone, when it first compiles. In a folder the linker
+//! does not know that fails, unless the companion is in the process already: so it is opened first.
+
+use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
+
+use crate::environment;
+use crate::errors::Missing;
+
+/// Sonames of the versions that serve, best first.
+const SONAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
+
+/// Where NVRTC was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundNvrtc {
+    /// File that was opened, or the bare name where the linker found it.
+    pub(crate) path: PathBuf,
+    /// The place in the search, in words.
+    pub(crate) how: String,
+}
+
+/// Opens a library for the life of the process.
+pub(crate) fn open(name: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: opening runs the library's initialisers; only NVIDIA's driver and compiler are opened, whose initialisers
+    // have no preconditions.
+    unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) }
+}
+
+/// Address of a symbol.
+pub(crate) fn symbol(library: &Library, name: &str) -> Option<*const c_void> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the address is only read here, not used; its type is the table's business.
+    let symbol = unsafe { library.get::<*const c_void>(name.as_bytes_with_nul()) }.ok()?;
+    let address = symbol.into_raw();
+    (!address.is_null()).then_some(address.cast_const())
+}
+
+/// Searches NVRTC; the error lists what was tried.
+pub(crate) fn find_nvrtc() -> Result<(Library, FoundNvrtc), Missing> {
+    let mut tried = Vec::new();
+    if let Some(path) = environment::nvrtc_path() {
+        let how = format!("${}", environment::NVRTC_PATH);
+        if let Some(found) = if path.is_dir() {
+            open_in(&path, &how, &mut tried)
+        } else {
+            open_file(&path, &how, &mut tried)
+        } {
+            return Ok(found);
+        }
+    }
+    for soname in SONAMES {
+        match open(soname.as_ref()) {
+            Ok(library) => {
+                return Ok((
+                    library,
+                    FoundNvrtc {
+                        path: soname.into(),
+                        how: "the system's libraries".to_owned(),
+                    },
+                ));
+            }
+            Err(error) => tried.push(error.to_string()),
+        }
+    }
+    for (folder, how) in candidate_folders() {
+        if let Some(found) = open_in(&folder, how, &mut tried) {
+            return Ok(found);
+        }
+    }
+    Err(missing_nvrtc(tried.join("; ")))
+}
+
+pub(crate) fn missing_nvrtc(reason: String) -> Missing {
+    Missing {
+        what: "NVRTC",
+        reason,
+        remedy: "install the CUDA toolkit (12 or 13), or `pip install nvidia-cuda-nvrtc` into the Python environment whose \
+                 python3 is on PATH; both are found without further settings",
+    }
+}
+
+/// Opens the best version in a folder, if there is one.
+fn open_in(folder: &Path, how: &str, tried: &mut Vec<String>) -> Option<(Library, FoundNvrtc)> {
+    SONAMES
+        .iter()
+        .map(|soname| folder.join(soname))
+        .filter(|path| path.exists())
+        .find_map(|path| open_file(&path, how, tried))
+}
+
+fn open_file(path: &Path, how: &str, tried: &mut Vec<String>) -> Option<(Library, FoundNvrtc)> {
+    if let Some(folder) = path.parent() {
+        open_builtins(folder);
+    }
+    match open(path) {
+        Ok(library) => Some((
+            library,
+            FoundNvrtc {
+                path: path.to_owned(),
+                how: how.to_owned(),
+            },
+        )),
+        Err(error) => {
+            tried.push(error.to_string());
+            None
+        }
+    }
+}
+
+/// Opens the companions in a folder, and leaves them open; NVRTC says itself if one it needs is missing.
+fn open_builtins(folder: &Path) {
+    for path in entries(folder) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("libnvrtc-builtins.so")
+            && let Ok(library) = open(&path)
+        {
+            std::mem::forget(library);
+        }
+    }
+}
+
+/// Folders that may hold NVRTC, in order, with how to call them.
+fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
+    let mut folders = Vec::new();
+    let mut toolkits: Vec<PathBuf> = entries("/usr/local".as_ref())
+        .into_iter()
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("cuda"))
+        })
+        .collect();
+    // `cuda` (the chosen one) first, then the newest.
+    toolkits.sort_by_key(|path| {
+        let version = path.to_string_lossy().rsplit('-').next().and_then(version_number);
+        (
+            path.file_name() != Some("cuda".as_ref()),
+            std::cmp::Reverse(version),
+        )
+    });
+    toolkits.push("/opt/cuda".into());
+    for toolkit in toolkits {
+        folders.push((toolkit.join("lib64"), "the CUDA toolkit"));
+        folders.push((toolkit.join("targets/x86_64-linux/lib"), "the CUDA toolkit"));
+    }
+    for folder in ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"] {
+        folders.push((folder.into(), "the system's libraries"));
+    }
+    for site_packages in python_site_packages() {
+        for wheel in ["cu13", "cuda_nvrtc"] {
+            folders.push((
+                site_packages.join("nvidia").join(wheel).join("lib"),
+                "NVIDIA's Python wheel",
+            ));
+        }
+    }
+    folders
+}
+
+/// `13.0` as a comparable number.
+fn version_number(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.').map(|part| part.parse::<u32>().ok());
+    Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
+}
+
+/// `site-packages` of the Python environments a user is likely to have installed the wheel into.
+fn python_site_packages() -> Vec<PathBuf> {
+    let mut prefixes = Vec::new();
+    for folder in environment::executable_folders() {
+        let python = folder.join("python3");
+        if !python.exists() {
+            continue;
+        }
+        // A virtual environment's python3 is a link out of it: its own prefix first, then where the link leads.
+        prefixes.extend(folder.parent().map(Path::to_owned));
+        if let Some(prefix) = python
+            .canonicalize()
+            .ok()
+            .as_deref()
+            .and_then(Path::parent)
+            .and_then(Path::parent)
+        {
+            prefixes.push(prefix.to_owned());
+        }
+    }
+    for environment in [".venv", "venv"] {
+        prefixes.push(environment.into());
+    }
+    if let Some(home) = dirs::home_dir() {
+        prefixes.extend([home.join(".local"), home.join(".venv"), home.join("venv")]);
+    }
+    prefixes.push("/usr/local".into());
+    prefixes.push("/usr".into());
+
+    let mut found: Vec<PathBuf> = Vec::new();
+    for prefix in prefixes {
+        for library in ["lib", "lib64", "local/lib"] {
+            for python in entries(&prefix.join(library)) {
+                if !python
+                    .file_name()
+                    .is_some_and(|name| name.to_string_lossy().starts_with("python3"))
+                {
+                    continue;
+                }
+                for packages in ["site-packages", "dist-packages"] {
+                    let folder = python.join(packages);
+                    if folder.join("nvidia").is_dir() && !found.contains(&folder) {
+                        found.push(folder);
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Entries of a folder, sorted; empty where it cannot be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    paths.sort();
+    paths
+}

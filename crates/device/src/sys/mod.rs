@@ -1,0 +1,79 @@
+//! The lowest level, without opinions: function tables of the CUDA driver and of NVRTC.
+//!
+//! The types are those of [`cudarc::driver::sys`] and [`cudarc::nvrtc::sys`], generated from NVIDIA's headers. Its
+//! *functions* are not used: each resolves itself in one process-wide library found under fixed names and panics where that
+//! library is missing. Here a table is filled once by a resolver, which is `dlsym` on a library found at run time or
+//! [`galatea_emulator::symbol`], so the emulated device runs the very same host code, and a missing library is a value.
+//!
+//! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes that the enum of our headers
+//! has no variant for, and such an enum value would be undefined behaviour.
+
+mod driver;
+mod library;
+mod nvrtc;
+
+use std::ffi::c_void;
+
+pub(crate) use driver::Driver;
+pub(crate) use nvrtc::{Bound, NvrtcTable};
+
+/// Looks a function up by name; null-free.
+pub(crate) type Resolver<'a> = dyn Fn(&str) -> Option<*const c_void> + 'a;
+
+/// A `CUresult` or `nvrtcResult` as returned: any integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Code(pub(crate) u32);
+
+impl Code {
+    pub(crate) const SUCCESS: Self = Self(0);
+
+    pub(crate) fn is(self, code: cudarc::driver::sys::CUresult) -> bool {
+        self.0 == code as u32
+    }
+}
+
+/// Which implementation a table is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Backend {
+    /// `libcuda.so.1` and `libnvrtc.so`.
+    Gpu,
+    /// `galatea_emulator`, in this process.
+    Emulated,
+}
+
+/// Declares a struct of function pointers and a constructor that fills it by name.
+macro_rules! function_table {
+    ($(#[$meta:meta])* $table:ident { $($name:ident: fn($($argument:ty),* $(,)?) $(-> $result:ty)?;)* }) => {
+        $(#[$meta])*
+        #[expect(non_snake_case, reason = "the driver's own names")]
+        pub(crate) struct $table {
+            $(pub(crate) $name: unsafe extern "C" fn($($argument),*) -> $crate::sys::function_table!(@result $($result)?),)*
+        }
+
+        impl $table {
+            /// Fills the table; the error is the name of the first function that is missing.
+            ///
+            /// # Safety
+            /// What `resolver` returns for a name must be NVIDIA's function of that name, or one of the same signature
+            /// and contract, and must stay loaded for the life of the process.
+            pub(crate) unsafe fn resolve(resolver: &$crate::sys::Resolver<'_>) -> Result<Self, &'static str> {
+                Ok(Self {
+                    $($name: {
+                        let address = resolver(stringify!($name)).ok_or(stringify!($name))?;
+                        // SAFETY: by this function's contract the address is that of a function of this signature.
+                        unsafe {
+                            std::mem::transmute::<
+                                *const std::ffi::c_void,
+                                unsafe extern "C" fn($($argument),*) -> $crate::sys::function_table!(@result $($result)?),
+                            >(address)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+    (@result) => { $crate::sys::Code };
+    (@result $result:ty) => { $result };
+}
+pub(crate) use function_table;

@@ -1,0 +1,97 @@
+//! The compiler's functions we call.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::OnceLock;
+
+use cudarc::nvrtc::sys::nvrtcProgram;
+
+use super::library::{self, FoundNvrtc};
+use super::{Backend, Code};
+use crate::errors::Missing;
+
+super::function_table! {
+    /// Functions of NVRTC.
+    NvrtcTable {
+        nvrtcVersion: fn(*mut c_int, *mut c_int);
+        nvrtcCreateProgram: fn(*mut nvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char);
+        nvrtcDestroyProgram: fn(*mut nvrtcProgram);
+        nvrtcCompileProgram: fn(nvrtcProgram, c_int, *const *const c_char);
+        nvrtcGetCUBINSize: fn(nvrtcProgram, *mut usize);
+        nvrtcGetCUBIN: fn(nvrtcProgram, *mut c_char);
+        nvrtcGetProgramLogSize: fn(nvrtcProgram, *mut usize);
+        nvrtcGetProgramLog: fn(nvrtcProgram, *mut c_char);
+        nvrtcGetErrorString: fn(u32) -> *const c_char;
+    }
+}
+
+/// A bound compiler.
+pub(crate) struct Bound {
+    pub(crate) table: NvrtcTable,
+    pub(crate) version: (u32, u32),
+    pub(crate) found: FoundNvrtc,
+}
+
+impl NvrtcTable {
+    /// The compiler of a backend, searched and bound on first use.
+    pub(crate) fn get(backend: Backend) -> Result<&'static Bound, Missing> {
+        static GPU: OnceLock<Result<Bound, Missing>> = OnceLock::new();
+        static EMULATED: OnceLock<Result<Bound, Missing>> = OnceLock::new();
+        match backend {
+            Backend::Gpu => GPU.get_or_init(|| {
+                let (library, found) = library::find_nvrtc()?;
+                // Never unloaded: the tables live as long as the process.
+                let library = Box::leak(Box::new(library));
+                // SAFETY: the library found is NVIDIA's libnvrtc; it is never unloaded.
+                unsafe { bind(&|name| library::symbol(library, name), found) }
+            }),
+            Backend::Emulated => EMULATED.get_or_init(|| {
+                let found = FoundNvrtc {
+                    path: "built in".into(),
+                    how: "the emulated device".to_owned(),
+                };
+                // SAFETY: the emulator's functions have NVRTC's signatures and are part of this program.
+                unsafe { bind(&crate::emulation::symbol, found) }
+            }),
+        }
+        .as_ref()
+        .map_err(Clone::clone)
+    }
+
+    /// NVRTC's description of a code.
+    pub(crate) fn describe(&self, code: Code) -> String {
+        // SAFETY: any integer is allowed; the result is a static, terminated string or null.
+        let text = unsafe { (self.nvrtcGetErrorString)(code.0) };
+        if text.is_null() {
+            return format!("nvrtcResult {}", code.0);
+        }
+        // SAFETY: not null, so a static, terminated string.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}
+
+/// # Safety
+/// As [`NvrtcTable::resolve`].
+unsafe fn bind(resolver: &super::Resolver<'_>, found: FoundNvrtc) -> Result<Bound, Missing> {
+    // SAFETY: the caller's contract.
+    let table = unsafe { NvrtcTable::resolve(resolver) }.map_err(|name| {
+        library::missing_nvrtc(format!(
+            "{} has no function {name}: it is older than CUDA 11.1",
+            found.path.display()
+        ))
+    })?;
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: both pointers are valid for writes.
+    let code = unsafe { (table.nvrtcVersion)(&raw mut major, &raw mut minor) };
+    if code != Code::SUCCESS {
+        let text = table.describe(code);
+        return Err(library::missing_nvrtc(format!(
+            "{} does not tell its version: {text}",
+            found.path.display()
+        )));
+    }
+    Ok(Bound {
+        table,
+        version: (major.unsigned_abs(), minor.unsigned_abs()),
+        found,
+    })
+}

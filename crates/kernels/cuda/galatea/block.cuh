@@ -1,0 +1,73 @@
+// Block scope: collectives of all threads of a one-dimensional block of any size from 1 to 1024.
+//
+// Who calls: every thread of the block, the same number of times. Shared memory: a `Scratch<T>` that the caller declares
+// `__shared__` and may use again right after the call: every function ends with a barrier.
+#pragma once
+
+#include "galatea/warp.cuh"
+
+namespace galatea {
+
+constexpr u32 MAX_WARPS = 32;
+
+// One value per warp, and one for all.
+template <typename T> struct Scratch {
+    T warp[MAX_WARPS];
+    T total;
+};
+
+// Combines the values of all threads. Valid on every thread. Barriers: 3.
+template <typename T, typename Op> GALATEA_INLINE T block_reduce(T value, Op op, Scratch<T>& scratch) {
+    value = warp_reduce(value, op);
+    if (lane() == 0) scratch.warp[warp()] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        T total = scratch.warp[0];
+#pragma unroll 1
+        for (u32 i = 1; i < warps(); ++i) total = op(total, scratch.warp[i]);
+        scratch.total = total;
+    }
+    __syncthreads();
+    const T total = scratch.total;
+    __syncthreads();
+    return total;
+}
+
+// Combines the values of the threads before this one (the operator's identity on thread 0), and of all of them.
+// Both valid on every thread. Barriers: 3.
+template <typename T, typename Op>
+GALATEA_INLINE T block_exclusive_scan(T value, Op op, T& total, Scratch<T>& scratch) {
+    T inclusive;
+    const T before_in_warp = warp_exclusive_scan(value, op, inclusive);
+    if (lane() == live_lanes() - 1) scratch.warp[warp()] = inclusive;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        T running = op.template identity<T>();
+#pragma unroll 1
+        for (u32 i = 0; i < warps(); ++i) {
+            const T of_warp = scratch.warp[i];
+            scratch.warp[i] = running;
+            running = op(running, of_warp);
+        }
+        scratch.total = running;
+    }
+    __syncthreads();
+    const T before_warp = scratch.warp[warp()];
+    total = scratch.total;
+    __syncthreads();
+    return op(before_warp, before_in_warp);
+}
+
+// Reserves `count` places in an output of unknown size for this thread, by one atomic per block. Returns the first; the
+// places of a block are in thread order and contiguous. Valid on every thread. Barriers: 5.
+GALATEA_INLINE u64 block_append(u64* counter, u32 count, Scratch<u32>& scratch, u64& shared_first) {
+    u32 total;
+    const u32 before = block_exclusive_scan(count, Sum{}, total, scratch);
+    if (threadIdx.x == 0) shared_first = total == 0 ? 0 : atomicAdd(counter, u64(total));
+    __syncthreads();
+    const u64 first = shared_first;
+    __syncthreads();
+    return first + before;
+}
+
+}  // namespace galatea

@@ -1,0 +1,60 @@
+// Thread scope: what one thread does alone. No barriers, no shared memory; any thread may call anything here at any time.
+#pragma once
+
+#include "galatea/prelude.cuh"
+
+namespace galatea {
+
+// N values loaded or stored by one instruction: 1, 2, 4, 8 or 16 bytes together.
+template <typename T, u32 N> struct alignas(N * sizeof(T)) Vector {
+    static_assert(N * sizeof(T) <= 16 && (N & (N - 1)) == 0, "one instruction moves a power of two of at most 16 bytes");
+    T item[N];
+};
+
+// Values per 16-byte load.
+template <typename T> struct Widest {
+    static constexpr u32 COUNT = 16 / sizeof(T);
+};
+
+// Loads values [index * N, index * N + N) of an array aligned to N * sizeof(T) bytes.
+template <u32 N, typename T> GALATEA_INLINE Vector<T, N> load_vector(const T* array, u64 index) {
+    return reinterpret_cast<const Vector<T, N>*>(array)[index];
+}
+
+// Stores values [index * N, index * N + N) of an array aligned to N * sizeof(T) bytes.
+template <u32 N, typename T> GALATEA_INLINE void store_vector(T* array, u64 index, const Vector<T, N>& values) {
+    reinterpret_cast<Vector<T, N>*>(array)[index] = values;
+}
+
+// Index of this thread in a one-dimensional grid, and the number of threads of that grid: the two ends of a grid-stride loop
+//     for (u64 i = grid_thread(); i < count; i += grid_threads()) ...
+GALATEA_INLINE u64 grid_thread() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
+GALATEA_INLINE u64 grid_threads() { return u64(gridDim.x) * blockDim.x; }
+
+// A bijection of 64-bit integers whose every output bit depends on every input bit (Stafford's variant 13 of the murmur3
+// finaliser): pseudo-random values from counters, and a hash of integers.
+GALATEA_INLINE u64 mix64(u64 x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+// Associative, commutative operators with identity, for the reductions and scans of warp.cuh and block.cuh. Integer sums
+// wrap; sums of double depend on the order, which is the same for the same block size.
+struct Sum {
+    template <typename T> GALATEA_INLINE T operator()(T a, T b) const {
+        using U = typename Unsigned<T>::Type;
+        return T(U(a) + U(b));
+    }
+    template <typename T> GALATEA_INLINE static constexpr T identity() { return T(0); }
+};
+struct Min {
+    template <typename T> GALATEA_INLINE T operator()(T a, T b) const { return b < a ? b : a; }
+    template <typename T> GALATEA_INLINE static constexpr T identity() { return Limits<T>::greatest(); }
+};
+struct Max {
+    template <typename T> GALATEA_INLINE T operator()(T a, T b) const { return a < b ? b : a; }
+    template <typename T> GALATEA_INLINE static constexpr T identity() { return Limits<T>::least(); }
+};
+
+}  // namespace galatea

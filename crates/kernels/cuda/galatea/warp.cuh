@@ -1,0 +1,69 @@
+// Warp scope: collectives of the (up to 32) threads of a warp in a one-dimensional block.
+//
+// Who calls: every live thread of the warp, converged in program order, unless a function takes a mask: then exactly the
+// threads of the mask. No barriers beyond the warp, no shared memory. The last warp of a block may be partial: lanes that do
+// not exist are left out everywhere.
+#pragma once
+
+#include "galatea/thread.cuh"
+
+namespace galatea {
+
+constexpr u32 WARP = 32;
+
+// Lane of this thread, warp of this thread in its block, and warps of the block.
+GALATEA_INLINE u32 lane() { return threadIdx.x % WARP; }
+GALATEA_INLINE u32 warp() { return threadIdx.x / WARP; }
+GALATEA_INLINE u32 warps() { return (blockDim.x + WARP - 1) / WARP; }
+
+// Lanes that exist in this thread's warp: 32 except in the last one.
+GALATEA_INLINE u32 live_lanes() {
+    const u32 before = warp() * WARP;
+    return blockDim.x - before < WARP ? blockDim.x - before : WARP;
+}
+
+// The first `count` lanes, 1 <= count <= 32.
+GALATEA_INLINE u32 first_lanes(u32 count) { return 0xffffffffu >> (WARP - count); }
+
+// The lanes before this one.
+GALATEA_INLINE u32 lanes_before() { return (1u << lane()) - 1; }
+
+// Combines the values of all live lanes. Valid on lane 0 only; other lanes hold partial results.
+template <typename T, typename Op> GALATEA_INLINE T warp_reduce(T value, Op op) {
+    const u32 live = live_lanes();
+    const u32 mask = first_lanes(live);
+#pragma unroll 1
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
+        const T other = __shfl_down_sync(mask, value, distance);
+        if (lane() + distance < live) value = op(value, other);
+    }
+    return value;
+}
+
+// Combines the values of the lanes before this one (the operator's identity on lane 0). Valid on every live lane.
+// `inclusive`: the same with this lane's value; on the last live lane that is the warp's total.
+template <typename T, typename Op> GALATEA_INLINE T warp_exclusive_scan(T value, Op op, T& inclusive) {
+    const u32 mask = first_lanes(live_lanes());
+    inclusive = value;
+#pragma unroll 1
+    for (u32 distance = 1; distance < WARP; distance *= 2) {
+        const T other = __shfl_up_sync(mask, inclusive, distance);
+        if (lane() >= distance) inclusive = op(other, inclusive);
+    }
+    const T before = __shfl_up_sync(mask, inclusive, 1);
+    return lane() == 0 ? op.template identity<T>() : before;
+}
+
+// Reserves one place in an output of unknown size for every lane that keeps its row, by one atomic per warp.
+// Who calls: exactly the lanes of `mask`. Returns the place, valid on lanes that keep; places are in lane order.
+GALATEA_INLINE u64 warp_append(u32 mask, u64* counter, bool keep) {
+    const u32 keepers = __ballot_sync(mask, keep);
+    if (keepers == 0) return 0;
+    const u32 leader = __ffs(keepers) - 1;
+    u64 first = 0;
+    if (lane() == leader) first = atomicAdd(counter, u64(__popc(keepers)));
+    first = __shfl_sync(mask, first, leader);
+    return first + __popc(keepers & lanes_before());
+}
+
+}  // namespace galatea

@@ -1,0 +1,188 @@
+//! Measuring a device: what its memory and its link deliver to our own kernels and copies, the ceilings that plans and
+//! reports are held against.
+//!
+//! Each rate is the best of several runs after one that warms up, timed by events on the device; latencies are medians of
+//! host time. Sizes are large enough to hide start-up and small enough to measure in about a second: a quarter of the free
+//! memory at most, and 1 GiB on a large card. On an emulated device everything is small and the figures mean nothing.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use galatea_device::{Calibration, Device, DeviceBuffer, HostMemory, HostView, In, Out, Result, Stream};
+
+use crate::kernels::{CopyBandwidth, FillPattern, Nothing, ReadBandwidth};
+
+const RUNS: usize = 5;
+const LAUNCHES: u32 = 1000;
+const MIB: u64 = 1 << 20;
+
+/// The calibration of a device: the one stored for it and its driver, or measured now and stored.
+///
+/// # Errors
+/// Those of [`measure`].
+pub fn calibrate(device: &Device) -> Result<Calibration> {
+    if let Some(stored) = Calibration::load(device) {
+        return Ok(stored);
+    }
+    let calibration = measure(device)?;
+    calibration.store(device);
+    Ok(calibration)
+}
+
+/// Measures a device, which should be idle. Takes about a second on a GPU.
+///
+/// # Errors
+/// [`galatea_device::DeviceError::OutOfMemory`] when the budget leaves too little; the device's.
+pub fn measure(device: &Device) -> Result<Calibration> {
+    let stream = device.stream()?;
+    let largest = if device.info().emulated { MIB } else { 1024 * MIB };
+    let bytes = (device.budget().available() / 4).clamp(MIB / 4, largest) / 16 * 16;
+    let (hbm_read, hbm_copy) = device_memory(device, &stream, bytes)?;
+    let link = link(device, &stream, (bytes / 4).max(MIB / 4))?;
+    let (launch_seconds, round_trip_seconds) = launches(device, &stream)?;
+    Ok(Calibration {
+        hbm_read,
+        hbm_copy,
+        h2d: link.h2d,
+        d2h: link.d2h,
+        both_ways: link.both_ways,
+        h2d_pageable: link.h2d_pageable,
+        pinning: link.pinning,
+        launch_seconds,
+        round_trip_seconds,
+    })
+}
+
+/// Bytes per second of reading, and of reading and writing in a copy.
+fn device_memory(device: &Device, stream: &Stream, bytes: u64) -> Result<(f64, f64)> {
+    let values = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
+    let mut source = device.alloc::<u64>(stream, values)?.assume_written();
+    FillPattern::new(device)?.launch(stream, Out(&mut source), 1)?;
+    let read = ReadBandwidth::new(device)?;
+    let mut sums = device.zeroed::<u64>(stream, read.blocks())?;
+    let reading = best(stream, || read.launch(stream, In(&source), Out(&mut sums)))?;
+    let copy = CopyBandwidth::new(device)?;
+    let mut target = device.alloc::<u64>(stream, values)?.assume_written();
+    let copying = best(stream, || copy.launch(stream, In(&source), Out(&mut target)))?;
+    Ok((rate(source.bytes(), reading), rate(2 * source.bytes(), copying)))
+}
+
+struct Link {
+    h2d: f64,
+    d2h: f64,
+    both_ways: f64,
+    h2d_pageable: f64,
+    pinning: f64,
+}
+
+fn link(device: &Device, stream: &Stream, bytes: u64) -> Result<Link> {
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut buffer = device.alloc::<u8>(stream, size)?.assume_written();
+    let mut other = device.zeroed::<u8>(stream, size)?;
+
+    let memory = HostMemory::new(size)?.into_view();
+    let h2d_pageable = rate(
+        bytes,
+        best(stream, || stream.copy_to_device(&mut buffer, &memory))?,
+    );
+    let start = Instant::now();
+    device.pin(memory.memory())?;
+    let pinning = rate(bytes, start.elapsed());
+    let h2d = rate(
+        bytes,
+        best(stream, || stream.copy_to_device(&mut buffer, &memory))?,
+    );
+
+    let mut target = Arc::new(HostMemory::new(size)?);
+    device.pin(&target)?;
+    let mut down = Duration::MAX;
+    for _ in 0..=RUNS {
+        let start = stream.record()?;
+        let download = stream.copy_to_host(&other, target, 0)?;
+        let end = stream.record()?;
+        target = download.wait()?;
+        down = down.min(end.elapsed_since(&start)?);
+    }
+
+    let both_ways = both_ways(device, stream, (&mut buffer, &memory), (&mut other, target))?;
+    Ok(Link {
+        h2d,
+        d2h: rate(bytes, down),
+        both_ways: rate(2 * bytes, both_ways),
+        h2d_pageable,
+        pinning,
+    })
+}
+
+/// Best time of a copy up and one down on two streams, from the start of the first to the end of the last.
+fn both_ways(
+    device: &Device,
+    up: &Stream,
+    (buffer, source): (&mut DeviceBuffer<u8>, &HostView),
+    (other, mut target): (&mut DeviceBuffer<u8>, Arc<HostMemory>),
+) -> Result<Duration> {
+    let down = device.stream()?;
+    let mut both = Duration::MAX;
+    for _ in 0..=RUNS {
+        let start = up.record()?;
+        down.wait(&start)?;
+        let download = down.copy_to_host(&*other, target, 0)?;
+        up.copy_to_device(&mut *buffer, source)?;
+        up.wait(&down.record()?)?;
+        let end = up.record()?;
+        target = download.wait()?;
+        both = both.min(end.elapsed_since(&start)?);
+    }
+    Ok(both)
+}
+
+/// Seconds of a launch in a row of many, and of one that is waited for.
+fn launches(device: &Device, stream: &Stream) -> Result<(f64, f64)> {
+    let nothing = Nothing::new(device)?;
+    let count = if device.info().emulated {
+        LAUNCHES / 20
+    } else {
+        LAUNCHES
+    };
+    nothing.launch(stream)?;
+    stream.synchronize()?;
+    let start = Instant::now();
+    for _ in 0..count {
+        nothing.launch(stream)?;
+    }
+    stream.synchronize()?;
+    let each = start.elapsed().as_secs_f64() / f64::from(count);
+    let mut round_trips = Vec::new();
+    for _ in 0..count / 10 {
+        let start = Instant::now();
+        nothing.launch(stream)?;
+        stream.synchronize()?;
+        round_trips.push(start.elapsed());
+    }
+    round_trips.sort();
+    let median = round_trips
+        .get(round_trips.len() / 2)
+        .copied()
+        .unwrap_or_default();
+    Ok((each, median.as_secs_f64()))
+}
+
+/// Best device time of some work, after one run to warm up.
+fn best(stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Duration> {
+    work()?;
+    let mut best = Duration::MAX;
+    for _ in 0..RUNS {
+        let start = stream.record()?;
+        work()?;
+        let end = stream.record()?;
+        best = best.min(end.elapsed_since(&start)?);
+    }
+    Ok(best)
+}
+
+fn rate(bytes: u64, time: Duration) -> f64 {
+    // A timer too coarse to see the work measures one microsecond.
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let bytes = bytes as f64;
+    bytes / time.as_secs_f64().max(1e-6)
+}

@@ -1,0 +1,32 @@
+//! The device headers, embedded.
+
+use std::sync::OnceLock;
+
+use galatea_device::Headers;
+
+/// Lists header files: name as included, and text.
+macro_rules! embed {
+    ($($name:literal,)*) => {
+        &[$(($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/cuda/", $name))),)*]
+    };
+}
+
+/// Every header under `cuda/galatea`, by the name device code includes it. A test holds the list against the folder.
+pub const HEADERS: &[(&str, &str)] = embed![
+    "galatea/args/checksum.h",
+    "galatea/args/copy_bandwidth.h",
+    "galatea/args/fill_pattern.h",
+    "galatea/args/nothing.h",
+    "galatea/args/read_bandwidth.h",
+    "galatea/block.cuh",
+    "galatea/prelude.cuh",
+    "galatea/thread.cuh",
+    "galatea/warp.cuh",
+];
+
+/// The headers as programs take them, digested once.
+#[must_use]
+pub fn headers() -> &'static Headers {
+    static ALL: OnceLock<Headers> = OnceLock::new();
+    ALL.get_or_init(|| Headers::new(HEADERS.iter().copied()))
+}

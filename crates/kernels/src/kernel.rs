@@ -1,0 +1,111 @@
+//! What a typed kernel is made of.
+
+use std::marker::PhantomData;
+
+use galatea_device::{
+    ArgumentStruct, Device, Function, Geometry, Layout, Program, Reference, Resources, Result, Stream,
+};
+
+/// A kernel in a file of its own: what its Rust type declares.
+pub trait Kernel {
+    /// Its name in C++, and of its file in `cuda/kernels`.
+    const NAME: &'static str;
+    /// The text of that file.
+    const SOURCE: &'static str;
+    /// Its argument struct.
+    type Arguments: ArgumentStruct;
+
+    /// Its row in the list of kernels.
+    const ENTRY: KernelEntry = KernelEntry {
+        name: Self::NAME,
+        source: Self::SOURCE,
+        layout: <Self::Arguments as ArgumentStruct>::LAYOUT,
+    };
+}
+
+/// A row of the list of kernels, [`crate::KERNELS`].
+#[derive(Debug, Clone, Copy)]
+pub struct KernelEntry {
+    /// Name of the kernel and of its file.
+    pub name: &'static str,
+    /// Its source.
+    pub source: &'static str,
+    /// The layout of its argument struct.
+    pub layout: Layout,
+}
+
+impl KernelEntry {
+    /// The program that holds the kernel.
+    #[must_use]
+    pub fn program(&self) -> Program {
+        Program::new(self.name, self.source)
+            .headers(crate::headers())
+            .entry(self.name)
+    }
+}
+
+/// A loaded kernel that takes exactly its own arguments; what a kernel's Rust type holds.
+#[derive(Debug, Clone)]
+pub struct KernelFunction<K> {
+    function: Function,
+    kernel: PhantomData<fn() -> K>,
+}
+
+impl<K: Kernel> KernelFunction<K> {
+    /// Compiles (or finds) and loads it.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn load(device: &Device) -> Result<Self> {
+        let compiled = device.compile(&K::ENTRY.program())?;
+        Ok(Self {
+            function: compiled.module.function(K::NAME)?,
+            kernel: PhantomData,
+        })
+    }
+
+    /// What it takes of a multiprocessor.
+    #[must_use]
+    pub fn resources(&self) -> Resources {
+        self.function.resources()
+    }
+
+    /// Blocks that the device runs at once.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn resident_blocks(&self, block: u32) -> Result<u64> {
+        self.function.resident_blocks(block, 0)
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch_with`].
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        geometry: Geometry,
+        arguments: &K::Arguments,
+        references: &[Reference<'_>],
+    ) -> Result<()> {
+        self.function.launch_with(stream, geometry, arguments, references)
+    }
+}
+
+/// Declares [`Kernel`] for a type: name of kernel and file, and argument struct.
+macro_rules! kernel {
+    ($type:ident, $name:literal, $arguments:ident) => {
+        impl $crate::Kernel for $type {
+            const NAME: &'static str = $name;
+            const SOURCE: &'static str = include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/cuda/kernels/",
+                $name,
+                ".cu"
+            ));
+            type Arguments = $arguments;
+        }
+    };
+}
+pub(crate) use kernel;

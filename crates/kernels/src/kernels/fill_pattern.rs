@@ -1,0 +1,63 @@
+//! Pseudo-random values made on the device, for tests and measurements.
+
+use galatea_device::{Device, DevicePointer, Geometry, Out, Result, Stream, kernel_arguments};
+
+use super::BLOCK;
+use crate::kernel::{KernelFunction, kernel};
+
+kernel_arguments! {
+    /// Arguments of `fill_pattern`.
+    pub struct FillPatternArguments in "galatea/args/fill_pattern.h" {
+        /// What is filled.
+        pub values: DevicePointer<u64>,
+        /// Number of values.
+        pub count: u64,
+        /// Value `i` becomes `pattern(seed, i)`.
+        pub seed: u64,
+    }
+}
+
+kernel!(FillPattern, "fill_pattern", FillPatternArguments);
+
+/// Fills an array with [`pattern`].
+#[derive(Debug, Clone)]
+pub struct FillPattern {
+    function: KernelFunction<Self>,
+    blocks: u64,
+}
+
+impl FillPattern {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let function = KernelFunction::load(device)?;
+        let blocks = function.resident_blocks(BLOCK)?;
+        Ok(Self { function, blocks })
+    }
+
+    /// Sets value `i` to `pattern(seed, i)`.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn launch(&self, stream: &Stream, values: Out<'_, u64>, seed: u64) -> Result<()> {
+        let arguments = FillPatternArguments {
+            values: values.pointer(),
+            count: values.len() as u64,
+            seed,
+        };
+        let geometry = Geometry::grid_stride(arguments.count, BLOCK.into(), BLOCK, self.blocks);
+        self.function
+            .launch(stream, geometry, &arguments, &[values.reference()])
+    }
+}
+
+/// Value `index` of the pattern with a seed: `mix64(seed + index)` of `thread.cuh`.
+#[must_use]
+pub fn pattern(seed: u64, index: u64) -> u64 {
+    let x = seed.wrapping_add(index);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,57 @@
+//! The hand-written kernels, one file each.
+
+mod checksum;
+mod copy_bandwidth;
+mod fill_pattern;
+mod nothing;
+mod read_bandwidth;
+
+pub use checksum::{Checksum, ChecksumArguments, checksum_of};
+pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
+pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
+pub use nothing::{Nothing, NothingArguments};
+pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
+
+use crate::kernel::{Kernel, KernelEntry};
+
+/// Every kernel of this crate. A test holds the list against `cuda/kernels` and `cuda/galatea/args`.
+pub const KERNELS: &[KernelEntry] = &[
+    Checksum::ENTRY,
+    CopyBandwidth::ENTRY,
+    FillPattern::ENTRY,
+    Nothing::ENTRY,
+    ReadBandwidth::ENTRY,
+];
+
+/// Threads of a block where nothing speaks for another number.
+pub(crate) const BLOCK: u32 = 256;
+
+/// Values in a 16-byte load of 64-bit values.
+pub(crate) const PAIR: usize = 2;
+
+/// Refuses a length that is not whole pairs.
+pub(crate) fn whole_pairs(what: &'static str, len: usize) -> galatea_device::Result<()> {
+    if len.is_multiple_of(PAIR) {
+        return Ok(());
+    }
+    let len = len as u64;
+    Err(galatea_device::DeviceError::Range {
+        what,
+        start: 0,
+        end: len.next_multiple_of(PAIR as u64),
+        len,
+    })
+}
+
+/// Refuses lengths that should agree and do not.
+pub(crate) fn same_length(what: &'static str, asked: usize, len: usize) -> galatea_device::Result<()> {
+    if asked == len {
+        return Ok(());
+    }
+    Err(galatea_device::DeviceError::Range {
+        what,
+        start: 0,
+        end: asked as u64,
+        len: len as u64,
+    })
+}
