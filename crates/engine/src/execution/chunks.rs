@@ -1,0 +1,214 @@
+//! The chunk table of a launch, and how chunks reach the device.
+
+use super::residency::{ChunkAddresses, Residency, addresses, chunk_layout, copy_chunk};
+use super::run::RunError;
+use crate::pipeline::bind::{AccessForm, ColumnAccess};
+use crate::runtime::{DeviceRuntime, QueryStreams};
+use galatea_device::{DeviceBuffer, Event};
+use galatea_kernels::pipeline::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
+use galatea_store::{Column, TableView};
+use std::sync::Arc;
+
+/// Chunks a slot ring keeps in flight: one computed on, one copied, one waiting.
+const SLOTS: usize = 3;
+
+/// The chunks of a launch, as the kernel reads them (`tile.cuh`).
+#[derive(Debug, Clone)]
+pub struct ChunkTable {
+    /// The words, sentinel included.
+    pub words: Vec<u64>,
+    /// Words per chunk.
+    pub stride: usize,
+    /// First unit of each chunk, and the number of units.
+    pub first_units: Vec<u32>,
+    /// Most units of one chunk.
+    pub units_per_chunk: u32,
+}
+
+impl ChunkTable {
+    /// The table of `chunks` (indices into the view) whose buffers `place` knows.
+    pub fn new(
+        view: &TableView,
+        chunks: &[usize],
+        columns: &[ColumnAccess],
+        unit_rows: u32,
+        place: impl Fn(usize, usize) -> ChunkAddresses,
+    ) -> Self {
+        let stride = CHUNK_HEADER_WORDS + columns.len() * COLUMN_WORDS;
+        let mut words = Vec::with_capacity((chunks.len() + 1) * stride);
+        let mut first_units = Vec::with_capacity(chunks.len() + 1);
+        let mut units = 0u32;
+        let mut units_per_chunk = 1;
+        for (position, &chunk) in chunks.iter().enumerate() {
+            let rows = view.chunk_rows[chunk];
+            words.extend([u64::from(rows), u64::from(units)]);
+            for (k, access) in columns.iter().enumerate() {
+                let at = place(position, k);
+                let base = match access.form {
+                    AccessForm::Integer { .. } => view.columns[k].chunks[chunk].base as u64,
+                    _ => 0,
+                };
+                words.extend([at.data, at.validity, base, at.offsets]);
+            }
+            first_units.push(units);
+            let own = rows.div_ceil(unit_rows);
+            units_per_chunk = units_per_chunk.max(own);
+            units += own;
+        }
+        first_units.push(units);
+        // The sentinel: no rows, and a first unit past every unit.
+        words.extend([0, u64::from(u32::MAX)]);
+        words.resize((chunks.len() + 1) * stride, 0);
+        Self { words, stride, first_units, units_per_chunk }
+    }
+
+    /// Number of units.
+    pub fn units(&self) -> u32 {
+        self.first_units.last().copied().unwrap_or(0)
+    }
+}
+
+/// How the chunks of a query reach the device.
+#[derive(Debug)]
+pub enum Placement {
+    /// All columns are resident: one launch over everything.
+    Resident {
+        /// By kernel column.
+        columns: Vec<Arc<super::residency::ResidentColumn>>,
+    },
+    /// Chunks are copied through a ring of slots, a launch each.
+    Streamed(SlotRing),
+}
+
+impl Placement {
+    /// Makes the columns resident if they fit together, else sets up streaming. Returns the bytes copied so far.
+    pub fn choose(
+        runtime: &DeviceRuntime,
+        streams: &QueryStreams,
+        view: &TableView,
+        chunks: &[usize],
+        keep: bool,
+    ) -> Result<(Self, u64), RunError> {
+        if keep {
+            let mut columns = Vec::new();
+            let mut copied = 0;
+            for column in &view.columns {
+                match runtime.residency().acquire(runtime.device(), &streams.transfer, column)? {
+                    Some((resident, bytes)) => {
+                        columns.push(resident);
+                        copied += bytes;
+                    }
+                    None => break,
+                }
+            }
+            if columns.len() == view.columns.len() {
+                return Ok((Self::Resident { columns }, copied));
+            }
+        }
+        Ok((Self::Streamed(SlotRing::new(runtime, streams, view, chunks)?), 0))
+    }
+}
+
+/// Device buffers that chunks pass through, in turn.
+#[derive(Debug)]
+pub struct SlotRing {
+    slots: Vec<Slot>,
+    layouts: Vec<Vec<[Option<u64>; 3]>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    buffer: DeviceBuffer<u8>,
+    /// Recorded in the compute stream after the last launch that read the slot.
+    free: Option<Event>,
+}
+
+impl SlotRing {
+    fn new(
+        runtime: &DeviceRuntime,
+        streams: &QueryStreams,
+        view: &TableView,
+        chunks: &[usize],
+    ) -> Result<Self, RunError> {
+        let mut largest = 0;
+        let mut layouts = Vec::with_capacity(chunks.len());
+        for &chunk in chunks {
+            let mut end = 0;
+            let layout: Vec<_> = view
+                .columns
+                .iter()
+                .map(|column| {
+                    let (layout, after) = chunk_layout(column, chunk, end);
+                    end = after;
+                    layout
+                })
+                .collect();
+            largest = largest.max(end);
+            layouts.push(layout);
+        }
+        for column in &view.columns {
+            for chunk in &column.chunks {
+                for part in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()].into_iter().flatten() {
+                    runtime.device().pin(part.memory())?;
+                }
+            }
+        }
+        let residency: &Residency = runtime.residency();
+        let mut slots = Vec::new();
+        while slots.len() < SLOTS.min(chunks.len().max(1)) {
+            match residency.allocate(runtime.device(), &streams.transfer, largest)? {
+                Some(buffer) => slots.push(Slot { buffer, free: None }),
+                // One slot still works, without overlap.
+                None if !slots.is_empty() => break,
+                None => {
+                    let budget = runtime.device().budget();
+                    return Err(RunError::Memory {
+                        what: "one chunk of the scanned columns",
+                        needed: largest,
+                        available: budget.available(),
+                        limit: budget.limit(),
+                    });
+                }
+            }
+        }
+        Ok(Self { slots, layouts })
+    }
+
+    /// Where column `k` of the chunk at `position` will lie.
+    pub fn place(&self, position: usize, k: usize) -> ChunkAddresses {
+        let slot = &self.slots[position % self.slots.len()];
+        addresses(slot.buffer.address(), self.layouts[position][k])
+    }
+
+    /// Chunks that can be ahead of the one computed on.
+    pub fn depth(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Queues the copy of a chunk into its slot once the slot is free; the event says when it is there.
+    pub fn fetch(
+        &mut self,
+        streams: &QueryStreams,
+        columns: &[Arc<Column>],
+        chunk: usize,
+        position: usize,
+    ) -> Result<(Event, u64), RunError> {
+        let index = position % self.slots.len();
+        let slot = &mut self.slots[index];
+        if let Some(free) = slot.free.take() {
+            streams.transfer.wait(&free)?;
+        }
+        let mut copied = 0;
+        for (k, column) in columns.iter().enumerate() {
+            copied += copy_chunk(&streams.transfer, column, chunk, &mut slot.buffer, self.layouts[position][k])?;
+        }
+        Ok((streams.transfer.record()?, copied))
+    }
+
+    /// Marks the slot of a chunk free once everything queued on `compute` is done.
+    pub fn release(&mut self, streams: &QueryStreams, position: usize) -> Result<(), RunError> {
+        let index = position % self.slots.len();
+        self.slots[index].free = Some(streams.compute.record()?);
+        Ok(())
+    }
+}

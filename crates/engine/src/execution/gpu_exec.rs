@@ -1,0 +1,342 @@
+//! The plan node of a placed subtree.
+
+use super::run::{Run, RunError, RunReport};
+use super::source::{children, load, store_error, surviving};
+use crate::config::{DeviceChoice, Fallback, GalateaConfig};
+use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::placement::{PipelineSource, Subtree};
+use crate::reason::Reason;
+use crate::runtime::Runtime;
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, exec_err};
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions, execute_stream,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use galatea_store::StoreError;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs a subtree as one GPU pipeline; has one partition, and no children unless its rows come from another plan.
+#[derive(Debug)]
+pub struct GpuExec {
+    subtree: Subtree,
+    /// The subtree as DataFusion planned it, run when the pipeline cannot after all.
+    cpu: Arc<dyn ExecutionPlan>,
+    runtime: Arc<Runtime>,
+    config: GalateaConfig,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    last: Arc<Mutex<Option<Outcome>>>,
+}
+
+/// What became of the last execution, for EXPLAIN ANALYZE.
+#[derive(Debug)]
+enum Outcome {
+    Ran(RunReport),
+    FellBack(String),
+}
+
+impl GpuExec {
+    /// A node for `subtree`, which computes what `cpu` does.
+    pub fn new(subtree: Subtree, cpu: Arc<dyn ExecutionPlan>, runtime: Arc<Runtime>, config: GalateaConfig) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(cpu.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        Self {
+            subtree,
+            cpu,
+            runtime,
+            config,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+            last: Arc::default(),
+        }
+    }
+
+    /// The pipeline.
+    pub fn plan(&self) -> &PipelinePlan {
+        &self.subtree.plan
+    }
+
+    /// The report of the last execution that ran on the device.
+    pub fn last_report(&self) -> Option<RunReport> {
+        match &*self.last.lock() {
+            Some(Outcome::Ran(report)) => Some(report.clone()),
+            _ => None,
+        }
+    }
+
+    fn task(&self, context: Arc<TaskContext>) -> Task {
+        Task {
+            subtree: self.subtree.clone(),
+            cpu: Arc::clone(&self.cpu),
+            runtime: Arc::clone(&self.runtime),
+            config: self.config.clone(),
+            context,
+            metrics: self.metrics.clone(),
+            last: Arc::clone(&self.last),
+        }
+    }
+}
+
+/// One execution.
+struct Task {
+    subtree: Subtree,
+    cpu: Arc<dyn ExecutionPlan>,
+    runtime: Arc<Runtime>,
+    config: GalateaConfig,
+    context: Arc<TaskContext>,
+    metrics: ExecutionPlanMetricsSet,
+    last: Arc<Mutex<Option<Outcome>>>,
+}
+
+/// Tells a run on another thread that its stream was dropped.
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Why a pipeline gave no rows.
+enum Failure {
+    Store(StoreError),
+    Run(RunError),
+}
+
+impl Task {
+    async fn execute(self) -> Result<SendableRecordBatchStream> {
+        match self.on_device().await {
+            Ok((batches, report)) => {
+                self.record(&report, &batches);
+                *self.last.lock() = Some(Outcome::Ran(report));
+                let size = self.context.session_config().batch_size();
+                let pieces = batches.into_iter().flat_map(move |batch| slices(&batch, size)).map(Ok);
+                Ok(Box::pin(RecordBatchStreamAdapter::new(self.cpu.schema(), stream::iter(pieces))))
+            }
+            Err(Failure::Store(error)) if !error.is_limit() => Err(store_error(error)),
+            Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
+            Err(failure) => self.fall_back(failure),
+        }
+    }
+
+    async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport), Failure> {
+        let started = std::time::Instant::now();
+        let plan = &self.subtree.plan;
+        let view = load(&self.runtime, &self.subtree.source, plan, &self.config, &self.context)
+            .await
+            .map_err(Failure::Store)?;
+        let load_time = started.elapsed();
+        self.runtime.reports().update(|report| report.phases.load += load_time);
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let _guard = CancelOnDrop(Arc::clone(&cancelled));
+        let columns: Vec<usize> = plan.columns().into_iter().collect();
+        let chunks = surviving(&view, &self.subtree.pruning, &columns);
+        let (runtime, config, plan) = (Arc::clone(&self.runtime), self.config.clone(), plan.clone());
+        let run = tokio::task::spawn_blocking(move || {
+            let device = runtime.device(&config).map_err(RunError::Unsupported)?;
+            let run = Run {
+                runtime: &device,
+                config: &config,
+                plan: &plan,
+                view: &view,
+                chunks: &chunks,
+                cancelled: &cancelled,
+            };
+            let outcome = run.execute();
+            if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
+                runtime.forget(&device);
+            }
+            outcome
+        });
+        run.await
+            .unwrap_or_else(|error| Err(RunError::Raised(format!("the pipeline's thread ended early: {error}"))))
+            .map_err(Failure::Run)
+    }
+
+    /// Runs the subtree on DataFusion's operators, or says why not.
+    fn fall_back(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
+        let reason = match &failure {
+            Failure::Store(error) => error.to_string(),
+            Failure::Run(error) => error.to_string(),
+        };
+        // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows either.
+        let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
+        if self.config.fallback == Fallback::Error && !raised {
+            return match failure {
+                Failure::Store(error) => Err(store_error(error)),
+                Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),
+            };
+        }
+        tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
+        self.runtime.reports().update(|report| report.fell_back(&reason));
+        *self.last.lock() = Some(Outcome::FellBack(reason));
+        let options = self.context.session_config().options();
+        let plan = PhysicalOptimizer::new()
+            .rules
+            .iter()
+            .try_fold(Arc::clone(&self.cpu), |plan, rule| rule.optimize(plan, options))?;
+        execute_stream(plan, Arc::clone(&self.context))
+    }
+
+    fn record(&self, report: &RunReport, batches: &[RecordBatch]) {
+        let count = |name: &'static str, value: u64| {
+            MetricBuilder::new(&self.metrics).counter(name, 0).add(usize::try_from(value).unwrap_or(usize::MAX));
+        };
+        let time = |name: &'static str, value: std::time::Duration| {
+            MetricBuilder::new(&self.metrics).subset_time(name, 0).add_duration(value);
+        };
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        MetricBuilder::new(&self.metrics).output_rows(0).add(rows);
+        count("rows_scanned", report.rows);
+        count("rows_passed", report.rows_passed);
+        count("chunks", report.chunks as u64);
+        count("chunks_skipped", report.chunks_skipped as u64);
+        count("device_bytes", report.device_bytes);
+        count("link_bytes", report.link_bytes);
+        count("launches", report.launches as u64);
+        time("generate_time", report.generate);
+        time("compile_time", report.compile);
+        time("transfer_time", report.transfer);
+        time("kernel_time", report.kernel);
+        time("run_time", report.total);
+        self.runtime.reports().update(|query| {
+            query.phases.compile += report.generate + report.compile;
+            query.phases.transfer += report.transfer;
+            query.phases.kernel += report.kernel;
+            query.device_bytes += report.device_bytes;
+            query.link_bytes += report.link_bytes;
+        });
+    }
+}
+
+/// Pieces of at most `size` rows.
+fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
+    let size = size.max(1);
+    (0..batch.num_rows()).step_by(size).map(|at| batch.slice(at, size.min(batch.num_rows() - at))).collect()
+}
+
+impl DisplayAs for GpuExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let join = |items: Vec<String>| items.join(", ");
+        write!(f, "GpuExec: ")?;
+        match &self.subtree.source {
+            PipelineSource::Files { .. } => write!(f, "scan=files")?,
+            PipelineSource::Stored(_) => write!(f, "scan=store")?,
+            PipelineSource::Plan(_) => write!(f, "scan=batches")?,
+        }
+        let plan = &self.subtree.plan;
+        if !plan.filters.is_empty() {
+            write!(f, ", filter=[{}]", join(plan.filters.iter().map(ToString::to_string).collect()))?;
+        }
+        match &plan.sink {
+            SinkPlan::Aggregate { keys, aggregates } => {
+                if !keys.is_empty() {
+                    write!(f, ", group_by=[{}]", join(keys.iter().map(ToString::to_string).collect()))?;
+                }
+                let names = aggregates.iter().map(|call| call.field.name().clone()).collect();
+                write!(f, ", aggregates=[{}]", join(names))?;
+            }
+            SinkPlan::Materialise { outputs } => {
+                write!(f, ", outputs=[{}]", join(outputs.iter().map(ToString::to_string).collect()))?;
+            }
+        }
+        if self.config.device == DeviceChoice::Emulated {
+            write!(f, ", device=emulated")?;
+        }
+        match &*self.last.lock() {
+            None => Ok(()),
+            Some(Outcome::FellBack(reason)) => write!(f, ", ran on the CPU because=[{reason}]"),
+            Some(Outcome::Ran(report)) => {
+                write!(
+                    f,
+                    ", strategy={}, columns={}, compiled={}, grid={}",
+                    report.strategy,
+                    if report.resident { "resident" } else { "streamed" },
+                    report.compiled,
+                    report.grid
+                )?;
+                if report.grown > 0 {
+                    write!(f, ", hash table grown {} times", report.grown)?;
+                }
+                if let Some(fraction) = report.ceiling {
+                    write!(f, ", ceiling={:.0}%", fraction * 100.0)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl ExecutionPlan for GpuExec {
+    fn name(&self) -> &str {
+        "GpuExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        children(&self.subtree.source)
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut subtree = self.subtree.clone();
+        if let (PipelineSource::Plan(child), Some(new)) = (&mut subtree.source, children.pop()) {
+            *child = new;
+        }
+        Ok(Arc::new(Self::new(subtree, Arc::clone(&self.cpu), Arc::clone(&self.runtime), self.config.clone())))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return datafusion::common::internal_err!("GpuExec has one partition, {partition} was asked for");
+        }
+        let task = self.task(context);
+        let schema = self.cpu.schema();
+        let batches = stream::once(task.execute()).try_flatten().boxed();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+impl From<Reason> for Failure {
+    fn from(reason: Reason) -> Self {
+        Self::Run(RunError::Unsupported(reason))
+    }
+}

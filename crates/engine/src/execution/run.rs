@@ -1,0 +1,313 @@
+//! One pipeline over encoded columns on one device, start to end.
+
+use super::chunks::{ChunkTable, Placement};
+use super::results;
+use super::sinks::SinkState;
+use crate::config::GalateaConfig;
+use crate::pipeline::PipelinePlan;
+use crate::pipeline::bind::Strategy;
+use crate::pipeline::generate::{BoundPipeline, Shape, bind};
+use crate::reason::Reason;
+use crate::runtime::{DeviceRuntime, QueryStreams};
+use arrow::array::RecordBatch;
+use galatea_device::{DeviceBuffer, DeviceError, Geometry, Origin, Tier};
+use galatea_kernels::pipeline::{Pipeline, PipelineArgs};
+use galatea_store::TableView;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The pipeline turned out not to be one the device can run; the CPU can.
+    #[error("{0}")]
+    Unsupported(#[from] Reason),
+    /// Even the least the pipeline needs does not fit.
+    #[error(
+        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available\nhint: raise galatea.gpu_memory_limit or lower galatea.chunk_rows"
+    )]
+    Memory {
+        /// What was to be allocated.
+        what: &'static str,
+        /// Its bytes.
+        needed: u64,
+        /// Bytes the budget has left.
+        available: u64,
+        /// The budget.
+        limit: u64,
+    },
+    /// The device or its driver failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A row raised an error; the CPU says which, in DataFusion's words.
+    #[error("{0}")]
+    Raised(String),
+    /// Results could not be made into Arrow arrays.
+    #[error(transparent)]
+    Arrow(#[from] arrow::error::ArrowError),
+    /// The query was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// What a run did, for EXPLAIN ANALYZE and the query report.
+#[derive(Debug, Clone, Default)]
+pub struct RunReport {
+    /// How rows were collected.
+    pub strategy: String,
+    /// Whether the columns were used in place, or streamed.
+    pub resident: bool,
+    /// Chunks scanned.
+    pub chunks: usize,
+    /// Chunks that zone maps dropped.
+    pub chunks_skipped: usize,
+    /// Rows of the scanned chunks.
+    pub rows: u64,
+    /// Rows that passed the filters.
+    pub rows_passed: u64,
+    /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is skipped.
+    pub device_bytes: u64,
+    /// Bytes copied over the link, both ways.
+    pub link_bytes: u64,
+    /// Binding and generating code.
+    pub generate: Duration,
+    /// Compiling, or finding the compiled kernel.
+    pub compile: Duration,
+    /// Where the kernel came from: memory, disk, compiler.
+    pub compiled: &'static str,
+    /// From the first to the last of the pipeline's work on the device, as its events measured it.
+    pub kernel: Duration,
+    /// Making columns resident, before the kernel.
+    pub transfer: Duration,
+    /// Everything, on the host's clock.
+    pub total: Duration,
+    /// Launches of the pipeline kernel.
+    pub launches: usize,
+    /// Times the hash table grew.
+    pub grown: usize,
+    /// Blocks of a launch.
+    pub grid: u32,
+    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
+    pub ceiling: Option<f64>,
+}
+
+/// A run's inputs.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// The device.
+    pub runtime: &'a DeviceRuntime,
+    /// Settings of the query.
+    pub config: &'a GalateaConfig,
+    /// What to compute.
+    pub plan: &'a PipelinePlan,
+    /// The plan's columns, ascending.
+    pub view: &'a TableView,
+    /// Chunks that may hold matching rows.
+    pub chunks: &'a [usize],
+    /// Set when nobody waits for the result any more.
+    pub cancelled: &'a AtomicBool,
+}
+
+/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running kernel.
+struct Settle<'a>(&'a QueryStreams);
+
+impl Drop for Settle<'_> {
+    fn drop(&mut self) {
+        // A failure has been, or will be, reported by the call that needs the stream.
+        let _ = self.0.transfer.synchronize();
+        let _ = self.0.compute.synchronize();
+    }
+}
+
+impl Run<'_> {
+    /// Runs the pipeline.
+    pub fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+        let start = Instant::now();
+        let mut report = RunReport { chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(), ..Default::default() };
+        let bound = bind(self.plan, self.view, self.shape())?;
+        report.strategy = bound.strategy.to_string();
+        report.generate = start.elapsed();
+
+        let compile_start = Instant::now();
+        let (kernel, compiled) = Pipeline::compile(self.runtime.device(), &bound.source, Tier::Optimised)?;
+        report.compile = compile_start.elapsed();
+        report.compiled = match compiled.origin {
+            Origin::Memory => "memory",
+            Origin::Disk => "disk",
+            Origin::Compiler => "compiler",
+        };
+
+        let streams = self.runtime.take_streams()?;
+        let outcome = self.on_streams(&bound, &kernel, &streams, &mut report);
+        if outcome.is_ok() {
+            self.runtime.give_streams(streams);
+        }
+        let batches = outcome?;
+        report.total = start.elapsed();
+        let calibration = self.runtime.calibration();
+        report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
+            let rate = if report.resident { c.hbm_read } else { c.h2d };
+            report.device_bytes as f64 / report.kernel.as_secs_f64() / rate
+        });
+        Ok((batches, report))
+    }
+
+    fn shape(&self) -> Shape {
+        let info = self.runtime.device().info();
+        Shape {
+            block: self.config.block_threads.0 as u32,
+            items: self.config.rows_per_thread.0 as u32,
+            shared_bytes: u64::from(info.shared_memory_per_block),
+            shared_bytes_multiprocessor: u64::from(info.shared_memory_per_multiprocessor),
+            collide: self.config.collide_hashes.0,
+            group_by: self.config.group_by,
+        }
+    }
+
+    fn on_streams(
+        &self,
+        bound: &BoundPipeline,
+        kernel: &Pipeline,
+        streams: &QueryStreams,
+        report: &mut RunReport,
+    ) -> Result<Vec<RecordBatch>, RunError> {
+        let device = self.runtime.device();
+        report.chunks = self.chunks.len();
+        report.rows = self.chunks.iter().map(|c| u64::from(self.view.chunk_rows[*c])).sum();
+        report.device_bytes = scan_bytes(self.view, self.chunks);
+
+        let transfer_start = Instant::now();
+        let (mut placement, copied) =
+            Placement::choose(self.runtime, streams, self.view, self.chunks, self.config.cache_columns.0)?;
+        report.transfer = transfer_start.elapsed();
+        report.link_bytes += copied;
+        report.resident = matches!(placement, Placement::Resident { .. });
+
+        let table = ChunkTable::new(self.view, self.chunks, &bound.columns, bound.unit_rows, |position, k| {
+            match &placement {
+                Placement::Resident { columns } => columns[k].chunk(self.chunks[position]),
+                Placement::Streamed(ring) => ring.place(position, k),
+            }
+        });
+        let resident_blocks = kernel.resident_blocks(bound.block, bound.dynamic_shared)?;
+        let most_units = if report.resident { table.units() } else { table.units_per_chunk };
+        let grid = resident_blocks.min(u64::from(most_units)).max(1) as u32;
+        report.grid = grid;
+
+        let compute = &streams.compute;
+        let words = device.upload(compute, &table.words)?;
+        let tables: Vec<DeviceBuffer<u8>> = bound
+            .parameters
+            .tables
+            .iter()
+            .map(|t| device.upload(compute, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
+            .collect::<Result<_, _>>()?;
+        let mut sink = SinkState::new(self.runtime, compute, bound, grid, report.rows)?;
+        let mut args = PipelineArgs::new(&bound.parameters.literals);
+        args.chunks = words.address();
+        args.chunk_words = table.stride as u32;
+        args.unit_rows = bound.unit_rows;
+        args.units_per_chunk = table.units_per_chunk;
+        for (slot, buffer) in args.tables.iter_mut().zip(&tables) {
+            *slot = buffer.address();
+        }
+        let _settle = Settle(streams);
+
+        let mut rows = results::Rows::new(self.plan, self.view, self.chunks);
+        let geometry = Geometry::new(grid, bound.block).with_shared(u64::from(bound.dynamic_shared));
+        let started = compute.record()?;
+        let mut launch = |sink: &mut SinkState, first: u32, end: u32, report: &mut RunReport| {
+            self.launch(kernel, geometry, streams, &mut args, sink, first..end, bound, &mut rows, report)
+        };
+        match &mut placement {
+            Placement::Resident { .. } => {
+                if table.units() > 0 {
+                    launch(&mut sink, 0, table.units(), report)?;
+                }
+            }
+            Placement::Streamed(ring) => {
+                let count = self.chunks.len();
+                let mut ready = std::collections::VecDeque::new();
+                let mut fetched = 0;
+                for position in 0..count {
+                    self.check()?;
+                    // Keep the transfer stream busy before waiting for anything.
+                    while fetched < count && fetched < position + ring.depth() {
+                        let (event, bytes) =
+                            ring.fetch(streams, &self.view.columns, self.chunks[fetched], fetched)?;
+                        report.link_bytes += bytes;
+                        ready.push_back(event);
+                        fetched += 1;
+                    }
+                    if let Some(event) = ready.pop_front() {
+                        compute.wait(&event)?;
+                    }
+                    launch(&mut sink, table.first_units[position], table.first_units[position + 1], report)?;
+                    ring.release(streams, position)?;
+                }
+            }
+        }
+        let ended = compute.record()?;
+        let contents = sink.finish(self.runtime, compute, bound)?;
+        report.kernel = ended.elapsed_since(&started)?;
+        report.rows_passed = contents.rows_passed;
+        report.link_bytes += contents.bytes;
+        raise(contents.error, bound)?;
+        match bound.strategy {
+            Strategy::Append => rows.finish(),
+            _ => Ok(vec![results::groups(self.plan, bound, &contents)?]),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the state of one launch loop, used in one place")]
+    fn launch(
+        &self,
+        kernel: &Pipeline,
+        geometry: Geometry,
+        streams: &QueryStreams,
+        args: &mut PipelineArgs,
+        sink: &mut SinkState,
+        units: std::ops::Range<u32>,
+        bound: &BoundPipeline,
+        rows: &mut results::Rows,
+        report: &mut RunReport,
+    ) -> Result<(), RunError> {
+        args.first_unit = units.start;
+        args.end_unit = units.end;
+        args.resume = 0;
+        loop {
+            self.check()?;
+            sink.bind(args);
+            kernel.launch(&streams.compute, geometry, args)?;
+            report.launches += 1;
+            if !sink.stops() {
+                return Ok(());
+            }
+            let stopped = sink.drain(self.runtime, &streams.compute, bound, rows, report)?;
+            if !stopped {
+                return Ok(());
+            }
+            args.resume = 1;
+        }
+    }
+
+    fn check(&self) -> Result<(), RunError> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(RunError::Cancelled) } else { Ok(()) }
+    }
+}
+
+/// The error a row raised, if any.
+pub(super) fn raise(code: u32, bound: &BoundPipeline) -> Result<(), RunError> {
+    if code == 0 { Ok(()) } else { Err(RunError::Raised(crate::expression::error_text(code, &bound.parameters))) }
+}
+
+fn scan_bytes(view: &TableView, chunks: &[usize]) -> u64 {
+    view.columns
+        .iter()
+        .flat_map(|column| chunks.iter().map(|c| &column.chunks[*c]))
+        .map(|chunk| {
+            let parts = [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()];
+            parts.into_iter().flatten().map(|view| view.len() as u64).sum::<u64>()
+        })
+        .sum()
+}

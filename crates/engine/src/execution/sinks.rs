@@ -1,0 +1,238 @@
+//! The host side of sinks: their device memory, and what happens between launches.
+
+use super::results::Rows;
+use super::run::{RunError, RunReport, raise};
+use crate::pipeline::bind::Strategy;
+use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::group_key::{GroupKey, KeyLayout};
+use crate::runtime::DeviceRuntime;
+use galatea_device::{DeviceBuffer, Stream};
+use galatea_kernels::hash_table::{HashCollect, HashRehash, SlotLayout};
+use galatea_kernels::pipeline::{MAX_OUTPUTS, PipelineArgs};
+
+/// Words before the groups: error, then three counters (`pipeline.h`).
+const CONTROL_WORDS: usize = 4;
+
+/// Rows an append sink holds at most before it is drained.
+const APPEND_ROWS: u64 = 16 << 20;
+
+/// Slots a hash table starts with at least, unless there can be fewer groups.
+const HASH_SLOTS: u64 = 1 << 18;
+
+/// Device memory of a sink.
+#[derive(Debug)]
+pub struct SinkState {
+    /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
+    control: DeviceBuffer<u64>,
+    progress: DeviceBuffer<u32>,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    Fixed,
+    Table { slots: DeviceBuffer<u64>, capacity: u64, limit: u64, layout: SlotLayout, in_flight: u64 },
+    Rows { outputs: Vec<DeviceBuffer<u8>>, validity: Vec<Option<DeviceBuffer<u8>>>, capacity: u64, limit: u64 },
+}
+
+/// A sink's contents on the host.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// Group words; hash slots include their key words.
+    pub words: Vec<u64>,
+    /// Rows that passed the filters.
+    pub rows_passed: u64,
+    /// First error raised, or 0.
+    pub error: u32,
+    /// Bytes read back.
+    pub bytes: u64,
+}
+
+impl SinkState {
+    /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks.
+    pub fn new(
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        grid: u32,
+        rows: u64,
+    ) -> Result<Self, RunError> {
+        let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
+        let mut fixed_words = 0;
+        let form = match (&bound.strategy, &bound.result) {
+            (Strategy::Scalar, _) => {
+                fixed_words = bound.slot_words();
+                Form::Fixed
+            }
+            (Strategy::Shared { groups, .. } | Strategy::Dense { groups }, _) => {
+                fixed_words = *groups as usize * bound.slot_words();
+                Form::Fixed
+            }
+            (Strategy::Hash, ResultPlan::Groups { key: Some(key), .. }) => {
+                let layout = slot_layout(key, bound);
+                // Every row could be a group; more slots than twice that are never needed.
+                let all = (2 * rows).max(2).next_power_of_two();
+                let capacity = (2 * in_flight).max(HASH_SLOTS).next_power_of_two().min(all.max(2));
+                let slots = zeroed(runtime, stream, capacity * layout.slot_words as u64, "the group hash table")?;
+                let limit = stop_limit(capacity, in_flight, rows);
+                Form::Table { slots, capacity, limit, layout, in_flight }
+            }
+            (Strategy::Append, ResultPlan::Rows(columns)) => {
+                let capacity = rows.min(APPEND_ROWS.max(2 * in_flight)).max(1);
+                let limit = if capacity >= rows { u64::MAX } else { capacity - in_flight };
+                let allocate = |bytes: u64| -> Result<DeviceBuffer<u8>, RunError> {
+                    match runtime.residency().allocate(runtime.device(), stream, bytes)? {
+                        Some(buffer) => Ok(buffer),
+                        None => Err(memory(runtime, "output columns", bytes)),
+                    }
+                };
+                let outputs =
+                    columns.iter().map(|c| allocate(capacity * c.row_bytes() as u64)).collect::<Result<_, _>>()?;
+                let validity = columns
+                    .iter()
+                    .map(|c| c.nullable().then(|| allocate(capacity)).transpose())
+                    .collect::<Result<_, _>>()?;
+                Form::Rows { outputs, validity, capacity, limit }
+            }
+            (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
+        };
+        Ok(Self {
+            control: zeroed(runtime, stream, (CONTROL_WORDS + fixed_words) as u64, "group accumulators")?,
+            progress: runtime.device().zeroed(stream, grid as usize)?,
+            form,
+        })
+    }
+
+    /// Whether launches can stop before all units are done.
+    pub fn stops(&self) -> bool {
+        !matches!(self.form, Form::Fixed)
+    }
+
+    /// Points the kernel's arguments at the sink.
+    pub fn bind(&self, args: &mut PipelineArgs) {
+        let control = self.control.address();
+        args.error = control;
+        args.counters = control + 8;
+        args.progress = self.progress.address();
+        match &self.form {
+            Form::Fixed => args.groups = control + 8 * CONTROL_WORDS as u64,
+            Form::Table { slots, capacity, limit, .. } => {
+                args.groups = slots.address();
+                args.capacity = *capacity;
+                args.limit = *limit;
+            }
+            Form::Rows { outputs, validity, capacity, limit } => {
+                args.capacity = *capacity;
+                args.limit = *limit;
+                for (k, (output, valid)) in outputs.iter().zip(validity).enumerate() {
+                    args.outputs[k] = output.address();
+                    args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, DeviceBuffer::address);
+                }
+            }
+        }
+    }
+
+    /// After a launch that may have stopped: makes room. `true`: blocks stopped and must be resumed.
+    pub fn drain(
+        &mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        rows: &mut Rows,
+        report: &mut RunReport,
+    ) -> Result<bool, RunError> {
+        let control = stream.read(&self.control, ..CONTROL_WORDS)?;
+        raise(control[0] as u32, bound)?;
+        let (held, stopped) = (control[1], control[2] != 0);
+        match &mut self.form {
+            Form::Fixed => return Ok(false),
+            Form::Table { slots, capacity, limit, layout, in_flight } => {
+                if stopped {
+                    let larger = (*capacity * 4).max((4 * (held + *in_flight)).next_power_of_two());
+                    let mut new = zeroed(runtime, stream, larger * layout.slot_words as u64, "a larger group hash table")?;
+                    HashRehash::new(runtime.device(), bound.collide)?.launch(stream, slots, &mut new, *layout)?;
+                    *slots = new;
+                    *capacity = larger;
+                    *limit = stop_limit(larger, *in_flight, report.rows);
+                    report.grown += 1;
+                }
+            }
+            Form::Rows { outputs, validity, .. } => {
+                if let ResultPlan::Rows(columns) = &bound.result {
+                    report.link_bytes += rows.take(stream, columns, outputs, validity, held)?;
+                }
+                stream.fill(self.control.slice_mut(1..2)?, 0)?;
+            }
+        }
+        if stopped {
+            stream.fill(self.control.slice_mut(2..3)?, 0)?;
+        }
+        Ok(stopped)
+    }
+
+    /// Reads the contents back.
+    pub fn finish(
+        mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+    ) -> Result<Contents, RunError> {
+        let mut control = stream.read(&self.control, ..)?;
+        let mut contents = Contents {
+            rows_passed: control[3],
+            error: control[0] as u32,
+            bytes: self.control.bytes(),
+            words: Vec::new(),
+        };
+        match &mut self.form {
+            Form::Fixed => contents.words = control.split_off(CONTROL_WORDS),
+            Form::Table { slots, layout, .. } => {
+                let groups = control[1];
+                if groups > 0 {
+                    let mut out = zeroed(runtime, stream, groups * layout.slot_words as u64, "groups to return")?;
+                    let found = HashCollect::new(runtime.device())?.launch(runtime.device(), stream, slots, &mut out, *layout)?;
+                    debug_assert_eq!(found, groups, "a slot is counted once, when its key is inserted");
+                    contents.words = stream.read(&out, ..)?;
+                    contents.bytes += out.bytes();
+                }
+            }
+            Form::Rows { .. } => {}
+        }
+        let _ = bound;
+        Ok(contents)
+    }
+}
+
+
+fn slot_layout(key: &GroupKey, bound: &BoundPipeline) -> SlotLayout {
+    SlotLayout {
+        slot_words: bound.slot_words() as u32,
+        key_words: key.key_words() as u32,
+        has_state: matches!(key.layout, KeyLayout::Words(_)),
+    }
+}
+
+/// Groups at which blocks stop: below 60 % load, and such that all rows in flight still find a slot. No stop when
+/// every row can be a group of its own.
+fn stop_limit(capacity: u64, in_flight: u64, rows: u64) -> u64 {
+    if capacity >= 2 * rows { u64::MAX } else { (capacity * 6 / 10).min(capacity.saturating_sub(in_flight + 1)) }
+}
+
+fn zeroed(runtime: &DeviceRuntime, stream: &Stream, words: u64, what: &'static str) -> Result<DeviceBuffer<u64>, RunError> {
+    loop {
+        match runtime.device().zeroed::<u64>(stream, words.max(1) as usize) {
+            Ok(buffer) => return Ok(buffer),
+            Err(error) if error.is_out_of_memory() => {
+                if !runtime.residency().evict_one() {
+                    return Err(memory(runtime, what, words * 8));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
+    let budget = runtime.device().budget();
+    RunError::Memory { what, needed, available: budget.available(), limit: budget.limit() }
+}

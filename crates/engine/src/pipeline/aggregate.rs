@@ -1,0 +1,136 @@
+//! Aggregate calls and the accumulator words they need.
+
+use crate::expression::Expr;
+use crate::reason::Reason;
+use arrow::datatypes::{DataType, FieldRef};
+
+/// The aggregate functions a pipeline computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AggregateFunction {
+    /// `COUNT(x)`, and `COUNT(*)` without an argument.
+    Count,
+    /// `SUM(x)`: wrapping for integers, exact 128 bits for decimals, double for floats, as DataFusion.
+    Sum,
+    /// `AVG(x)` of decimals (exact) and doubles.
+    Avg,
+    /// `MIN(x)`.
+    Min,
+    /// `MAX(x)`.
+    Max,
+}
+
+impl AggregateFunction {
+    /// The function of that name in DataFusion, if a pipeline computes it.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "count" => Self::Count,
+            "sum" => Self::Sum,
+            "avg" => Self::Avg,
+            "min" => Self::Min,
+            "max" => Self::Max,
+            _ => return None,
+        })
+    }
+
+    /// Whether the function compares values (so strings need order-preserving codes).
+    pub fn orders_values(self) -> bool {
+        matches!(self, Self::Min | Self::Max)
+    }
+}
+
+/// One aggregate of a pipeline.
+#[derive(Debug, Clone)]
+pub struct AggregateCall {
+    /// What is computed.
+    pub function: AggregateFunction,
+    /// Of what; `None` for `COUNT(*)`.
+    pub argument: Option<Expr>,
+    /// `FILTER (WHERE ...)`.
+    pub filter: Option<Expr>,
+    /// Name and type of the result, as DataFusion plans it.
+    pub field: FieldRef,
+}
+
+impl AggregateCall {
+    /// Whether a pipeline computes this call exactly as DataFusion does.
+    pub fn supports(&self) -> Result<(), Reason> {
+        let Some(argument) = &self.argument else { return Ok(()) };
+        let data_type = argument.data_type();
+        let fits = match self.function {
+            AggregateFunction::Count => true,
+            AggregateFunction::Sum => matches!(
+                (data_type, self.field.data_type()),
+                (DataType::Int64, DataType::Int64)
+                    | (DataType::UInt64, DataType::UInt64)
+                    | (DataType::Float64, DataType::Float64)
+                    | (DataType::Decimal128(..), DataType::Decimal128(..))
+            ),
+            AggregateFunction::Avg => matches!(
+                (data_type, self.field.data_type()),
+                (DataType::Float64, DataType::Float64) | (DataType::Decimal128(..), DataType::Decimal128(..))
+            ),
+            AggregateFunction::Min | AggregateFunction::Max => {
+                data_type == self.field.data_type() && (is_string(data_type) || is_ordered(data_type))
+            }
+        };
+        if fits { Ok(()) } else { Err(Reason::Function {
+                name: format!("{:?}", self.function).to_lowercase(),
+                detail: format!("{data_type} to {} is not an aggregate of a pipeline", self.field.data_type()),
+            }) }
+    }
+}
+
+/// Whether values of the type are strings or bytes.
+pub fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+/// Whether MIN and MAX map the type's values to ranks.
+fn is_ordered(data_type: &DataType) -> bool {
+    use DataType::{Date32, Date64, Decimal128, Duration, Float32, Float64, Time32, Time64, Timestamp};
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            Date32 | Date64 | Decimal128(..) | Duration(_) | Float32 | Float64 | Time32(_) | Time64(_) | Timestamp(..)
+        )
+}
+
+/// How a word (or two) takes values; the device twin is `aggregate.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Accumulator {
+    /// Wrapping 64-bit sum.
+    Sum64,
+    /// Wrapping 128-bit sum in two words.
+    Sum128,
+    /// Sum of doubles.
+    SumF64,
+    /// Maximum of order-preserving 64-bit ranks; zero is the identity.
+    Max64,
+}
+
+impl Accumulator {
+    /// Words it occupies.
+    pub fn words(self) -> usize {
+        if self == Self::Sum128 { 2 } else { 1 }
+    }
+
+    /// The function of `PrivateWords`, `SharedWords` and `GlobalWords`.
+    pub fn update(self) -> &'static str {
+        match self {
+            Self::Sum64 => "sum64",
+            Self::Sum128 => "sum128",
+            Self::SumF64 => "sum_f64",
+            Self::Max64 => "max64",
+        }
+    }
+
+    /// The enumerator of `galatea::Merge`.
+    pub fn merge(self) -> &'static str {
+        match self {
+            Self::Sum64 => "galatea::Merge::Sum64",
+            Self::Sum128 => "galatea::Merge::Sum128",
+            Self::SumF64 => "galatea::Merge::SumF64",
+            Self::Max64 => "galatea::Merge::Max64",
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! Binding: a plan meets the encodings of its columns.
+//!
+//! Everything that depends on data but not on the device is decided here: how each column is read and decoded, which
+//! accumulators the aggregates need, how keys become groups, and which strategy the group-by takes.
+
+use super::aggregate::{Accumulator, AggregateCall, AggregateFunction};
+use super::group_key::{GroupKey, KeyLayout, KeyPart};
+use crate::config::GroupBy;
+use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Value};
+use crate::reason::Reason;
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use galatea_store::{Column, Encoding, Scalar, ScalarRange, Width};
+
+/// How the kernel reads one column.
+#[derive(Debug, Clone)]
+pub struct ColumnAccess {
+    /// Index in the source's schema.
+    pub source: usize,
+    /// Physical form.
+    pub form: AccessForm,
+    /// Whether any chunk has a validity bitmap.
+    pub nullable: bool,
+    /// What expressions see.
+    pub binding: ColumnBinding,
+}
+
+/// Physical form of a column in the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessForm {
+    /// `base + factor * code`, codes of `width` bytes.
+    Integer {
+        /// Bytes per code, 0 when every value is its chunk's base.
+        width: usize,
+        /// Common factor.
+        factor: u64,
+    },
+    /// One byte, 0 or 1.
+    Boolean,
+    /// IEEE 754 single.
+    Float32,
+    /// IEEE 754 double.
+    Float64,
+    /// 16 bytes, two's complement.
+    Wide,
+    /// Dictionary code of `width` bytes.
+    Code {
+        /// Bytes per code.
+        width: usize,
+    },
+    /// Offsets of `offset_width` bytes into the chunk's bytes.
+    Text {
+        /// Bytes per offset.
+        offset_width: usize,
+    },
+}
+
+impl AccessForm {
+    /// Bytes per row of the main buffer; text counts its offsets only.
+    pub fn row_bytes(self) -> usize {
+        match self {
+            Self::Integer { width, .. } | Self::Code { width } => width,
+            Self::Boolean => 1,
+            Self::Float32 => 4,
+            Self::Float64 => 8,
+            Self::Wide => 16,
+            Self::Text { offset_width } => offset_width,
+        }
+    }
+}
+
+impl ColumnAccess {
+    /// The access of a store column.
+    pub fn new(source: usize, column: &Column) -> Self {
+        let nullable = column.null_count > 0;
+        let (form, kind) = match &column.encoding {
+            Encoding::Integer { width, factor } => {
+                let (min, max) = integer_range(column);
+                (AccessForm::Integer { width: bytes(*width), factor: *factor }, ColumnKind::Integer { min, max })
+            }
+            Encoding::Boolean => (AccessForm::Boolean, ColumnKind::Boolean),
+            Encoding::Float32 => (AccessForm::Float32, ColumnKind::Float32),
+            Encoding::Float64 => (AccessForm::Float64, ColumnKind::Float64),
+            Encoding::Decimal128 => {
+                let (min, max) = integer_range(column);
+                (AccessForm::Wide, ColumnKind::Integer { min, max })
+            }
+            Encoding::Dictionary { width, values } => {
+                (AccessForm::Code { width: bytes(*width) }, ColumnKind::Dictionary { values: values.clone() })
+            }
+            Encoding::Text { offset_width } => {
+                (AccessForm::Text { offset_width: bytes(*offset_width) }, ColumnKind::Text)
+            }
+        };
+        let binding = ColumnBinding { data_type: column.data_type.clone(), kind, nullable };
+        Self { source, form, nullable, binding }
+    }
+}
+
+/// The interval of an integer column as the kernel decodes it: rows that are NULL hold their chunk's base.
+fn integer_range(column: &Column) -> (i128, i128) {
+    let bases = column.chunks.iter().filter(|_| column.null_count > 0).map(|chunk| i128::from(chunk.base));
+    let of_bases = bases.fold(None, |range: Option<(i128, i128)>, base| {
+        Some(range.map_or((base, base), |(low, high)| (low.min(base), high.max(base))))
+    });
+    match (&column.range, of_bases) {
+        (Some(ScalarRange { min: Scalar::Integer(min), max: Scalar::Integer(max), .. }), None) => (*min, *max),
+        (Some(ScalarRange { min: Scalar::Integer(min), max: Scalar::Integer(max), .. }), Some((low, high))) => {
+            (low.min(*min), high.max(*max))
+        }
+        (_, of_bases) => of_bases.unwrap_or((0, 0)),
+    }
+}
+
+fn bytes(width: Width) -> usize {
+    width.bytes()
+}
+
+/// One accumulator and what a row adds to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contribution {
+    /// Kind of accumulator.
+    pub accumulator: Accumulator,
+    /// C++ condition for the row to count; `None` for every row.
+    pub condition: Option<String>,
+    /// C++ expression added.
+    pub value: String,
+    /// First word in the group's accumulator words.
+    pub word: usize,
+}
+
+/// How a result column is made from a group's words.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    /// From which words, and how.
+    pub form: FinishForm,
+    /// Word that counts the values behind the result; NULL when it is zero. `None`: never NULL.
+    pub valid: Option<usize>,
+    /// Type of the result column.
+    pub data_type: DataType,
+}
+
+/// See [`Finish`].
+#[derive(Debug, Clone)]
+pub enum FinishForm {
+    /// The word, unsigned.
+    Count(usize),
+    /// A 64-bit sum, sign extended where the result is wider.
+    Sum64(usize),
+    /// A 128-bit sum.
+    Sum128(usize),
+    /// A sum of doubles.
+    SumF64(usize),
+    /// Decimal average: the sum at the argument's scale and its accumulator, divided by the count word.
+    AverageDecimal {
+        /// First word of the sum.
+        sum: usize,
+        /// Whether the sum takes two words.
+        wide: bool,
+        /// Word of the count.
+        count: usize,
+        /// Scale of the argument.
+        scale: i8,
+    },
+    /// Double average.
+    AverageF64 {
+        /// Word of the sum.
+        sum: usize,
+        /// Word of the count.
+        count: usize,
+    },
+    /// Rank of a 64-bit integer; complemented for MIN.
+    RankInteger {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+    },
+    /// Rank of a double; complemented for MIN.
+    RankFloat {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+    },
+    /// Rank of a dictionary code; complemented for MIN.
+    RankCode {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+        /// The dictionary.
+        values: ArrayRef,
+    },
+}
+
+/// The accumulators of a group and how results come out of them.
+#[derive(Debug, Clone, Default)]
+pub struct AccumulatorPlan {
+    /// What a row adds.
+    pub contributions: Vec<Contribution>,
+    /// One per aggregate call.
+    pub finishes: Vec<Finish>,
+    /// Words per group.
+    pub words: usize,
+}
+
+impl AccumulatorPlan {
+    fn add(&mut self, accumulator: Accumulator, condition: Option<String>, value: String) -> usize {
+        if let Some(known) = self
+            .contributions
+            .iter()
+            .find(|c| c.accumulator == accumulator && c.condition == condition && c.value == value)
+        {
+            return known.word;
+        }
+        let word = self.words;
+        self.words += accumulator.words();
+        self.contributions.push(Contribution { accumulator, condition, value, word });
+        word
+    }
+
+    /// A word that counts all rows of a group.
+    pub fn row_count(&mut self) -> usize {
+        self.add(Accumulator::Sum64, None, "1ull".into())
+    }
+
+    /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a row.
+    pub fn call(
+        &mut self,
+        call: &AggregateCall,
+        argument: Option<&Value>,
+        filter: Option<&Value>,
+        rows: u64,
+        grouped: bool,
+    ) -> Result<(), Reason> {
+        let condition = condition(argument, filter);
+        let mut count = |plan: &mut Self| plan.add(Accumulator::Sum64, condition.clone(), "1ull".into());
+        let data_type = call.field.data_type().clone();
+        let (AggregateFunction::Count, _) | (_, None) = (call.function, argument) else {
+            let argument = argument.ok_or_else(|| missing(call))?;
+            let valid = if grouped && condition.is_none() { None } else { Some(count(self)) };
+            let form = match call.function {
+                AggregateFunction::Sum => self.sum(argument, &condition, rows, &data_type)?,
+                AggregateFunction::Avg => {
+                    let count = count(self);
+                    match (self.sum(argument, &condition, rows, &argument.data_type)?, &argument.data_type) {
+                        (FinishForm::Sum64(sum), DataType::Decimal128(_, scale)) => {
+                            FinishForm::AverageDecimal { sum, wide: false, count, scale: *scale }
+                        }
+                        (FinishForm::Sum128(sum), DataType::Decimal128(_, scale)) => {
+                            FinishForm::AverageDecimal { sum, wide: true, count, scale: *scale }
+                        }
+                        (FinishForm::SumF64(sum), _) => FinishForm::AverageF64 { sum, count },
+                        _ => return Err(missing(call)),
+                    }
+                }
+                AggregateFunction::Min | AggregateFunction::Max => {
+                    self.rank(argument, &condition, call.function == AggregateFunction::Min)?
+                }
+                AggregateFunction::Count => return Err(missing(call)),
+            };
+            self.finishes.push(Finish { form, valid, data_type });
+            return Ok(());
+        };
+        let word = count(self);
+        self.finishes.push(Finish { form: FinishForm::Count(word), valid: None, data_type });
+        Ok(())
+    }
+
+    fn sum(
+        &mut self,
+        argument: &Value,
+        condition: &Option<String>,
+        rows: u64,
+        result: &DataType,
+    ) -> Result<FinishForm, Reason> {
+        let code = &argument.code;
+        Ok(match argument.kind {
+            Kind::F32 | Kind::F64 => FinishForm::SumF64(self.add(
+                Accumulator::SumF64,
+                condition.clone(),
+                format!("double({code})"),
+            )),
+            Kind::I32 | Kind::I64 | Kind::I128 => {
+                let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
+                let (low, high) = argument.range.unwrap_or((i128::MIN, i128::MAX));
+                let bound = low.unsigned_abs().max(high.unsigned_abs()).checked_mul(u128::from(rows.max(1)));
+                if wraps || bound.is_some_and(|b| b <= i64::MAX as u128) {
+                    let value = match argument.kind {
+                        Kind::I128 => format!("u64({code})"),
+                        _ => format!("u64(i64({code}))"),
+                    };
+                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), value))
+                } else {
+                    FinishForm::Sum128(self.add(Accumulator::Sum128, condition.clone(), format!("i128({code})")))
+                }
+            }
+            _ => {
+                return Err(Reason::Type { data_type: argument.data_type.clone(), place: "sum".into() });
+            }
+        })
+    }
+
+    fn rank(
+        &mut self,
+        argument: &Value,
+        condition: &Option<String>,
+        complement: bool,
+    ) -> Result<FinishForm, Reason> {
+        let code = &argument.code;
+        let flip = if complement { "~" } else { "" };
+        let mut word = |plan: &mut Self, rank: String| plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"));
+        Ok(match &argument.kind {
+            Kind::I32 | Kind::I64 => {
+                FinishForm::RankInteger { word: word(self, format!("galatea::rank_i64(i64({code}))")), complement }
+            }
+            Kind::I128 => {
+                let fits = argument
+                    .range
+                    .is_some_and(|(low, high)| low >= i128::from(i64::MIN) && high <= i128::from(i64::MAX));
+                if !fits {
+                    return Err(Reason::Type {
+                        data_type: argument.data_type.clone(),
+                        place: "min or max of values beyond 64 bits".into(),
+                    });
+                }
+                FinishForm::RankInteger { word: word(self, format!("galatea::rank_i64(i64({code}))")), complement }
+            }
+            Kind::F32 | Kind::F64 => {
+                FinishForm::RankFloat { word: word(self, format!("galatea::rank_f64(double({code}))")), complement }
+            }
+            Kind::Code { values } => {
+                FinishForm::RankCode { word: word(self, format!("u64({code})")), complement, values: values.clone() }
+            }
+            Kind::Bool | Kind::Text => {
+                return Err(Reason::Type { data_type: argument.data_type.clone(), place: "min or max".into() });
+            }
+        })
+    }
+}
+
+fn missing(call: &AggregateCall) -> Reason {
+    Reason::Function { name: call.field.name().clone(), detail: "no accumulator for this argument".into() }
+}
+
+/// The condition for a row to count, from a filter and the argument's NULL flag.
+fn condition(argument: Option<&Value>, filter: Option<&Value>) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(filter) = filter {
+        parts.push(filter.code.clone());
+    }
+    if let Some(null) = argument.and_then(|a| a.null.as_ref()) {
+        parts.push(format!("!{null}"));
+    }
+    (!parts.is_empty()).then(|| parts.join(" && "))
+}
+
+/// How a pipeline collects its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Strategy {
+    /// One group: accumulators in registers.
+    Scalar,
+    /// Dense groups with `copies` replicas in shared memory, laid out `[word][group][copy]`. With as many copies as
+    /// threads each thread owns one and needs no atomics; with fewer they use native 32-bit atomics.
+    Shared {
+        /// Groups.
+        groups: u64,
+        /// Replicas; a power of two of at most the block size.
+        copies: u32,
+    },
+    /// Dense groups updated by atomics in global memory.
+    Dense {
+        /// Groups.
+        groups: u64,
+    },
+    /// Hash table in global memory.
+    Hash,
+    /// Rows are appended to output columns.
+    Append,
+}
+
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Scalar => write!(f, "scalar"),
+            Self::Shared { groups, copies } => write!(f, "shared({groups} groups x {copies} copies)"),
+            Self::Dense { groups } => write!(f, "dense({groups} groups)"),
+            Self::Hash => write!(f, "hash"),
+            Self::Append => write!(f, "append"),
+        }
+    }
+}
+
+/// What the strategy choice may use.
+#[derive(Debug, Clone, Copy)]
+pub struct StrategyLimits {
+    /// Threads of a block.
+    pub block: u32,
+    /// Shared memory one block may take, in bytes.
+    pub shared_bytes: u64,
+    /// Shared memory that still leaves several blocks on a multiprocessor, in bytes.
+    pub shared_bytes_preferred: u64,
+    /// Forced strategy.
+    pub forced: GroupBy,
+}
+
+impl StrategyLimits {
+    /// Most groups that are numbered densely rather than hashed.
+    pub const DENSE_GROUPS: u64 = 1 << 22;
+
+    /// Chooses for `words` accumulator words per group.
+    pub fn choose(&self, key: &GroupKey, words: usize) -> Strategy {
+        let KeyLayout::Dense { groups } = key.layout else { return Strategy::Hash };
+        let bytes_per_copy = groups.saturating_mul(words as u64 * 8);
+        let mut copies = self.block;
+        let fits = |copies: u32, limit: u64| bytes_per_copy.saturating_mul(u64::from(copies)) <= limit;
+        let shared = match self.forced {
+            GroupBy::Auto => {
+                // Private copies when they fit comfortably; else as many as still leave two blocks, at least two.
+                if !fits(copies, self.shared_bytes_preferred) {
+                    copies = 32.min(self.block);
+                    while copies > 1 && !fits(copies, self.shared_bytes_preferred) {
+                        copies /= 2;
+                    }
+                }
+                fits(copies, self.shared_bytes_preferred)
+            }
+            GroupBy::Shared => {
+                while copies > 1 && !fits(copies, self.shared_bytes) {
+                    copies /= 2;
+                }
+                fits(copies, self.shared_bytes)
+            }
+            GroupBy::Dense | GroupBy::Hash => false,
+        };
+        if shared { Strategy::Shared { groups, copies } } else { Strategy::Dense { groups } }
+    }
+}
+
+/// The key of a grouped pipeline, honouring a forced hash table.
+pub fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
+    let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
+    let limit = if forced == GroupBy::Hash { 0 } else { StrategyLimits::DENSE_GROUPS };
+    GroupKey::new(parts, limit)
+}
+
+/// Rewrites an expression over source columns to kernel columns.
+pub fn to_kernel_columns(expr: &Expr, columns: &[usize]) -> Expr {
+    expr.remap_columns(&|source| columns.binary_search(&source).unwrap_or(usize::MAX))
+}

@@ -1,0 +1,401 @@
+//! Generation: a bound pipeline becomes one CUDA C++ kernel.
+//!
+//! ```text
+//! for each unit of rows of this block
+//!     for each step of block × V rows                    a thread holds V consecutive rows
+//!         live = bits of the rows that exist
+//!         for each conjunct:  if live: load its columns not yet loaded; live &= conjunct
+//!         if live: load the remaining columns; for each live row: keys, arguments → sink
+//! ```
+//!
+//! A column is loaded only by threads that still have a live row when it is first needed, which is what makes
+//! selective scans read less than their columns. Rows are decoded to the narrowest C++ type their interval allows.
+
+use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, StrategyLimits, group_key, to_kernel_columns};
+use super::group_key::GroupKey;
+use super::sink::{self, OutputColumn};
+use super::{PipelinePlan, SinkPlan};
+use crate::config::GroupBy;
+use crate::expression::{ColumnKind, Emitter, Expr, Parameters, Value, kind_for};
+use crate::reason::Reason;
+use galatea_store::TableView;
+use std::fmt::Write;
+
+/// Tuning of a generated kernel that is not decided by the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Threads of a block: a power of two from 32 to 1024.
+    pub block: u32,
+    /// Most rows a thread holds; the generator takes fewer for expensive rows. A power of two up to 8.
+    pub items: u32,
+    /// Shared memory a block may ask for.
+    pub shared_bytes: u64,
+    /// Shared memory of a multiprocessor.
+    pub shared_bytes_multiprocessor: u64,
+    /// Makes every hash zero, for tests of long probe sequences.
+    pub collide: bool,
+    /// Forced group-by strategy.
+    pub group_by: GroupBy,
+}
+
+/// A pipeline ready to compile and run.
+#[derive(Debug, Clone)]
+pub struct BoundPipeline {
+    /// The kernel, entry `pipeline`.
+    pub source: String,
+    /// Literals and lookup tables.
+    pub parameters: Parameters,
+    /// The columns it reads, in kernel order.
+    pub columns: Vec<ColumnAccess>,
+    /// How rows are collected.
+    pub strategy: Strategy,
+    /// What to make of the sink's contents.
+    pub result: ResultPlan,
+    /// Threads of a block.
+    pub block: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    pub dynamic_shared: u32,
+    /// Rows of a unit.
+    pub unit_rows: u32,
+    /// Whether hashes are forced to collide.
+    pub collide: bool,
+}
+
+/// What the host makes of a sink's contents.
+#[derive(Debug, Clone)]
+pub enum ResultPlan {
+    /// Groups of accumulator words; `key` is `None` for the single group of a scalar aggregate.
+    Groups {
+        /// The group key.
+        key: Option<GroupKey>,
+        /// The accumulators.
+        accumulators: AccumulatorPlan,
+        /// Word that tells used groups of a dense strategy from unused ones.
+        occupied: Option<usize>,
+    },
+    /// Columns of rows.
+    Rows(Vec<OutputColumn>),
+}
+
+impl BoundPipeline {
+    /// Words of a group in global memory: key words of a hash slot, then accumulators.
+    pub fn slot_words(&self) -> usize {
+        match &self.result {
+            ResultPlan::Groups { key, accumulators, .. } => {
+                let key_words = match (&self.strategy, key) {
+                    (Strategy::Hash, Some(key)) => key.slot_key_words(),
+                    _ => 0,
+                };
+                key_words + accumulators.words
+            }
+            ResultPlan::Rows(_) => 0,
+        }
+    }
+}
+
+/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order.
+pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<BoundPipeline, Reason> {
+    let sources: Vec<usize> = plan.columns().into_iter().collect();
+    let columns: Vec<ColumnAccess> =
+        sources.iter().zip(&view.columns).map(|(source, column)| ColumnAccess::new(*source, column)).collect();
+    let rows = view.rows;
+    let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
+    let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
+    let mut parameters = Parameters::default();
+    let mut loaded = vec![false; columns.len()];
+    let mut body = String::new();
+
+    let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
+    let wide = columns.iter().any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
+    let items = shape.items.min(match (wide, cost) {
+        (true, _) => 2,
+        (false, 0..=80) => 8,
+        (false, 81..=200) => 4,
+        (false, _) => 2,
+    });
+
+    for filter in &plan.filters {
+        let filter = rewrite(filter);
+        let mut code = String::new();
+        let value = Emitter::new(&bindings, &mut parameters).emit(&filter, &mut code)?;
+        let stage = Stage { columns: &columns, used: filter.columns().into_iter().collect(), items };
+        stage.open(&mut loaded, &mut body);
+        body.push_str(&indent(&code, 4));
+        let _ = writeln!(body, "                if (!({})) live &= ~(1u << i);", value.code);
+        stage.close(&mut body);
+    }
+
+    let (used, sink_code, strategy, result) = match &plan.sink {
+        SinkPlan::Aggregate { keys, aggregates } => {
+            let mut code = String::new();
+            let mut emitter = Emitter::new(&bindings, &mut parameters);
+            let mut used = std::collections::BTreeSet::new();
+            let mut emit = |e: &Expr, code: &mut String| -> Result<Value, Reason> {
+                let e = rewrite(e);
+                used.extend(e.columns());
+                emitter.emit(&e, code)
+            };
+            let key_values = keys.iter().map(|k| emit(k, &mut code)).collect::<Result<Vec<_>, _>>()?;
+            let mut accumulators = AccumulatorPlan::default();
+            for call in aggregates {
+                let argument = call.argument.as_ref().map(|a| emit(a, &mut code)).transpose()?;
+                let filter = call.filter.as_ref().map(|f| emit(f, &mut code)).transpose()?;
+                accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, !keys.is_empty())?;
+            }
+            if keys.is_empty() {
+                sink::scalar::update(&accumulators, &mut code);
+                let result = ResultPlan::Groups { key: None, accumulators, occupied: None };
+                (used, code, Strategy::Scalar, result)
+            } else {
+                let key = group_key(&key_values, shape.group_by)?;
+                let limits = StrategyLimits {
+                    block: shape.block,
+                    shared_bytes: shape.shared_bytes.saturating_sub(1024),
+                    shared_bytes_preferred: (shape.shared_bytes_multiprocessor / 3).min(shape.shared_bytes).saturating_sub(2048),
+                    forced: shape.group_by,
+                };
+                // Dense homes have a word for every group there could be: one word must count rows.
+                let dense = matches!(key.layout, super::group_key::KeyLayout::Dense { .. });
+                let occupied = dense.then(|| accumulators.row_count());
+                let strategy = limits.choose(&key, accumulators.words);
+                key.emit(&key_values, &mut code);
+                match strategy {
+                    Strategy::Shared { groups, copies } => {
+                        sink::shared::update(&accumulators, groups, copies, shape.block, &mut code);
+                    }
+                    Strategy::Dense { .. } => sink::dense::update(&accumulators, &mut code),
+                    _ => sink::hash::update(&accumulators, &mut code),
+                }
+                (used, code, strategy, ResultPlan::Groups { key: Some(key), accumulators, occupied })
+            }
+        }
+        SinkPlan::Materialise { outputs } => {
+            let mut code = String::new();
+            let mut used = std::collections::BTreeSet::new();
+            let mut emitter = Emitter::new(&bindings, &mut parameters);
+            let mut columns_out = Vec::new();
+            for (index, output) in outputs.iter().enumerate() {
+                let output = rewrite(output);
+                let value = match sink::append::text_column(&output, &columns) {
+                    Some(text) => {
+                        columns_out.push(text);
+                        None
+                    }
+                    None => Some(emitter.emit(&output, &mut code)?),
+                };
+                if let Some(value) = value {
+                    used.extend(output.columns());
+                    columns_out.push(sink::append::column(index, &value, &mut code)?);
+                }
+            }
+            sink::append::store(&columns_out, &mut code)?;
+            (used, code, Strategy::Append, ResultPlan::Rows(columns_out))
+        }
+    };
+
+    let append = strategy == Strategy::Append;
+    if append {
+        body.push_str(sink::append::RESERVE);
+    }
+    let stage = Stage { columns: &columns, used: used.into_iter().collect(), items };
+    stage.open(&mut loaded, &mut body);
+    body.push_str("                if ((live >> i & 1u) == 0) continue;\n");
+    body.push_str(&indent(&sink_code, 4));
+    stage.close(&mut body);
+
+    if parameters.literals.len() > galatea_kernels::pipeline::MAX_LITERALS {
+        return Err(limit("literals", parameters.literals.len(), galatea_kernels::pipeline::MAX_LITERALS));
+    }
+    if parameters.tables.len() > galatea_kernels::pipeline::MAX_TABLES {
+        return Err(limit("lookup tables", parameters.tables.len(), galatea_kernels::pipeline::MAX_TABLES));
+    }
+
+    let mut bound = BoundPipeline {
+        source: String::new(),
+        parameters,
+        columns,
+        strategy,
+        result,
+        block: shape.block,
+        dynamic_shared: 0,
+        unit_rows: 0,
+        collide: shape.collide,
+    };
+    let steps = if matches!(bound.strategy, Strategy::Hash | Strategy::Append) { 1 } else { 4 };
+    bound.unit_rows = shape.block * items * steps;
+    let sink = sink::frame(&bound);
+    bound.dynamic_shared = sink.dynamic_shared;
+    bound.source = kernel(&bound, items, &sink, &body);
+    Ok(bound)
+}
+
+fn limit(what: &str, asked: usize, limit: usize) -> Reason {
+    Reason::Limit { expression: "pipeline".into(), asked: asked as u64, limit: limit as u64, unit: match what {
+        "literals" => "literals",
+        _ => "lookup tables",
+    } }
+}
+
+/// One `if (live)` block: loads, then a loop over the thread's rows.
+struct Stage<'a> {
+    columns: &'a [ColumnAccess],
+    used: Vec<usize>,
+    items: u32,
+}
+
+impl Stage<'_> {
+    fn open(&self, loaded: &mut [bool], body: &mut String) {
+        // Registers are declared outside the condition so that later stages see them.
+        let fresh: Vec<usize> = self.used.iter().copied().filter(|k| !loaded[*k]).collect();
+        for &k in &fresh {
+            loaded[k] = true;
+            if let Some(element) = element(self.columns[k].form) {
+                let _ = writeln!(body, "            galatea::Rows<{element}, {}> q{k};", self.items);
+            }
+            if self.columns[k].nullable {
+                let _ = writeln!(body, "            u32 v{k} = 0;");
+            }
+        }
+        body.push_str("            if (live != 0) {\n");
+        for &k in &fresh {
+            if let Some(element) = element(self.columns[k].form) {
+                let _ = writeln!(body, "            q{k} = galatea::load_rows<{element}, {}>(d{k}, row);", self.items);
+            }
+            if self.columns[k].nullable {
+                let _ = writeln!(body, "            v{k} = galatea::load_validity<{}>(m{k}, row);", self.items);
+            }
+        }
+        let _ = writeln!(body, "#pragma unroll\n            for (int i = 0; i < {}; ++i) {{", self.items);
+        for &k in &self.used {
+            let column = &self.columns[k];
+            let _ = writeln!(body, "                {}", decode(k, column));
+            if column.nullable {
+                let _ = writeln!(body, "                const bool c{k}_null = (v{k} >> i & 1u) == 0;");
+            }
+        }
+    }
+
+    fn close(&self, body: &mut String) {
+        body.push_str("            }\n            }\n");
+    }
+}
+
+/// C++ element type of a column's codes; `None` when nothing is loaded per row.
+fn element(form: AccessForm) -> Option<&'static str> {
+    Some(match form {
+        AccessForm::Integer { width, .. } | AccessForm::Code { width } => match width {
+            0 => return None,
+            1 => "u8",
+            2 => "u16",
+            4 => "u32",
+            _ => "u64",
+        },
+        AccessForm::Boolean => "u8",
+        AccessForm::Float32 => "float",
+        AccessForm::Float64 => "double",
+        AccessForm::Wide => "i128",
+        AccessForm::Text { .. } => return None,
+    })
+}
+
+/// The declaration of `c{k}` for row `i`.
+fn decode(k: usize, column: &ColumnAccess) -> String {
+    match (column.form, &column.binding.kind) {
+        (AccessForm::Integer { width, factor }, ColumnKind::Integer { min, max }) => {
+            let ctype = kind_for(*min, *max).c_type();
+            // Codes are unsigned and their product with the factor stays inside the interval, modulo 2^n.
+            let unsigned = match ctype {
+                "i32" => "u32",
+                "i64" => "u64",
+                _ => "u128",
+            };
+            match (width, factor) {
+                (0, _) => format!("const {ctype} c{k} = {ctype}(b{k});"),
+                (_, 1) => format!("const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]));"),
+                _ => format!("const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]) * {unsigned}({factor}ull));"),
+            }
+        }
+        (AccessForm::Wide, ColumnKind::Integer { min, max }) => {
+            let ctype = kind_for(*min, *max).c_type();
+            format!("const {ctype} c{k} = {ctype}(q{k}[i]);")
+        }
+        (AccessForm::Boolean, _) => format!("const bool c{k} = q{k}[i] != 0;"),
+        (AccessForm::Float32, _) => format!("const float c{k} = q{k}[i];"),
+        (AccessForm::Float64, _) => format!("const double c{k} = q{k}[i];"),
+        (AccessForm::Code { width: 0 }, _) => format!("const u32 c{k} = 0;"),
+        (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32(q{k}[i]);"),
+        (AccessForm::Text { offset_width }, _) => format!(
+            "const galatea::Text c{k} = galatea::text_at<{}>(o{k}, d{k}, row + i, end);",
+            if offset_width == 4 { "u32" } else { "u64" }
+        ),
+        (form, kind) => format!("#error column {k}: {form:?} as {kind:?}"),
+    }
+}
+
+/// The parts of a kernel that depend on the sink.
+#[derive(Debug, Default)]
+pub struct SinkFrame {
+    /// Statements before the loop over units.
+    pub prologue: String,
+    /// Statements at the start of each unit; may `break`.
+    pub unit: String,
+    /// Statements after the loop.
+    pub epilogue: String,
+    /// Dynamic shared memory in bytes.
+    pub dynamic_shared: u32,
+}
+
+fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> String {
+    let mut s = String::with_capacity(4096 + body.len());
+    if bound.collide {
+        s.push_str("#define GALATEA_COLLIDE 1\n");
+    }
+    for header in ["prelude", "tile", "aggregate", "hash_table", "arithmetic", "decimal", "datetime", "strings"] {
+        let _ = writeln!(s, "#include \"galatea/{header}.cuh\"");
+    }
+    s.push_str("using namespace galatea;\n\n");
+    let block = bound.block;
+    let _ = writeln!(s, "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArgs args) {{");
+    s.push_str(&indent(&sink.prologue, 1));
+    s.push_str("    u32 passed = 0;\n    galatea::ChunkCursor cursor(args);\n");
+    s.push_str("    u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;\n");
+    s.push_str("    for (; unit < args.end_unit; unit += gridDim.x) {\n");
+    s.push_str(&indent(&sink.unit, 2));
+    s.push_str("        cursor.seek(unit);\n");
+    let _ = writeln!(s, "        const u32 begin = (unit - cursor.first_unit()) * {}u;", bound.unit_rows);
+    let _ = writeln!(s, "        const u32 rows = cursor.rows();");
+    let _ = writeln!(s, "        const u32 end = rows - begin < {0}u ? rows : begin + {0}u;", bound.unit_rows);
+    for (k, column) in bound.columns.iter().enumerate() {
+        if element(column.form).is_some() || matches!(column.form, AccessForm::Text { .. }) {
+            let _ = writeln!(s, "        const unsigned char* d{k} = cursor.data({k});");
+        }
+        if matches!(column.form, AccessForm::Text { .. }) {
+            let _ = writeln!(s, "        const unsigned char* o{k} = cursor.offsets({k});");
+        }
+        if matches!(column.form, AccessForm::Integer { .. }) {
+            let _ = writeln!(s, "        const i64 b{k} = cursor.base({k});");
+        }
+        if column.nullable {
+            let _ = writeln!(s, "        const unsigned char* m{k} = cursor.validity({k});");
+        }
+    }
+    let _ = writeln!(s, "        for (u32 step = begin; step < end; step += {}u) {{", block * items);
+    let _ = writeln!(s, "            const u32 row = step + threadIdx.x * {items}u;");
+    let all = if items == 32 { u32::MAX } else { (1u32 << items) - 1 };
+    let _ = writeln!(s, "            u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;");
+    s.push_str(body);
+    s.push_str("            passed += __popc(live);\n        }\n    }\n");
+    s.push_str(&indent(&sink.epilogue, 1));
+    s.push_str("    passed = __reduce_add_sync(0xffffffffu, passed);\n");
+    s.push_str("    if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsigned long long)passed);\n}\n");
+    s
+}
+
+/// Indents every line by `depth` steps of four blanks.
+pub fn indent(code: &str, depth: usize) -> String {
+    let pad = "    ".repeat(depth);
+    code.lines().fold(String::with_capacity(code.len() * 2), |mut all, line| {
+        let _ = writeln!(all, "{}{line}", if line.starts_with('#') { "" } else { &pad });
+        all
+    })
+}

@@ -1,0 +1,272 @@
+//! Group keys: how the values of the key expressions become one number, and back.
+//!
+//! A key part with a known interval has finitely many values; NULL is one more. When the product over all parts is
+//! small the mixed-radix number of a row *is* its group (dense); when it fits 64 bits it is the key of a hash slot
+//! (packed); otherwise the slot stores a word of null bits followed by the parts' own words.
+
+use crate::expression::{Kind, Value};
+use crate::reason::Reason;
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use std::fmt::Write;
+
+/// One key expression.
+#[derive(Debug, Clone)]
+pub struct KeyPart {
+    /// Type of the output column.
+    pub data_type: DataType,
+    /// How values are represented on the device.
+    pub form: KeyForm,
+    /// Whether NULL is a value of its own.
+    pub nullable: bool,
+}
+
+/// Device representation of a key part.
+#[derive(Debug, Clone)]
+pub enum KeyForm {
+    /// `value - low`, in `[0, size)`.
+    Integer {
+        /// Least value.
+        low: i128,
+        /// Number of values; `None` when it is 2^64 or more.
+        size: Option<u64>,
+        /// Words needed when stored as they are: 1, or 2 for 128-bit values.
+        words: usize,
+    },
+    /// Rank in a sorted dictionary.
+    Code {
+        /// The dictionary.
+        values: ArrayRef,
+    },
+    /// The bits of a double (floats are widened), with -0 folded into 0.
+    Float64,
+}
+
+impl KeyPart {
+    /// The part a key expression's value makes.
+    pub fn new(value: &Value) -> Result<Self, Reason> {
+        let form = match &value.kind {
+            Kind::Bool => KeyForm::Integer { low: 0, size: Some(2), words: 1 },
+            Kind::I32 | Kind::I64 | Kind::I128 => {
+                let words = if matches!(value.kind, Kind::I128) { 2 } else { 1 };
+                let (low, high) = value.range.unwrap_or(match value.kind {
+                    Kind::I32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
+                    Kind::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
+                    _ => (i128::MIN, i128::MAX),
+                });
+                let size = high.checked_sub(low).and_then(|d| u64::try_from(d).ok()).and_then(|d| d.checked_add(1));
+                KeyForm::Integer { low, size, words }
+            }
+            Kind::Code { values } => KeyForm::Code { values: values.clone() },
+            Kind::F32 | Kind::F64 => KeyForm::Float64,
+            Kind::Text => return Err(Reason::Expression {
+                    expression: "group key".into(),
+                    detail: "text without a dictionary".into(),
+                }),
+        };
+        Ok(Self { data_type: value.data_type.clone(), form, nullable: value.null.is_some() })
+    }
+
+    /// Number of distinct numbers the part takes, NULL included; `None` when unknown or 2^64 or more.
+    fn radix(&self) -> Option<u64> {
+        let size = match &self.form {
+            KeyForm::Integer { size, .. } => (*size)?,
+            KeyForm::Code { values } => values.len().max(1) as u64,
+            KeyForm::Float64 => return None,
+        };
+        size.checked_add(u64::from(self.nullable))
+    }
+
+    /// Words of the part in a [`KeyLayout::Words`] key.
+    fn words(&self) -> usize {
+        match self.form {
+            KeyForm::Integer { words, .. } => words,
+            _ => 1,
+        }
+    }
+}
+
+/// How the parts together identify a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyLayout {
+    /// The mixed-radix number is the group; there are `groups` of them.
+    Dense {
+        /// Number of groups.
+        groups: u64,
+    },
+    /// The mixed-radix number plus one is a 64-bit hash key, never zero.
+    Packed,
+    /// Null bits, then each part's words.
+    Words(usize),
+}
+
+/// The key of a grouped pipeline.
+#[derive(Debug, Clone)]
+pub struct GroupKey {
+    /// Parts in output order.
+    pub parts: Vec<KeyPart>,
+    /// How they are combined.
+    pub layout: KeyLayout,
+}
+
+impl GroupKey {
+    /// Dense up to `dense_limit` groups, then packed, then words.
+    pub fn new(parts: Vec<KeyPart>, dense_limit: u64) -> Result<Self, Reason> {
+        let product = parts.iter().try_fold(1u64, |product, part| product.checked_mul(part.radix()?));
+        let layout = match product {
+            Some(groups) if groups <= dense_limit => KeyLayout::Dense { groups },
+            Some(product) if product < u64::MAX => KeyLayout::Packed,
+            _ if parts.len() > 64 => {
+                return Err(Reason::Limit {
+                    expression: "GROUP BY".into(),
+                    asked: parts.len() as u64,
+                    limit: 64,
+                    unit: "keys",
+                });
+            },
+            _ => KeyLayout::Words(1 + parts.iter().map(KeyPart::words).sum::<usize>()),
+        };
+        Ok(Self { parts, layout })
+    }
+
+    /// Words of a hash slot before its accumulators: the key, and the state word of a multi-word key.
+    pub fn slot_key_words(&self) -> usize {
+        match self.layout {
+            KeyLayout::Dense { .. } => 0,
+            KeyLayout::Packed => 1,
+            KeyLayout::Words(words) => 1 + words,
+        }
+    }
+
+    /// Key words proper (without the state word).
+    pub fn key_words(&self) -> usize {
+        match self.layout {
+            KeyLayout::Dense { .. } => 0,
+            KeyLayout::Packed => 1,
+            KeyLayout::Words(words) => words,
+        }
+    }
+
+    /// Statements that compute the row's group: `u32 group`, or `u64 key[n]`.
+    pub fn emit(&self, values: &[Value], code: &mut String) {
+        match self.layout {
+            KeyLayout::Dense { .. } => self.emit_number("u32", "group", values, code),
+            KeyLayout::Packed => {
+                self.emit_number("u64", "packed", values, code);
+                // Zero means an empty slot.
+                code.push_str("const u64 key[1] = {packed + 1ull};\n");
+            }
+            KeyLayout::Words(words) => self.emit_words(words, values, code),
+        }
+    }
+
+    fn emit_number(&self, ctype: &str, name: &str, values: &[Value], code: &mut String) {
+        let mut number = String::from("0");
+        for (part, value) in self.parts.iter().zip(values) {
+            let radix = part.radix().unwrap_or(1);
+            let offset = match &part.form {
+                KeyForm::Integer { low, .. } if matches!(value.kind, Kind::I32) && *low == 0 => {
+                    format!("{ctype}({})", value.code)
+                }
+                KeyForm::Integer { low, .. } => match value.kind {
+                    Kind::Bool => format!("{ctype}({})", value.code),
+                    Kind::I128 => format!("{ctype}({} - {})", value.code, i128_literal(*low)),
+                    _ => format!("{ctype}(u64(i64({})) - {}ull)", value.code, *low as i64 as u64),
+                },
+                _ => format!("{ctype}({})", value.code),
+            };
+            let offset = match &value.null {
+                Some(null) => format!("({null} ? {ctype}({}ull) : {offset})", radix - 1),
+                None => offset,
+            };
+            number = if number == "0" { offset } else { format!("({number}) * {ctype}({radix}ull) + {offset}") };
+        }
+        let _ = writeln!(code, "const {ctype} {name} = {number};");
+    }
+
+    fn emit_words(&self, words: usize, values: &[Value], code: &mut String) {
+        let mut nulls = String::from("0ull");
+        let mut parts = Vec::new();
+        for (bit, (part, value)) in self.parts.iter().zip(values).enumerate() {
+            let guard = |text: String| match &value.null {
+                Some(null) => format!("({null} ? 0ull : {text})"),
+                None => text,
+            };
+            if let Some(null) = &value.null {
+                let _ = write!(nulls, " | ({null} ? {}ull : 0ull)", 1u64 << bit);
+            }
+            match (&part.form, &value.kind) {
+                (KeyForm::Float64, _) => parts.push(guard(format!("galatea::float_key(double({}))", value.code))),
+                (_, Kind::I128) => {
+                    parts.push(guard(format!("u64({})", value.code)));
+                    parts.push(guard(format!("u64(u128({}) >> 64)", value.code)));
+                }
+                (_, Kind::I32 | Kind::I64) => parts.push(guard(format!("u64(i64({}))", value.code))),
+                _ => parts.push(guard(format!("u64({})", value.code))),
+            }
+        }
+        let _ = writeln!(code, "const u64 key[{words}] = {{{nulls}, {}}};", parts.join(", "));
+    }
+
+    /// The values of a group, one per part: `None` for NULL.
+    pub fn decode(&self, number: &[u64]) -> Vec<Option<KeyValue>> {
+        if let KeyLayout::Words(_) = self.layout {
+            return self.decode_words(number);
+        }
+        let mut rest = match self.layout {
+            KeyLayout::Packed => number[0] - 1,
+            _ => number[0],
+        };
+        let mut values = vec![None; self.parts.len()];
+        for (part, value) in self.parts.iter().zip(&mut values).rev() {
+            let radix = part.radix().unwrap_or(1);
+            let digit = rest % radix;
+            rest /= radix;
+            if part.nullable && digit == radix - 1 {
+                continue;
+            }
+            *value = Some(match &part.form {
+                KeyForm::Integer { low, .. } => KeyValue::Integer(low + i128::from(digit)),
+                _ => KeyValue::Code(digit as usize),
+            });
+        }
+        values
+    }
+
+    fn decode_words(&self, words: &[u64]) -> Vec<Option<KeyValue>> {
+        let nulls = words[0];
+        let mut at = 1;
+        let mut values = Vec::with_capacity(self.parts.len());
+        for (bit, part) in self.parts.iter().enumerate() {
+            let word = words[at];
+            let value = match &part.form {
+                KeyForm::Integer { words: 2, .. } => {
+                    KeyValue::Integer(((u128::from(words[at + 1]) << 64) | u128::from(word)) as i128)
+                }
+                KeyForm::Integer { .. } => KeyValue::Integer(i128::from(word as i64)),
+                KeyForm::Code { .. } => KeyValue::Code(word as usize),
+                KeyForm::Float64 => KeyValue::Float(f64::from_bits(word)),
+            };
+            at += part.words();
+            values.push((nulls >> bit & 1 == 0).then_some(value));
+        }
+        values
+    }
+}
+
+/// A decoded key value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum KeyValue {
+    /// Integers, dates, timestamps, decimals (unscaled), booleans as 0 and 1.
+    Integer(i128),
+    /// Index into the part's dictionary.
+    Code(usize),
+    /// A float.
+    Float(f64),
+}
+
+/// A 128-bit constant in C++, which has no such literals.
+pub fn i128_literal(value: i128) -> String {
+    let bits = value as u128;
+    format!("i128((u128({}ull) << 64) | {}ull)", (bits >> 64) as u64, bits as u64)
+}

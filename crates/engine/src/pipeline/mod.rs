@@ -1,0 +1,98 @@
+//! Pipelines: what one generated kernel computes, from plan to CUDA C++.
+//!
+//! A pipeline is `source → filters → sink`. Every projection below the sink has been substituted into the
+//! expressions, so all of them speak of source columns. It exists in three steps:
+//!
+//! ```text
+//! PipelinePlan      planning: typed expressions, no data, no GPU        (this file, aggregate.rs)
+//!     │ bind        execution: encodings, ranges and row count known    (bind.rs)
+//! BoundPipeline     chosen strategy, accumulators, literals
+//!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, sink/*.rs)
+//! Program
+//! ```
+//!
+//! Binding is where the interval of every expression is known: it picks 32-, 64- or 128-bit arithmetic, proves sums
+//! to fit 64 bits, and turns group keys into dense numbers. Literals stay parameters, so two queries that differ
+//! only in them share one compiled kernel.
+
+pub mod aggregate;
+pub mod bind;
+pub mod generate;
+pub mod group_key;
+pub mod sink;
+
+use crate::expression::Expr;
+use aggregate::AggregateCall;
+use arrow::datatypes::SchemaRef;
+use std::collections::BTreeSet;
+
+/// What one pipeline computes, known at planning time.
+#[derive(Debug, Clone)]
+pub struct PipelinePlan {
+    /// Conjuncts over source columns, in the order they are applied.
+    pub filters: Vec<Expr>,
+    /// Where surviving rows go.
+    pub sink: SinkPlan,
+    /// Schema of the record batches the pipeline returns.
+    pub output: SchemaRef,
+}
+
+/// Where surviving rows go.
+#[derive(Debug, Clone)]
+pub enum SinkPlan {
+    /// `GROUP BY keys`; no keys makes exactly one row.
+    Aggregate {
+        /// Group expressions, in output order.
+        keys: Vec<Expr>,
+        /// Aggregates, following the keys in the output.
+        aggregates: Vec<AggregateCall>,
+    },
+    /// One output row per surviving row.
+    Materialise {
+        /// Output expressions.
+        outputs: Vec<Expr>,
+    },
+}
+
+impl PipelinePlan {
+    /// Every expression of the pipeline.
+    pub fn expressions(&self) -> Vec<&Expr> {
+        let mut all: Vec<&Expr> = self.filters.iter().collect();
+        match &self.sink {
+            SinkPlan::Aggregate { keys, aggregates } => {
+                all.extend(keys);
+                for call in aggregates {
+                    all.extend(&call.argument);
+                    all.extend(&call.filter);
+                }
+            }
+            SinkPlan::Materialise { outputs } => all.extend(outputs),
+        }
+        all
+    }
+
+    /// Source columns the pipeline reads, ascending.
+    pub fn columns(&self) -> BTreeSet<usize> {
+        self.expressions().iter().flat_map(|e| e.columns()).collect()
+    }
+
+    /// Source columns that must arrive dictionary encoded, whatever their cardinality: string group keys, MIN and
+    /// MAX of strings, and string functions that have no device form.
+    pub fn dictionary_columns(&self) -> BTreeSet<usize> {
+        let mut all: BTreeSet<usize> = self.expressions().iter().flat_map(|e| e.dictionary_columns()).collect();
+        let mut whole = |e: &Expr| {
+            if aggregate::is_string(e.data_type()) {
+                all.extend(e.columns());
+            }
+        };
+        if let SinkPlan::Aggregate { keys, aggregates } = &self.sink {
+            keys.iter().for_each(&mut whole);
+            aggregates
+                .iter()
+                .filter(|call| call.function.orders_values())
+                .filter_map(|call| call.argument.as_ref())
+                .for_each(&mut whole);
+        }
+        all
+    }
+}

@@ -1,0 +1,69 @@
+//! Sinks: where the surviving rows of a pipeline go.
+//!
+//! Each sink contributes code at four places of the kernel: before the loop over units, at the start of a unit, for a
+//! live row, and after the loop. Accumulators start at zero everywhere (`aggregate.cuh`), so homes are memset.
+//!
+//! | sink | home of a group | merge |
+//! | --- | --- | --- |
+//! | `scalar` | registers of each thread | warp, block, then one atomic a word and block |
+//! | `shared` | `copies` replicas in shared memory | a warp per word and group, then one atomic a block |
+//! | `dense` | `groups[group]` in global memory | none |
+//! | `hash` | slot of a hash table in global memory | none; grown by the host between launches |
+//! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
+
+pub mod append;
+pub mod dense;
+pub mod hash;
+pub mod scalar;
+pub mod shared;
+
+pub use append::OutputColumn;
+
+use super::bind::{AccumulatorPlan, Contribution, Strategy};
+use super::generate::{BoundPipeline, ResultPlan, SinkFrame};
+use std::fmt::Write;
+
+/// The parts of the kernel around the rows.
+pub fn frame(bound: &BoundPipeline) -> SinkFrame {
+    match (&bound.strategy, &bound.result) {
+        (Strategy::Scalar, ResultPlan::Groups { accumulators, .. }) => scalar::frame(accumulators, bound.block),
+        (Strategy::Shared { groups, copies }, ResultPlan::Groups { accumulators, .. }) => {
+            shared::frame(accumulators, *groups, *copies, bound.block)
+        }
+        (Strategy::Hash, ResultPlan::Groups { key: Some(key), .. }) => hash::frame(key, bound.slot_words()),
+        (Strategy::Append, ResultPlan::Rows(_)) => append::frame(bound.block),
+        _ => SinkFrame::default(),
+    }
+}
+
+/// Statements that add a row to accumulators whose home is `home` (`PrivateWords`, ...); `word` names word `w`.
+fn add_row(plan: &AccumulatorPlan, home: &str, word: impl Fn(usize) -> String, code: &mut String) {
+    for Contribution { accumulator, condition, value, word: first } in &plan.contributions {
+        if let Some(condition) = condition {
+            let _ = write!(code, "if ({condition}) ");
+        }
+        let update = accumulator.update();
+        let _ = if accumulator.words() == 2 {
+            writeln!(code, "galatea::{home}::{update}({}, {}, {value});", word(*first), word(first + 1))
+        } else {
+            writeln!(code, "galatea::{home}::{update}({}, {value});", word(*first))
+        };
+    }
+}
+
+/// Stops a block before a unit when the sink holds `limit` groups or rows; the host makes room and resumes.
+const STOP_WHEN_FULL: &str = "\
+__shared__ u32 full;
+__syncthreads();
+if (threadIdx.x == 0) full = *reinterpret_cast<volatile unsigned long long*>(args.counters) >= args.limit ? 1u : 0u;
+__syncthreads();
+if (full != 0) break;
+";
+
+/// Leaves behind where the block stands.
+const SAVE_PROGRESS: &str = "\
+if (threadIdx.x == 0) {
+    args.progress[blockIdx.x] = unit;
+    if (unit < args.end_unit) args.counters[1] = 1;
+}
+";

@@ -1,0 +1,152 @@
+//! What EXPLAIN and the query report say about placement.
+
+use super::REASONS;
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::execution::GpuExec;
+use crate::report::{QueryDevice, QueryReport};
+use crate::runtime::Runtime;
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// The late rule: puts a [`PlacementExec`] on top of plans that were offered to the device.
+#[derive(Debug)]
+pub struct AnnotatePlacement {
+    runtime: Arc<Runtime>,
+}
+
+impl AnnotatePlacement {
+    /// The rule of a session with that runtime.
+    pub fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime }
+    }
+}
+
+impl PhysicalOptimizerRule for AnnotatePlacement {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let reasons = REASONS.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
+        // Statements such as SET leave an empty plan without columns behind; they are no query.
+        if plan.schema().fields().is_empty() {
+            return Ok(plan);
+        }
+        let config = GalateaConfig::of(options);
+        let on_device = contains_gpu(&plan);
+        let device = match (on_device, reasons.is_empty(), config.device) {
+            (false, ..) => QueryDevice::Cpu,
+            (true, _, DeviceChoice::Emulated) => QueryDevice::Emulated,
+            (true, true, _) => QueryDevice::Gpu,
+            (true, false, _) => QueryDevice::Both,
+        };
+        self.runtime.reports().record(QueryReport { device, ..QueryReport::cpu(reasons.clone()) });
+        if config.device == DeviceChoice::Cpu {
+            return Ok(plan);
+        }
+        Ok(Arc::new(PlacementExec { input: plan, device, reasons }))
+    }
+
+    fn name(&self) -> &str {
+        "galatea_annotate_placement"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn contains_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<GpuExec>() || plan.children().into_iter().any(contains_gpu)
+}
+
+/// Passes its input through; its line in EXPLAIN says where the query runs and why not on the device.
+#[derive(Debug)]
+pub struct PlacementExec {
+    input: Arc<dyn ExecutionPlan>,
+    device: QueryDevice,
+    reasons: Vec<String>,
+}
+
+impl PlacementExec {
+    /// Why parts of the plan stay on the CPU.
+    pub fn reasons(&self) -> &[String] {
+        &self.reasons
+    }
+
+    /// Where the plan runs.
+    pub fn device(&self) -> QueryDevice {
+        self.device
+    }
+}
+
+impl DisplayAs for PlacementExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "PlacementExec: device={}", self.device)?;
+        if !self.reasons.is_empty() {
+            write!(f, ", on the CPU because=[{}]", self.reasons.join("; "))?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for PlacementExec {
+    fn name(&self) -> &str {
+        "PlacementExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
+        Ok(Arc::new(Self { input, device: self.device, reasons: self.reasons.clone() }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn partition_statistics(
+        &self,
+        partition: Option<usize>,
+    ) -> Result<Arc<datafusion::physical_plan::Statistics>> {
+        self.input.partition_statistics(partition)
+    }
+}

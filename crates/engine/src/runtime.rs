@@ -1,0 +1,166 @@
+//! What the queries of a session share: the store, the device, and the columns resident on it.
+
+use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
+use crate::execution::residency::Residency;
+use crate::reason::Reason;
+use crate::report::QueryReports;
+use galatea_device::{Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, Stream, probe};
+use galatea_store::Store;
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
+
+/// One opened device and what lives on it.
+#[derive(Debug)]
+pub struct DeviceRuntime {
+    device: Device,
+    residency: Residency,
+    streams: Mutex<Vec<QueryStreams>>,
+    calibration: OnceLock<Option<Calibration>>,
+}
+
+/// The streams one query works on.
+#[derive(Debug, Clone)]
+pub struct QueryStreams {
+    /// Kernels.
+    pub compute: Stream,
+    /// Copies that overlap them.
+    pub transfer: Stream,
+}
+
+impl DeviceRuntime {
+    fn new(device: Device) -> Self {
+        Self {
+            device,
+            residency: Residency::default(),
+            streams: Mutex::new(Vec::new()),
+            calibration: OnceLock::new(),
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Columns kept in device memory.
+    pub fn residency(&self) -> &Residency {
+        &self.residency
+    }
+
+    /// Streams of a finished query, or new ones.
+    pub fn take_streams(&self) -> Result<QueryStreams, DeviceError> {
+        match self.streams.lock().pop() {
+            Some(streams) => Ok(streams),
+            None => Ok(QueryStreams { compute: self.device.stream()?, transfer: self.device.stream()? }),
+        }
+    }
+
+    /// Gives idle streams back for the next query.
+    pub fn give_streams(&self, streams: QueryStreams) {
+        self.streams.lock().push(streams);
+    }
+
+    /// Measured ceilings of the device, if they were measured before on this machine (`galatea doctor` measures).
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.get_or_init(|| Calibration::load(&self.device)).as_ref()
+    }
+}
+
+/// What the queries of a session share.
+#[derive(Debug, Default)]
+pub struct Runtime {
+    store: OnceLock<Arc<Store>>,
+    gpu: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
+    emulated: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
+    emulator_options: OnceLock<EmulatorOptions>,
+    reports: QueryReports,
+}
+
+impl Runtime {
+    /// A runtime whose reports go to `reports`; nothing is opened until it is needed.
+    pub fn new(reports: QueryReports) -> Self {
+        Self { reports, ..Self::default() }
+    }
+
+    /// Uses these options when the emulated device is first needed.
+    pub fn with_emulator(self, options: EmulatorOptions) -> Self {
+        let _ = self.emulator_options.set(options);
+        self
+    }
+
+    /// The session's query reports.
+    pub fn reports(&self) -> &QueryReports {
+        &self.reports
+    }
+
+    /// The store, made with the limit of the first configuration that needs it and following later ones.
+    pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
+        let limit = config.store_memory_limit.resolve(host_memory());
+        let store = self.store.get_or_init(|| Arc::new(Store::new(limit)));
+        store.set_limit(limit);
+        store
+    }
+
+    /// Whether the configured device can be expected to work; opens nothing.
+    pub fn usable(&self, config: &GalateaConfig) -> Result<(), Reason> {
+        match config.device {
+            DeviceChoice::Cpu => Err(Reason::Setting { setting: "galatea.device", value: "cpu".into() }),
+            DeviceChoice::Emulated => Ok(()),
+            DeviceChoice::Auto | DeviceChoice::Gpu => {
+                if let Some(Err(reason)) = &*self.gpu.lock() {
+                    return Err(reason.clone());
+                }
+                static USABLE: OnceLock<Result<(), Reason>> = OnceLock::new();
+                USABLE
+                    .get_or_init(|| {
+                        let found = probe();
+                        found.driver.map_err(|missing| no_device(&missing.to_string()))?;
+                        found.nvrtc.map_err(|missing| no_device(&missing.to_string()))?;
+                        if found.devices.is_empty() { Err(no_device("the driver reports no GPU")) } else { Ok(()) }
+                    })
+                    .clone()
+            }
+        }
+    }
+
+    /// The configured device, opened on first use.
+    pub fn device(&self, config: &GalateaConfig) -> Result<Arc<DeviceRuntime>, Reason> {
+        let emulated = config.device == DeviceChoice::Emulated;
+        let mut slot = if emulated { self.emulated.lock() } else { self.gpu.lock() };
+        let opened = slot.get_or_insert_with(|| {
+            let options = DeviceOptions::default();
+            let device = if emulated {
+                Device::emulated(self.emulator_options.get().cloned().unwrap_or_default(), options)
+            } else {
+                Device::gpu(0, options)
+            };
+            device.map(|d| Arc::new(DeviceRuntime::new(d))).map_err(|e| no_device(&e.to_string()))
+        });
+        let runtime = opened.clone()?;
+        let total = runtime.device.info().total_memory;
+        runtime.device.budget().set_limit(match config.gpu_memory_limit {
+            MemoryLimit::Auto => None,
+            limit => Some(limit.resolve(total)),
+        });
+        Ok(runtime)
+    }
+
+    /// Forgets a lost GPU, so that the next query opens it anew.
+    pub fn forget(&self, lost: &Arc<DeviceRuntime>) {
+        for slot in [&self.gpu, &self.emulated] {
+            let mut slot = slot.lock();
+            if matches!(&*slot, Some(Ok(current)) if Arc::ptr_eq(current, lost)) {
+                *slot = None;
+            }
+        }
+    }
+}
+
+fn no_device(detail: &str) -> Reason {
+    Reason::Device { detail: detail.to_string() }
+}
+
+/// Memory of this machine, in bytes.
+fn host_memory() -> u64 {
+    galatea_device::host_memory_total()
+}

@@ -1,0 +1,87 @@
+// Grid scope: how a pipeline walks its chunks and a thread loads its rows.
+//
+// A thread holds V consecutive rows (V = 8 for narrow pipelines, fewer for wide ones); a block of B threads covers
+// B * V rows a step, so every load of a column is one or a few aligned vector loads per thread. Chunk columns are
+// aligned to, and padded to, 256 bytes: loads past the last row stay inside the allocation and are masked.
+#pragma once
+#include "galatea/prelude.cuh"
+#include "galatea/args/pipeline.h"
+
+#define GALATEA_COLUMN_WORDS 4
+#define GALATEA_CHUNK_HEADER_WORDS 2
+
+namespace galatea {
+
+template <int Bytes> struct VectorOf;
+template <> struct VectorOf<1> { typedef unsigned char type; };
+template <> struct VectorOf<2> { typedef unsigned short type; };
+template <> struct VectorOf<4> { typedef unsigned int type; };
+template <> struct VectorOf<8> { typedef uint2 type; };
+template <> struct VectorOf<16> { typedef uint4 type; };
+
+// V values of type T of consecutive rows, held in registers.
+template <typename T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Rows {
+    T value[V];
+    __device__ __forceinline__ T operator[](int i) const { return value[i]; }
+};
+
+// Thread scope. Loads rows [row, row + V) of a column; `row` is a multiple of V.
+template <typename T, int V>
+__device__ __forceinline__ Rows<T, V> load_rows(const unsigned char* data, u32 row) {
+    constexpr int bytes = int(sizeof(T)) * V;
+    constexpr int piece = bytes < 16 ? bytes : 16;
+    typedef typename VectorOf<piece>::type Piece;
+    union { Rows<T, V> rows; Piece pieces[bytes / piece]; } u;
+    const Piece* source = reinterpret_cast<const Piece*>(data + u64(row) * sizeof(T));
+#pragma unroll
+    for (int i = 0; i < bytes / piece; ++i) u.pieces[i] = __ldg(source + i);
+    return u.rows;
+}
+
+// Thread scope. Validity of rows [row, row + V) as V low bits, 1 = valid; a null address means all valid.
+template <int V>
+__device__ __forceinline__ u32 load_validity(const unsigned char* bitmap, u32 row) {
+    constexpr u32 all = V == 32 ? 0xffffffffu : (1u << V) - 1u;
+    if (bitmap == nullptr) return all;
+    return (u32(__ldg(bitmap + (row >> 3))) >> (row & 7)) & all;
+}
+
+// Where a block stands: the chunk of its current unit. No chunk has more than `units_per_chunk` units, so
+// unit / units_per_chunk is a lower bound of its chunk, exact when chunks are equal; from there it walks forward.
+// The table ends with a sentinel whose first unit is past every unit, so the walk ends.
+struct ChunkCursor {
+    const u64* table;
+    const u64* chunk;
+    u32 words;
+    u32 units_per_chunk;
+    __device__ __forceinline__ ChunkCursor(const PipelineArgs& args)
+        : table(reinterpret_cast<const u64*>(args.chunks)), chunk(table), words(args.chunk_words),
+          units_per_chunk(args.units_per_chunk) {}
+    // Thread scope, same result in all threads of the block.
+    __device__ __forceinline__ void seek(u32 unit) {
+        chunk = table + u64(unit / units_per_chunk) * words;
+        while (u32(__ldg(chunk + words + 1)) <= unit) chunk += words;
+    }
+    // Number of the chunk in the table.
+    __device__ __forceinline__ u32 index() const { return u32((chunk - table) / words); }
+    __device__ __forceinline__ u32 rows() const { return u32(__ldg(chunk)); }
+    __device__ __forceinline__ u32 first_unit() const { return u32(__ldg(chunk + 1)); }
+    __device__ __forceinline__ u64 word(u32 column, u32 which) const {
+        return __ldg(chunk + GALATEA_CHUNK_HEADER_WORDS + column * GALATEA_COLUMN_WORDS + which);
+    }
+    __device__ __forceinline__ const unsigned char* data(u32 column) const {
+        return reinterpret_cast<const unsigned char*>(word(column, 0));
+    }
+    __device__ __forceinline__ const unsigned char* validity(u32 column) const {
+        return reinterpret_cast<const unsigned char*>(word(column, 1));
+    }
+    __device__ __forceinline__ i64 base(u32 column) const { return i64(word(column, 2)); }
+    __device__ __forceinline__ const unsigned char* offsets(u32 column) const {
+        return reinterpret_cast<const unsigned char*>(word(column, 3));
+    }
+};
+
+// Thread scope. Keeps the first error a row raises; the launch goes on and the host reports it.
+__device__ __forceinline__ void galatea_raise(unsigned int* error, unsigned int code) { atomicCAS(error, 0u, code); }
+
+}  // namespace galatea

@@ -1,0 +1,112 @@
+//! The generated pipeline kernel: its arguments, and how it is compiled and launched.
+//!
+//! The engine generates the body; this type fixes everything around it: the one entry `pipeline`, its by-value
+//! argument (`cuda/galatea/args/pipeline.h`) and the headers it may include. Addresses in the arguments are those of
+//! buffers the engine keeps alive until the launch has finished.
+
+use crate::headers;
+use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
+
+/// Literals a pipeline may have.
+pub const MAX_LITERALS: usize = 160;
+/// Lookup tables a pipeline may have.
+pub const MAX_TABLES: usize = 24;
+/// Output buffers a pipeline may have: values, then validity.
+pub const MAX_OUTPUTS: usize = 64;
+/// Words of a chunk before its columns: rows, first unit.
+pub const CHUNK_HEADER_WORDS: usize = 2;
+/// Words of a column in a chunk: data, validity, base, offsets.
+pub const COLUMN_WORDS: usize = 4;
+
+kernel_arguments! {
+    /// The argument of a pipeline kernel; see the header for the meaning of each field.
+    pub struct PipelineArgs in "galatea/args/pipeline.h" {
+        /// Chunk table.
+        pub chunks: u64,
+        /// Per block: the unit it would take next.
+        pub progress: u64,
+        /// Group words, or hash slots.
+        pub groups: u64,
+        /// Error word.
+        pub error: u64,
+        /// Three counters.
+        pub counters: u64,
+        /// Groups or rows at which blocks stop.
+        pub limit: u64,
+        /// Hash slots.
+        pub capacity: u64,
+        /// First unit of the launch.
+        pub first_unit: u32,
+        /// End of the launch's units.
+        pub end_unit: u32,
+        /// Words per chunk in the table.
+        pub chunk_words: u32,
+        /// Rows per unit.
+        pub unit_rows: u32,
+        /// Most units of a chunk.
+        pub units_per_chunk: u32,
+        /// 1: start where `progress` says.
+        pub resume: u32,
+        /// Lookup tables.
+        pub tables: [u64; MAX_TABLES],
+        /// Outputs.
+        pub outputs: [u64; MAX_OUTPUTS],
+        /// Literals.
+        pub literals: [u64; MAX_LITERALS],
+    }
+}
+
+impl PipelineArgs {
+    /// Arguments with these literals, everything else zero.
+    ///
+    /// # Panics
+    /// With more than [`MAX_LITERALS`] literals, which binding refuses.
+    pub fn new(literals: &[u64]) -> Self {
+        let mut args: Self = bytemuck::Zeroable::zeroed();
+        args.literals[..literals.len()].copy_from_slice(literals);
+        args
+    }
+}
+
+/// A compiled pipeline kernel.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    function: Function,
+}
+
+impl Pipeline {
+    /// The program of a generated source.
+    pub fn program(source: &str, tier: Tier) -> Program {
+        Program::new("pipeline", source).headers(headers()).entry("pipeline").tier(tier)
+    }
+
+    /// Compiles a generated source, or finds it compiled.
+    ///
+    /// # Errors
+    /// As [`Device::compile`].
+    pub fn compile(device: &Device, source: &str, tier: Tier) -> Result<(Self, Compiled)> {
+        let compiled = device.compile(&Self::program(source, tier))?;
+        Ok((Self { function: compiled.module.function("pipeline")? }, compiled))
+    }
+
+    /// Blocks of it that the whole device runs at once.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn resident_blocks(&self, block: u32, dynamic_shared: u32) -> Result<u64> {
+        self.function.resident_blocks(block, dynamic_shared)
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Errors
+    /// [`DeviceError::Geometry`](galatea_device::DeviceError::Geometry); the device's.
+    pub fn launch(&self, stream: &Stream, geometry: Geometry, args: &PipelineArgs) -> Result<()> {
+        self.function.launch(stream, geometry, args)
+    }
+
+    /// Registers, shared and local memory.
+    pub fn resources(&self) -> galatea_device::Resources {
+        self.function.resources()
+    }
+}
