@@ -1,0 +1,75 @@
+//! Scalar and grouped aggregates.
+
+use crate::compare::Pair;
+use crate::data::{Shape, batch};
+
+const QUERIES: &[&str] = &[
+    "SELECT count(*) FROM t WHERE v >= 0",
+    "SELECT count(*), count(i32), sum(i32), min(i32), max(i32), avg(i32) FROM t",
+    "SELECT sum(i8), sum(i16), sum(i64), sum(u8), sum(u32), sum(u64) FROM t",
+    "SELECT sum(d9), sum(d18), sum(d38), avg(d9), avg(d18), min(d9), max(d18) FROM t",
+    "SELECT sum(f32), sum(f64), avg(f64), min(f32), max(f64) FROM t",
+    "SELECT min(day), max(day), min(ts), max(ts), min(low), max(low), min(view), max(view) FROM t",
+    "SELECT min(u64), max(u64), min(i64), max(i64) FROM t",
+    "SELECT sum(d9 * (1 - d9)), sum(d9 * d18) FROM t WHERE d9 BETWEEN -5000.00 AND 5000.00",
+    "SELECT count(*) FILTER (WHERE flag), sum(i32) FILTER (WHERE i32 > 0 AND flag) FROM t",
+    "SELECT k, count(*), sum(v) FROM t GROUP BY k",
+    "SELECT low, count(*), sum(d9), min(i64), max(f64) FROM t GROUP BY low",
+    "SELECT low, flag, count(*), avg(d18) FROM t WHERE i32 IS NOT NULL GROUP BY low, flag",
+    "SELECT view, k, sum(i32) FROM t GROUP BY view, k",
+    "SELECT i32, count(*), sum(i16) FROM t GROUP BY i32",
+    "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
+    "SELECT high, count(*), min(high) FROM t GROUP BY high",
+    "SELECT d38, count(*) FROM t GROUP BY d38",
+    "SELECT f64, count(*) FROM t GROUP BY f64",
+    "SELECT f32, day, count(*) FROM t GROUP BY f32, day",
+    "SELECT i8, u8, i16, count(*), sum(d38) FROM t GROUP BY i8, u8, i16",
+    "SELECT extract(year FROM day) AS y, date_trunc('month', day) AS m, count(*) FROM t GROUP BY y, m",
+    "SELECT CASE WHEN i32 > 0 THEN 'pos' WHEN i32 < 0 THEN 'neg' ELSE 'none' END AS s, count(*) FROM t GROUP BY s",
+    "SELECT DISTINCT low, k FROM t",
+    "SELECT k, count(DISTINCT low), count(DISTINCT i16) FROM t GROUP BY k",
+    "SELECT low, sum(v) AS s FROM t GROUP BY low HAVING sum(v) > 10 ORDER BY s DESC LIMIT 3",
+    "SELECT substring(low, 1, 2) AS p, count(*) FROM t WHERE low LIKE '%A%' OR low IS NULL GROUP BY p",
+    "SELECT count(*) FROM t WHERE high LIKE 'a%e' OR high LIKE '%bb%' OR high NOT LIKE '%c%'",
+    "SELECT count(*) FROM t WHERE low IN ('AIR', 'RAIL', 'nowhere') AND k NOT IN (1, 3)",
+    "SELECT sum(v) FROM t WHERE coalesce(i32, 0) + coalesce(i16, 1) * 2 > 10 AND NOT (flag IS TRUE)",
+    "SELECT count(*), sum(v) FROM t WHERE v < -1000",
+    "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY k",
+];
+
+#[tokio::test]
+async fn queries_agree_at_every_size() {
+    for (rows, shape) in [
+        (0, Shape::Ordinary),
+        (1, Shape::Ordinary),
+        (31, Shape::Ordinary),
+        (32, Shape::AllNull),
+        (33, Shape::Ordinary),
+        (255, Shape::AllEqual),
+        (257, Shape::Skewed),
+        (2047, Shape::Ordinary),
+        (5000, Shape::Ordinary),
+    ] {
+        let pair = Pair::new(&[]);
+        let data = batch(rows, 11 + rows as u64, shape);
+        pair.table("t", &[data]);
+        for sql in QUERIES {
+            pair.check(sql, false, &format!("{rows} rows, {shape:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn queries_run_on_the_device() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(3000, 5, Shape::Ordinary)]);
+    for sql in [
+        "SELECT count(*) FROM t WHERE v >= 0",
+        "SELECT sum(d9 * (1 - d9)), avg(d18) FROM t WHERE day >= '1994-01-01'",
+        "SELECT low, flag, count(*), sum(d9) FROM t GROUP BY low, flag",
+        "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
+        "SELECT substring(low, 1, 2) AS p, count(*) FROM t WHERE low LIKE '%A%' GROUP BY p",
+    ] {
+        pair.check(sql, true, "must be placed").await;
+    }
+}

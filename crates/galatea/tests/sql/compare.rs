@@ -1,0 +1,156 @@
+//! Two sessions over the same data, and the comparison of their answers.
+
+use datafusion::arrow::array::{Array, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use galatea::QueryDevice;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// A value as compared.
+#[derive(Debug, Clone, PartialEq)]
+enum Cell {
+    Text(String),
+    Float(f64),
+}
+
+/// A CPU session and an emulated one.
+pub(crate) struct Pair {
+    pub(crate) cpu: SessionContext,
+    pub(crate) gpu: SessionContext,
+}
+
+impl Pair {
+    /// Two sessions, with settings for the emulated one.
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+        let cpu = galatea::session()
+            .with_file_queries(true)
+            .with_setting("galatea.device", "cpu")
+            .build()
+            .expect("a CPU session");
+        let mut builder = galatea::session().with_file_queries(true).with_setting("galatea.device", "emulated");
+        for (name, value) in settings {
+            builder = builder.with_setting(*name, *value);
+        }
+        Self { cpu, gpu: builder.build().expect("an emulated session") }
+    }
+
+    /// The same rows as table `name` in both; the emulated session encodes them.
+    pub(crate) fn table(&self, name: &str, batches: &[RecordBatch]) {
+        for ctx in [&self.cpu, &self.gpu] {
+            let table = MemTable::try_new(batches[0].schema(), vec![batches.to_vec()]).expect("batches of one schema");
+            ctx.register_table(name, Arc::new(table)).expect("a new table");
+        }
+    }
+
+    /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names the case.
+    pub(crate) async fn check(&self, sql: &str, placed: bool, context: &str) {
+        let expected = collect(&self.cpu, sql).await;
+        let actual = collect(&self.gpu, sql).await;
+        match (expected, actual) {
+            (Ok(expected), Ok(actual)) => {
+                if let Err(difference) = same(&expected, &actual) {
+                    panic!("{context}\n{sql}\n{difference}");
+                }
+                let report = galatea::last_query_report(&self.gpu).expect("the query was planned");
+                assert!(
+                    !placed || report.device == QueryDevice::Emulated,
+                    "{context}\n{sql}\nran on the {}: {:?}",
+                    report.device,
+                    report.reasons
+                );
+            }
+            (Err(_), Err(_)) => {}
+            (Ok(_), Err(error)) => panic!("{context}\n{sql}\nonly the device fails: {error}"),
+            (Err(error), Ok(_)) => panic!("{context}\n{sql}\nonly the CPU fails: {error}"),
+        }
+    }
+}
+
+async fn collect(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, String> {
+    let frame = ctx.sql(sql).await.map_err(|e| e.to_string())?;
+    frame.collect().await.map_err(|e| e.to_string())
+}
+
+fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let formatters: Vec<_> =
+            batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("printable")).collect();
+        for row in 0..batch.num_rows() {
+            let cell = |(column, formatter): (&Arc<dyn Array>, &ArrayFormatter<'_>)| match column.data_type() {
+                DataType::Float64 if column.is_valid(row) => Cell::Float(column.as_primitive::<Float64Type>().value(row)),
+                DataType::Float32 if column.is_valid(row) => {
+                    Cell::Float(f64::from(column.as_primitive::<Float32Type>().value(row)))
+                }
+                _ => Cell::Text(formatter.value(row).to_string()),
+            };
+            rows.push(batch.columns().iter().zip(&formatters).map(cell).collect());
+        }
+    }
+    rows.sort_by(order);
+    rows
+}
+
+/// Exact cells first, so that rows that differ only by rounding stay side by side.
+fn order(a: &Vec<Cell>, b: &Vec<Cell>) -> Ordering {
+    let texts = |row: &Vec<Cell>| {
+        row.iter().filter_map(|c| if let Cell::Text(t) = c { Some(t.clone()) } else { None }).collect::<Vec<_>>()
+    };
+    let floats = |row: &Vec<Cell>| {
+        row.iter().filter_map(|c| if let Cell::Float(f) = c { Some(*f) } else { None }).collect::<Vec<_>>()
+    };
+    texts(a).cmp(&texts(b)).then_with(|| {
+        floats(a).iter().zip(floats(b)).map(|(x, y)| x.total_cmp(&y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+    })
+}
+
+fn close(a: &Cell, b: &Cell) -> bool {
+    match (a, b) {
+        (Cell::Float(x), Cell::Float(y)) => {
+            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()).max(1e-3)
+        }
+        _ => a == b,
+    }
+}
+
+/// The first difference between two results, if any.
+pub(crate) fn same(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
+    if let (Some(e), Some(a)) = (expected.first(), actual.first()) {
+        for (e, a) in e.schema().fields().iter().zip(a.schema().fields()) {
+            if e.data_type() != a.data_type() || e.name() != a.name() {
+                return Err(format!("expected column {e:?}, got {a:?}"));
+            }
+        }
+    }
+    let (expected, actual) = (cells(expected), cells(actual));
+    if expected.len() != actual.len() {
+        return Err(format!("expected {} rows, got {}\nexpected: {:?}\nactual: {:?}", expected.len(), actual.len(),
+            expected.iter().take(5).collect::<Vec<_>>(), actual.iter().take(5).collect::<Vec<_>>()));
+    }
+    for (e, a) in expected.iter().zip(&actual) {
+        if e.len() != a.len() || !e.iter().zip(a).all(|(x, y)| close(x, y)) {
+            return Err(format!("expected row {e:?}\n     got row {a:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn comparison_sees_differences() {
+    use datafusion::arrow::array::{Float64Array, Int64Array};
+    use datafusion::arrow::record_batch::RecordBatch;
+    let batch = |i: Vec<i64>, f: Vec<f64>| {
+        let columns: Vec<(&str, Arc<dyn Array>)> =
+            vec![("i", Arc::new(Int64Array::from(i))), ("f", Arc::new(Float64Array::from(f)))];
+        vec![RecordBatch::try_from_iter(columns).expect("equal lengths")]
+    };
+    let left = batch(vec![1, 2], vec![0.5, 1.5]);
+    assert!(same(&left, &batch(vec![2, 1], vec![1.5, 0.5 + 1e-14])).is_ok(), "order and rounding do not matter");
+    assert!(same(&left, &batch(vec![1, 3], vec![0.5, 1.5])).is_err(), "a value");
+    assert!(same(&left, &batch(vec![1, 2], vec![0.5, 1.6])).is_err(), "a float");
+    assert!(same(&left, &batch(vec![1], vec![0.5])).is_err(), "a missing row");
+}
