@@ -5,6 +5,7 @@ use super::results;
 use super::sinks::SinkState;
 use crate::config::GalateaConfig;
 use crate::pipeline::PipelinePlan;
+use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, Shape, bind};
 use crate::reason::Reason;
@@ -221,8 +222,12 @@ impl Run<'_> {
         };
         match &mut placement {
             Placement::Resident { .. } => {
-                if table.units() > 0 {
-                    launch(&mut sink, 0, table.units(), report)?;
+                // A launch is short enough for what a block collects to fit its partial sums.
+                let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1).saturating_mul(u64::from(grid));
+                let step = usize::try_from(most).unwrap_or(usize::MAX);
+                for first in (0..table.units()).step_by(step) {
+                    let end = u64::from(first).saturating_add(most).min(u64::from(table.units())) as u32;
+                    launch(&mut sink, first, end, report)?;
                 }
             }
             Placement::Streamed(ring) => {

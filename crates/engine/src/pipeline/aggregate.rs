@@ -102,6 +102,9 @@ pub enum Accumulator {
     Sum64,
     /// Wrapping 128-bit sum in two words.
     Sum128,
+    /// A sum that fits 64 bits within a block of a launch, but not over all rows: one word in registers and shared
+    /// memory, two at home.
+    SumWidening,
     /// Sum of doubles.
     SumF64,
     /// Maximum of order-preserving 64-bit ranks; zero is the identity.
@@ -109,28 +112,42 @@ pub enum Accumulator {
 }
 
 impl Accumulator {
-    /// Words it occupies.
+    /// Words it occupies in global memory.
     pub fn words(self) -> usize {
+        if matches!(self, Self::Sum128 | Self::SumWidening) { 2 } else { 1 }
+    }
+
+    /// Words it occupies while a block collects.
+    pub fn partial_words(self) -> usize {
         if self == Self::Sum128 { 2 } else { 1 }
     }
 
-    /// The function of `PrivateWords`, `SharedWords` and `GlobalWords`.
-    pub fn update(self) -> &'static str {
+    /// The function of `PrivateWords` and `SharedWords` that updates a partial.
+    pub fn update_partial(self) -> &'static str {
         match self {
-            Self::Sum64 => "sum64",
+            Self::Sum64 | Self::SumWidening => "sum64",
             Self::Sum128 => "sum128",
             Self::SumF64 => "sum_f64",
             Self::Max64 => "max64",
         }
     }
 
+    /// The function of `GlobalWords` that updates the home.
+    pub fn update_home(self) -> &'static str {
+        if self == Self::SumWidening { "sum128" } else { self.update_partial() }
+    }
+
     /// The enumerator of `galatea::Merge`.
     pub fn merge(self) -> &'static str {
         match self {
-            Self::Sum64 => "galatea::Merge::Sum64",
-            Self::Sum128 => "galatea::Merge::Sum128",
-            Self::SumF64 => "galatea::Merge::SumF64",
-            Self::Max64 => "galatea::Merge::Max64",
+            Self::Sum64 => "Merge::Sum64",
+            Self::Sum128 => "Merge::Sum128",
+            Self::SumWidening => "Merge::SumWidening",
+            Self::SumF64 => "Merge::SumF64",
+            Self::Max64 => "Merge::Max64",
         }
     }
 }
+
+/// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is multiplied by.
+pub const BLOCK_ROWS: u64 = 1 << 24;

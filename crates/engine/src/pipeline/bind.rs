@@ -3,7 +3,7 @@
 //! Everything that depends on data but not on the device is decided here: how each column is read and decoded, which
 //! accumulators the aggregates need, how keys become groups, and which strategy the group-by takes.
 
-use super::aggregate::{Accumulator, AggregateCall, AggregateFunction};
+use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
 use super::group_key::{GroupKey, KeyLayout, KeyPart};
 use crate::config::GroupBy;
 use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Value};
@@ -125,8 +125,10 @@ pub struct Contribution {
     pub condition: Option<String>,
     /// C++ expression added.
     pub value: String,
-    /// First word in the group's accumulator words.
+    /// First word in the group's words in global memory.
     pub word: usize,
+    /// First word in the group's words while a block collects.
+    pub partial: usize,
 }
 
 /// How a result column is made from a group's words.
@@ -201,8 +203,10 @@ pub struct AccumulatorPlan {
     pub contributions: Vec<Contribution>,
     /// One per aggregate call.
     pub finishes: Vec<Finish>,
-    /// Words per group.
+    /// Words per group in global memory.
     pub words: usize,
+    /// Words per group while a block collects.
+    pub partial_words: usize,
 }
 
 impl AccumulatorPlan {
@@ -214,9 +218,10 @@ impl AccumulatorPlan {
         {
             return known.word;
         }
-        let word = self.words;
+        let (word, partial) = (self.words, self.partial_words);
         self.words += accumulator.words();
-        self.contributions.push(Contribution { accumulator, condition, value, word });
+        self.partial_words += accumulator.partial_words();
+        self.contributions.push(Contribution { accumulator, condition, value, word, partial });
         word
     }
 
@@ -285,13 +290,18 @@ impl AccumulatorPlan {
             Kind::I32 | Kind::I64 | Kind::I128 => {
                 let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
                 let (low, high) = argument.range.unwrap_or((i128::MIN, i128::MAX));
-                let bound = low.unsigned_abs().max(high.unsigned_abs()).checked_mul(u128::from(rows.max(1)));
-                if wraps || bound.is_some_and(|b| b <= i64::MAX as u128) {
-                    let value = match argument.kind {
-                        Kind::I128 => format!("u64({code})"),
-                        _ => format!("u64(i64({code}))"),
-                    };
-                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), value))
+                let fits = |rows: u64| {
+                    let bound = low.unsigned_abs().max(high.unsigned_abs()).checked_mul(u128::from(rows.max(1)));
+                    bound.is_some_and(|b| b <= i64::MAX as u128)
+                };
+                let narrow = match argument.kind {
+                    Kind::I128 => format!("u64({code})"),
+                    _ => format!("u64(i64({code}))"),
+                };
+                if wraps || fits(rows) {
+                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow))
+                } else if fits(BLOCK_ROWS) {
+                    FinishForm::Sum128(self.add(Accumulator::SumWidening, condition.clone(), format!("i64({code})")))
                 } else {
                     FinishForm::Sum128(self.add(Accumulator::Sum128, condition.clone(), format!("i128({code})")))
                 }

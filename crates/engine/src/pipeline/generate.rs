@@ -157,7 +157,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
                 // Dense homes have a word for every group there could be: one word must count rows.
                 let dense = matches!(key.layout, super::group_key::KeyLayout::Dense { .. });
                 let occupied = dense.then(|| accumulators.row_count());
-                let strategy = limits.choose(&key, accumulators.words);
+                let strategy = limits.choose(&key, accumulators.partial_words);
                 key.emit(&key_values, &mut code);
                 match strategy {
                     Strategy::Shared { groups, copies } => {

@@ -87,7 +87,8 @@ struct GlobalWords {
 };
 
 // How two partial words become one, by kind; used by the merges below.
-enum class Merge : int { Sum64, Sum128, SumF64, Max64 };
+// A widening sum is 64 bits within a block and 128 bits at home.
+enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64 };
 
 // Warp scope, full warp. Lane 0 holds the result; `high` only matters for Sum128.
 template <Merge M>
@@ -95,7 +96,7 @@ __device__ __forceinline__ void warp_merge(u64& low, u64& high) {
 #pragma unroll
     for (int delta = 16; delta > 0; delta >>= 1) {
         const u64 other = __shfl_down_sync(0xffffffffu, (unsigned long long)low, delta);
-        if (M == Merge::Sum64) {
+        if (M == Merge::Sum64 || M == Merge::SumWidening) {
             low += other;
         } else if (M == Merge::Sum128) {
             const u64 other_high = __shfl_down_sync(0xffffffffu, (unsigned long long)high, delta);
@@ -114,6 +115,7 @@ __device__ __forceinline__ void warp_merge(u64& low, u64& high) {
 template <Merge M>
 __device__ __forceinline__ void merge_into(u64* word, u64 low, u64 high) {
     if (M == Merge::Sum64) { if (low != 0) GlobalWords::sum64(word, low); }
+    else if (M == Merge::SumWidening) { if (low != 0) GlobalWords::sum128(word, word + 1, i128(i64(low))); }
     else if (M == Merge::Sum128) { GlobalWords::sum128(word, word + 1, i128((u128(high) << 64) | low)); }
     else if (M == Merge::SumF64) { GlobalWords::sum_f64(word, __longlong_as_double(i64(low))); }
     else { if (low != 0) GlobalWords::max64(word, low); }
@@ -127,7 +129,7 @@ __device__ __forceinline__ void merge_copies(const u64* first, const u64* first_
     u64 low = 0, high = 0;
     for (u32 c = lane; c < copies; c += 32) {
         const u64 v = first[c];
-        if (M == Merge::Sum64) low += v;
+        if (M == Merge::Sum64 || M == Merge::SumWidening) low += v;
         else if (M == Merge::Sum128) { const u64 s = low + v; high += first_high[c] + (s < low ? 1 : 0); low = s; }
         else if (M == Merge::SumF64) low = u64(__double_as_longlong(__longlong_as_double(i64(low)) + __longlong_as_double(i64(v))));
         else low = v > low ? v : low;

@@ -4,12 +4,12 @@
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::SinkFrame;
 use super::super::group_key::GroupKey;
-use super::{SAVE_PROGRESS, STOP_WHEN_FULL, add_row};
+use super::{SAVE_PROGRESS, STOP_WHEN_FULL, add_to_home};
 
 /// Adds a row to its group, inserting it when new.
 pub fn update(plan: &AccumulatorPlan, code: &mut String) {
     code.push_str("u64* const at = table.find_or_insert(key);\n");
-    add_row(plan, "GlobalWords", |w| format!("at + {w}"), code);
+    add_to_home(plan, code);
 }
 
 /// The table, and the checks between units.

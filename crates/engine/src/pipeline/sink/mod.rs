@@ -36,19 +36,27 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
     }
 }
 
-/// Statements that add a row to accumulators whose home is `home` (`PrivateWords`, ...); `word` names word `w`.
-fn add_row(plan: &AccumulatorPlan, home: &str, word: impl Fn(usize) -> String, code: &mut String) {
-    for Contribution { accumulator, condition, value, word: first } in &plan.contributions {
-        if let Some(condition) = condition {
-            let _ = write!(code, "if ({condition}) ");
-        }
-        let update = accumulator.update();
-        let _ = if accumulator.words() == 2 {
-            writeln!(code, "galatea::{home}::{update}({}, {}, {value});", word(*first), word(first + 1))
-        } else {
-            writeln!(code, "galatea::{home}::{update}({}, {value});", word(*first))
-        };
+/// Statements that add a row to a block's partials; `home` is `PrivateWords` or `SharedWords`, `word` names word `w`.
+fn add_to_partials(plan: &AccumulatorPlan, home: &str, word: impl Fn(usize) -> String, code: &mut String) {
+    for c in &plan.contributions {
+        let words: Vec<String> = (c.partial..c.partial + c.accumulator.partial_words()).map(&word).collect();
+        add(c, home, c.accumulator.update_partial(), &words, code);
     }
+}
+
+/// Statements that add a row to the words in global memory at `at`.
+fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
+    for c in &plan.contributions {
+        let words: Vec<String> = (c.word..c.word + c.accumulator.words()).map(|w| format!("at + {w}")).collect();
+        add(c, "GlobalWords", c.accumulator.update_home(), &words, code);
+    }
+}
+
+fn add(c: &Contribution, home: &str, update: &str, words: &[String], code: &mut String) {
+    if let Some(condition) = &c.condition {
+        let _ = write!(code, "if ({condition}) ");
+    }
+    let _ = writeln!(code, "{home}::{update}({}, {});", words.join(", "), c.value);
 }
 
 /// Stops a block before a unit when the sink holds `limit` groups or rows; the host makes room and resumes.

@@ -6,19 +6,19 @@
 
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::SinkFrame;
-use super::add_row;
+use super::add_to_partials;
 use std::fmt::Write;
 
 /// Adds a row to the copy of this thread.
 pub fn update(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32, code: &mut String) {
     let home = if copies == block { "PrivateWords" } else { "SharedWords" };
     let _ = writeln!(code, "u64* const at = words + group * {copies}u + copy;");
-    add_row(plan, home, |w| format!("at + {}u", w as u64 * groups * u64::from(copies)), code);
+    add_to_partials(plan, home, |w| format!("at + {}u", w as u64 * groups * u64::from(copies)), code);
 }
 
 /// Clears before; merges the copies into global memory after.
 pub fn frame(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32) -> SinkFrame {
-    let total = plan.words as u64 * groups * u64::from(copies);
+    let total = plan.partial_words as u64 * groups * u64::from(copies);
     let prologue = format!(
         "GALATEA_DYNAMIC_SHARED(dynamic_shared);\n\
          u64* const words = reinterpret_cast<u64*>(dynamic_shared);\n\
@@ -35,12 +35,12 @@ pub fn frame(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32) -> Si
     ));
     for c in &plan.contributions {
         let stride = groups * u64::from(copies);
-        let high = if c.accumulator.words() == 2 { c.word + 1 } else { c.word };
+        let high = c.partial + c.accumulator.partial_words() - 1;
         let _ = writeln!(
             epilogue,
-            "    galatea::merge_copies<{}>(at + {}u, at + {}u, {copies}u, home + {});",
+            "    merge_copies<{}>(at + {}u, at + {}u, {copies}u, home + {});",
             c.accumulator.merge(),
-            c.word as u64 * stride,
+            c.partial as u64 * stride,
             high as u64 * stride,
             c.word
         );
