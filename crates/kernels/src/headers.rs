@@ -16,11 +16,17 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
     "galatea/args/copy_bandwidth.h",
     "galatea/args/fill_pattern.h",
+    "galatea/args/hash_collect.h",
+    "galatea/args/hash_rehash.h",
     "galatea/args/nothing.h",
+    "galatea/args/pipeline.h",
     "galatea/args/read_bandwidth.h",
+    "galatea/aggregate.cuh",
     "galatea/block.cuh",
+    "galatea/hash_table.cuh",
     "galatea/prelude.cuh",
     "galatea/thread.cuh",
+    "galatea/tile.cuh",
     "galatea/warp.cuh",
 ];
 

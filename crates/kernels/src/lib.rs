@@ -22,7 +22,4 @@ mod kernels;
 pub use calibrate::{calibrate, measure};
 pub use headers::{HEADERS, headers};
 pub use kernel::{Kernel, KernelEntry, KernelFunction};
-pub use kernels::{
-    Checksum, ChecksumArguments, CopyBandwidth, CopyBandwidthArguments, FillPattern, FillPatternArguments,
-    KERNELS, Nothing, NothingArguments, ReadBandwidth, ReadBandwidthArguments, checksum_of, pattern,
-};
+pub use kernels::*;

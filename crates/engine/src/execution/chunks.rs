@@ -5,7 +5,7 @@ use super::run::RunError;
 use crate::pipeline::bind::{AccessForm, ColumnAccess};
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use galatea_device::{DeviceBuffer, Event};
-use galatea_kernels::pipeline::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
+use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_store::{Column, TableView};
 use std::sync::Arc;
 

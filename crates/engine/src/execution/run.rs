@@ -12,7 +12,7 @@ use crate::reason::Reason;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
 use galatea_device::{DeviceBuffer, DeviceError, Geometry, Origin, Tier};
-use galatea_kernels::pipeline::{Pipeline, PipelineArgs};
+use galatea_kernels::{Pipeline, PipelineArguments};
 use galatea_store::TableView;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -204,7 +204,7 @@ impl Run<'_> {
             .map(|t| device.upload(compute, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
             .collect::<Result<_, _>>()?;
         let mut sink = SinkState::new(self.runtime, compute, bound, grid, report.rows)?;
-        let mut args = PipelineArgs::new(&bound.parameters.literals);
+        let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = words.address();
         args.chunk_words = table.stride as u32;
         args.unit_rows = bound.unit_rows;
@@ -270,7 +270,7 @@ impl Run<'_> {
         kernel: &Pipeline,
         geometry: Geometry,
         streams: &QueryStreams,
-        args: &mut PipelineArgs,
+        args: &mut PipelineArguments,
         sink: &mut SinkState,
         units: std::ops::Range<u32>,
         bound: &BoundPipeline,

@@ -6,9 +6,9 @@ use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::{GroupKey, KeyLayout};
 use crate::runtime::DeviceRuntime;
-use galatea_device::{DeviceBuffer, Stream};
-use galatea_kernels::hash_table::{HashCollect, HashRehash, SlotLayout};
-use galatea_kernels::pipeline::{MAX_OUTPUTS, PipelineArgs};
+use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_kernels::{HashCollect, HashRehash, SlotLayout};
+use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 
 /// Words before the groups: error, then three counters (`pipeline.h`).
 const CONTROL_WORDS: usize = 4;
@@ -109,7 +109,7 @@ impl SinkState {
     }
 
     /// Points the kernel's arguments at the sink.
-    pub fn bind(&self, args: &mut PipelineArgs) {
+    pub fn bind(&self, args: &mut PipelineArguments) {
         let control = self.control.address();
         args.error = control;
         args.counters = control + 8;
@@ -150,7 +150,7 @@ impl SinkState {
                 if stopped {
                     let larger = (*capacity * 4).max((4 * (held + *in_flight)).next_power_of_two());
                     let mut new = zeroed(runtime, stream, larger * layout.slot_words as u64, "a larger group hash table")?;
-                    HashRehash::new(runtime.device(), bound.collide)?.launch(stream, slots, &mut new, *layout)?;
+                    HashRehash::new(runtime.device())?.launch(stream, In(&*slots), InOut(&mut new), *layout, bound.collide)?;
                     *slots = new;
                     *capacity = larger;
                     *limit = stop_limit(larger, *in_flight, report.rows);
@@ -190,8 +190,14 @@ impl SinkState {
                 let groups = control[1];
                 if groups > 0 {
                     let mut out = zeroed(runtime, stream, groups * layout.slot_words as u64, "groups to return")?;
-                    let found = HashCollect::new(runtime.device())?.launch(runtime.device(), stream, slots, &mut out, *layout)?;
-                    debug_assert_eq!(found, groups, "a slot is counted once, when its key is inserted");
+                    let mut used = runtime.device().zeroed::<u64>(stream, 1)?;
+                    HashCollect::new(runtime.device())?.launch(
+                        stream,
+                        In(&*slots),
+                        Out(&mut out),
+                        InOut(&mut used),
+                        *layout,
+                    )?;
                     contents.words = stream.read(&out, ..)?;
                     contents.bytes += out.bytes();
                 }

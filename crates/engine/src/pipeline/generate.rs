@@ -203,11 +203,11 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     body.push_str(&indent(&sink_code, 4));
     stage.close(&mut body);
 
-    if parameters.literals.len() > galatea_kernels::pipeline::MAX_LITERALS {
-        return Err(limit("literals", parameters.literals.len(), galatea_kernels::pipeline::MAX_LITERALS));
+    if parameters.literals.len() > galatea_kernels::MAX_LITERALS {
+        return Err(limit("literals", parameters.literals.len(), galatea_kernels::MAX_LITERALS));
     }
-    if parameters.tables.len() > galatea_kernels::pipeline::MAX_TABLES {
-        return Err(limit("lookup tables", parameters.tables.len(), galatea_kernels::pipeline::MAX_TABLES));
+    if parameters.tables.len() > galatea_kernels::MAX_TABLES {
+        return Err(limit("lookup tables", parameters.tables.len(), galatea_kernels::MAX_TABLES));
     }
 
     let mut bound = BoundPipeline {
@@ -355,7 +355,7 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
     }
     s.push_str("using namespace galatea;\n\n");
     let block = bound.block;
-    let _ = writeln!(s, "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArgs args) {{");
+    let _ = writeln!(s, "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArguments args) {{");
     s.push_str(&indent(&sink.prologue, 1));
     s.push_str("    u32 passed = 0;\n    galatea::ChunkCursor cursor(args);\n");
     s.push_str("    u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;\n");

@@ -15,32 +15,32 @@
 namespace galatea {
 
 // Order-preserving ranks; complement for MIN.
-__device__ __forceinline__ u64 rank_i64(i64 v) { return u64(v) ^ 0x8000000000000000ull; }
+GALATEA_INLINE u64 rank_i64(i64 v) { return u64(v) ^ 0x8000000000000000ull; }
 // Total order of IEEE 754: negative NaN < -inf < ... < -0 < 0 < ... < inf < NaN.
-__device__ __forceinline__ u64 rank_f64(double v) {
+GALATEA_INLINE u64 rank_f64(double v) {
     const i64 bits = __double_as_longlong(v);
     return u64(bits) ^ (bits < 0 ? 0xffffffffffffffffull : 0x8000000000000000ull);
 }
 
 // One thread owns the words: no atomics.
 struct PrivateWords {
-    static __device__ __forceinline__ void sum64(u64* word, u64 v) { *word += v; }
-    static __device__ __forceinline__ void sum128(u64* low, u64* high, i128 v) {
+    static GALATEA_INLINE void sum64(u64* word, u64 v) { *word += v; }
+    static GALATEA_INLINE void sum128(u64* low, u64* high, i128 v) {
         const u64 before = *low;
         const u64 after = before + u64(v);
         *low = after;
         *high += u64(u128(v) >> 64) + (after < before ? 1 : 0);
     }
-    static __device__ __forceinline__ void sum_f64(u64* word, double v) {
+    static GALATEA_INLINE void sum_f64(u64* word, double v) {
         *word = u64(__double_as_longlong(__longlong_as_double(i64(*word)) + v));
     }
-    static __device__ __forceinline__ void max64(u64* word, u64 rank) { if (rank > *word) *word = rank; }
+    static GALATEA_INLINE void max64(u64* word, u64 rank) { if (rank > *word) *word = rank; }
 };
 
 // Many threads of a block share the words, which lie in shared memory.
 struct SharedWords {
     // Native 32-bit atomics: the low half's old value tells the carry. Halves are read only after a barrier.
-    static __device__ __forceinline__ void sum64(u64* word, u64 v) {
+    static GALATEA_INLINE void sum64(u64* word, u64 v) {
         u32* half = reinterpret_cast<u32*>(word);
         const u32 low = u32(v);
         const u32 old = atomicAdd(half, low);
@@ -48,7 +48,7 @@ struct SharedWords {
         const u32 high = u32(v >> 32) + carry;
         if (high != 0) atomicAdd(half + 1, high);
     }
-    static __device__ __forceinline__ void sum128(u64* low, u64* high, i128 v) {
+    static GALATEA_INLINE void sum128(u64* low, u64* high, i128 v) {
         const u128 bits = u128(v);
         u64 carry = 0;
 #pragma unroll
@@ -62,27 +62,27 @@ struct SharedWords {
             }
         }
     }
-    static __device__ __forceinline__ void sum_f64(u64* word, double v) { atomicAdd(reinterpret_cast<double*>(word), v); }
-    static __device__ __forceinline__ void max64(u64* word, u64 rank) {
+    static GALATEA_INLINE void sum_f64(u64* word, double v) { atomicAdd(reinterpret_cast<double*>(word), v); }
+    static GALATEA_INLINE void max64(u64* word, u64 rank) {
         if (rank > *reinterpret_cast<volatile u64*>(word))
-            atomicMax(reinterpret_cast<unsigned long long*>(word), (unsigned long long)rank);
+            atomicMax(word, rank);
     }
 };
 
 // Anyone may update the words, which lie in global memory; atomics are resolved in L2.
 struct GlobalWords {
-    static __device__ __forceinline__ void sum64(u64* word, u64 v) {
-        atomicAdd(reinterpret_cast<unsigned long long*>(word), (unsigned long long)v);
+    static GALATEA_INLINE void sum64(u64* word, u64 v) {
+        atomicAdd(word, v);
     }
-    static __device__ __forceinline__ void sum128(u64* low, u64* high, i128 v) {
+    static GALATEA_INLINE void sum128(u64* low, u64* high, i128 v) {
         const u64 add = u64(v);
-        const u64 old = atomicAdd(reinterpret_cast<unsigned long long*>(low), (unsigned long long)add);
+        const u64 old = atomicAdd(low, add);
         const u64 up = u64(u128(v) >> 64) + (old + add < old ? 1 : 0);
         if (up != 0) sum64(high, up);
     }
-    static __device__ __forceinline__ void sum_f64(u64* word, double v) { atomicAdd(reinterpret_cast<double*>(word), v); }
-    static __device__ __forceinline__ void max64(u64* word, u64 rank) {
-        atomicMax(reinterpret_cast<unsigned long long*>(word), (unsigned long long)rank);
+    static GALATEA_INLINE void sum_f64(u64* word, double v) { atomicAdd(reinterpret_cast<double*>(word), v); }
+    static GALATEA_INLINE void max64(u64* word, u64 rank) {
+        atomicMax(word, rank);
     }
 };
 
@@ -92,14 +92,14 @@ enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64 };
 
 // Warp scope, full warp. Lane 0 holds the result; `high` only matters for Sum128.
 template <Merge M>
-__device__ __forceinline__ void warp_merge(u64& low, u64& high) {
+GALATEA_INLINE void warp_merge(u64& low, u64& high) {
 #pragma unroll
     for (int delta = 16; delta > 0; delta >>= 1) {
-        const u64 other = __shfl_down_sync(0xffffffffu, (unsigned long long)low, delta);
+        const u64 other = __shfl_down_sync(0xffffffffu, low, delta);
         if (M == Merge::Sum64 || M == Merge::SumWidening) {
             low += other;
         } else if (M == Merge::Sum128) {
-            const u64 other_high = __shfl_down_sync(0xffffffffu, (unsigned long long)high, delta);
+            const u64 other_high = __shfl_down_sync(0xffffffffu, high, delta);
             const u64 sum = low + other;
             high += other_high + (sum < low ? 1 : 0);
             low = sum;
@@ -113,7 +113,7 @@ __device__ __forceinline__ void warp_merge(u64& low, u64& high) {
 
 // Thread scope. Adds a merged partial to its home in global memory.
 template <Merge M>
-__device__ __forceinline__ void merge_into(u64* word, u64 low, u64 high) {
+GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     if (M == Merge::Sum64) { if (low != 0) GlobalWords::sum64(word, low); }
     else if (M == Merge::SumWidening) { if (low != 0) GlobalWords::sum128(word, word + 1, i128(i64(low))); }
     else if (M == Merge::Sum128) { GlobalWords::sum128(word, word + 1, i128((u128(high) << 64) | low)); }
@@ -124,7 +124,7 @@ __device__ __forceinline__ void merge_into(u64* word, u64 low, u64 high) {
 // Warp scope, full warp, all lanes. `first` is copy 0 of a word, copies lie next to each other (a Sum128's high
 // words follow `copy_count * row` later, see the shared sink). Lane 0 adds the merged value to `home`.
 template <Merge M>
-__device__ __forceinline__ void merge_copies(const u64* first, const u64* first_high, u32 copies, u64* home) {
+GALATEA_INLINE void merge_copies(const u64* first, const u64* first_high, u32 copies, u64* home) {
     const u32 lane = threadIdx.x & 31u;
     u64 low = 0, high = 0;
     for (u32 c = lane; c < copies; c += 32) {

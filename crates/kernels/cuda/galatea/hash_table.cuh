@@ -7,12 +7,11 @@
 // reach `limit`, and limit + (rows of all units in flight) <= capacity. The host then grows it and resumes.
 #pragma once
 #include "galatea/prelude.cuh"
-#include "galatea/args/pipeline.h"
 
 namespace galatea {
 
 // Thread scope. The finaliser of MurmurHash3, a bijection on 64 bits.
-__device__ __forceinline__ u64 hash_word(u64 x) {
+GALATEA_INLINE u64 hash_word(u64 x) {
 #ifdef GALATEA_COLLIDE
     return 0;
 #else
@@ -24,20 +23,20 @@ __device__ __forceinline__ u64 hash_word(u64 x) {
 }
 
 // Thread scope. The hash of key words 0..i, given that of words 0..i-1.
-__device__ __forceinline__ u64 hash_next(u64 hash, u64 word, u32 i) {
+GALATEA_INLINE u64 hash_next(u64 hash, u64 word, u32 i) {
     return hash_word(hash ^ (word + 0x9e3779b97f4a7c15ull * u64(i)));
 }
 
 // Thread scope. The bits of a float that is a group key: zeros of both signs are one group.
-__device__ __forceinline__ u64 float_key(double v) { return v == 0.0 ? 0 : u64(__double_as_longlong(v)); }
+GALATEA_INLINE u64 float_key(double v) { return v == 0.0 ? 0 : u64(__double_as_longlong(v)); }
 
 template <int KeyWords, int SlotWords> struct GroupTable {
     u64* slots;
     u64 mask;
-    unsigned long long* groups;
+    u64* groups;
 
     // Thread scope. The accumulator words of the group `key`, inserted when absent.
-    __device__ __forceinline__ u64* find_or_insert(const u64 (&key)[KeyWords]) const {
+    GALATEA_INLINE u64* find_or_insert(const u64 (&key)[KeyWords]) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
         for (int i = 1; i < KeyWords; ++i) hash = hash_next(hash, key[i], i);
@@ -47,25 +46,25 @@ template <int KeyWords, int SlotWords> struct GroupTable {
                 u64 found = *reinterpret_cast<volatile u64*>(slot);
                 if (found == key[0]) return slot + 1;
                 if (found == 0ull) {
-                    found = atomicCAS(reinterpret_cast<unsigned long long*>(slot), 0ull,
-                                      (unsigned long long)key[0]);
+                    found = atomicCAS(slot, 0ull,
+                                      key[0]);
                     if (found == 0ull) { atomicAdd(groups, 1ull); return slot + 1; }
                     if (found == key[0]) return slot + 1;
                 }
             } else {
                 u64 state = *reinterpret_cast<volatile u64*>(slot);
                 if (state == 0) {
-                    state = atomicCAS(reinterpret_cast<unsigned long long*>(slot), 0ull, 1ull);
+                    state = atomicCAS(slot, 0ull, 1ull);
                     if (state == 0) {
 #pragma unroll
                         for (int i = 0; i < KeyWords; ++i) reinterpret_cast<volatile u64*>(slot)[1 + i] = key[i];
                         __threadfence();
-                        atomicExch(reinterpret_cast<unsigned long long*>(slot), 2ull);
+                        atomicExch(slot, 2ull);
                         atomicAdd(groups, 1ull);
                         return slot + 1 + KeyWords;
                     }
                 }
-                while (state == 1) state = atomicAdd(reinterpret_cast<unsigned long long*>(slot), 0ull);
+                while (state == 1) state = atomicAdd(slot, 0ull);
                 __threadfence();
                 bool equal = true;
 #pragma unroll

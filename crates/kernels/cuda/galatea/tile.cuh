@@ -7,32 +7,38 @@
 #include "galatea/prelude.cuh"
 #include "galatea/args/pipeline.h"
 
-#define GALATEA_COLUMN_WORDS 4
-#define GALATEA_CHUNK_HEADER_WORDS 2
-
 namespace galatea {
 
-template <int Bytes> struct VectorOf;
-template <> struct VectorOf<1> { typedef unsigned char type; };
-template <> struct VectorOf<2> { typedef unsigned short type; };
-template <> struct VectorOf<4> { typedef unsigned int type; };
-template <> struct VectorOf<8> { typedef uint2 type; };
-template <> struct VectorOf<16> { typedef uint4 type; };
+// Words of a chunk in the table; host twins CHUNK_HEADER_WORDS and COLUMN_WORDS.
+constexpr u32 COLUMN_WORDS = 4;
+constexpr u32 CHUNK_HEADER_WORDS = 2;
+
+// What one load instruction of that many bytes moves.
+template <int Bytes> struct Piece;
+template <> struct Piece<1> { using Type = unsigned char; };
+template <> struct Piece<2> { using Type = unsigned short; };
+template <> struct Piece<4> { using Type = unsigned int; };
+template <> struct Piece<8> { using Type = uint2; };
+template <> struct Piece<16> { using Type = uint4; };
 
 // V values of type T of consecutive rows, held in registers.
 template <typename T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Rows {
     T value[V];
-    __device__ __forceinline__ T operator[](int i) const { return value[i]; }
+    GALATEA_INLINE T operator[](int i) const { return value[i]; }
 };
 
 // Thread scope. Loads rows [row, row + V) of a column; `row` is a multiple of V.
 template <typename T, int V>
-__device__ __forceinline__ Rows<T, V> load_rows(const unsigned char* data, u32 row) {
+GALATEA_INLINE Rows<T, V> load_rows(const unsigned char* data, u32 row) {
     constexpr int bytes = int(sizeof(T)) * V;
     constexpr int piece = bytes < 16 ? bytes : 16;
-    typedef typename VectorOf<piece>::type Piece;
-    union { Rows<T, V> rows; Piece pieces[bytes / piece]; } u;
-    const Piece* source = reinterpret_cast<const Piece*>(data + u64(row) * sizeof(T));
+    using P = typename Piece<piece>::Type;
+    union Both {
+        Rows<T, V> rows;
+        P pieces[bytes / piece];
+        __device__ Both() {}
+    } u;
+    const P* source = reinterpret_cast<const P*>(data + u64(row) * sizeof(T));
 #pragma unroll
     for (int i = 0; i < bytes / piece; ++i) u.pieces[i] = __ldg(source + i);
     return u.rows;
@@ -40,7 +46,7 @@ __device__ __forceinline__ Rows<T, V> load_rows(const unsigned char* data, u32 r
 
 // Thread scope. Validity of rows [row, row + V) as V low bits, 1 = valid; a null address means all valid.
 template <int V>
-__device__ __forceinline__ u32 load_validity(const unsigned char* bitmap, u32 row) {
+GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
     constexpr u32 all = V == 32 ? 0xffffffffu : (1u << V) - 1u;
     if (bitmap == nullptr) return all;
     return (u32(__ldg(bitmap + (row >> 3))) >> (row & 7)) & all;
@@ -54,34 +60,34 @@ struct ChunkCursor {
     const u64* chunk;
     u32 words;
     u32 units_per_chunk;
-    __device__ __forceinline__ ChunkCursor(const PipelineArgs& args)
-        : table(reinterpret_cast<const u64*>(args.chunks)), chunk(table), words(args.chunk_words),
+    GALATEA_INLINE ChunkCursor(const PipelineArguments& args)
+        : table(args.chunks), chunk(table), words(args.chunk_words),
           units_per_chunk(args.units_per_chunk) {}
     // Thread scope, same result in all threads of the block.
-    __device__ __forceinline__ void seek(u32 unit) {
+    GALATEA_INLINE void seek(u32 unit) {
         chunk = table + u64(unit / units_per_chunk) * words;
         while (u32(__ldg(chunk + words + 1)) <= unit) chunk += words;
     }
     // Number of the chunk in the table.
-    __device__ __forceinline__ u32 index() const { return u32((chunk - table) / words); }
-    __device__ __forceinline__ u32 rows() const { return u32(__ldg(chunk)); }
-    __device__ __forceinline__ u32 first_unit() const { return u32(__ldg(chunk + 1)); }
-    __device__ __forceinline__ u64 word(u32 column, u32 which) const {
-        return __ldg(chunk + GALATEA_CHUNK_HEADER_WORDS + column * GALATEA_COLUMN_WORDS + which);
+    GALATEA_INLINE u32 index() const { return u32((chunk - table) / words); }
+    GALATEA_INLINE u32 rows() const { return u32(__ldg(chunk)); }
+    GALATEA_INLINE u32 first_unit() const { return u32(__ldg(chunk + 1)); }
+    GALATEA_INLINE u64 word(u32 column, u32 which) const {
+        return __ldg(chunk + CHUNK_HEADER_WORDS + column * COLUMN_WORDS + which);
     }
-    __device__ __forceinline__ const unsigned char* data(u32 column) const {
+    GALATEA_INLINE const unsigned char* data(u32 column) const {
         return reinterpret_cast<const unsigned char*>(word(column, 0));
     }
-    __device__ __forceinline__ const unsigned char* validity(u32 column) const {
+    GALATEA_INLINE const unsigned char* validity(u32 column) const {
         return reinterpret_cast<const unsigned char*>(word(column, 1));
     }
-    __device__ __forceinline__ i64 base(u32 column) const { return i64(word(column, 2)); }
-    __device__ __forceinline__ const unsigned char* offsets(u32 column) const {
+    GALATEA_INLINE i64 base(u32 column) const { return i64(word(column, 2)); }
+    GALATEA_INLINE const unsigned char* offsets(u32 column) const {
         return reinterpret_cast<const unsigned char*>(word(column, 3));
     }
 };
 
 // Thread scope. Keeps the first error a row raises; the launch goes on and the host reports it.
-__device__ __forceinline__ void galatea_raise(unsigned int* error, unsigned int code) { atomicCAS(error, 0u, code); }
+GALATEA_INLINE void galatea_raise(unsigned int* error, unsigned int code) { atomicCAS(error, 0u, code); }
 
 }  // namespace galatea

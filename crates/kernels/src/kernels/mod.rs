@@ -3,13 +3,21 @@
 mod checksum;
 mod copy_bandwidth;
 mod fill_pattern;
+mod hash_collect;
+mod hash_rehash;
 mod nothing;
+mod pipeline;
 mod read_bandwidth;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
+pub use hash_collect::{HashCollect, HashCollectArguments};
+pub use hash_rehash::{HashRehash, HashRehashArguments, SlotLayout};
 pub use nothing::{Nothing, NothingArguments};
+pub use pipeline::{
+    CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline, PipelineArguments,
+};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 
 use crate::kernel::{Kernel, KernelEntry};
@@ -19,7 +27,10 @@ pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
     CopyBandwidth::ENTRY,
     FillPattern::ENTRY,
+    HashCollect::ENTRY,
+    HashRehash::ENTRY,
     Nothing::ENTRY,
+    Pipeline::ENTRY,
     ReadBandwidth::ENTRY,
 ];
 

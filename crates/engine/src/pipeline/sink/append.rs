@@ -8,7 +8,7 @@ use crate::expression::{Expr, Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use galatea_kernels::pipeline::MAX_OUTPUTS;
+use galatea_kernels::MAX_OUTPUTS;
 use std::fmt::Write;
 
 /// One output column.

@@ -5,6 +5,7 @@
 //! buffers the engine keeps alive until the launch has finished.
 
 use crate::headers;
+use crate::kernel::kernel;
 use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
 
 /// Literals a pipeline may have.
@@ -20,7 +21,7 @@ pub const COLUMN_WORDS: usize = 4;
 
 kernel_arguments! {
     /// The argument of a pipeline kernel; see the header for the meaning of each field.
-    pub struct PipelineArgs in "galatea/args/pipeline.h" {
+    pub struct PipelineArguments in "galatea/args/pipeline.h" {
         /// Chunk table.
         pub chunks: u64,
         /// Per block: the unit it would take next.
@@ -56,7 +57,9 @@ kernel_arguments! {
     }
 }
 
-impl PipelineArgs {
+kernel!(Pipeline, "pipeline", PipelineArguments);
+
+impl PipelineArguments {
     /// Arguments with these literals, everything else zero.
     ///
     /// # Panics
@@ -101,7 +104,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`DeviceError::Geometry`](galatea_device::DeviceError::Geometry); the device's.
-    pub fn launch(&self, stream: &Stream, geometry: Geometry, args: &PipelineArgs) -> Result<()> {
+    pub fn launch(&self, stream: &Stream, geometry: Geometry, args: &PipelineArguments) -> Result<()> {
         self.function.launch(stream, geometry, args)
     }
 

@@ -1,0 +1,17 @@
+// Arguments of the kernel hash_collect. A slot is `slot_words` words and empty when the first is zero (hash_table.cuh).
+#pragma once
+
+#include "galatea/prelude.cuh"
+
+namespace galatea {
+
+struct HashCollectArguments {
+    const u64* slots;
+    u64* groups;
+    u64* used;     // starts at zero, receives the number of used slots, also when there is no room for all
+    u64 capacity;  // slots of the table
+    u64 room;      // slots that `groups` has room for
+    u64 slot_words;
+};
+
+}  // namespace galatea
