@@ -1,1 +1,19 @@
 //! The engine: places DataFusion plans on the GPU, generates pipelines and runs them.
+//!
+//! ```text
+//! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
+//! expression  DataFusion's expressions as typed IR, and as C++ for one row
+//! pipeline    source → filters → sink as one generated kernel
+//! execution   columns, chunks, launches, results
+//! runtime     what a session's queries share: store, device, resident columns
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod execution;
+pub mod expression;
+pub mod pipeline;
+pub mod placement;
+pub mod reason;
+pub mod report;
+pub mod runtime;

@@ -5,7 +5,7 @@ use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use galatea_device::{Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, Stream, probe};
-use galatea_store::Store;
+use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
@@ -95,9 +95,10 @@ impl Runtime {
 
     /// The store, made with the limit of the first configuration that needs it and following later ones.
     pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
-        let limit = config.store_memory_limit.resolve(host_memory());
-        let store = self.store.get_or_init(|| Arc::new(Store::new(limit)));
-        store.set_limit(limit);
+        let limit = config.store_memory_limit.resolve(host_memory(), host_memory() / 2);
+        let options = StoreOptions { memory_limit: Some(limit), chunk_rows: config.chunk_rows.0 as usize };
+        let store = self.store.get_or_init(|| Store::new(options));
+        store.set_memory_limit(limit);
         store
     }
 
@@ -140,7 +141,7 @@ impl Runtime {
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {
             MemoryLimit::Auto => None,
-            limit => Some(limit.resolve(total)),
+            limit => Some(limit.resolve(total, total)),
         });
         Ok(runtime)
     }
@@ -162,5 +163,10 @@ fn no_device(detail: &str) -> Reason {
 
 /// Memory of this machine, in bytes.
 fn host_memory() -> u64 {
-    galatea_device::host_memory_total()
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return FALLBACK_MEMORY };
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+    total.map_or(FALLBACK_MEMORY, |kibibytes| kibibytes * 1024)
 }
+
+/// Taken where the system does not say.
+const FALLBACK_MEMORY: u64 = 8 << 30;

@@ -17,7 +17,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType, SchemaRef};
 use arrow::error::ArrowError;
 use galatea_device::{DeviceBuffer, Stream};
-use galatea_store::TableView;
+use galatea_store::{Chunk, Encoding, TableView};
 
 /// The record batch of a grouped or scalar aggregate.
 pub fn groups(plan: &PipelinePlan, bound: &BoundPipeline, contents: &Contents) -> Result<RecordBatch, RunError> {
@@ -308,11 +308,15 @@ impl<'a> Rows<'a> {
 
     /// Text of rows `position << 32 | row` of a source column, from host memory.
     fn gather(&self, column: usize, rows: impl Iterator<Item = u64>, data_type: &DataType) -> Result<ArrayRef, RunError> {
-        let chunks = &self.view.columns[column].chunks;
+        let column = &self.view.columns[column];
+        let chunks = &column.chunks;
+        let Encoding::Text { offset_width } = &column.encoding else {
+            return Err(RunError::Raised(format!("column {} is not text", column.name)));
+        };
         let mut strings = arrow::array::LargeBinaryBuilder::new();
         for row in rows {
             let chunk = &chunks[self.chunks[(row >> 32) as usize]];
-            match galatea_store::text_at(chunk, row as u32) {
+            match text_at(chunk, offset_width.bytes(), row as u32 as usize) {
                 Some(bytes) => strings.append_value(bytes),
                 None => strings.append_null(),
             }
@@ -330,6 +334,20 @@ impl<'a> Rows<'a> {
     pub fn finish(self) -> Result<Vec<RecordBatch>, RunError> {
         Ok(self.batches)
     }
+}
+
+/// The bytes of a row of a text chunk; `None` for NULL.
+fn text_at(chunk: &Chunk, offset_width: usize, row: usize) -> Option<&[u8]> {
+    if chunk.validity.as_ref().is_some_and(|bits| bits.as_slice()[row / 8] >> (row % 8) & 1 == 0) {
+        return None;
+    }
+    let offsets = chunk.offsets.as_ref()?.as_slice();
+    let offset = |i: usize| {
+        let mut word = [0; 8];
+        word[..offset_width].copy_from_slice(&offsets[i * offset_width..(i + 1) * offset_width]);
+        u64::from_le_bytes(word) as usize
+    };
+    Some(&chunk.data.as_slice()[offset(row)..offset(row + 1)])
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {

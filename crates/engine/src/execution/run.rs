@@ -4,6 +4,7 @@ use super::chunks::{ChunkTable, Placement};
 use super::results;
 use super::sinks::SinkState;
 use crate::config::GalateaConfig;
+use crate::expression::ErrorCode;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
@@ -156,8 +157,8 @@ impl Run<'_> {
     fn shape(&self) -> Shape {
         let info = self.runtime.device().info();
         Shape {
-            block: self.config.block_threads.0 as u32,
-            items: self.config.rows_per_thread.0 as u32,
+            block: self.config.block_threads.0,
+            items: 1 << self.config.rows_per_thread.0.ilog2(),
             shared_bytes: u64::from(info.shared_memory_per_block),
             shared_bytes_multiprocessor: u64::from(info.shared_memory_per_multiprocessor),
             collide: self.config.collide_hashes.0,
@@ -203,7 +204,7 @@ impl Run<'_> {
             .iter()
             .map(|t| device.upload(compute, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
             .collect::<Result<_, _>>()?;
-        let mut sink = SinkState::new(self.runtime, compute, bound, grid, report.rows)?;
+        let mut sink = SinkState::new(self.runtime, compute, bound, grid, report.rows, self.config.hash_slots.0)?;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = words.address();
         args.chunk_words = table.stride as u32;
@@ -303,7 +304,14 @@ impl Run<'_> {
 
 /// The error a row raised, if any.
 pub(super) fn raise(code: u32, bound: &BoundPipeline) -> Result<(), RunError> {
-    if code == 0 { Ok(()) } else { Err(RunError::Raised(crate::expression::error_text(code, &bound.parameters))) }
+    if code == 0 {
+        return Ok(());
+    }
+    let text = match ErrorCode::from_code(code) {
+        Some(error) => error.to_error(&bound.parameters).to_string(),
+        None => format!("a row raised the unknown error {code}"),
+    };
+    Err(RunError::Raised(text))
 }
 
 fn scan_bytes(view: &TableView, chunks: &[usize]) -> u64 {

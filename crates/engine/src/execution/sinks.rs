@@ -16,9 +16,6 @@ const CONTROL_WORDS: usize = 4;
 /// Rows an append sink holds at most before it is drained.
 const APPEND_ROWS: u64 = 16 << 20;
 
-/// Slots a hash table starts with at least, unless there can be fewer groups.
-const HASH_SLOTS: u64 = 1 << 18;
-
 /// Device memory of a sink.
 #[derive(Debug)]
 pub struct SinkState {
@@ -49,13 +46,15 @@ pub struct Contents {
 }
 
 impl SinkState {
-    /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks.
+    /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks; a hash table starts with at least
+    /// `hash_slots` slots, unless there can be fewer groups.
     pub fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         grid: u32,
         rows: u64,
+        hash_slots: u64,
     ) -> Result<Self, RunError> {
         let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
         let mut fixed_words = 0;
@@ -72,7 +71,7 @@ impl SinkState {
                 let layout = slot_layout(key, bound);
                 // Every row could be a group; more slots than twice that are never needed.
                 let all = (2 * rows).max(2).next_power_of_two();
-                let capacity = (2 * in_flight).max(HASH_SLOTS).next_power_of_two().min(all.max(2));
+                let capacity = (2 * in_flight).max(hash_slots).next_power_of_two().min(all.max(2));
                 let slots = zeroed(runtime, stream, capacity * layout.slot_words as u64, "the group hash table")?;
                 let limit = stop_limit(capacity, in_flight, rows);
                 Form::Table { slots, capacity, limit, layout, in_flight }

@@ -6,8 +6,10 @@ use crate::placement::PipelineSource;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use galatea_store::{ColumnSource, LoadHints, StoreError, StoredTable, TableView};
 use std::sync::Arc;
@@ -34,10 +36,34 @@ pub async fn load(
     table.load(&columns, &hints, None).await
 }
 
-/// Chunks of the view that may hold rows that pass the predicates over the source's schema.
+/// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view holds
+/// `columns`, ascending.
 pub fn surviving(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>], columns: &[usize]) -> Vec<usize> {
-    let kept = galatea_store::prune(view, predicates, columns);
+    let rewritten: Vec<_> = predicates.iter().filter_map(|p| to_view(p, view, columns)).collect();
+    let kept = galatea_store::prune(view, &rewritten);
     (0..view.chunk_rows.len()).filter(|chunk| kept[*chunk] && view.chunk_rows[*chunk] > 0).collect()
+}
+
+/// The predicate over the view's columns.
+fn to_view(predicate: &Arc<dyn PhysicalExpr>, view: &TableView, columns: &[usize]) -> Option<Arc<dyn PhysicalExpr>> {
+    let mut known = true;
+    let rewritten = Arc::clone(predicate)
+        .transform(|e| {
+            let Some(column) = e.downcast_ref::<Column>() else { return Ok(Transformed::no(e)) };
+            match columns.binary_search(&column.index()) {
+                Ok(at) => {
+                    let name = view.schema.field(at).name();
+                    Ok(Transformed::yes(Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>))
+                }
+                Err(_) => {
+                    known = false;
+                    Ok(Transformed::no(e))
+                }
+            }
+        })
+        .ok()?
+        .data;
+    known.then_some(rewritten)
 }
 
 /// The children of a source in the plan.

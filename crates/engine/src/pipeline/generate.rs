@@ -117,7 +117,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     for filter in &plan.filters {
         let filter = rewrite(filter);
         let mut code = String::new();
-        let value = Emitter::new(&bindings, &mut parameters).emit(&filter, &mut code)?;
+        let value = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0").emit(&filter, &mut code)?;
         let stage = Stage { columns: &columns, used: filter.columns().into_iter().collect(), items };
         stage.open(&mut loaded, &mut body);
         body.push_str(&indent(&code, 4));

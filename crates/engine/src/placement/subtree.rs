@@ -313,7 +313,7 @@ impl Chain {
         let plan = PipelinePlan { filters: self.filters, sink, output };
         for column in plan.columns() {
             let field = self.source_schema.field(column);
-            if !galatea_store::supports(field.data_type()) {
+            if !galatea_store::supports_type(field.data_type()) {
                 return Err(Reason::Type { data_type: field.data_type().clone(), place: field.name().clone() });
             }
         }
