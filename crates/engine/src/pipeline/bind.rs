@@ -8,7 +8,7 @@ use super::group_key::{GroupKey, KeyLayout, KeyPart};
 use crate::config::GroupBy;
 use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Value};
 use crate::reason::Reason;
-use arrow::array::{Array, ArrayRef};
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use galatea_store::{Column, Encoding, Scalar, ScalarRange, Width};
 
@@ -240,9 +240,9 @@ impl AccumulatorPlan {
         grouped: bool,
     ) -> Result<(), Reason> {
         let condition = condition(argument, filter);
-        let mut count = |plan: &mut Self| plan.add(Accumulator::Sum64, condition.clone(), "1ull".into());
+        let count = |plan: &mut Self| plan.add(Accumulator::Sum64, condition.clone(), "1ull".into());
         let data_type = call.field.data_type().clone();
-        let (AggregateFunction::Count, _) | (_, None) = (call.function, argument) else {
+        let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
             let argument = argument.ok_or_else(|| missing(call))?;
             let valid = if grouped && condition.is_none() { None } else { Some(count(self)) };
             let form = match call.function {

@@ -14,6 +14,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use std::fmt;
 use std::sync::Arc;
 
@@ -141,12 +142,5 @@ impl ExecutionPlan for PlacementExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, context)
-    }
-
-    fn partition_statistics(
-        &self,
-        partition: Option<usize>,
-    ) -> Result<Arc<datafusion::physical_plan::Statistics>> {
-        self.input.partition_statistics(partition)
     }
 }

@@ -221,9 +221,9 @@ impl Chain {
             if scan.fetch().is_some() {
                 return Err(node("StoreScanExec", "a limit inside the scan"));
             }
-            let source = Arc::clone(scan.source());
+            let source = scan.source();
             let schema = source.schema();
-            let indices = scan.projection().map_or_else(|| (0..schema.fields().len()).collect(), <[usize]>::to_vec);
+            let indices = scan.projection().to_vec();
             return Ok(Self::over_table(PipelineSource::Stored(source), schema, rows, &indices));
         }
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
@@ -313,7 +313,7 @@ impl Chain {
         let plan = PipelinePlan { filters: self.filters, sink, output };
         for column in plan.columns() {
             let field = self.source_schema.field(column);
-            if !galatea_store::supports_type(field.data_type()) {
+            if galatea_store::supports_type(field.data_type()).is_err() {
                 return Err(Reason::Type { data_type: field.data_type().clone(), place: field.name().clone() });
             }
         }
