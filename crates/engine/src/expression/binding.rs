@@ -66,6 +66,10 @@ impl ColumnBinding {
                 ColumnKind::Integer { min: low, max: high }
             }
         };
-        Some(Self { data_type: data_type.clone(), kind, nullable })
+        Some(Self {
+            data_type: data_type.clone(),
+            kind,
+            nullable,
+        })
     }
 }

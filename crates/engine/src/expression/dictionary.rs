@@ -60,27 +60,14 @@ pub(crate) struct Evaluated {
 }
 
 impl HostFunction {
-    /// The function that `expression` is of its only column, `column`, described by `field`.
-    pub(crate) fn new(
-        expression: &Arc<dyn PhysicalExpr>,
-        column: usize,
-        field: &Field,
-        result_type: DataType,
-    ) -> Result<Self, Reason> {
-        let renumbered = Arc::clone(expression).transform(|node| {
-            Ok(match node.downcast_ref::<Column>() {
-                Some(found) if found.index() == column => {
-                    Transformed::yes(Arc::new(Column::new(found.name(), 0)) as Arc<dyn PhysicalExpr>)
-                }
-                _ => Transformed::no(node),
-            })
-        });
-        let expression = renumbered.map_err(|error| Reason::Expression {
-            expression: expression.to_string(),
-            detail: error.to_string(),
-        })?;
+    /// The function that `expression` is of its only column, number 0, which has the name and type of `field`.
+    pub(crate) fn new(expression: Arc<dyn PhysicalExpr>, field: &Field, result_type: DataType) -> Self {
         let field = field.clone().with_nullable(true);
-        Ok(Self { expression: expression.data, schema: Arc::new(Schema::new(vec![field])), result_type })
+        Self {
+            expression,
+            schema: Arc::new(Schema::new(vec![field])),
+            result_type,
+        }
     }
 
     /// Type of the results.
@@ -92,10 +79,16 @@ impl HostFunction {
     /// Evaluates the function for each of `inputs`, strings or binary.
     pub(crate) fn evaluate(&self, inputs: &ArrayRef) -> Result<Evaluated, Reason> {
         let input_type = self.schema.field(0).data_type();
-        let refuse = |error: ArrowError| Reason::Expression { expression: self.to_string(), detail: error.to_string() };
+        let refuse = |error: ArrowError| Reason::Expression {
+            expression: self.to_string(),
+            detail: error.to_string(),
+        };
         let inputs = cast(inputs, input_type).map_err(refuse)?;
         if let Ok(results) = self.evaluate_all(&inputs) {
-            return Ok(Evaluated { results, errors: vec![] });
+            return Ok(Evaluated {
+                results,
+                errors: vec![],
+            });
         }
         let mut results = Vec::with_capacity(inputs.len());
         let mut errors = Vec::with_capacity(inputs.len());
@@ -117,9 +110,15 @@ impl HostFunction {
     }
 
     fn evaluate_all(&self, input: &ArrayRef) -> Result<ArrayRef, String> {
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::clone(input)]).map_err(|error| error.to_string())?;
-        let result = self.expression.evaluate(&batch).map_err(|error| error.to_string())?;
-        let result = result.into_array(input.len()).map_err(|error| error.to_string())?;
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::clone(input)])
+            .map_err(|error| error.to_string())?;
+        let result = self
+            .expression
+            .evaluate(&batch)
+            .map_err(|error| error.to_string())?;
+        let result = result
+            .into_array(input.len())
+            .map_err(|error| error.to_string())?;
         if result.data_type() == &self.result_type {
             return Ok(result);
         }
@@ -127,11 +126,34 @@ impl HostFunction {
     }
 }
 
+/// The expression with its column `column` called 0.
+pub(crate) fn renumbered(
+    expression: &Arc<dyn PhysicalExpr>,
+    column: usize,
+) -> Result<Arc<dyn PhysicalExpr>, Reason> {
+    let renumbered = Arc::clone(expression).transform(|node| {
+        Ok(match node.downcast_ref::<Column>() {
+            Some(found) if found.index() == column => {
+                Transformed::yes(Arc::new(Column::new(found.name(), 0)) as Arc<dyn PhysicalExpr>)
+            }
+            _ => Transformed::no(node),
+        })
+    });
+    renumbered
+        .map(|expression| expression.data)
+        .map_err(|error| Reason::Expression {
+            expression: expression.to_string(),
+            detail: error.to_string(),
+        })
+}
+
 /// The values of a dictionary, and NULL after them.
 pub(crate) fn with_null(values: &ArrayRef) -> Result<ArrayRef, Reason> {
     let null = new_null_array(values.data_type(), 1);
-    concat(&[values.as_ref(), null.as_ref()])
-        .map_err(|error| Reason::Expression { expression: "dictionary".to_owned(), detail: error.to_string() })
+    concat(&[values.as_ref(), null.as_ref()]).map_err(|error| Reason::Expression {
+        expression: "dictionary".to_owned(),
+        detail: error.to_string(),
+    })
 }
 
 /// Strings and binary values as bytes.
@@ -139,13 +161,18 @@ pub(crate) struct Bytes(LargeBinaryArray);
 
 impl Bytes {
     pub(crate) fn of(values: &ArrayRef) -> Result<Self, Reason> {
-        let refuse = |error: ArrowError| Reason::Expression { expression: "dictionary".to_owned(), detail: error.to_string() };
+        let refuse = |error: ArrowError| Reason::Expression {
+            expression: "dictionary".to_owned(),
+            detail: error.to_string(),
+        };
         let plain = match values.data_type() {
             DataType::Dictionary(_, inner) => cast(values, inner).map_err(refuse)?,
             _ => Arc::clone(values),
         };
         let large = match plain.data_type() {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => cast(&plain, &DataType::LargeUtf8).map_err(refuse)?,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                cast(&plain, &DataType::LargeUtf8).map_err(refuse)?
+            }
             _ => plain,
         };
         let large = cast(&large, &DataType::LargeBinary).map_err(refuse)?;
@@ -178,14 +205,21 @@ impl Bytes {
 
 /// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of every input (0 for NULL).
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>), Reason> {
-    let mut distinct: Vec<&[u8]> = inputs.iter().flat_map(|bytes| (0..bytes.len()).filter_map(|index| bytes.get(index))).collect();
+    let mut distinct: Vec<&[u8]> = inputs
+        .iter()
+        .flat_map(|bytes| (0..bytes.len()).filter_map(|index| bytes.get(index)))
+        .collect();
     distinct.sort_unstable();
     distinct.dedup();
     let ranks = inputs
         .iter()
         .map(|bytes| {
             (0..bytes.len())
-                .map(|index| bytes.get(index).map_or(0, |value| distinct.partition_point(|known| *known < value) as u32))
+                .map(|index| {
+                    bytes
+                        .get(index)
+                        .map_or(0, |value| distinct.partition_point(|known| *known < value) as u32)
+                })
                 .collect()
         })
         .collect();
@@ -201,9 +235,15 @@ pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Ve
         (false, true) => DataType::Binary,
         (false, false) => DataType::LargeBinary,
     };
-    let refuse = |error: ArrowError| Reason::Expression { expression: "dictionary".to_owned(), detail: error.to_string() };
+    let refuse = |error: ArrowError| Reason::Expression {
+        expression: "dictionary".to_owned(),
+        detail: error.to_string(),
+    };
     let values = match target {
-        DataType::Utf8 => cast(&cast(&values, &DataType::LargeUtf8).map_err(refuse)?, &DataType::Utf8),
+        DataType::Utf8 => cast(
+            &cast(&values, &DataType::LargeUtf8).map_err(refuse)?,
+            &DataType::Utf8,
+        ),
         other => cast(&values, &other),
     };
     Ok((values.map_err(refuse)?, ranks))

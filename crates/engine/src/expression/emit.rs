@@ -132,7 +132,10 @@ impl<'a> Emitter<'a> {
         }
         let first = self.raises.len();
         let value = self.compute(expression)?;
-        let emitted = Emitted { value: value.clone(), raises: self.raises[first..].to_vec() };
+        let emitted = Emitted {
+            value: value.clone(),
+            raises: self.raises[first..].to_vec(),
+        };
         self.scope.expressions.insert(expression.clone(), emitted);
         Ok(value)
     }
@@ -141,13 +144,23 @@ impl<'a> Emitter<'a> {
         match expression.kind() {
             ExprKind::Column(index) => self.column(*index),
             ExprKind::Literal(value) => self.literal(value, expression.data_type()),
-            ExprKind::Arithmetic { operator, left, right, checked } => {
-                self.arithmetic(expression, *operator, left, right, *checked)
-            }
-            ExprKind::Bitwise { operator, left, right } => self.bitwise(*operator, left, right),
-            ExprKind::Compare { operator, left, right, equal_zeros } => {
-                self.comparison(*operator, left, right, *equal_zeros)
-            }
+            ExprKind::Arithmetic {
+                operator,
+                left,
+                right,
+                checked,
+            } => self.arithmetic(expression, *operator, left, right, *checked),
+            ExprKind::Bitwise {
+                operator,
+                left,
+                right,
+            } => self.bitwise(*operator, left, right),
+            ExprKind::Compare {
+                operator,
+                left,
+                right,
+                equal_zeros,
+            } => self.comparison(*operator, left, right, *equal_zeros),
             ExprKind::And(left, right) => self.and(left, right),
             ExprKind::Or(left, right) => self.or(left, right),
             ExprKind::Not(input) => self.not(input),
@@ -157,14 +170,19 @@ impl<'a> Emitter<'a> {
             }
             ExprKind::Negate(input) => self.negate(expression, input),
             ExprKind::Case { branches, otherwise } => self.case(expression, branches, otherwise.as_ref()),
-            ExprKind::InList { value, list, list_has_null, negated } => {
-                self.in_list(expression, value, list, *list_has_null, *negated)
-            }
+            ExprKind::InList {
+                value,
+                list,
+                list_has_null,
+                negated,
+            } => self.in_list(expression, value, list, *list_has_null, *negated),
             ExprKind::Cast { input, safe } => self.cast(expression, input, *safe),
             ExprKind::Call { function, arguments } => self.call(expression, function, arguments),
-            ExprKind::Dictionary { function, argument, native } => {
-                self.dictionary(expression, function, argument, native.as_ref())
-            }
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native,
+            } => self.dictionary(expression, function, argument, native.as_ref()),
         }
     }
 
@@ -183,24 +201,40 @@ impl<'a> Emitter<'a> {
             ) => self.float_function(expression, function, input),
             (Function::DatePart(part), [input]) => self.date_part(expression, *part, input),
             (Function::DateTrunc(unit), [input]) => self.date_trunc(expression, *unit, input),
-            (Function::AddInterval { months, days, nanoseconds }, [input]) => {
-                self.add_interval(expression, (*months, *days, *nanoseconds), input)
-            }
+            (
+                Function::AddInterval {
+                    months,
+                    days,
+                    nanoseconds,
+                },
+                [input],
+            ) => self.add_interval(expression, (*months, *days, *nanoseconds), input),
             (_, arguments) => self.text_function(expression, function, arguments),
         }
     }
 
     fn column(&mut self, index: usize) -> Result<Value, Reason> {
-        let binding = self.bindings.get(index).ok_or(Reason::Encoding { column: index, needed: "bound" })?;
+        let binding = self.bindings.get(index).ok_or(Reason::Encoding {
+            column: index,
+            needed: "bound",
+        })?;
         let (kind, range) = match &binding.kind {
             ColumnKind::Integer { min, max } => {
-                let interval = Interval { low: *min, high: *max };
+                let interval = Interval {
+                    low: *min,
+                    high: *max,
+                };
                 (interval.kind(), Some((*min, *max)))
             }
             ColumnKind::Boolean => (Kind::Bool, None),
             ColumnKind::Float32 => (Kind::F32, None),
             ColumnKind::Float64 => (Kind::F64, None),
-            ColumnKind::Dictionary { values } => (Kind::Code { values: values.clone() }, None),
+            ColumnKind::Dictionary { values } => (
+                Kind::Code {
+                    values: values.clone(),
+                },
+                None,
+            ),
             ColumnKind::Text => (Kind::Text, None),
         };
         Ok(Value {
@@ -225,7 +259,11 @@ impl<'a> Emitter<'a> {
                     let index = self.parameters.wide_literal(integer);
                     format!("make_i128(args.literals[{index}], args.literals[{}])", index + 1)
                 }
-                _ => format!("({})args.literals[{}]", kind.c_type(), self.parameters.literal(integer as u64)),
+                _ => format!(
+                    "({})args.literals[{}]",
+                    kind.c_type(),
+                    self.parameters.literal(integer as u64)
+                ),
             };
             let code = self.define(&kind, &rhs);
             return Ok(integer_value(code, None, kind, data_type.clone(), interval));
@@ -239,16 +277,33 @@ impl<'a> Emitter<'a> {
             ScalarValue::Float32(Some(value)) => {
                 let index = self.parameters.literal(u64::from(value.to_bits()));
                 let code = self.define(&Kind::F32, &format!("float_of_bits(args.literals[{index}])"));
-                Value { code, null: None, kind: Kind::F32, data_type: data_type.clone(), range: None }
+                Value {
+                    code,
+                    null: None,
+                    kind: Kind::F32,
+                    data_type: data_type.clone(),
+                    range: None,
+                }
             }
             ScalarValue::Float64(Some(value)) => {
                 let index = self.parameters.literal(value.to_bits());
                 let code = self.define(&Kind::F64, &format!("double_of_bits(args.literals[{index}])"));
-                Value { code, null: None, kind: Kind::F64, data_type: data_type.clone(), range: None }
+                Value {
+                    code,
+                    null: None,
+                    kind: Kind::F64,
+                    data_type: data_type.clone(),
+                    range: None,
+                }
             }
             value => match text_of(value) {
                 Some(bytes) => self.text_literal(bytes, data_type),
-                None => return Err(Reason::Type { data_type: data_type.clone(), place: "literal".to_owned() }),
+                None => {
+                    return Err(Reason::Type {
+                        data_type: data_type.clone(),
+                        place: "literal".to_owned(),
+                    });
+                }
             },
         })
     }
@@ -266,19 +321,34 @@ impl<'a> Emitter<'a> {
             }
             data_type => {
                 if super::interval::domain(data_type).is_none() && *data_type != DataType::Null {
-                    return Err(Reason::Type { data_type: data_type.clone(), place: "NULL".to_owned() });
+                    return Err(Reason::Type {
+                        data_type: data_type.clone(),
+                        place: "NULL".to_owned(),
+                    });
                 }
                 ("0", Kind::I32)
             }
         };
         let range = kind.is_integer().then_some((0, 0));
-        Ok(Value { code: code.to_owned(), null, kind, data_type: data_type.clone(), range })
+        Ok(Value {
+            code: code.to_owned(),
+            null,
+            kind,
+            data_type: data_type.clone(),
+            range,
+        })
     }
 
     /// An integer that is part of the code, not a parameter.
     fn constant(&self, value: i128, data_type: &DataType) -> Value {
         let interval = Interval::point(value);
-        integer_value(constant_text(value), None, interval.kind(), data_type.clone(), interval)
+        integer_value(
+            constant_text(value),
+            None,
+            interval.kind(),
+            data_type.clone(),
+            interval,
+        )
     }
 
     /// The operand as a constant in the code if it is a literal, else as usual. For operations much cheaper by a known number.
@@ -295,7 +365,11 @@ impl<'a> Emitter<'a> {
     }
 
     fn define_as(&mut self, c_type: &str, rhs: &str) -> String {
-        if rhs.chars().all(|character| character.is_ascii_alphanumeric() || character == '_') && !rhs.is_empty() {
+        if rhs
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '_')
+            && !rhs.is_empty()
+        {
             return rhs.to_owned();
         }
         let definition = format!("{c_type} = {rhs}");
@@ -317,7 +391,11 @@ impl<'a> Emitter<'a> {
             [] => None,
             [null] => Some((*null).clone()),
             nulls => {
-                let rhs = nulls.iter().map(|null| null.as_str()).collect::<Vec<_>>().join(" | ");
+                let rhs = nulls
+                    .iter()
+                    .map(|null| null.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" | ");
                 Some(self.define(&Kind::Bool, &rhs))
             }
         }
@@ -372,18 +450,40 @@ impl<'a> Emitter<'a> {
 
 /// A value of SQL type BOOLEAN; `code` is false where `null` is true.
 fn boolean(code: String, null: Option<String>) -> Value {
-    Value { code, null, kind: Kind::Bool, data_type: DataType::Boolean, range: None }
+    Value {
+        code,
+        null,
+        kind: Kind::Bool,
+        data_type: DataType::Boolean,
+        range: None,
+    }
 }
 
-fn integer_value(code: String, null: Option<String>, kind: Kind, data_type: DataType, interval: Interval) -> Value {
-    Value { code, null, kind, data_type, range: Some((interval.low, interval.high)) }
+fn integer_value(
+    code: String,
+    null: Option<String>,
+    kind: Kind,
+    data_type: DataType,
+    interval: Interval,
+) -> Value {
+    Value {
+        code,
+        null,
+        kind,
+        data_type,
+        range: Some((interval.low, interval.high)),
+    }
 }
 
 /// An integer in C++ text.
 fn constant_text(value: i128) -> String {
     if let Ok(small) = i32::try_from(value) {
         // The least i32 is no literal: -2147483648 is the negation of a long.
-        return if small == i32::MIN { "(-2147483647 - 1)".to_owned() } else { small.to_string() };
+        return if small == i32::MIN {
+            "(-2147483647 - 1)".to_owned()
+        } else {
+            small.to_string()
+        };
     }
     match i64::try_from(value) {
         Ok(i64::MIN) => "(-9223372036854775807ll - 1)".to_owned(),
@@ -394,7 +494,11 @@ fn constant_text(value: i128) -> String {
 
 /// The value in another integer type.
 fn as_kind(value: &Value, kind: &Kind) -> String {
-    if value.kind.c_type() == kind.c_type() { value.code.clone() } else { format!("({}){}", kind.c_type(), value.code) }
+    if value.kind.c_type() == kind.c_type() {
+        value.code.clone()
+    } else {
+        format!("({}){}", kind.c_type(), value.code)
+    }
 }
 
 /// The integer that Arrow stores for a scalar of an integer-like type.
@@ -432,12 +536,12 @@ pub(crate) fn integer_of(value: &ScalarValue) -> Option<i128> {
 /// The bytes of a string or binary scalar.
 pub(crate) fn text_of(value: &ScalarValue) -> Option<&[u8]> {
     match value {
-        ScalarValue::Utf8(Some(value)) | ScalarValue::LargeUtf8(Some(value)) | ScalarValue::Utf8View(Some(value)) => {
-            Some(value.as_bytes())
-        }
-        ScalarValue::Binary(Some(value)) | ScalarValue::LargeBinary(Some(value)) | ScalarValue::BinaryView(Some(value)) => {
-            Some(value)
-        }
+        ScalarValue::Utf8(Some(value))
+        | ScalarValue::LargeUtf8(Some(value))
+        | ScalarValue::Utf8View(Some(value)) => Some(value.as_bytes()),
+        ScalarValue::Binary(Some(value))
+        | ScalarValue::LargeBinary(Some(value))
+        | ScalarValue::BinaryView(Some(value)) => Some(value),
         ScalarValue::Dictionary(_, value) => text_of(value),
         _ => None,
     }

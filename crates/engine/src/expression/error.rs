@@ -63,10 +63,12 @@ impl ErrorCode {
         let arrow = match self {
             Self::DivideByZero => ArrowError::DivideByZero,
             Self::Overflow => ArrowError::ArithmeticOverflow("Overflow happened in a row".to_owned()),
-            Self::Cast => ArrowError::CastError("Can't cast value: out of range of the target type".to_owned()),
-            Self::Precision => {
-                ArrowError::InvalidArgumentError("decimal has more digits than its precision allows".to_owned())
+            Self::Cast => {
+                ArrowError::CastError("Can't cast value: out of range of the target type".to_owned())
             }
+            Self::Precision => ArrowError::InvalidArgumentError(
+                "decimal has more digits than its precision allows".to_owned(),
+            ),
             Self::DateRange => ArrowError::ComputeError("Date arithmetic overflow".to_owned()),
             Self::Host(index) => {
                 let text = parameters.errors.get(index as usize).cloned().unwrap_or_default();
@@ -84,7 +86,15 @@ mod tests {
     #[test]
     fn codes_come_back() {
         use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Precision};
-        for code in [DivideByZero, Overflow, Cast, Precision, DateRange, Host(0), Host(7)] {
+        for code in [
+            DivideByZero,
+            Overflow,
+            Cast,
+            Precision,
+            DateRange,
+            Host(0),
+            Host(7),
+        ] {
             assert_eq!(ErrorCode::from_code(code.code()), Some(code));
         }
         assert_eq!(ErrorCode::from_code(0), None);

@@ -29,7 +29,10 @@ bounds!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 impl Interval {
     /// The single value `value`.
     pub(crate) fn point(value: i128) -> Self {
-        Self { low: value, high: value }
+        Self {
+            low: value,
+            high: value,
+        }
     }
 
     /// All values of a primitive type.
@@ -62,24 +65,39 @@ impl Interval {
 
     /// The least interval that holds both.
     pub(crate) fn hull(self, other: Self) -> Self {
-        Self { low: self.low.min(other.low), high: self.high.max(other.high) }
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
     }
 
     /// The values in both; `self` cut to nothing gives the nearest end of `other`.
     pub(crate) fn clamp(self, other: Self) -> Self {
-        Self { low: self.low.clamp(other.low, other.high), high: self.high.clamp(other.low, other.high) }
+        Self {
+            low: self.low.clamp(other.low, other.high),
+            high: self.high.clamp(other.low, other.high),
+        }
     }
 
     pub(crate) fn negate(self) -> Option<Self> {
-        Some(Self { low: self.high.checked_neg()?, high: self.low.checked_neg()? })
+        Some(Self {
+            low: self.high.checked_neg()?,
+            high: self.low.checked_neg()?,
+        })
     }
 
     pub(crate) fn add(self, other: Self) -> Option<Self> {
-        Some(Self { low: self.low.checked_add(other.low)?, high: self.high.checked_add(other.high)? })
+        Some(Self {
+            low: self.low.checked_add(other.low)?,
+            high: self.high.checked_add(other.high)?,
+        })
     }
 
     pub(crate) fn subtract(self, other: Self) -> Option<Self> {
-        Some(Self { low: self.low.checked_sub(other.high)?, high: self.high.checked_sub(other.low)? })
+        Some(Self {
+            low: self.low.checked_sub(other.high)?,
+            high: self.high.checked_sub(other.low)?,
+        })
     }
 
     pub(crate) fn multiply(self, other: Self) -> Option<Self> {
@@ -118,7 +136,11 @@ impl Interval {
     /// Remainders with the sign of the dividend.
     pub(crate) fn remainder(self, other: Self) -> Self {
         // `unsigned_abs - 1` fits: the largest is 2^127 - 1.
-        let largest = other.low.unsigned_abs().max(other.high.unsigned_abs()).saturating_sub(1) as i128;
+        let largest = other
+            .low
+            .unsigned_abs()
+            .max(other.high.unsigned_abs())
+            .saturating_sub(1) as i128;
         Self {
             low: if self.low < 0 { self.low.max(-largest) } else { 0 },
             high: if self.high > 0 { self.high.min(largest) } else { 0 },
@@ -131,7 +153,14 @@ impl Interval {
             return Some(self);
         }
         let negated = self.negate()?;
-        Some(if self.high <= 0 { negated } else { Self { low: 0, high: negated.high.max(self.high) } })
+        Some(if self.high <= 0 {
+            negated
+        } else {
+            Self {
+                low: 0,
+                high: negated.high.max(self.high),
+            }
+        })
     }
 
     /// The interval of literals that share code with `value`: its sign, and its width in bits rounded up to 7, 15, 23, ... 127.
@@ -139,8 +168,16 @@ impl Interval {
         let magnitude = if value < 0 { !value } else { value };
         let bits = 128 - magnitude.leading_zeros();
         let width = ((bits + 1).div_ceil(8) * 8 - 1).max(7);
-        let high = if width >= 127 { i128::MAX } else { (1i128 << width) - 1 };
-        if value < 0 { Self { low: !high, high: 0 } } else { Self { low: 0, high } }
+        let high = if width >= 127 {
+            i128::MAX
+        } else {
+            (1i128 << width) - 1
+        };
+        if value < 0 {
+            Self { low: !high, high: 0 }
+        } else {
+            Self { low: 0, high }
+        }
     }
 
     fn of_all(values: &[i128]) -> Self {
@@ -155,7 +192,9 @@ pub(crate) fn domain(data_type: &DataType) -> Option<Interval> {
     Some(match data_type {
         DataType::Int8 => Interval::of::<i8>(),
         DataType::Int16 => Interval::of::<i16>(),
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(_, _) => Interval::of::<i32>(),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(_, _) => {
+            Interval::of::<i32>()
+        }
         DataType::Int64
         | DataType::Date64
         | DataType::Time64(_)
@@ -183,7 +222,10 @@ mod tests {
     fn operations_hold_every_result_of_small_intervals() {
         let ends = [-5i128, -2, -1, 0, 1, 3, 7];
         for (a, b, c, d) in ends.iter().flat_map(|a| {
-            ends.iter().flat_map(move |b| ends.iter().flat_map(move |c| ends.iter().map(move |d| (*a, *b, *c, *d))))
+            ends.iter().flat_map(move |b| {
+                ends.iter()
+                    .flat_map(move |c| ends.iter().map(move |d| (*a, *b, *c, *d)))
+            })
         }) {
             if a > b || c > d {
                 continue;
@@ -198,7 +240,10 @@ mod tests {
             for x in a..=b {
                 assert!(absolute.contains(x.abs()), "|{x}| in {absolute:?}");
                 for y in c..=d {
-                    assert!(sum.contains(x + y) && difference.contains(x - y) && product.contains(x * y), "{x} {y}");
+                    assert!(
+                        sum.contains(x + y) && difference.contains(x - y) && product.contains(x * y),
+                        "{x} {y}"
+                    );
                     if y != 0 {
                         assert!(quotient.contains(x / y), "{x} / {y} in {quotient:?}");
                         assert!(remainder.contains(x % y), "{x} % {y} in {remainder:?}");
@@ -220,7 +265,10 @@ mod tests {
 
     #[test]
     fn kinds_follow_the_ends() {
-        assert!(matches!(interval(i128::from(i32::MIN), i128::from(i32::MAX)).kind(), Kind::I32));
+        assert!(matches!(
+            interval(i128::from(i32::MIN), i128::from(i32::MAX)).kind(),
+            Kind::I32
+        ));
         assert!(matches!(interval(0, i128::from(i32::MAX) + 1).kind(), Kind::I64));
         assert!(matches!(interval(0, i128::from(u64::MAX)).kind(), Kind::I128));
     }

@@ -192,7 +192,11 @@ pub(crate) fn is_utf8(data_type: &DataType) -> bool {
 
 impl Expr {
     pub(crate) fn new(kind: ExprKind, data_type: DataType, nullable: bool) -> Self {
-        Self(Arc::new(Node { kind, data_type, nullable }))
+        Self(Arc::new(Node {
+            kind,
+            data_type,
+            nullable,
+        }))
     }
 
     /// The column `index` of the input.
@@ -281,9 +285,11 @@ impl Expr {
             | ExprKind::InList { value: input, .. }
             | ExprKind::Cast { input, .. }
             | ExprKind::Dictionary { argument: input, .. } => vec![input],
-            ExprKind::Case { branches, otherwise } => {
-                branches.iter().flat_map(|(when, then)| [when, then]).chain(otherwise.iter()).collect()
-            }
+            ExprKind::Case { branches, otherwise } => branches
+                .iter()
+                .flat_map(|(when, then)| [when, then])
+                .chain(otherwise.iter())
+                .collect(),
             ExprKind::Call { arguments, .. } => arguments.iter().collect(),
         }
     }
@@ -313,8 +319,14 @@ impl Expr {
 
     fn collect_dictionary_columns(&self, columns: &mut BTreeSet<usize>) {
         match self.kind() {
-            ExprKind::Dictionary { argument, native: None, .. } => columns.extend(argument.columns()),
-            ExprKind::Dictionary { native: Some(native), .. } => native.collect_dictionary_columns(columns),
+            ExprKind::Dictionary {
+                argument,
+                native: None,
+                ..
+            } => columns.extend(argument.columns()),
+            ExprKind::Dictionary {
+                native: Some(native), ..
+            } => native.collect_dictionary_columns(columns),
             // Branches of different dictionaries are brought to one; bytes in memory cannot be.
             ExprKind::Case { branches, otherwise } if is_text(self.data_type()) => {
                 for result in branches.iter().map(|(_, then)| then).chain(otherwise) {
@@ -332,11 +344,20 @@ impl Expr {
         }
     }
 
+    fn collect_text_columns(&self, columns: &mut BTreeSet<usize>) {
+        columns.extend(self.as_column().filter(|_| is_text(self.data_type())));
+        for child in self.children() {
+            child.collect_text_columns(columns);
+        }
+    }
+
     /// The same expression with column `i` called `map(i)`.
     #[must_use]
     pub fn remap_columns(&self, map: &dyn Fn(usize) -> usize) -> Self {
         self.replace_columns(&|column| match column.kind() {
-            ExprKind::Column(index) => Self::column(map(*index), column.data_type().clone(), column.nullable()),
+            ExprKind::Column(index) => {
+                Self::column(map(*index), column.data_type().clone(), column.nullable())
+            }
             _ => column.clone(),
         })
     }
@@ -347,7 +368,11 @@ impl Expr {
     /// If a column has no expression: the expression was not made over that projection's schema.
     #[must_use]
     pub fn substitute(&self, exprs: &[Self]) -> Self {
-        self.replace_columns(&|column| column.as_column().map_or_else(|| column.clone(), |index| exprs[index].clone()))
+        self.replace_columns(&|column| {
+            column
+                .as_column()
+                .map_or_else(|| column.clone(), |index| exprs[index].clone())
+        })
     }
 
     /// Rebuilds the tree with each column node replaced.
@@ -356,15 +381,37 @@ impl Expr {
         let kind = match self.kind() {
             ExprKind::Column(_) => return replace(self),
             ExprKind::Literal(_) => return self.clone(),
-            ExprKind::Arithmetic { operator, left, right, checked } => {
-                ExprKind::Arithmetic { operator: *operator, left: go(left), right: go(right), checked: *checked }
-            }
-            ExprKind::Bitwise { operator, left, right } => {
-                ExprKind::Bitwise { operator: *operator, left: go(left), right: go(right) }
-            }
-            ExprKind::Compare { operator, left, right, equal_zeros } => {
-                ExprKind::Compare { operator: *operator, left: go(left), right: go(right), equal_zeros: *equal_zeros }
-            }
+            ExprKind::Arithmetic {
+                operator,
+                left,
+                right,
+                checked,
+            } => ExprKind::Arithmetic {
+                operator: *operator,
+                left: go(left),
+                right: go(right),
+                checked: *checked,
+            },
+            ExprKind::Bitwise {
+                operator,
+                left,
+                right,
+            } => ExprKind::Bitwise {
+                operator: *operator,
+                left: go(left),
+                right: go(right),
+            },
+            ExprKind::Compare {
+                operator,
+                left,
+                right,
+                equal_zeros,
+            } => ExprKind::Compare {
+                operator: *operator,
+                left: go(left),
+                right: go(right),
+                equal_zeros: *equal_zeros,
+            },
             ExprKind::And(left, right) => ExprKind::And(go(left), go(right)),
             ExprKind::Or(left, right) => ExprKind::Or(go(left), go(right)),
             ExprKind::Not(input) => ExprKind::Not(go(input)),
@@ -374,17 +421,30 @@ impl Expr {
                 branches: branches.iter().map(|(when, then)| (go(when), go(then))).collect(),
                 otherwise: otherwise.as_ref().map(go),
             },
-            ExprKind::InList { value, list, list_has_null, negated } => ExprKind::InList {
+            ExprKind::InList {
+                value,
+                list,
+                list_has_null,
+                negated,
+            } => ExprKind::InList {
                 value: go(value),
                 list: list.clone(),
                 list_has_null: *list_has_null,
                 negated: *negated,
             },
-            ExprKind::Cast { input, safe } => ExprKind::Cast { input: go(input), safe: *safe },
-            ExprKind::Call { function, arguments } => {
-                ExprKind::Call { function: function.clone(), arguments: arguments.iter().map(go).collect() }
-            }
-            ExprKind::Dictionary { function, argument, native } => ExprKind::Dictionary {
+            ExprKind::Cast { input, safe } => ExprKind::Cast {
+                input: go(input),
+                safe: *safe,
+            },
+            ExprKind::Call { function, arguments } => ExprKind::Call {
+                function: function.clone(),
+                arguments: arguments.iter().map(go).collect(),
+            },
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native,
+            } => ExprKind::Dictionary {
                 function: Arc::clone(function),
                 argument: go(argument),
                 native: native.as_ref().map(go),
@@ -398,13 +458,18 @@ impl Expr {
     pub fn cost(&self) -> u32 {
         let own = match self.kind() {
             ExprKind::Column(_) | ExprKind::Literal(_) => 0,
-            ExprKind::Arithmetic { operator: Arithmetic::Divide | Arithmetic::Remainder, .. } => 20,
+            ExprKind::Arithmetic {
+                operator: Arithmetic::Divide | Arithmetic::Remainder,
+                ..
+            } => 20,
             ExprKind::Call { function, .. } => function.cost(),
             ExprKind::Dictionary { .. } | ExprKind::Cast { .. } => 4,
             ExprKind::InList { list, .. } => 1 + list.len().min(16) as u32,
             _ => 1,
         };
-        self.children().into_iter().fold(own, |sum, child| sum.saturating_add(child.cost()))
+        self.children()
+            .into_iter()
+            .fold(own, |sum, child| sum.saturating_add(child.cost()))
     }
 }
 
@@ -452,9 +517,23 @@ impl fmt::Display for Expr {
         match self.kind() {
             ExprKind::Column(index) => write!(f, "#{index}"),
             ExprKind::Literal(value) => write!(f, "{value}"),
-            ExprKind::Arithmetic { operator, left, right, .. } => write!(f, "({left} {operator} {right})"),
-            ExprKind::Bitwise { operator, left, right } => write!(f, "({left} {operator} {right})"),
-            ExprKind::Compare { operator, left, right, .. } => write!(f, "({left} {operator} {right})"),
+            ExprKind::Arithmetic {
+                operator,
+                left,
+                right,
+                ..
+            } => write!(f, "({left} {operator} {right})"),
+            ExprKind::Bitwise {
+                operator,
+                left,
+                right,
+            } => write!(f, "({left} {operator} {right})"),
+            ExprKind::Compare {
+                operator,
+                left,
+                right,
+                ..
+            } => write!(f, "({left} {operator} {right})"),
             ExprKind::And(left, right) => write!(f, "({left} AND {right})"),
             ExprKind::Or(left, right) => write!(f, "({left} OR {right})"),
             ExprKind::Not(input) => write!(f, "NOT {input}"),
@@ -470,11 +549,23 @@ impl fmt::Display for Expr {
                 }
                 write!(f, " END")
             }
-            ExprKind::InList { value, list, negated, .. } => {
-                write!(f, "{value} {}IN ({} values)", if *negated { "NOT " } else { "" }, list.len())
+            ExprKind::InList {
+                value, list, negated, ..
+            } => {
+                write!(
+                    f,
+                    "{value} {}IN ({} values)",
+                    if *negated { "NOT " } else { "" },
+                    list.len()
+                )
             }
             ExprKind::Cast { input, safe } => {
-                write!(f, "{}CAST({input} AS {})", if *safe { "TRY_" } else { "" }, self.data_type())
+                write!(
+                    f,
+                    "{}CAST({input} AS {})",
+                    if *safe { "TRY_" } else { "" },
+                    self.data_type()
+                )
             }
             ExprKind::Call { function, arguments } => {
                 write!(f, "{function}(")?;
@@ -483,7 +574,9 @@ impl fmt::Display for Expr {
                 }
                 write!(f, ")")
             }
-            ExprKind::Dictionary { function, argument, .. } => write!(f, "[{function}]({argument})"),
+            ExprKind::Dictionary {
+                function, argument, ..
+            } => write!(f, "[{function}]({argument})"),
         }
     }
 }

@@ -8,17 +8,17 @@ mod functions;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{ColumnarValue, Operator, Volatility};
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr,
-    TryCastExpr,
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
+    NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
-use super::dictionary::HostFunction;
+use super::dictionary::{HostFunction, renumbered};
 use super::function::Function;
 use super::interval::domain;
 use super::ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind, is_text};
@@ -34,8 +34,10 @@ pub fn lower(expression: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expr,
 
 /// Whether values of the type have a representation on the device.
 pub(crate) fn representable(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Boolean | DataType::Float32 | DataType::Float64)
-        || is_text(data_type)
+    matches!(
+        data_type,
+        DataType::Boolean | DataType::Float32 | DataType::Float64
+    ) || is_text(data_type)
         || domain(data_type).is_some()
 }
 
@@ -47,7 +49,10 @@ impl Lowering<'_> {
     fn lower(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
         let data_type = self.data_type(expression)?;
         if !representable(&data_type) {
-            return Err(Reason::Type { data_type, place: expression.to_string() });
+            return Err(Reason::Type {
+                data_type,
+                place: expression.to_string(),
+            });
         }
         if expression.is::<Column>() || expression.is::<Literal>() {
             return self.native(expression, &data_type);
@@ -64,8 +69,12 @@ impl Lowering<'_> {
                     detail: "constant that cannot be evaluated".to_owned(),
                 }),
             },
-            [column] if is_text(self.input.field(*column).data_type()) => self.over_dictionary(expression, *column, data_type),
-            _ => self.native(expression, &data_type),
+            [column] if is_text(self.input.field(*column).data_type()) => {
+                self.over_dictionary(expression, *column, data_type)
+            }
+            _ => self
+                .native(expression, &data_type)
+                .or_else(|reason| self.over_text(expression, &data_type).ok_or(reason)),
         }
     }
 
@@ -77,25 +86,75 @@ impl Lowering<'_> {
         data_type: DataType,
     ) -> Result<Expr, Reason> {
         let field = self.input.field(column);
-        let function = HostFunction::new(expression, column, field, data_type.clone())?;
+        let function = HostFunction::new(renumbered(expression, column)?, field, data_type.clone());
         let native = self.native(expression, &data_type).ok();
         let argument = Expr::column(column, field.data_type().clone(), field.is_nullable());
         let nullable = self.nullable(expression)?;
-        Ok(Expr::new(ExprKind::Dictionary { function: Arc::new(function), argument, native }, data_type, nullable))
+        Ok(Expr::new(
+            ExprKind::Dictionary {
+                function: Arc::new(function),
+                argument,
+                native,
+            },
+            data_type,
+            nullable,
+        ))
+    }
+
+    /// A pure node without device code whose only operand that is no constant is a string expression: a function of that string.
+    fn over_text(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<Expr> {
+        let mut operands = expression
+            .children()
+            .into_iter()
+            .filter(|child| self.constant(child).is_none());
+        let (operand, None) = (operands.next()?, operands.next()) else {
+            return None;
+        };
+        let operand_type = self.data_type(operand).ok().filter(is_text)?;
+        let argument = self.lower(operand).ok()?;
+        let field = Field::new("value", operand_type, true);
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), 0));
+        let children = expression
+            .children()
+            .into_iter()
+            .map(|child| {
+                Arc::clone(if Arc::ptr_eq(child, operand) {
+                    &column
+                } else {
+                    child
+                })
+            })
+            .collect();
+        let function = Arc::clone(expression).with_new_children(children).ok()?;
+        let function = Arc::new(HostFunction::new(function, &field, data_type.clone()));
+        let nullable = self.nullable(expression).ok()?;
+        Some(Expr::new(
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native: None,
+            },
+            data_type.clone(),
+            nullable,
+        ))
     }
 
     fn data_type(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<DataType, Reason> {
-        expression.data_type(self.input).map_err(|error| Reason::Expression {
-            expression: expression.to_string(),
-            detail: error.to_string(),
-        })
+        expression
+            .data_type(self.input)
+            .map_err(|error| Reason::Expression {
+                expression: expression.to_string(),
+                detail: error.to_string(),
+            })
     }
 
     fn nullable(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<bool, Reason> {
-        expression.nullable(self.input).map_err(|error| Reason::Expression {
-            expression: expression.to_string(),
-            detail: error.to_string(),
-        })
+        expression
+            .nullable(self.input)
+            .map_err(|error| Reason::Expression {
+                expression: expression.to_string(),
+                detail: error.to_string(),
+            })
     }
 
     /// The value of an expression without columns.
@@ -134,7 +193,9 @@ impl Lowering<'_> {
             return Ok(node(ExprKind::IsNull(self.lower(is_null.arg())?)));
         }
         if let Some(is_not_null) = expression.downcast_ref::<IsNotNullExpr>() {
-            return Ok(node(ExprKind::Not(node(ExprKind::IsNull(self.lower(is_not_null.arg())?)))));
+            return Ok(node(ExprKind::Not(node(ExprKind::IsNull(
+                self.lower(is_not_null.arg())?,
+            )))));
         }
         if let Some(negative) = expression.downcast_ref::<NegativeExpr>() {
             return Ok(node(ExprKind::Negate(self.lower(negative.arg())?)));
@@ -158,7 +219,10 @@ impl Lowering<'_> {
         if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
             return self.function(call, data_type, nullable);
         }
-        Err(Reason::Expression { expression: expression.to_string(), detail: "no device version of this kind".to_owned() })
+        Err(Reason::Expression {
+            expression: expression.to_string(),
+            detail: "no device version of this kind".to_owned(),
+        })
     }
 
     fn binary(
@@ -182,7 +246,12 @@ impl Lowering<'_> {
             }
             let (left, right) = operands()?;
             // DISTINCT is never NULL, but DataFusion calls it nullable when an operand is.
-            return Ok(node(ExprKind::Compare { operator, left, right, equal_zeros: true }));
+            return Ok(node(ExprKind::Compare {
+                operator,
+                left,
+                right,
+                equal_zeros: true,
+            }));
         }
         let arithmetic = match binary.op() {
             Operator::And => {
@@ -199,16 +268,28 @@ impl Lowering<'_> {
             Operator::Divide => Arithmetic::Divide,
             Operator::Modulo => Arithmetic::Remainder,
             operator => {
-                let Some(operator) = bitwise(*operator) else { return Err(refuse()) };
+                let Some(operator) = bitwise(*operator) else {
+                    return Err(refuse());
+                };
                 if left_type != right_type || !left_type.is_integer() {
                     return Err(refuse());
                 }
                 let (left, right) = operands()?;
-                return Ok(node(ExprKind::Bitwise { operator, left, right }));
+                return Ok(node(ExprKind::Bitwise {
+                    operator,
+                    left,
+                    right,
+                }));
             }
         };
-        if left_type.is_temporal() || right_type.is_temporal() || is_interval(&left_type) || is_interval(&right_type) {
-            return self.temporal(binary, arithmetic, data_type, nullable).unwrap_or_else(|| Err(refuse()));
+        if left_type.is_temporal()
+            || right_type.is_temporal()
+            || is_interval(&left_type)
+            || is_interval(&right_type)
+        {
+            return self
+                .temporal(binary, arithmetic, data_type, nullable)
+                .unwrap_or_else(|| Err(refuse()));
         }
         let same_kind = match (&left_type, &right_type) {
             (DataType::Decimal32(..), DataType::Decimal32(..))
@@ -222,7 +303,12 @@ impl Lowering<'_> {
         let (left, right) = operands()?;
         // `fail_on_overflow` has no accessor; it is the only field that the Debug text of the node itself shows.
         let checked = data_type.is_integer() && fails_on_overflow(expression, binary);
-        Ok(node(ExprKind::Arithmetic { operator: arithmetic, left, right, checked }))
+        Ok(node(ExprKind::Arithmetic {
+            operator: arithmetic,
+            left,
+            right,
+            checked,
+        }))
     }
 
     /// Arithmetic with dates, times and intervals; `None` if there is no device version.
@@ -236,16 +322,35 @@ impl Lowering<'_> {
         let (left, right) = (binary.left(), binary.right());
         let (left_type, right_type) = (self.data_type(left).ok()?, self.data_type(right).ok()?);
         match operator {
-            Arithmetic::Subtract if left_type == right_type && *data_type == DataType::Int64 && left_type == DataType::Date32 => {
+            Arithmetic::Subtract
+                if left_type == right_type
+                    && *data_type == DataType::Int64
+                    && left_type == DataType::Date32 =>
+            {
                 // Days between dates.
                 Some(self.lower(left).and_then(|left| {
                     let right = self.lower(right)?;
-                    Ok(Expr::new(ExprKind::Arithmetic { operator, left, right, checked: false }, DataType::Int64, nullable))
+                    Ok(Expr::new(
+                        ExprKind::Arithmetic {
+                            operator,
+                            left,
+                            right,
+                            checked: false,
+                        },
+                        DataType::Int64,
+                        nullable,
+                    ))
                 }))
             }
-            Arithmetic::Add if is_interval(&left_type) => self.shift(right, &right_type, left, false, data_type, nullable),
-            Arithmetic::Add if is_interval(&right_type) => self.shift(left, &left_type, right, false, data_type, nullable),
-            Arithmetic::Subtract if is_interval(&right_type) => self.shift(left, &left_type, right, true, data_type, nullable),
+            Arithmetic::Add if is_interval(&left_type) => {
+                self.shift(right, &right_type, left, false, data_type, nullable)
+            }
+            Arithmetic::Add if is_interval(&right_type) => {
+                self.shift(left, &left_type, right, false, data_type, nullable)
+            }
+            Arithmetic::Subtract if is_interval(&right_type) => {
+                self.shift(left, &left_type, right, true, data_type, nullable)
+            }
             _ => None,
         }
     }
@@ -274,18 +379,35 @@ impl Lowering<'_> {
         }
         let (months, days, nanoseconds) = match self.constant(interval)? {
             ScalarValue::IntervalYearMonth(Some(months)) => (months, 0, 0),
-            ScalarValue::IntervalDayTime(Some(value)) => (0, value.days, i64::from(value.milliseconds) * 1_000_000),
+            ScalarValue::IntervalDayTime(Some(value)) => {
+                (0, value.days, i64::from(value.milliseconds) * 1_000_000)
+            }
             ScalarValue::IntervalMonthDayNano(Some(value)) => (value.months, value.days, value.nanoseconds),
             _ => return None,
         };
         let (months, days, nanoseconds) = if negative {
-            (months.checked_neg()?, days.checked_neg()?, nanoseconds.checked_neg()?)
+            (
+                months.checked_neg()?,
+                days.checked_neg()?,
+                nanoseconds.checked_neg()?,
+            )
         } else {
             (months, days, nanoseconds)
         };
-        let function = Function::AddInterval { months, days, nanoseconds };
+        let function = Function::AddInterval {
+            months,
+            days,
+            nanoseconds,
+        };
         Some(self.lower(point).map(|point| {
-            Expr::new(ExprKind::Call { function, arguments: vec![point] }, data_type.clone(), nullable)
+            Expr::new(
+                ExprKind::Call {
+                    function,
+                    arguments: vec![point],
+                },
+                data_type.clone(),
+                nullable,
+            )
         }))
     }
 
@@ -316,13 +438,23 @@ impl Lowering<'_> {
             };
             branches.push((condition, self.branch(then, data_type)?));
         }
-        let otherwise = case.else_expr().map(|otherwise| self.branch(otherwise, data_type)).transpose()?;
-        Ok(Expr::new(ExprKind::Case { branches, otherwise }, data_type.clone(), nullable))
+        let otherwise = case
+            .else_expr()
+            .map(|otherwise| self.branch(otherwise, data_type))
+            .transpose()?;
+        Ok(Expr::new(
+            ExprKind::Case { branches, otherwise },
+            data_type.clone(),
+            nullable,
+        ))
     }
 
     /// A result of CASE in the type of the whole.
     fn branch(&self, result: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Result<Expr, Reason> {
-        if let Some(value) = result.downcast_ref::<Literal>().filter(|literal| literal.value().is_null()) {
+        if let Some(value) = result
+            .downcast_ref::<Literal>()
+            .filter(|literal| literal.value().is_null())
+        {
             return typed_null(value.value(), data_type);
         }
         let result = self.lower(result)?;
@@ -334,18 +466,31 @@ impl Lowering<'_> {
 
     fn in_list(&self, in_list: &InListExpr, nullable: bool) -> Result<Expr, Reason> {
         let value = self.lower(in_list.expr())?;
-        let constants: Option<Vec<ScalarValue>> = in_list.list().iter().map(|item| self.constant(item)).collect();
+        let constants: Option<Vec<ScalarValue>> =
+            in_list.list().iter().map(|item| self.constant(item)).collect();
         if let Some(constants) = constants {
             let list_has_null = constants.iter().any(ScalarValue::is_null);
-            let list: Vec<_> = constants.into_iter().filter(|item| !item.is_null()).map(plain).collect();
-            if let Some(item) = list.iter().find(|item| !comparable(value.data_type(), &item.data_type())) {
+            let list: Vec<_> = constants
+                .into_iter()
+                .filter(|item| !item.is_null())
+                .map(plain)
+                .collect();
+            if let Some(item) = list
+                .iter()
+                .find(|item| !comparable(value.data_type(), &item.data_type()))
+            {
                 return Err(Reason::Operator {
                     operator: "IN".to_owned(),
                     left: value.data_type().clone(),
                     right: item.data_type(),
                 });
             }
-            let kind = ExprKind::InList { value, list, list_has_null, negated: in_list.negated() };
+            let kind = ExprKind::InList {
+                value,
+                list,
+                list_has_null,
+                negated: in_list.negated(),
+            };
             return Ok(Expr::new(kind, DataType::Boolean, nullable));
         }
         let mut found: Option<Expr> = None;
@@ -358,8 +503,12 @@ impl Lowering<'_> {
                     right: item.data_type().clone(),
                 });
             }
-            let kind =
-                ExprKind::Compare { operator: Comparison::Equal, left: value.clone(), right: item, equal_zeros: false };
+            let kind = ExprKind::Compare {
+                operator: Comparison::Equal,
+                left: value.clone(),
+                right: item,
+                equal_zeros: false,
+            };
             let equal = Expr::new(kind, DataType::Boolean, true);
             found = Some(match found {
                 None => equal,
@@ -367,27 +516,51 @@ impl Lowering<'_> {
             });
         }
         let found = found.unwrap_or_else(|| Expr::literal(ScalarValue::Boolean(Some(false))));
-        Ok(if in_list.negated() { Expr::new(ExprKind::Not(found), DataType::Boolean, true) } else { found })
+        Ok(if in_list.negated() {
+            Expr::new(ExprKind::Not(found), DataType::Boolean, true)
+        } else {
+            found
+        })
     }
 
-    fn cast(&self, input: &Arc<dyn PhysicalExpr>, data_type: &DataType, safe: bool, nullable: bool) -> Result<Expr, Reason> {
+    fn cast(
+        &self,
+        input: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+        safe: bool,
+        nullable: bool,
+    ) -> Result<Expr, Reason> {
         let input = self.lower(input)?;
         if input.data_type() == data_type {
             return Ok(input);
         }
         if !super::emit::cast_supported(input.data_type(), data_type) {
-            return Err(Reason::Cast { from: input.data_type().clone(), to: data_type.clone() });
+            return Err(Reason::Cast {
+                from: input.data_type().clone(),
+                to: data_type.clone(),
+            });
         }
-        Ok(Expr::new(ExprKind::Cast { input, safe }, data_type.clone(), nullable))
+        Ok(Expr::new(
+            ExprKind::Cast { input, safe },
+            data_type.clone(),
+            nullable,
+        ))
     }
 }
 
 fn cast(input: Expr, data_type: &DataType, safe: bool) -> Result<Expr, Reason> {
     if !super::emit::cast_supported(input.data_type(), data_type) {
-        return Err(Reason::Cast { from: input.data_type().clone(), to: data_type.clone() });
+        return Err(Reason::Cast {
+            from: input.data_type().clone(),
+            to: data_type.clone(),
+        });
     }
     let nullable = input.nullable() || safe;
-    Ok(Expr::new(ExprKind::Cast { input, safe }, data_type.clone(), nullable))
+    Ok(Expr::new(
+        ExprKind::Cast { input, safe },
+        data_type.clone(),
+        nullable,
+    ))
 }
 
 /// NULL of a type.
@@ -469,7 +642,11 @@ fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
                 || node.is::<NegativeExpr>()
                 || node.is::<NotExpr>();
         }
-        Ok(if pure { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        Ok(if pure {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
     });
     (visited.is_ok() && pure).then(|| columns.into_iter().collect())
 }

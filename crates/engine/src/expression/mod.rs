@@ -55,5 +55,9 @@ pub use parameters::{LookupTable, Parameters};
 pub use value::{Kind, Value};
 
 /// The device headers that generated code includes, in order.
-pub const HEADERS: [&str; 4] =
-    ["galatea/arithmetic.cuh", "galatea/decimal.cuh", "galatea/datetime.cuh", "galatea/strings.cuh"];
+pub const HEADERS: [&str; 4] = [
+    "galatea/arithmetic.cuh",
+    "galatea/decimal.cuh",
+    "galatea/datetime.cuh",
+    "galatea/strings.cuh",
+];

@@ -74,7 +74,10 @@ impl Value {
             (Some((low, high)), _) => Interval { low, high },
             (None, Kind::I32) => Interval::of::<i32>(),
             (None, Kind::I64) => Interval::of::<i64>(),
-            (None, _) => Interval { low: i128::MIN, high: i128::MAX },
+            (None, _) => Interval {
+                low: i128::MIN,
+                high: i128::MAX,
+            },
         }
     }
 }

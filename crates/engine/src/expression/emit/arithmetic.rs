@@ -22,7 +22,9 @@ pub(super) fn decimal_scale(data_type: &DataType) -> Option<(i8, i8)> {
 
 /// 10 to the power of `exponent`, if it is in `domain`.
 pub(super) fn power_of_ten(exponent: u32, domain: Interval) -> Option<i128> {
-    10i128.checked_pow(exponent).filter(|power| domain.contains(*power))
+    10i128
+        .checked_pow(exponent)
+        .filter(|power| domain.contains(*power))
 }
 
 /// Width in bits and signedness of a machine integer.
@@ -47,7 +49,11 @@ impl Emitter<'_> {
     ) -> Result<Value, Reason> {
         let left_value = self.expression(left)?;
         let divides = matches!(operator, Arithmetic::Divide | Arithmetic::Remainder);
-        let right_value = if divides { self.operand_or_constant(right)? } else { self.expression(right)? };
+        let right_value = if divides {
+            self.operand_or_constant(right)?
+        } else {
+            self.expression(right)?
+        };
         let data_type = expression.data_type();
         if data_type.is_floating() {
             return Ok(self.float_arithmetic(operator, &left_value, &right_value, data_type));
@@ -61,7 +67,9 @@ impl Emitter<'_> {
         let scales = decimal_scale(left.data_type()).zip(decimal_scale(right.data_type()));
         if let Some(((left_scale, largest), (right_scale, _))) = scales {
             let scales = (left_scale, right_scale, largest);
-            return self.decimal_arithmetic(operator, left_value, right_value, scales, data_type, domain).ok_or_else(refuse);
+            return self
+                .decimal_arithmetic(operator, left_value, right_value, scales, data_type, domain)
+                .ok_or_else(refuse);
         }
         Ok(match operator {
             Arithmetic::Divide => self.divide(&left_value, &right_value, data_type, domain),
@@ -137,7 +145,11 @@ impl Emitter<'_> {
                     Arithmetic::Subtract => "checked_subtract",
                     _ => "checked_multiply",
                 };
-                let rhs = format!("{name}({}, {})", as_kind(left, &Kind::I128), as_kind(right, &Kind::I128));
+                let rhs = format!(
+                    "{name}({}, {})",
+                    as_kind(left, &Kind::I128),
+                    as_kind(right, &Kind::I128)
+                );
                 let pair = self.define_as("Checked", &rhs);
                 let overflow = self.unless_null(&format!("{pair}.overflow"), null.as_ref());
                 self.raise(&overflow, ErrorCode::Overflow);
@@ -159,15 +171,20 @@ impl Emitter<'_> {
         self.raise(&error, code);
         let kind = domain.kind();
         let filler = super::constant_text(0i128.clamp(domain.low, domain.high));
-        let inside = self.define(&kind, &format!("{outside} ? {filler} : {}", as_kind(&value, &kind)));
+        let inside = self.define(
+            &kind,
+            &format!("{outside} ? {filler} : {}", as_kind(&value, &kind)),
+        );
         integer_value(inside, value.null, kind, value.data_type, interval.clamp(domain))
     }
 
     /// A condition that is true where the value is outside `domain`.
     pub(super) fn outside(&mut self, value: &Value, domain: Interval) -> String {
         let interval = value.interval();
-        let below = (interval.low < domain.low).then(|| format!("{} < {}", value.code, super::constant_text(domain.low)));
-        let above = (interval.high > domain.high).then(|| format!("{} > {}", value.code, super::constant_text(domain.high)));
+        let below = (interval.low < domain.low)
+            .then(|| format!("{} < {}", value.code, super::constant_text(domain.low)));
+        let above = (interval.high > domain.high)
+            .then(|| format!("{} > {}", value.code, super::constant_text(domain.high)));
         let both: Vec<String> = below.into_iter().chain(above).collect();
         self.define(&Kind::Bool, &both.join(" || "))
     }
@@ -190,13 +207,24 @@ impl Emitter<'_> {
         let wide = c_integer(bits.max(32), false);
         let kind = domain.kind();
         let narrow = c_integer(bits, signed);
-        let rhs = format!("({})({narrow})(({wide}){} {operator} ({wide}){})", kind.c_type(), left.code, right.code);
+        let rhs = format!(
+            "({})({narrow})(({wide}){} {operator} ({wide}){})",
+            kind.c_type(),
+            left.code,
+            right.code
+        );
         let code = self.define(&kind, &rhs);
         integer_value(code, null, kind, data_type.clone(), domain)
     }
 
     /// A divisor that is neither zero nor (where `minimum` is given) -1 under the dividend `minimum`, with errors raised there.
-    fn divisor(&mut self, left: &Value, right: &Value, null: Option<&String>, minimum: Option<i128>) -> (String, Kind) {
+    fn divisor(
+        &mut self,
+        left: &Value,
+        right: &Value,
+        null: Option<&String>,
+        minimum: Option<i128>,
+    ) -> (String, Kind) {
         let kind = left.interval().hull(right.interval()).kind();
         let mut divisor = as_kind(right, &kind);
         if right.interval().contains(0) {
@@ -205,9 +233,14 @@ impl Emitter<'_> {
             self.raise(&error, ErrorCode::DivideByZero);
             divisor = self.define(&kind, &format!("{zero} ? 1 : {divisor}"));
         }
-        if let Some(minimum) = minimum.filter(|minimum| left.interval().contains(*minimum) && right.interval().contains(-1)) {
+        if let Some(minimum) =
+            minimum.filter(|minimum| left.interval().contains(*minimum) && right.interval().contains(-1))
+        {
             let text = super::constant_text(minimum);
-            let overflow = self.define(&Kind::Bool, &format!("{} == {text} && {divisor} == -1", left.code));
+            let overflow = self.define(
+                &Kind::Bool,
+                &format!("{} == {text} && {divisor} == -1", left.code),
+            );
             let error = self.unless_null(&overflow, null);
             self.raise(&error, ErrorCode::Overflow);
             divisor = self.define(&kind, &format!("{overflow} ? 1 : {divisor}"));
@@ -230,7 +263,14 @@ impl Emitter<'_> {
     }
 
     /// The remainder; the least integer by -1 is 0 for integers and an overflow for decimals.
-    fn remainder(&mut self, left: &Value, right: &Value, data_type: &DataType, domain: Interval, decimal: bool) -> Value {
+    fn remainder(
+        &mut self,
+        left: &Value,
+        right: &Value,
+        data_type: &DataType,
+        domain: Interval,
+        decimal: bool,
+    ) -> Value {
         let null = self.any_null(&[left, right]);
         let minimum = (decimal && domain.low < 0).then_some(domain.low);
         let (mut divisor, kind) = self.divisor(left, right, null.as_ref(), minimum);
@@ -240,10 +280,22 @@ impl Emitter<'_> {
             divisor = self.define(&kind, &format!("{divisor} == -1 ? 1 : {divisor}"));
         }
         let code = self.define(&kind, &format!("{} % {divisor}", as_kind(left, &kind)));
-        integer_value(code, null, kind, data_type.clone(), left.interval().remainder(right.interval()))
+        integer_value(
+            code,
+            null,
+            kind,
+            data_type.clone(),
+            left.interval().remainder(right.interval()),
+        )
     }
 
-    fn float_arithmetic(&mut self, operator: Arithmetic, left: &Value, right: &Value, data_type: &DataType) -> Value {
+    fn float_arithmetic(
+        &mut self,
+        operator: Arithmetic,
+        left: &Value,
+        right: &Value,
+        data_type: &DataType,
+    ) -> Value {
         let null = self.any_null(&[left, right]);
         let name = match operator {
             Arithmetic::Add => "float_add",
@@ -252,9 +304,19 @@ impl Emitter<'_> {
             Arithmetic::Divide => "float_divide",
             Arithmetic::Remainder => "float_remainder",
         };
-        let kind = if *data_type == DataType::Float32 { Kind::F32 } else { Kind::F64 };
+        let kind = if *data_type == DataType::Float32 {
+            Kind::F32
+        } else {
+            Kind::F64
+        };
         let code = self.define(&kind, &format!("{name}({}, {})", left.code, right.code));
-        Value { code, null, kind, data_type: data_type.clone(), range: None }
+        Value {
+            code,
+            null,
+            kind,
+            data_type: data_type.clone(),
+            range: None,
+        }
     }
 
     pub(super) fn negate(&mut self, expression: &Expr, input: &Expr) -> Result<Value, Reason> {
@@ -264,7 +326,10 @@ impl Emitter<'_> {
             let code = self.define(&value.kind, &format!("-{}", value.code));
             return Ok(Value { code, ..value });
         }
-        let refuse = || Reason::Type { data_type: data_type.clone(), place: expression.to_string() };
+        let refuse = || Reason::Type {
+            data_type: data_type.clone(),
+            place: expression.to_string(),
+        };
         let domain = domain(data_type).ok_or_else(refuse)?;
         let zero = self.constant(0, data_type);
         Ok(if data_type.is_integer() {
@@ -281,7 +346,10 @@ impl Emitter<'_> {
             let code = self.define(&value.kind, &format!("float_absolute({})", value.code));
             return Ok(Value { code, ..value });
         }
-        let refuse = || Reason::Type { data_type: data_type.clone(), place: expression.to_string() };
+        let refuse = || Reason::Type {
+            data_type: data_type.clone(),
+            place: expression.to_string(),
+        };
         let domain = domain(data_type).ok_or_else(refuse)?;
         if value.interval().low >= 0 {
             return Ok(value);
@@ -291,24 +359,53 @@ impl Emitter<'_> {
         // Only the least integer overflows; its negation must not be computed for other rows' sake.
         let least = value.interval().contains(domain.low);
         let value = if least {
-            let overflow = self.define(&Kind::Bool, &format!("{} == {}", value.code, super::constant_text(domain.low)));
+            let overflow = self.define(
+                &Kind::Bool,
+                &format!("{} == {}", value.code, super::constant_text(domain.low)),
+            );
             let overflow = self.unless_null(&overflow, value.null.as_ref());
             self.raise(&overflow, ErrorCode::Overflow);
-            let replaced = self.define(&value.kind, &format!("{} == {} ? 0 : {}", value.code, super::constant_text(domain.low), value.code));
-            let interval = Interval { low: value.interval().low.max(domain.low + 1), high: value.interval().high };
-            integer_value(replaced, value.null.clone(), value.kind.clone(), data_type.clone(), interval)
+            let replaced = self.define(
+                &value.kind,
+                &format!(
+                    "{} == {} ? 0 : {}",
+                    value.code,
+                    super::constant_text(domain.low),
+                    value.code
+                ),
+            );
+            let interval = Interval {
+                low: value.interval().low.max(domain.low + 1),
+                high: value.interval().high,
+            };
+            integer_value(
+                replaced,
+                value.null.clone(),
+                value.kind.clone(),
+                data_type.clone(),
+                interval,
+            )
         } else {
             value
         };
         let negated = self.exact(Arithmetic::Subtract, &zero, &value, data_type, domain);
         let interval = value.interval().absolute().unwrap_or(domain);
         let kind = interval.hull(value.interval()).kind();
-        let rhs = format!("{negative} ? {} : {}", as_kind(&negated, &kind), as_kind(&value, &kind));
+        let rhs = format!(
+            "{negative} ? {} : {}",
+            as_kind(&negated, &kind),
+            as_kind(&value, &kind)
+        );
         let code = self.define(&kind, &rhs);
         Ok(integer_value(code, value.null, kind, data_type.clone(), interval))
     }
 
-    pub(super) fn float_function(&mut self, expression: &Expr, function: &Function, input: &Expr) -> Result<Value, Reason> {
+    pub(super) fn float_function(
+        &mut self,
+        expression: &Expr,
+        function: &Function,
+        input: &Expr,
+    ) -> Result<Value, Reason> {
         let value = self.expression(input)?;
         if *function == Function::IsNan {
             let mut condition = self.define(&Kind::Bool, &format!("{} != {}", value.code, value.code));
@@ -322,10 +419,19 @@ impl Emitter<'_> {
             Function::Truncate => "float_truncate",
             Function::SquareRoot => "float_square_root",
             Function::Sign => "float_sign",
-            _ => return Err(Reason::Function { name: function.to_string(), detail: "not a float function".to_owned() }),
+            _ => {
+                return Err(Reason::Function {
+                    name: function.to_string(),
+                    detail: "not a float function".to_owned(),
+                });
+            }
         };
         let code = self.define(&value.kind, &format!("{name}({})", value.code));
-        Ok(Value { code, data_type: expression.data_type().clone(), ..value })
+        Ok(Value {
+            code,
+            data_type: expression.data_type().clone(),
+            ..value
+        })
     }
 
     pub(super) fn bitwise(&mut self, operator: Bitwise, left: &Expr, right: &Expr) -> Result<Value, Reason> {
@@ -346,13 +452,21 @@ impl Emitter<'_> {
             Bitwise::And | Bitwise::Or | Bitwise::Xor => {
                 format!("({unsigned}){} {operator} ({unsigned}){}", left.code, right.code)
             }
-            Bitwise::ShiftLeft => format!("({unsigned}){} << ((u32){} & {})", left.code, right.code, bits - 1),
+            Bitwise::ShiftLeft => format!(
+                "({unsigned}){} << ((u32){} & {})",
+                left.code,
+                right.code,
+                bits - 1
+            ),
             Bitwise::ShiftRight => format!("({own}){} >> ((u32){} & {})", left.code, right.code, bits - 1),
         };
         let code = self.define(&kind, &format!("({})({own})({result})", kind.c_type()));
         let (a, b) = (left.interval(), right.interval());
         let interval = match operator {
-            Bitwise::And if a.low >= 0 && b.low >= 0 => Interval { low: 0, high: a.high.min(b.high) },
+            Bitwise::And if a.low >= 0 && b.low >= 0 => Interval {
+                low: 0,
+                high: a.high.min(b.high),
+            },
             _ => domain,
         };
         Ok(integer_value(code, null, kind, data_type.clone(), interval))

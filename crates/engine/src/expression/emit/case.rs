@@ -16,7 +16,11 @@ impl Emitter<'_> {
         let emitted = self.branches(expression, branches, otherwise);
         self.guards.truncate(depth);
         let (conditions, results) = emitted?;
-        let results = if is_text(expression.data_type()) { self.unify(results)? } else { results };
+        let results = if is_text(expression.data_type()) {
+            self.unify(results)?
+        } else {
+            results
+        };
         self.select(expression, &conditions, results)
     }
 
@@ -48,19 +52,34 @@ impl Emitter<'_> {
 
     /// One result; string literals as dictionaries, so that they can be merged with others.
     fn result(&mut self, case: &Expr, result: &Expr) -> Result<Value, Reason> {
-        if is_text(case.data_type()) { self.text_operand(result) } else { self.expression(result) }
+        if is_text(case.data_type()) {
+            self.text_operand(result)
+        } else {
+            self.expression(result)
+        }
     }
 
     /// `results[i]` for the first true `conditions[i]`, or the last result.
-    pub(super) fn select(&mut self, expression: &Expr, conditions: &[String], results: Vec<Value>) -> Result<Value, Reason> {
+    pub(super) fn select(
+        &mut self,
+        expression: &Expr,
+        conditions: &[String],
+        results: Vec<Value>,
+    ) -> Result<Value, Reason> {
         let mut kind = results[0].kind.clone();
         let mut range = None;
         if results.iter().all(|result| result.kind.is_integer()) {
-            let interval = results.iter().skip(1).fold(results[0].interval(), |hull, result| hull.hull(result.interval()));
+            let interval = results
+                .iter()
+                .skip(1)
+                .fold(results[0].interval(), |hull, result| hull.hull(result.interval()));
             kind = interval.kind();
             range = Some((interval.low, interval.high));
         } else if results.iter().any(|result| result.kind.c_type() != kind.c_type()) {
-            return Err(Reason::Expression { expression: expression.to_string(), detail: "branches of different kinds".to_owned() });
+            return Err(Reason::Expression {
+                expression: expression.to_string(),
+                detail: "branches of different kinds".to_owned(),
+            });
         }
         let choose = |of: &dyn Fn(&Value) -> String| {
             let mut text = String::new();
@@ -77,6 +96,12 @@ impl Emitter<'_> {
             None
         };
         let code = self.define(&kind, &choose(&|result| as_kind(result, &kind)));
-        Ok(Value { code, null, kind, data_type: expression.data_type().clone(), range })
+        Ok(Value {
+            code,
+            null,
+            kind,
+            data_type: expression.data_type().clone(),
+            range,
+        })
     }
 }

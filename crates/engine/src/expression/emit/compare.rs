@@ -66,19 +66,37 @@ impl Emitter<'_> {
 
     /// The integer whose order is IEEE 754 totalOrder of the float.
     pub(super) fn float_key(&mut self, value: &Value, equal_zeros: bool) -> String {
-        let kind = if matches!(value.kind, Kind::F32) { Kind::I32 } else { Kind::I64 };
-        let name = if equal_zeros { "float_key" } else { "float_total_key" };
+        let kind = if matches!(value.kind, Kind::F32) {
+            Kind::I32
+        } else {
+            Kind::I64
+        };
+        let name = if equal_zeros {
+            "float_key"
+        } else {
+            "float_total_key"
+        };
         self.define(&kind, &format!("{name}({})", value.code))
     }
 
     /// Adds what NULLs make of a comparison of two values.
-    pub(super) fn compared(&mut self, operator: Comparison, condition: &str, left: &Value, right: &Value) -> Value {
+    pub(super) fn compared(
+        &mut self,
+        operator: Comparison,
+        condition: &str,
+        left: &Value,
+        right: &Value,
+    ) -> Value {
         if matches!(operator, Comparison::Distinct | Comparison::NotDistinct) {
             let equal = operator == Comparison::NotDistinct;
             let code = match (&left.null, &right.null) {
                 (None, None) => self.define(&Kind::Bool, condition),
                 (Some(null), None) | (None, Some(null)) => {
-                    let rhs = if equal { format!("!{null} && ({condition})") } else { format!("{null} || ({condition})") };
+                    let rhs = if equal {
+                        format!("!{null} && ({condition})")
+                    } else {
+                        format!("{null} || ({condition})")
+                    };
                     self.define(&Kind::Bool, &rhs)
                 }
                 (Some(a), Some(b)) => {
@@ -113,7 +131,10 @@ impl Emitter<'_> {
             (None, None) => None,
             (None, Some(null)) => Some(format!("{} && {null}", left.code)),
             (Some(null), None) => Some(format!("{null} && {}", right.code)),
-            (Some(a), Some(b)) => Some(format!("({a} && ({} || {b})) || ({b} && {})", right.code, left.code)),
+            (Some(a), Some(b)) => Some(format!(
+                "({a} && ({} || {b})) || ({b} && {})",
+                right.code, left.code
+            )),
         };
         let null = null.map(|rhs| self.define(&Kind::Bool, &rhs));
         Ok(boolean(code, null))

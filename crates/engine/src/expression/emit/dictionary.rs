@@ -44,24 +44,50 @@ impl Emitter<'_> {
 
     /// Evaluates a function of a string, and the functions it is a function of; `None` if the string has no dictionary.
     fn chain(&mut self, function: &HostFunction, argument: &Expr) -> Result<Option<Chain>, Reason> {
-        if let ExprKind::Dictionary { function: inner, argument, .. } = argument.kind() {
-            let Some(chain) = self.chain(inner, argument)? else { return Ok(None) };
+        if let ExprKind::Dictionary {
+            function: inner,
+            argument,
+            ..
+        } = argument.kind()
+        {
+            let Some(chain) = self.chain(inner, argument)? else {
+                return Ok(None);
+            };
             let evaluated = function.evaluate(&chain.results)?;
             let errors = match (chain.errors.is_empty(), evaluated.errors.is_empty()) {
                 (true, _) => evaluated.errors,
                 (_, true) => chain.errors,
-                _ => chain.errors.into_iter().zip(evaluated.errors).map(|(inner, outer)| inner.or(outer)).collect(),
+                _ => chain
+                    .errors
+                    .into_iter()
+                    .zip(evaluated.errors)
+                    .map(|(inner, outer)| inner.or(outer))
+                    .collect(),
             };
-            return Ok(Some(Chain { base: chain.base, results: evaluated.results, errors }));
+            return Ok(Some(Chain {
+                base: chain.base,
+                results: evaluated.results,
+                errors,
+            }));
         }
         let base = self.text_operand(argument)?;
-        let Kind::Code { values } = &base.kind else { return Ok(None) };
+        let Kind::Code { values } = &base.kind else {
+            return Ok(None);
+        };
         let evaluated = function.evaluate(&with_null(values)?)?;
-        Ok(Some(Chain { base, results: evaluated.results, errors: evaluated.errors }))
+        Ok(Some(Chain {
+            base,
+            results: evaluated.results,
+            errors: evaluated.errors,
+        }))
     }
 
     fn looked_up(&mut self, expression: &Expr, chain: Chain) -> Result<Value, Reason> {
-        let Chain { base, results, errors } = chain;
+        let Chain {
+            base,
+            results,
+            errors,
+        } = chain;
         let values = results.len() - 1;
         let null_is_null = results.is_null(values) && errors.get(values).is_none_or(Option::is_none);
         // Where NULL gives NULL, its rows may read any entry; else they have one of their own.
@@ -69,13 +95,25 @@ impl Emitter<'_> {
             Some(null) if null_is_null => (base.code.clone(), values, Some(null.clone())),
             Some(null) => {
                 let own = self.parameters.literal(values as u64);
-                let index = self.define_as("u32", &format!("{null} ? (u32)args.literals[{own}] : {}", base.code));
+                let index = self.define_as(
+                    "u32",
+                    &format!("{null} ? (u32)args.literals[{own}] : {}", base.code),
+                );
                 (index, values + 1, None)
             }
             None => (base.code.clone(), values, None),
         };
-        for text in errors.iter().take(entries).flatten().collect::<std::collections::BTreeSet<_>>() {
-            let raising: Vec<bool> = errors.iter().take(entries).map(|error| error.as_ref() == Some(text)).collect();
+        for text in errors
+            .iter()
+            .take(entries)
+            .flatten()
+            .collect::<std::collections::BTreeSet<_>>()
+        {
+            let raising: Vec<bool> = errors
+                .iter()
+                .take(entries)
+                .map(|error| error.as_ref() == Some(text))
+                .collect();
             let raises = self.member_test(&raising, &index);
             let raises = self.define(&Kind::Bool, &raises);
             let raises = self.unless_null(&raises, null.as_ref());
@@ -96,23 +134,40 @@ impl Emitter<'_> {
     }
 
     /// Reads the entry `index` of a table of results.
-    fn entry(&mut self, expression: &Expr, results: &ArrayRef, index: &str, null: Option<String>) -> Result<Value, Reason> {
+    fn entry(
+        &mut self,
+        expression: &Expr,
+        results: &ArrayRef,
+        index: &str,
+        null: Option<String>,
+    ) -> Result<Value, Reason> {
         let data_type = expression.data_type();
         if is_text(data_type) {
             let bytes = Bytes::of(results)?;
             let (values, ranks) = ranked(&[&bytes], data_type)?;
             let code = self.translated(index, &ranks[0]);
-            return Ok(Value { code, null, kind: Kind::Code { values }, data_type: data_type.clone(), range: None });
+            return Ok(Value {
+                code,
+                null,
+                kind: Kind::Code { values },
+                data_type: data_type.clone(),
+                range: None,
+            });
         }
         let refuse = |error: datafusion::common::DataFusionError| Reason::Expression {
             expression: expression.to_string(),
             detail: error.to_string(),
         };
-        let scalars =
-            (0..results.len()).map(|entry| ScalarValue::try_from_array(results, entry)).collect::<Result<Vec<_>, _>>().map_err(refuse)?;
+        let scalars = (0..results.len())
+            .map(|entry| ScalarValue::try_from_array(results, entry))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(refuse)?;
         match data_type {
             DataType::Boolean => {
-                let members: Vec<bool> = scalars.iter().map(|value| *value == ScalarValue::Boolean(Some(true))).collect();
+                let members: Vec<bool> = scalars
+                    .iter()
+                    .map(|value| *value == ScalarValue::Boolean(Some(true)))
+                    .collect();
                 let test = self.member_test(&members, index);
                 let test = self.define(&Kind::Bool, &test);
                 // Entries that are NULL are no members, but the rows of NULL inputs read some entry.
@@ -132,14 +187,26 @@ impl Emitter<'_> {
                 bytes.extend([0; 8]);
                 let table = self.parameters.table(bytes);
                 let kind = if single { Kind::F32 } else { Kind::F64 };
-                let code = self.define(&kind, &format!("((const {}*)args.tables[{table}])[{index}]", kind.c_type()));
-                Ok(Value { code, null, kind, data_type: data_type.clone(), range: None })
+                let code = self.define(
+                    &kind,
+                    &format!("((const {}*)args.tables[{table}])[{index}]", kind.c_type()),
+                );
+                Ok(Value {
+                    code,
+                    null,
+                    kind,
+                    data_type: data_type.clone(),
+                    range: None,
+                })
             }
             data_type => {
                 let entries: Vec<Option<i128>> = scalars.iter().map(integer_of).collect();
                 let known = || entries.iter().flatten().copied();
                 let low = known().min().unwrap_or(0);
-                let interval = Interval { low, high: known().max().unwrap_or(0) };
+                let interval = Interval {
+                    low,
+                    high: known().max().unwrap_or(0),
+                };
                 let filled: Vec<i128> = entries.iter().map(|entry| entry.unwrap_or(low)).collect();
                 let read = self.number_table(&filled, index);
                 let kind = interval.kind();
@@ -178,7 +245,9 @@ impl Emitter<'_> {
 
     /// A condition: whether `index` is a member; by comparison if the members are neighbours.
     pub(super) fn member_test(&mut self, members: &[bool], index: &str) -> String {
-        let Some(first) = members.iter().position(|member| *member) else { return "false".to_owned() };
+        let Some(first) = members.iter().position(|member| *member) else {
+            return "false".to_owned();
+        };
         let last = members.iter().rposition(|member| *member).unwrap_or(first);
         if first == 0 && last + 1 == members.len() && members.iter().all(|member| *member) {
             return "true".to_owned();
@@ -189,7 +258,10 @@ impl Emitter<'_> {
             return format!("(u32)({index} - (u32)args.literals[{start}]) <= (u32)args.literals[{span}]");
         }
         if members.len() <= MASK {
-            let mask = members.iter().enumerate().fold(0u64, |mask, (bit, member)| mask | u64::from(*member) << bit);
+            let mask = members
+                .iter()
+                .enumerate()
+                .fold(0u64, |mask, (bit, member)| mask | u64::from(*member) << bit);
             let mask = self.parameters.literal(mask);
             return format!("(args.literals[{mask}] >> {index} & 1) != 0");
         }

@@ -24,7 +24,10 @@ impl Emitter<'_> {
         negated: bool,
     ) -> Result<Value, Reason> {
         let needle = self.expression(value)?;
-        let refuse = || Reason::Expression { expression: expression.to_string(), detail: "list of this type".to_owned() };
+        let refuse = || Reason::Expression {
+            expression: expression.to_string(),
+            detail: "list of this type".to_owned(),
+        };
         let found = match &needle.kind {
             Kind::Bool => {
                 let [mut has_true, mut has_false] = [false, false];
@@ -45,7 +48,11 @@ impl Emitter<'_> {
             Kind::F32 | Kind::F64 => {
                 let keys: Option<Vec<i128>> = list.iter().map(float_key).collect();
                 let key = self.float_key(&needle, false);
-                let interval = if matches!(needle.kind, Kind::F32) { Interval::of::<i32>() } else { Interval::of::<i64>() };
+                let interval = if matches!(needle.kind, Kind::F32) {
+                    Interval::of::<i32>()
+                } else {
+                    Interval::of::<i64>()
+                };
                 self.integer_in(&key, interval, keys.ok_or_else(refuse)?)
             }
             Kind::I32 | Kind::I64 | Kind::I128 => {
@@ -79,10 +86,15 @@ impl Emitter<'_> {
         items.retain(|item| interval.contains(*item));
         items.sort_unstable();
         items.dedup();
-        let (Some(low), Some(high)) = (items.first().copied(), items.last().copied()) else { return "false".to_owned() };
+        let (Some(low), Some(high)) = (items.first().copied(), items.last().copied()) else {
+            return "false".to_owned();
+        };
         let kind = interval.kind();
         if items.len() <= COMPARED {
-            let tests: Vec<String> = items.iter().map(|item| format!("{code} == {}", self.literal_text(*item, &kind))).collect();
+            let tests: Vec<String> = items
+                .iter()
+                .map(|item| format!("{code} == {}", self.literal_text(*item, &kind)))
+                .collect();
             return tests.join(" || ");
         }
         let span = (high - low) as u128 + 1;
@@ -90,7 +102,11 @@ impl Emitter<'_> {
             let (low, high) = (self.literal_text(low, &kind), self.literal_text(high, &kind));
             return format!("{code} >= {low} && {code} <= {high}");
         }
-        let limit = u128::from((items.len() as u64).saturating_mul(BITS_PER_CONSTANT).max(SMALL_BITMAP));
+        let limit = u128::from(
+            (items.len() as u64)
+                .saturating_mul(BITS_PER_CONSTANT)
+                .max(SMALL_BITMAP),
+        );
         if span <= limit {
             let mut bitmap = vec![0u8; (span as usize).div_ceil(32) * 4];
             for item in &items {
@@ -99,17 +115,27 @@ impl Emitter<'_> {
             }
             let table = self.parameters.table(bitmap);
             let (low, high) = (self.literal_text(low, &kind), self.literal_text(high, &kind));
-            return format!("{code} >= {low} && {code} <= {high} && table_bit(args.tables[{table}], (u32)({code} - {low}))");
+            return format!(
+                "{code} >= {low} && {code} <= {high} && table_bit(args.tables[{table}], (u32)({code} - {low}))"
+            );
         }
         let count = self.parameters.literal(items.len() as u64);
         let bytes: Vec<u8> = match kind {
-            Kind::I32 => items.iter().flat_map(|item| (*item as i32).to_le_bytes()).collect(),
-            Kind::I64 => items.iter().flat_map(|item| (*item as i64).to_le_bytes()).collect(),
+            Kind::I32 => items
+                .iter()
+                .flat_map(|item| (*item as i32).to_le_bytes())
+                .collect(),
+            Kind::I64 => items
+                .iter()
+                .flat_map(|item| (*item as i64).to_le_bytes())
+                .collect(),
             _ => items.iter().flat_map(|item| item.to_le_bytes()).collect(),
         };
         let table = self.parameters.table(bytes);
         let c_type = kind.c_type();
-        format!("sorted_contains((const {c_type}*)args.tables[{table}], (u32)args.literals[{count}], ({c_type}){code})")
+        format!(
+            "sorted_contains((const {c_type}*)args.tables[{table}], (u32)args.literals[{count}], ({c_type}){code})"
+        )
     }
 
     /// Text that reads a literal of a kind.
@@ -119,9 +145,16 @@ impl Emitter<'_> {
                 let index = self.parameters.wide_literal(value);
                 format!("make_i128(args.literals[{index}], args.literals[{}])", index + 1)
             }
-            Kind::I128 => format!("(i128)(i64)args.literals[{}]", self.parameters.literal(value as u64)),
+            Kind::I128 => format!(
+                "(i128)(i64)args.literals[{}]",
+                self.parameters.literal(value as u64)
+            ),
             Kind::Bool | Kind::F32 | Kind::F64 | Kind::Code { .. } | Kind::Text => constant_text(value),
-            kind => format!("({})args.literals[{}]", kind.c_type(), self.parameters.literal(value as u64)),
+            kind => format!(
+                "({})args.literals[{}]",
+                kind.c_type(),
+                self.parameters.literal(value as u64)
+            ),
         }
     }
 }

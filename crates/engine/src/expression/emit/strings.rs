@@ -21,8 +21,17 @@ impl Emitter<'_> {
     pub(super) fn text_literal(&mut self, bytes: &[u8], data_type: &DataType) -> Value {
         let table = self.parameters.table(bytes.to_vec());
         let length = self.parameters.literal(bytes.len() as u64);
-        let code = self.define(&Kind::Text, &format!("make_text(args.tables[{table}], args.literals[{length}])"));
-        Value { code, null: None, kind: Kind::Text, data_type: data_type.clone(), range: None }
+        let code = self.define(
+            &Kind::Text,
+            &format!("make_text(args.tables[{table}], args.literals[{length}])"),
+        );
+        Value {
+            code,
+            null: None,
+            kind: Kind::Text,
+            data_type: data_type.clone(),
+            range: None,
+        }
     }
 
     /// A string literal as the only value of a dictionary.
@@ -30,7 +39,10 @@ impl Emitter<'_> {
         let value = expression.as_literal().filter(|value| !value.is_null())?;
         let values = value
             .to_array()
-            .map_err(|error| Reason::Expression { expression: expression.to_string(), detail: error.to_string() })
+            .map_err(|error| Reason::Expression {
+                expression: expression.to_string(),
+                detail: error.to_string(),
+            })
             .and_then(|array| Bytes::of(&array))
             .and_then(|bytes| ranked(&[&bytes], expression.data_type()));
         Some(values.map(|(values, _)| Value {
@@ -50,7 +62,12 @@ impl Emitter<'_> {
         }
     }
 
-    pub(super) fn text_comparison(&mut self, operator: Comparison, left: &Expr, right: &Expr) -> Result<Value, Reason> {
+    pub(super) fn text_comparison(
+        &mut self,
+        operator: Comparison,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<Value, Reason> {
         if let Some(bytes) = right.as_literal().and_then(text_of) {
             let value = self.expression(left)?;
             if let Kind::Code { values } = &value.kind {
@@ -95,7 +112,11 @@ impl Emitter<'_> {
             other => (other.c_operator(), rank.unwrap_or(u32::MAX as usize)),
         };
         let index = self.parameters.literal(bound as u64);
-        let literal = Value { code: String::new(), null: None, ..value.clone() };
+        let literal = Value {
+            code: String::new(),
+            null: None,
+            ..value.clone()
+        };
         let condition = format!("{} {sign} (u32)args.literals[{index}]", value.code);
         Ok(self.compared(operator, &condition, value, &literal))
     }
@@ -147,17 +168,29 @@ impl Emitter<'_> {
         let Some(dictionaries) = dictionaries else {
             return values.into_iter().map(|value| self.as_text(value)).collect();
         };
-        if dictionaries.iter().all(|values| Arc::ptr_eq(values, dictionaries[0]) || *values == dictionaries[0]) {
+        if dictionaries
+            .iter()
+            .all(|values| Arc::ptr_eq(values, dictionaries[0]) || *values == dictionaries[0])
+        {
             return Ok(values);
         }
-        let bytes = dictionaries.iter().map(|values| Bytes::of(values)).collect::<Result<Vec<_>, _>>()?;
+        let bytes = dictionaries
+            .iter()
+            .map(|values| Bytes::of(values))
+            .collect::<Result<Vec<_>, _>>()?;
         let (merged, ranks) = ranked(&bytes.iter().collect::<Vec<_>>(), &values[0].data_type)?;
         Ok(values
             .into_iter()
             .zip(ranks)
             .map(|(value, ranks)| {
                 let code = self.translated(&value.code, &ranks);
-                Value { code, kind: Kind::Code { values: Arc::clone(&merged) }, ..value }
+                Value {
+                    code,
+                    kind: Kind::Code {
+                        values: Arc::clone(&merged),
+                    },
+                    ..value
+                }
             })
             .collect())
     }
@@ -170,7 +203,14 @@ impl Emitter<'_> {
                 let index = self.parameters.literal(u64::from(*rank));
                 self.define_as("u32", &format!("(u32)args.literals[{index}]"))
             }
-            ranks if ranks.iter().enumerate().all(|(index, rank)| index == *rank as usize) => code.to_owned(),
+            ranks
+                if ranks
+                    .iter()
+                    .enumerate()
+                    .all(|(index, rank)| index == *rank as usize) =>
+            {
+                code.to_owned()
+            }
             ranks => {
                 let entries: Vec<i128> = ranks.iter().map(|rank| i128::from(*rank)).collect();
                 let read = self.number_table(&entries, code);
@@ -181,7 +221,9 @@ impl Emitter<'_> {
 
     /// The string as bytes.
     pub(super) fn as_text(&mut self, value: Value) -> Result<Value, Reason> {
-        let Kind::Code { values } = &value.kind else { return Ok(value) };
+        let Kind::Code { values } = &value.kind else {
+            return Ok(value);
+        };
         let bytes = Bytes::of(values)?;
         let mut items: Vec<&[u8]> = (0..bytes.len()).filter_map(|index| bytes.get(index)).collect();
         if items.is_empty() {
@@ -189,16 +231,34 @@ impl Emitter<'_> {
             items.push(b"");
         }
         if value.code == "0u" {
-            return Ok(Value { null: value.null, ..self.text_literal(items[0], &value.data_type) });
+            return Ok(Value {
+                null: value.null,
+                ..self.text_literal(items[0], &value.data_type)
+            });
         }
         let (offsets, bytes) = self.text_table(&items);
-        let rhs = format!("table_text((const u32*)args.tables[{offsets}], args.tables[{bytes}], {})", value.code);
+        let rhs = format!(
+            "table_text((const u32*)args.tables[{offsets}], args.tables[{bytes}], {})",
+            value.code
+        );
         let code = self.define(&Kind::Text, &rhs);
-        Ok(Value { code, kind: Kind::Text, ..value })
+        Ok(Value {
+            code,
+            kind: Kind::Text,
+            ..value
+        })
     }
 
-    pub(super) fn text_function(&mut self, expression: &Expr, function: &Function, arguments: &[Expr]) -> Result<Value, Reason> {
-        let refuse = || Reason::Function { name: function.to_string(), detail: "wrong number of arguments".to_owned() };
+    pub(super) fn text_function(
+        &mut self,
+        expression: &Expr,
+        function: &Function,
+        arguments: &[Expr],
+    ) -> Result<Value, Reason> {
+        let refuse = || Reason::Function {
+            name: function.to_string(),
+            detail: "wrong number of arguments".to_owned(),
+        };
         let mut texts = Vec::with_capacity(arguments.len());
         for argument in arguments {
             let value = self.expression(argument)?;
@@ -217,24 +277,44 @@ impl Emitter<'_> {
             Function::Contains => predicate("text_contains")?,
             other => {
                 let text = texts.first().ok_or_else(refuse)?;
-                let interval = Interval { low: 0, high: i128::from(i32::MAX) };
+                let interval = Interval {
+                    low: 0,
+                    high: i128::from(i32::MAX),
+                };
                 let (kind, rhs, range) = match other {
-                    Function::OctetLength => (Kind::I32, format!("(i32){}.length", text.code), Some((interval.low, interval.high))),
-                    Function::CharacterLength => {
-                        (Kind::I32, format!("text_characters({})", text.code), Some((interval.low, interval.high)))
-                    }
+                    Function::OctetLength => (
+                        Kind::I32,
+                        format!("(i32){}.length", text.code),
+                        Some((interval.low, interval.high)),
+                    ),
+                    Function::CharacterLength => (
+                        Kind::I32,
+                        format!("text_characters({})", text.code),
+                        Some((interval.low, interval.high)),
+                    ),
                     Function::Substring { start, length } => {
                         let from = start.saturating_sub(1);
-                        let to = length.map_or(i64::MAX, |length| from.saturating_add(length)).max(0);
+                        let to = length
+                            .map_or(i64::MAX, |length| from.saturating_add(length))
+                            .max(0);
                         let from = self.parameters.literal(from.max(0) as u64);
                         let to = self.parameters.literal(to as u64);
-                        let rhs = format!("text_substring({}, args.literals[{from}], args.literals[{to}])", text.code);
+                        let rhs = format!(
+                            "text_substring({}, args.literals[{from}], args.literals[{to}])",
+                            text.code
+                        );
                         (Kind::Text, rhs, None)
                     }
                     _ => return Err(refuse()),
                 };
                 let code = self.define(&kind, &rhs);
-                return Ok(Value { code, null, kind, data_type, range });
+                return Ok(Value {
+                    code,
+                    null,
+                    kind,
+                    data_type,
+                    range,
+                });
             }
         };
         let condition = self.define(&Kind::Bool, &condition);
