@@ -18,8 +18,12 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/fill_pattern.h",
     "galatea/args/nothing.h",
     "galatea/args/read_bandwidth.h",
+    "galatea/arithmetic.cuh",
     "galatea/block.cuh",
+    "galatea/datetime.cuh",
+    "galatea/decimal.cuh",
     "galatea/prelude.cuh",
+    "galatea/strings.cuh",
     "galatea/thread.cuh",
     "galatea/warp.cuh",
 ];

@@ -323,7 +323,7 @@ impl Emitter<'_> {
         let value = self.expression(input)?;
         let data_type = expression.data_type();
         if data_type.is_floating() {
-            let code = self.define(&value.kind, &format!("-{}", value.code));
+            let code = self.define(&value.kind, &format!("float_negate({})", value.code));
             return Ok(Value { code, ..value });
         }
         let refuse = || Reason::Type {
