@@ -59,10 +59,6 @@ impl Interval {
         self.low <= value && value <= self.high
     }
 
-    pub(crate) fn intersects(self, other: Self) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-
     /// The least interval that holds both.
     pub(crate) fn hull(self, other: Self) -> Self {
         Self {
