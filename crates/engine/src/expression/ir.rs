@@ -323,7 +323,7 @@ impl Expr {
                 argument,
                 native: None,
                 ..
-            } => columns.extend(argument.columns()),
+            } => argument.collect_text_columns(columns),
             ExprKind::Dictionary {
                 native: Some(native), ..
             } => native.collect_dictionary_columns(columns),
