@@ -22,7 +22,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 
-use crate::memory::HostView;
+use galatea_device::HostView;
 
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
 pub const VIEW_ALIGNMENT: usize = 256;
@@ -207,7 +207,11 @@ impl Column {
             .iter()
             .map(|chunk| {
                 let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
-                views.into_iter().flatten().map(|view| view.len() as u64).sum::<u64>()
+                views
+                    .into_iter()
+                    .flatten()
+                    .map(|view| view.len() as u64)
+                    .sum::<u64>()
             })
             .sum()
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float16Array, Float32Array, Float64Array,
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float16Array, Float32Array, Float64Array,
     GenericByteViewBuilder, LargeBinaryArray, LargeStringArray, NullArray, OffsetSizeTrait, PrimitiveArray,
     StringArray, UInt32Array, new_empty_array,
 };
@@ -37,8 +37,13 @@ impl Decoder {
     /// # Errors
     /// When the dictionary does not fit the column's type.
     pub fn new(column: &Arc<Column>) -> Result<Self> {
-        let dictionary = column.dictionary().map(|values| cast(values, plain_type(&column.data_type)));
-        Ok(Self { column: Arc::clone(column), dictionary: dictionary.transpose()? })
+        let dictionary = column
+            .dictionary()
+            .map(|values| cast(values, plain_type(&column.data_type)));
+        Ok(Self {
+            column: Arc::clone(column),
+            dictionary: dictionary.transpose()?,
+        })
     }
 
     /// The column.
@@ -48,7 +53,9 @@ impl Decoder {
 
     /// How many of the rows from `start` on, up to `rows`, decode into one array of reasonable size; at least 1 of them.
     pub fn batch_rows(&self, chunk: usize, start: usize, rows: usize) -> usize {
-        let Encoding::Text { offset_width } = &self.column.encoding else { return rows };
+        let Encoding::Text { offset_width } = &self.column.encoding else {
+            return rows;
+        };
         let chunk = &self.column.chunks[chunk];
         let end = |row: usize| text_offset(chunk, *offset_width, row);
         let first = end(start);
@@ -160,15 +167,24 @@ fn read_codes(width: Width, data: &[u8], rows: Range<usize>, mut visit: impl FnM
     match width {
         Width::Zero => (0..rows.len()).for_each(|row| visit(row, 0)),
         Width::One => {
-            data[rows].iter().enumerate().for_each(|(row, code)| visit(row, u64::from(*code)));
+            data[rows]
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code)));
         }
         Width::Two => {
             let codes: &[u16] = &bytemuck::cast_slice(data)[rows];
-            codes.iter().enumerate().for_each(|(row, code)| visit(row, u64::from(*code)));
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code)));
         }
         Width::Four => {
             let codes: &[u32] = &bytemuck::cast_slice(data)[rows];
-            codes.iter().enumerate().for_each(|(row, code)| visit(row, u64::from(*code)));
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code)));
         }
         Width::Eight => {
             let codes: &[u64] = &bytemuck::cast_slice(data)[rows];
@@ -247,7 +263,9 @@ fn integers(
 
 /// The byte of the chunk's data where a row's text starts.
 pub(crate) fn text_offset(chunk: &Chunk, width: Width, row: usize) -> usize {
-    let Some(offsets) = chunk.offsets.as_ref() else { return 0 };
+    let Some(offsets) = chunk.offsets.as_ref() else {
+        return 0;
+    };
     match width {
         Width::Eight => bytemuck::cast_slice::<u8, u64>(offsets.as_slice())[row] as usize,
         _ => bytemuck::cast_slice::<u8, u32>(offsets.as_slice())[row] as usize,
@@ -267,7 +285,8 @@ fn text(
     let view = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
     if view {
         let value = |row: usize| &bytes[offset(row)..offset(row + 1)];
-        let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row - rows.start));
+        let start = rows.start;
+        let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row - start));
         if *data_type == DataType::BinaryView {
             let mut builder = GenericByteViewBuilder::<BinaryViewType>::with_capacity(rows.len());
             rows.for_each(|row| builder.append_option(valid(row).then(|| value(row))));
@@ -277,7 +296,9 @@ fn text(
         let text = std::str::from_utf8(bytes).map_err(|_| missing("valid UTF-8"))?;
         let mut builder = GenericByteViewBuilder::<StringViewType>::with_capacity(rows.len());
         for row in rows {
-            let value = text.get(offset(row)..offset(row + 1)).ok_or_else(|| missing("valid UTF-8"))?;
+            let value = text
+                .get(offset(row)..offset(row + 1))
+                .ok_or_else(|| missing("valid UTF-8"))?;
             builder.append_option(valid(row).then_some(value));
         }
         return Ok(Arc::new(builder.finish()));
@@ -285,15 +306,28 @@ fn text(
     let rows = rows.start..rows.end + 1;
     Ok(match data_type {
         DataType::Utf8 => Arc::new(StringArray::try_new(offsets(rows, offset)?, bytes.into(), nulls)?),
-        DataType::LargeUtf8 => Arc::new(LargeStringArray::try_new(offsets(rows, offset)?, bytes.into(), nulls)?),
+        DataType::LargeUtf8 => Arc::new(LargeStringArray::try_new(
+            offsets(rows, offset)?,
+            bytes.into(),
+            nulls,
+        )?),
         DataType::Binary => Arc::new(BinaryArray::try_new(offsets(rows, offset)?, bytes.into(), nulls)?),
-        DataType::LargeBinary => Arc::new(LargeBinaryArray::try_new(offsets(rows, offset)?, bytes.into(), nulls)?),
+        DataType::LargeBinary => Arc::new(LargeBinaryArray::try_new(
+            offsets(rows, offset)?,
+            bytes.into(),
+            nulls,
+        )?),
         other => return Err(StoreError::Internal(format!("text decoded as {other}"))),
     })
 }
 
-fn offsets<O: OffsetSizeTrait>(rows: Range<usize>, offset: impl Fn(usize) -> usize) -> Result<OffsetBuffer<O>> {
+fn offsets<O: OffsetSizeTrait>(
+    rows: Range<usize>,
+    offset: impl Fn(usize) -> usize,
+) -> Result<OffsetBuffer<O>> {
     let offsets = rows.map(|row| O::from_usize(offset(row)));
-    let offsets = offsets.collect::<Option<Vec<O>>>().ok_or(ArrowError::OffsetOverflowError(i32::MAX as usize))?;
+    let offsets = offsets
+        .collect::<Option<Vec<O>>>()
+        .ok_or(ArrowError::OffsetOverflowError(i32::MAX as usize))?;
     Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
 }

@@ -33,7 +33,11 @@ impl Cancellation {
     /// # Errors
     /// [`StoreError::Cancelled`], if so.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) { Err(StoreError::Cancelled) } else { Ok(()) }
+        if self.0.load(Ordering::Relaxed) {
+            Err(StoreError::Cancelled)
+        } else {
+            Ok(())
+        }
     }
 
     /// Cancels when dropped.
@@ -53,11 +57,14 @@ impl Drop for CancelOnDrop {
 }
 
 /// Runs work on rayon's pool and waits for it without blocking the async runtime.
-pub(crate) async fn on_pool<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(crate) async fn on_pool<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     rayon::spawn(move || {
         // A panic would end the process on a rayon thread.
-        let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+        let result =
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
         // Nobody waits any more: the load was cancelled.
         drop(sender.send(result));
     });
@@ -100,7 +107,12 @@ impl Meter {
         let bytes_encoded = self.bytes_encoded.fetch_add(bytes_encoded, Ordering::Relaxed) + bytes_encoded;
         if let Some(callback) = &self.callback {
             let rows_done = cells / self.columns;
-            callback(LoadProgress { rows_done, rows_total: self.rows_total, bytes_read, bytes_encoded });
+            callback(LoadProgress {
+                rows_done,
+                rows_total: self.rows_total,
+                bytes_read,
+                bytes_encoded,
+            });
         }
     }
 }
@@ -116,7 +128,12 @@ pub(crate) struct Chunker {
 
 impl Chunker {
     pub(crate) fn new(chunk_rows: usize) -> Self {
-        Self { chunk_rows, pending: Vec::new(), rows: 0, full: VecDeque::new() }
+        Self {
+            chunk_rows,
+            pending: Vec::new(),
+            rows: 0,
+            full: VecDeque::new(),
+        }
     }
 
     pub(crate) fn push(&mut self, mut batch: RecordBatch) {
@@ -180,7 +197,10 @@ impl ChunkEncoder {
     pub(crate) fn encode(&self, batches: &[RecordBatch]) -> Result<EncodedChunk> {
         let columns = self.encoders.par_iter().enumerate().map(|(index, encoder)| {
             self.cancellation.check()?;
-            let arrays: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(index))).collect();
+            let arrays: Vec<ArrayRef> = batches
+                .iter()
+                .map(|batch| Arc::clone(batch.column(index)))
+                .collect();
             self.account(encoder.encode(&arrays)?, 0)
         });
         columns.collect()
@@ -189,7 +209,12 @@ impl ChunkEncoder {
     /// Counts an encoded column of a chunk, making room for it.
     pub(crate) fn account(&self, chunk: LocalChunk, bytes_read: u64) -> Result<LocalChunk> {
         let bytes = chunk.size();
-        self.store.admit(&self.table, &self.reservation, bytes, self.reservation.bytes() + bytes)?;
+        self.store.admit(
+            &self.table,
+            &self.reservation,
+            bytes,
+            self.reservation.bytes() + bytes,
+        )?;
         self.meter.add(u64::from(chunk.rows), bytes_read, bytes);
         Ok(chunk)
     }
@@ -202,9 +227,12 @@ impl ChunkEncoder {
                 column.push(local);
             }
         }
-        let finish = |(encoder, chunks): (&ColumnEncoder, Vec<LocalChunk>)| self.finish_column(encoder, chunks);
+        let finish =
+            |(encoder, chunks): (&ColumnEncoder, Vec<LocalChunk>)| self.finish_column(encoder, chunks);
         // One column at a time keeps only one twice in memory; few chunks leave threads idle that way.
-        let few = columns.first().is_none_or(|chunks| chunks.len() < rayon::current_num_threads());
+        let few = columns
+            .first()
+            .is_none_or(|chunks| chunks.len() < rayon::current_num_threads());
         if few {
             self.encoders.par_iter().zip(columns).map(finish).collect()
         } else {
@@ -251,7 +279,11 @@ impl ChunkEncoder {
     }
 
     /// Plans and writes one column.
-    pub(crate) fn finish_column(&self, encoder: &ColumnEncoder, chunks: Vec<LocalChunk>) -> Result<Arc<Column>> {
+    pub(crate) fn finish_column(
+        &self,
+        encoder: &ColumnEncoder,
+        chunks: Vec<LocalChunk>,
+    ) -> Result<Arc<Column>> {
         self.cancellation.check()?;
         let narrowed: u64 = chunks.iter().map(LocalChunk::size).sum();
         Ok(Arc::new(self.write(narrowed, encoder.plan(chunks)?)?))
@@ -262,7 +294,12 @@ impl ChunkEncoder {
         let bytes = plan.bytes();
         // The narrowed chunks become the column: its memory is counted in their place.
         self.reservation.shrink(narrowed);
-        self.store.admit(&self.table, &self.reservation, bytes, self.reservation.bytes() + bytes)?;
+        self.store.admit(
+            &self.table,
+            &self.reservation,
+            bytes,
+            self.reservation.bytes() + bytes,
+        )?;
         let column = plan.write(&self.store.ledger);
         self.reservation.shrink(bytes);
         column
@@ -298,7 +335,10 @@ pub(crate) async fn ingest_stream(
     if let Some(previous) = running.take() {
         chunks.push(joined(previous.await)?);
     }
-    Ok(Ingested { chunks, rest: chunker.rest().unwrap_or_default() })
+    Ok(Ingested {
+        chunks,
+        rest: chunker.rest().unwrap_or_default(),
+    })
 }
 
 fn check_schema_of(encoder: &ChunkEncoder, stream: &SendableRecordBatchStream) -> Result<()> {
@@ -307,7 +347,10 @@ fn check_schema_of(encoder: &ChunkEncoder, stream: &SendableRecordBatchStream) -
     if columns == encoder.encoders.len() {
         Ok(())
     } else {
-        Err(StoreError::Internal(format!("a stream of {columns} columns for {} encoders", encoder.encoders.len())))
+        Err(StoreError::Internal(format!(
+            "a stream of {columns} columns for {} encoders",
+            encoder.encoders.len()
+        )))
     }
 }
 
@@ -355,7 +398,10 @@ pub(crate) async fn ingest_plan(
 }
 
 /// Encodes all that a chunker holds.
-pub(crate) async fn encode_rest(encoder: &Arc<ChunkEncoder>, mut chunker: Chunker) -> Result<Vec<EncodedChunk>> {
+pub(crate) async fn encode_rest(
+    encoder: &Arc<ChunkEncoder>,
+    mut chunker: Chunker,
+) -> Result<Vec<EncodedChunk>> {
     let mut chunks: Vec<Vec<RecordBatch>> = std::iter::from_fn(|| chunker.pop()).collect();
     chunks.extend(chunker.rest());
     let encoder = Arc::clone(encoder);

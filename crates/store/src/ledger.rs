@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use arrow::array::{Array, ArrayRef};
 use parking_lot::Mutex;
 
-use crate::memory::HostMemory;
+use galatea_device::HostMemory;
 
 /// What is held, and what may be.
 #[derive(Debug)]

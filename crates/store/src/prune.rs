@@ -1,9 +1,9 @@
 //! Zone maps: which chunks may hold a row that a filter keeps.
 //!
-//! DataFusion's [`PruningPredicate`] turns a filter into a condition on minima, maxima and null counts (comparisons, BETWEEN,
-//! IN, IS NULL, LIKE with a prefix, and what it cannot judge is taken as maybe); [`ZoneStatistics`] gives it the zones of the
-//! chunks. For dictionary columns equality is exact: a literal that is not in the dictionary, or whose code is outside a
-//! chunk's codes, is not in the chunk.
+//! DataFusion's pruning predicate turns a filter into a condition on minima, maxima and null counts (comparisons, BETWEEN,
+//! IN, IS NULL, LIKE with a prefix, and what it cannot judge is taken as maybe); the chunks' zones are its statistics. For
+//! dictionary columns equality is exact: a literal that is not in the dictionary, or whose code is outside a chunk's codes,
+//! is not in the chunk.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column as ColumnName, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::pruning::PruningPredicate;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use half::f16;
 
 use crate::column::{Column, Encoding, Scalar, Zone};
@@ -23,14 +23,20 @@ use crate::source::TableView;
 ///
 /// The predicates' columns are those of [`TableView::schema`], by name. A predicate that cannot be judged keeps everything.
 pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
-    let statistics = ZoneStatistics { schema: &view.schema, chunk_rows: &view.chunk_rows, columns: &view.columns };
+    let statistics = ZoneStatistics {
+        schema: &view.schema,
+        chunk_rows: &view.chunk_rows,
+        columns: &view.columns,
+    };
     prune_with(&statistics, predicates)
 }
 
 pub(crate) fn prune_with(statistics: &ZoneStatistics<'_>, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
     let mut keep = vec![true; statistics.chunk_rows.len()];
     for predicate in predicates {
-        let pruned = PruningPredicate::try_new(Arc::clone(predicate), Arc::clone(statistics.schema))
+        let pruned = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(statistics.schema))
+            .try_build(Arc::clone(predicate))
             .and_then(|predicate| predicate.prune(statistics));
         match pruned {
             Ok(pruned) => keep.iter_mut().zip(pruned).for_each(|(keep, may)| *keep &= may),
@@ -59,7 +65,10 @@ impl ZoneStatistics<'_> {
             return None;
         }
         let unknown = ScalarValue::try_from(&column.data_type).ok()?;
-        let values = column.chunks.iter().map(|chunk| side(column, &chunk.zone).unwrap_or_else(|| unknown.clone()));
+        let values = column
+            .chunks
+            .iter()
+            .map(|chunk| side(column, &chunk.zone).unwrap_or_else(|| unknown.clone()));
         ScalarValue::iter_to_array(values).ok()
     }
 }
@@ -84,12 +93,19 @@ impl PruningStatistics for ZoneStatistics<'_> {
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        Some(Arc::new(UInt64Array::from_iter_values(self.chunk_rows.iter().map(|rows| u64::from(*rows)))))
+        Some(Arc::new(UInt64Array::from_iter_values(
+            self.chunk_rows.iter().map(|rows| u64::from(*rows)),
+        )))
     }
 
     fn contained(&self, column: &ColumnName, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         let column = self.column(column)?;
-        let Encoding::Dictionary { values: dictionary, .. } = &column.encoding else { return None };
+        let Encoding::Dictionary {
+            values: dictionary, ..
+        } = &column.encoding
+        else {
+            return None;
+        };
         let codes = values
             .iter()
             .map(|value| match scalar_bytes(value)? {
@@ -98,10 +114,14 @@ impl PruningStatistics for ZoneStatistics<'_> {
             })
             .collect::<Option<Vec<Option<usize>>>>()?;
         let absent = column.chunks.iter().map(|chunk| {
-            let (Some(Scalar::Integer(min)), Some(Scalar::Integer(max))) = (&chunk.zone.min, &chunk.zone.max) else {
+            let (Some(Scalar::Integer(min)), Some(Scalar::Integer(max))) = (&chunk.zone.min, &chunk.zone.max)
+            else {
                 return None;
             };
-            let possible = codes.iter().flatten().any(|code| (*min..=*max).contains(&(*code as i128)));
+            let possible = codes
+                .iter()
+                .flatten()
+                .any(|code| (*min..=*max).contains(&(*code as i128)));
             (!possible).then_some(false)
         });
         Some(absent.collect())
@@ -109,7 +129,10 @@ impl PruningStatistics for ZoneStatistics<'_> {
 }
 
 /// The bytes of a string or binary literal (`Some(None)` for NULL), nothing for other types.
-#[expect(clippy::option_option, reason = "the outer option is the type's, the inner the value's")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer option is the type's, the inner the value's"
+)]
 fn scalar_bytes(value: &ScalarValue) -> Option<Option<&[u8]>> {
     match value {
         ScalarValue::Utf8(value) | ScalarValue::LargeUtf8(value) | ScalarValue::Utf8View(value) => {
@@ -174,9 +197,10 @@ fn upper(column: &Column, zone: &Zone) -> Option<ScalarValue> {
 /// A bound as a value of the column's type.
 pub(crate) fn scalar_value(column: &Column, bound: &Scalar) -> Option<ScalarValue> {
     match (bound, column.dictionary()) {
-        (Scalar::Integer(code), Some(dictionary)) => {
-            bytes_value(&column.data_type, dictionary_bytes(dictionary, usize::try_from(*code).ok()?)?)
-        }
+        (Scalar::Integer(code), Some(dictionary)) => bytes_value(
+            &column.data_type,
+            dictionary_bytes(dictionary, usize::try_from(*code).ok()?)?,
+        ),
         (Scalar::Integer(value), None) => integer_value(&column.data_type, *value),
         (Scalar::Float(value), _) => Some(float_value(&column.data_type, *value)),
         (Scalar::Bytes(value), _) => bytes_value(&column.data_type, value),

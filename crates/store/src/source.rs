@@ -85,5 +85,10 @@ pub trait ColumnSource: Send + Sync + Debug {
     ///
     /// # Errors
     /// [`crate::StoreError::is_refusal`] tells whether the store declines to hold the columns, or could not read them.
-    async fn load(&self, columns: &[usize], hints: &LoadHints, progress: Option<ProgressCallback>) -> Result<TableView>;
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<ProgressCallback>,
+    ) -> Result<TableView>;
 }

@@ -17,7 +17,7 @@ use crate::ledger::{Ledger, Reservation};
 use crate::source::TableId;
 
 /// Rows a chunk aims at.
-pub const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
+pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 
 /// Settings of a [`Store`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,10 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { memory_limit: None, chunk_rows: DEFAULT_CHUNK_ROWS }
+        Self {
+            memory_limit: None,
+            chunk_rows: DEFAULT_CHUNK_ROWS,
+        }
     }
 }
 
@@ -114,7 +117,13 @@ impl Store {
         let mut cache = self.cache.lock();
         cache.clock += 1;
         let last_used = cache.clock;
-        cache.columns.insert((table, index), CachedColumn { column: Arc::clone(column), last_used });
+        cache.columns.insert(
+            (table, index),
+            CachedColumn {
+                column: Arc::clone(column),
+                last_used,
+            },
+        );
     }
 
     /// Drops the columns of a table version that is no longer current.
@@ -147,8 +156,13 @@ impl Store {
     /// Evicts the least recently used column that nobody reads.
     fn evict_one(&self) -> bool {
         let mut cache = self.cache.lock();
-        let unused = cache.columns.iter().filter(|(_, cached)| Arc::strong_count(&cached.column) == 1);
-        let oldest = unused.min_by_key(|(_, cached)| cached.last_used).map(|(key, _)| *key);
+        let unused = cache
+            .columns
+            .iter()
+            .filter(|(_, cached)| Arc::strong_count(&cached.column) == 1);
+        let oldest = unused
+            .min_by_key(|(_, cached)| cached.last_used)
+            .map(|(key, _)| *key);
         oldest.is_some_and(|key| {
             tracing::debug!(table = key.0.value(), column = key.1, "evicting a column");
             cache.columns.remove(&key).is_some()

@@ -22,7 +22,9 @@ use crate::column::{Column, Encoding};
 use crate::decode::Decoder;
 use crate::encode::ColumnEncoder;
 use crate::error::{Result, StoreError};
-use crate::ingest::{ChunkEncoder, Chunker, EncodedChunk, Meter, encode_rest, ingest_plan, ingest_stream, on_pool};
+use crate::ingest::{
+    ChunkEncoder, Chunker, EncodedChunk, Meter, encode_rest, ingest_plan, ingest_stream, on_pool,
+};
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView};
 use crate::store::Store;
 
@@ -70,18 +72,29 @@ impl Snapshot {
     }
 
     fn decode_chunks(&self, chunks: std::ops::Range<usize>) -> Result<Vec<RecordBatch>> {
-        let decoders = self.columns.iter().map(Decoder::new).collect::<Result<Vec<_>>>()?;
+        let decoders = self
+            .columns
+            .iter()
+            .map(Decoder::new)
+            .collect::<Result<Vec<_>>>()?;
         let mut batches = Vec::new();
         for chunk in chunks {
             let rows = self.chunk_rows[chunk] as usize;
             let mut start = 0;
             while start < rows {
-                let fitting = decoders.iter().map(|decoder| decoder.batch_rows(chunk, start, rows - start)).min();
+                let fitting = decoders
+                    .iter()
+                    .map(|decoder| decoder.batch_rows(chunk, start, rows - start))
+                    .min();
                 let end = start + fitting.unwrap_or(rows - start);
                 let arrays = decoders.iter().map(|decoder| decoder.decode(chunk, start..end));
                 let arrays = arrays.collect::<Result<Vec<_>>>()?;
                 let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(end - start));
-                batches.push(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?);
+                batches.push(RecordBatch::try_new_with_options(
+                    Arc::clone(&self.schema),
+                    arrays,
+                    &options,
+                )?);
                 start = end;
             }
         }
@@ -128,12 +141,19 @@ impl ColumnSource for Snapshot {
         self.id
     }
 
-    async fn load(&self, columns: &[usize], hints: &LoadHints, _progress: Option<ProgressCallback>) -> Result<TableView> {
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        _progress: Option<ProgressCallback>,
+    ) -> Result<TableView> {
         check_columns(columns, self.columns.len())?;
-        let encoded = columns.iter().map(|index| match hints.dictionary.contains(index) {
-            true => self.dictionary(*index),
-            false => Ok(Arc::clone(&self.columns[*index])),
-        });
+        let encoded = columns
+            .iter()
+            .map(|index| match hints.dictionary.contains(index) {
+                true => self.dictionary(*index),
+                false => Ok(Arc::clone(&self.columns[*index])),
+            });
         Ok(TableView {
             id: self.id,
             schema: Arc::new(self.schema.project(columns)?),
@@ -148,7 +168,10 @@ impl ColumnSource for Snapshot {
 /// [`StoreError::UnknownColumn`] for an index that is not below `count`.
 pub(crate) fn check_columns(columns: &[usize], count: usize) -> Result<()> {
     match columns.iter().find(|index| **index >= count) {
-        Some(index) => Err(StoreError::UnknownColumn { index: *index, columns: count }),
+        Some(index) => Err(StoreError::UnknownColumn {
+            index: *index,
+            columns: count,
+        }),
         None => Ok(()),
     }
 }
@@ -304,10 +327,15 @@ impl StoredTable {
         if rows == 0 {
             return Ok(0);
         }
-        let Shared { store, name, schema, .. } = self.shared.as_ref();
+        let Shared {
+            store, name, schema, ..
+        } = self.shared.as_ref();
         let before = self.snapshot();
         // A small last chunk is encoded again together with the new rows, or many inserts would leave many tiny chunks.
-        let last_is_small = before.chunk_rows.last().is_some_and(|rows| (*rows as usize) < store.chunk_rows() / 2);
+        let last_is_small = before
+            .chunk_rows
+            .last()
+            .is_some_and(|rows| (*rows as usize) < store.chunk_rows() / 2);
         let kept = before.chunk_rows.len() - usize::from(last_is_small);
         let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
         let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
@@ -323,13 +351,22 @@ impl StoredTable {
             chunks.extend(added);
             encoder.finish_column(encoder_of, chunks)
         };
-        let columns = encoder.encoders.par_iter().zip(&before.columns).zip(columns).map(append);
+        let columns = encoder
+            .encoders
+            .par_iter()
+            .zip(&before.columns)
+            .zip(columns)
+            .map(append);
         let after = Snapshot {
             store: Arc::clone(store),
             name: name.clone(),
             schema: Arc::clone(schema),
             id: TableId::next(),
-            chunk_rows: before.chunk_rows[..kept].iter().copied().chain(added_rows).collect(),
+            chunk_rows: before.chunk_rows[..kept]
+                .iter()
+                .copied()
+                .chain(added_rows)
+                .collect(),
             columns: columns.collect::<Result<Vec<_>>>()?,
             dictionaries: Mutex::default(),
         };
@@ -339,7 +376,9 @@ impl StoredTable {
 
     /// Replaces all rows, atomically.
     pub(crate) fn replace(&self, batches: Vec<RecordBatch>) -> Result<()> {
-        let Shared { store, name, schema, .. } = self.shared.as_ref();
+        let Shared {
+            store, name, schema, ..
+        } = self.shared.as_ref();
         let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
         let chunks = encode_batches(&encoder, batches)?;
         *self.shared.snapshot.write() = Arc::new(snapshot(&encoder, schema, chunks)?);
@@ -361,7 +400,10 @@ fn encode_batches(
     batches.into_iter().for_each(|batch| chunker.push(batch));
     let mut chunks: Vec<Vec<RecordBatch>> = std::iter::from_fn(|| chunker.pop()).collect();
     chunks.extend(chunker.rest());
-    chunks.into_par_iter().map(|batches| encoder.encode(&batches)).collect()
+    chunks
+        .into_par_iter()
+        .map(|batches| encoder.encode(&batches))
+        .collect()
 }
 
 fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk>) -> Result<Snapshot> {
@@ -378,14 +420,20 @@ fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk
 }
 
 fn chunk_rows(chunks: &[EncodedChunk]) -> Vec<u32> {
-    chunks.iter().map(|columns| columns.first().map_or(0, |column| column.rows)).collect()
+    chunks
+        .iter()
+        .map(|columns| columns.first().map_or(0, |column| column.rows))
+        .collect()
 }
 
 /// Columns of chunks instead of chunks of columns.
 fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<EncodedChunk> {
     let mut transposed: Vec<EncodedChunk> = (0..columns).map(|_| Vec::new()).collect();
     for chunk in chunks {
-        transposed.iter_mut().zip(chunk).for_each(|(column, local)| column.push(local));
+        transposed
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(column, local)| column.push(local));
     }
     transposed
 }
@@ -400,7 +448,12 @@ impl ColumnSource for StoredTable {
         self.shared.snapshot.read().id
     }
 
-    async fn load(&self, columns: &[usize], hints: &LoadHints, progress: Option<ProgressCallback>) -> Result<TableView> {
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<ProgressCallback>,
+    ) -> Result<TableView> {
         self.snapshot().load(columns, hints, progress).await
     }
 }

@@ -100,7 +100,7 @@ fn copy_mapped<S: Code, C: Code>(codes: &[S], target: &mut [C], map: impl Fn(u64
 /// Exact division of multiples: by an odd number by multiplying with its inverse modulo 2^64, by two by shifting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Divisor {
-    pub(crate) value: u64,
+    value: u64,
     shift: u32,
     inverse: u64,
     largest_quotient: u64,
@@ -116,7 +116,12 @@ impl Divisor {
         for _ in 0..5 {
             inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
         }
-        Self { value, shift, inverse, largest_quotient: u64::MAX / value }
+        Self {
+            value,
+            shift,
+            inverse,
+            largest_quotient: u64::MAX / value,
+        }
     }
 
     /// `multiple / value`, for a multiple of it.
@@ -138,11 +143,29 @@ mod tests {
 
     #[test]
     fn divisor_agrees_with_division() {
-        let divisors = [1, 2, 3, 5, 6, 7, 10, 96, 100, 1000, 1_000_000, 1 << 32, (1 << 63) - 1, 1 << 63, u64::MAX];
+        let divisors = [
+            1,
+            2,
+            3,
+            5,
+            6,
+            7,
+            10,
+            96,
+            100,
+            1000,
+            1_000_000,
+            1 << 32,
+            (1 << 63) - 1,
+            1 << 63,
+            u64::MAX,
+        ];
         for value in divisors {
             let divisor = Divisor::new(value);
             for factor in [0, 1, 2, 3, 17, 99, u64::MAX / value / 2, u64::MAX / value] {
-                let Some(multiple) = value.checked_mul(factor) else { continue };
+                let Some(multiple) = value.checked_mul(factor) else {
+                    continue;
+                };
                 assert!(divisor.divides(multiple), "{multiple} by {value}");
                 assert_eq!(divisor.divide(multiple), factor, "{multiple} by {value}");
                 for other in [multiple.wrapping_add(1), multiple.wrapping_sub(1), multiple ^ 4] {

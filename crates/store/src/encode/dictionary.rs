@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
-    ArrayRef, ArrowNativeTypeOp, BinaryArray, DictionaryArray, LargeBinaryArray, LargeStringArray, StringArray,
+    ArrayRef, ArrowNativeTypeOp, BinaryArray, DictionaryArray, LargeBinaryArray, LargeStringArray,
+    StringArray,
 };
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowDictionaryKeyType, ArrowNativeType};
@@ -31,15 +32,15 @@ use crate::error::{Result, StoreError};
 use crate::prune::dictionary_code;
 
 /// Distinct values up to which a dictionary always pays: codes of one byte.
-pub const ALWAYS_VALUES: usize = 256;
+pub(crate) const ALWAYS_VALUES: usize = 256;
 /// Rows per distinct value that a column needs for a dictionary, beyond [`ALWAYS_VALUES`].
-pub const MIN_REPEATS: u64 = 4;
+pub(crate) const MIN_REPEATS: u64 = 4;
 /// Distinct values a dictionary has at most, unless one is required.
-pub const MAX_VALUES: usize = 1 << 22;
+pub(crate) const MAX_VALUES: usize = 1 << 22;
 /// Rows per distinct value below which a chunk gives up, once it has [`CHUNK_PATIENCE`] values.
-pub const CHUNK_MIN_REPEATS: usize = 2;
+pub(crate) const CHUNK_MIN_REPEATS: usize = 2;
 /// Distinct values before a chunk may give up.
-pub const CHUNK_PATIENCE: usize = 1 << 14;
+pub(crate) const CHUNK_PATIENCE: usize = 1 << 14;
 /// Distinct values in all chunks together from which they are merged in parallel.
 const PARALLEL_MERGE: usize = 1 << 16;
 /// Parts of the hash space when merging in parallel; a power of two.
@@ -102,9 +103,16 @@ impl DictionaryBuilder {
             return Ok(last + 1);
         }
         let hash = hash(value);
-        let Self { table, values, hashes, .. } = self;
+        let Self {
+            table,
+            values,
+            hashes,
+            ..
+        } = self;
         let found = table
-            .find(hash, |index| hashes[*index as usize] == hash && values.get(*index as usize) == value)
+            .find(hash, |index| {
+                hashes[*index as usize] == hash && values.get(*index as usize) == value
+            })
             .copied();
         let index = match found {
             Some(index) => index,
@@ -191,7 +199,12 @@ impl DictionaryBuilder {
 
     pub(crate) fn finish(self) -> LocalDictionary {
         let codes = Codes::narrow(self.codes, self.hashes.len() as u32);
-        LocalDictionary { codes, values: self.values, hashes: self.hashes, text_bytes: self.text_bytes }
+        LocalDictionary {
+            codes,
+            values: self.values,
+            hashes: self.hashes,
+            text_bytes: self.text_bytes,
+        }
     }
 }
 
@@ -231,13 +244,20 @@ pub(crate) struct Merged {
 }
 
 /// Merges the chunks' dictionaries; `None` when a dictionary does not pay and is not required.
-pub(crate) fn merge(chunks: &[&LocalDictionary], utf8: bool, rows: u64, required: bool) -> Result<Option<Merged>> {
+pub(crate) fn merge(
+    chunks: &[&LocalDictionary],
+    utf8: bool,
+    rows: u64,
+    required: bool,
+) -> Result<Option<Merged>> {
     let entries: usize = chunks.iter().map(|chunk| chunk.hashes.len()).sum();
     let parts = if entries > PARALLEL_MERGE { PARTS } else { 1 };
     let part_of = |hash: u64| (hash >> 58) as usize % parts;
     // Which part entry each chunk's value became; written by the part that owns the value's hash.
-    let merged: Vec<Vec<AtomicU32>> =
-        chunks.par_iter().map(|chunk| chunk.hashes.iter().map(|_| AtomicU32::new(0)).collect()).collect();
+    let merged: Vec<Vec<AtomicU32>> = chunks
+        .par_iter()
+        .map(|chunk| chunk.hashes.iter().map(|_| AtomicU32::new(0)).collect())
+        .collect();
     let buckets: Vec<Vec<Vec<u32>>> = chunks
         .par_iter()
         .map(|chunk| {
@@ -258,7 +278,8 @@ pub(crate) fn merge(chunks: &[&LocalDictionary], utf8: bool, rows: u64, required
                 for index in &buckets[part] {
                     let index = *index as usize;
                     let (value, hash) = (chunk.values.get(index), chunk.hashes[index]);
-                    let same = |entry: &u32| hashes[*entry as usize] == hash && values[*entry as usize] == value;
+                    let same =
+                        |entry: &u32| hashes[*entry as usize] == hash && values[*entry as usize] == value;
                     let entry = match table.find(hash, same).copied() {
                         Some(entry) => entry,
                         None => {
@@ -312,7 +333,12 @@ pub(crate) fn merge(chunks: &[&LocalDictionary], utf8: bool, rows: u64, required
         let values = values_array(std::iter::once(&[][..]), 1, 0, utf8)?;
         return Ok(Some(Merged { values, width, ranks }));
     }
-    let values = values_array(sorted.iter().map(|(_, value, _, _)| *value), count, bytes as usize, utf8)?;
+    let values = values_array(
+        sorted.iter().map(|(_, value, _, _)| *value),
+        count,
+        bytes as usize,
+        utf8,
+    )?;
     Ok(Some(Merged { values, width, ranks }))
 }
 

@@ -33,7 +33,11 @@ pub(crate) fn encode_booleans(pieces: &[&BooleanArray], rows: usize) -> LocalBoo
             values.extend_from_slice(&bytes[..bytes.len().min(end - values.len())]);
         }
     }
-    LocalBooleans { values, any_false: trues < valid, any_true: trues > 0 }
+    LocalBooleans {
+        values,
+        any_false: trues < valid,
+        any_true: trues > 0,
+    }
 }
 
 /// Floats of one chunk; 0 for null rows.
@@ -120,7 +124,9 @@ pub(crate) fn encode_floats<T: Float>(pieces: &[Piece<'_, T>], rows: usize) -> L
     let (mut minimum, mut maximum) = (i64::MAX, i64::MIN);
     let mut has_nan = false;
     for piece in pieces {
-        piece.for_each_block(T::ZERO, |block| values.extend(block.iter().map(|value| value.store())));
+        piece.for_each_block(T::ZERO, |block| {
+            values.extend(block.iter().map(|value| value.store()))
+        });
         let mut visit = |value: &T| {
             let nan = value.is_nan();
             has_nan |= nan;
@@ -134,7 +140,11 @@ pub(crate) fn encode_floats<T: Float>(pieces: &[Piece<'_, T>], rows: usize) -> L
     }
     // A key is never i64::MAX: that is a NaN's. So the bounds crossed only if there was no number.
     let range = (minimum <= maximum).then(|| (T::from_key(minimum), T::from_key(maximum)));
-    LocalFloats { values, range, has_nan }
+    LocalFloats {
+        values,
+        range,
+        has_nan,
+    }
 }
 
 /// 128-bit decimals of one chunk; 0 for null rows.

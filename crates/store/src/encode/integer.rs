@@ -104,7 +104,12 @@ impl LocalIntegers {
 pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     let rows = pieces.iter().map(|piece| piece.values.len()).sum();
     let Some(anchor) = pieces.iter().find_map(Piece::first_valid) else {
-        return LocalIntegers { range: None, divisor: 0, factor: 1, codes: Codes::Zero(rows) };
+        return LocalIntegers {
+            range: None,
+            divisor: 0,
+            factor: 1,
+            codes: Codes::Zero(rows),
+        };
     };
     let (mut minimum, mut maximum) = (anchor, anchor);
     let mut common = CommonDivisor::default();
@@ -119,7 +124,11 @@ pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     let divisor = common.value;
     let narrowed = span.checked_div(divisor).unwrap_or(0);
     let width = Width::for_maximum(narrowed);
-    let factor = if width < Width::for_maximum(span) { divisor } else { 1 };
+    let factor = if width < Width::for_maximum(span) {
+        divisor
+    } else {
+        1
+    };
     let codes = match width {
         Width::Zero => Codes::Zero(rows),
         Width::One => Codes::One(write(pieces, rows, minimum, factor)),
@@ -127,7 +136,12 @@ pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
         Width::Four => Codes::Four(write(pieces, rows, minimum, factor)),
         Width::Eight => Codes::Eight(write(pieces, rows, minimum, factor)),
     };
-    LocalIntegers { range: Some((minimum.wide(), maximum.wide())), divisor, factor: factor.max(1), codes }
+    LocalIntegers {
+        range: Some((minimum.wide(), maximum.wide())),
+        divisor,
+        factor: factor.max(1),
+        codes,
+    }
 }
 
 /// Smallest and largest valid value.
@@ -150,12 +164,18 @@ fn write<T: Integer, C: Code>(pieces: &[Piece<'_, T>], rows: usize, minimum: T, 
     for piece in pieces {
         if factor <= 1 {
             piece.for_each_block(minimum, |block| {
-                codes.extend(block.iter().map(|value| C::truncate(value.bits().wrapping_sub(base))));
+                codes.extend(
+                    block
+                        .iter()
+                        .map(|value| C::truncate(value.bits().wrapping_sub(base))),
+                );
             });
         } else {
             piece.for_each_block(minimum, |block| {
                 codes.extend(
-                    block.iter().map(|value| C::truncate(divisor.divide(value.bits().wrapping_sub(base)))),
+                    block
+                        .iter()
+                        .map(|value| C::truncate(divisor.divide(value.bits().wrapping_sub(base)))),
                 );
             });
         }
@@ -178,10 +198,17 @@ impl CommonDivisor {
         }
         let difference = |value: &T| {
             let difference = value.bits().wrapping_sub(anchor.bits());
-            if *value < anchor { difference.wrapping_neg() } else { difference }
+            if *value < anchor {
+                difference.wrapping_neg()
+            } else {
+                difference
+            }
         };
         if let Some(test) = self.test
-            && block.iter().map(difference).fold(true, |all, number| all & test.divides(number))
+            && block
+                .iter()
+                .map(difference)
+                .fold(true, |all, number| all & test.divides(number))
         {
             return;
         }
@@ -212,7 +239,9 @@ pub(crate) struct Frame {
 impl Frame {
     /// The narrowest frame for these chunks.
     pub(crate) fn for_chunks<'a>(chunks: impl Iterator<Item = &'a LocalIntegers> + Clone) -> Self {
-        let divisor = chunks.clone().fold(0, |divisor, chunk| greatest_common_divisor(divisor, chunk.divisor));
+        let divisor = chunks.clone().fold(0, |divisor, chunk| {
+            greatest_common_divisor(divisor, chunk.divisor)
+        });
         let divisor = divisor.max(1);
         let width = |factor: u64| {
             let codes = chunks.clone().filter_map(|chunk| {
@@ -224,15 +253,23 @@ impl Frame {
         };
         let (plain, divided) = (width(1), width(divisor));
         if divided < plain {
-            Self { width: divided, factor: divisor }
+            Self {
+                width: divided,
+                factor: divisor,
+            }
         } else {
-            Self { width: plain, factor: 1 }
+            Self {
+                width: plain,
+                factor: 1,
+            }
         }
     }
 
     /// Whether this frame can hold a chunk.
     pub(crate) fn accepts(self, chunk: &LocalIntegers) -> bool {
-        let Some((minimum, maximum)) = chunk.range else { return true };
+        let Some((minimum, maximum)) = chunk.range else {
+            return true;
+        };
         let (_, offset) = base_and_offset(minimum, self.factor);
         let largest = (maximum - minimum) as u64 / self.factor + offset;
         chunk.divisor % self.factor == 0 && Width::for_maximum(largest) <= self.width
@@ -246,12 +283,16 @@ impl Frame {
             if multiplier == 1 && offset == 0 {
                 chunk.codes.write_mapped(self.width, target, |code| code);
             } else {
-                chunk.codes.write_mapped(self.width, target, |code| code * multiplier + offset);
+                chunk
+                    .codes
+                    .write_mapped(self.width, target, |code| code * multiplier + offset);
             }
         } else {
             // The chunk kept its codes undivided because dividing did not narrow it; they are multiples all the same.
             let divisor = Divisor::new(self.factor);
-            chunk.codes.write_mapped(self.width, target, |code| divisor.divide(code) + offset);
+            chunk
+                .codes
+                .write_mapped(self.width, target, |code| divisor.divide(code) + offset);
         }
         base
     }

@@ -47,7 +47,9 @@ pub(crate) enum Kind {
     /// Integer where the values fit, else 16 bytes.
     Decimal,
     /// Dictionary or text.
-    Text { utf8: bool },
+    Text {
+        utf8: bool,
+    },
 }
 
 impl Kind {
@@ -139,7 +141,12 @@ impl ColumnEncoder {
             data_type: data_type.clone(),
             reason,
         })?;
-        Ok(Self { name: field.name().clone(), data_type, kind, dictionary })
+        Ok(Self {
+            name: field.name().clone(),
+            data_type,
+            kind,
+            dictionary,
+        })
     }
 
     /// Encodes the arrays of one chunk: of the column's type, for text any layout of the same family. At least one row.
@@ -155,7 +162,12 @@ impl ColumnEncoder {
                 self.encode_fixed(&arrays, rows)?
             }
         };
-        Ok(LocalChunk { rows: u32::try_from(rows).map_err(too_many)?, null_count, validity, values })
+        Ok(LocalChunk {
+            rows: u32::try_from(rows).map_err(too_many)?,
+            null_count,
+            validity,
+            values,
+        })
     }
 
     fn encode_fixed(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
@@ -171,8 +183,9 @@ impl ColumnEncoder {
         Ok(match data_type {
             DataType::Boolean => {
                 let arrays = arrays.iter().map(|array| array.as_boolean_opt());
-                let arrays =
-                    arrays.collect::<Option<Vec<&BooleanArray>>>().ok_or_else(|| self.wrong_type())?;
+                let arrays = arrays
+                    .collect::<Option<Vec<&BooleanArray>>>()
+                    .ok_or_else(|| self.wrong_type())?;
                 LocalValues::Boolean(fixed::encode_booleans(&arrays, rows))
             }
             DataType::Int8 => integers!(Int8Type),
@@ -215,8 +228,13 @@ impl ColumnEncoder {
 
     /// Decimals of up to 38 digits. Readers may hand them over as 64-bit ones, which is the same integers.
     fn encode_decimals(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
-        if arrays.iter().any(|array| matches!(array.data_type(), DataType::Decimal64(_, _))) {
-            return Ok(LocalValues::Integer(integer::encode(&self.pieces::<Decimal64Type>(arrays)?)));
+        if arrays
+            .iter()
+            .any(|array| matches!(array.data_type(), DataType::Decimal64(_, _)))
+        {
+            return Ok(LocalValues::Integer(integer::encode(
+                &self.pieces::<Decimal64Type>(arrays)?,
+            )));
         }
         let pieces = self.pieces::<Decimal128Type>(arrays)?;
         let range = integer::extremes(&pieces);
@@ -259,7 +277,11 @@ impl ColumnEncoder {
         Ok(LocalValues::Text(text.finish()))
     }
 
-    fn push_dictionary(&self, builder: &mut DictionaryBuilder, array: &ArrayRef) -> Result<Result<(), GaveUp>> {
+    fn push_dictionary(
+        &self,
+        builder: &mut DictionaryBuilder,
+        array: &ArrayRef,
+    ) -> Result<Result<(), GaveUp>> {
         Ok(match array.data_type() {
             DataType::Utf8 => builder.push_all(array.as_string::<i32>()),
             DataType::LargeUtf8 => builder.push_all(array.as_string::<i64>()),
@@ -306,22 +328,29 @@ impl ColumnEncoder {
             .map(|array| {
                 let array = array.as_primitive_opt::<T>().ok_or_else(|| self.wrong_type())?;
                 let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
-                Ok(Piece { values: array.values(), nulls })
+                Ok(Piece {
+                    values: array.values(),
+                    nulls,
+                })
             })
             .collect()
     }
 
     fn wrong_type(&self) -> StoreError {
-        StoreError::Internal(format!("arrays of column {} are not {}", self.name, self.data_type))
+        StoreError::Internal(format!(
+            "arrays of column {} are not {}",
+            self.name, self.data_type
+        ))
     }
 }
 
 impl LocalValues {
     fn with_zero_rows(self, rows: usize) -> Self {
         match self {
-            Self::Integer(values) => {
-                Self::Integer(LocalIntegers { codes: codes::Codes::Zero(rows), ..values })
-            }
+            Self::Integer(values) => Self::Integer(LocalIntegers {
+                codes: codes::Codes::Zero(rows),
+                ..values
+            }),
             other => other,
         }
     }
@@ -342,8 +371,16 @@ fn text_bytes(array: &ArrayRef) -> usize {
         DataType::LargeUtf8 => offsets_span(array.as_string::<i64>().offsets()),
         DataType::Binary => offsets_span(array.as_binary::<i32>().offsets()),
         DataType::LargeBinary => offsets_span(array.as_binary::<i64>().offsets()),
-        DataType::Utf8View => array.as_string_view().lengths().map(|length| length as usize).sum(),
-        DataType::BinaryView => array.as_binary_view().lengths().map(|length| length as usize).sum(),
+        DataType::Utf8View => array
+            .as_string_view()
+            .lengths()
+            .map(|length| length as usize)
+            .sum(),
+        DataType::BinaryView => array
+            .as_binary_view()
+            .lengths()
+            .map(|length| length as usize)
+            .sum(),
         _ => 0,
     }
 }

@@ -16,11 +16,11 @@ use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, VIEW_ALIGNMENT, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::ledger::Ledger;
-use crate::memory::{HostMemory, HostView};
+use galatea_device::{HostMemory, HostView};
 
 /// Size of the pieces of memory that are allocated and pinned, in bytes. A column smaller than this gets exactly what it
 /// needs, a chunk larger than this its own.
-pub const SLAB_BYTES: usize = 256 << 20;
+pub(crate) const SLAB_BYTES: usize = 256 << 20;
 
 /// How a column will be stored.
 #[derive(Debug)]
@@ -50,7 +50,11 @@ impl ColumnEncoder {
             Kind::Boolean => Decision::Boolean,
             Kind::Float32 => Decision::Float32,
             Kind::Float64 => Decision::Float64,
-            Kind::Decimal if chunks.iter().any(|chunk| matches!(chunk.values, LocalValues::Decimal(_))) => {
+            Kind::Decimal
+                if chunks
+                    .iter()
+                    .any(|chunk| matches!(chunk.values, LocalValues::Decimal(_))) =>
+            {
                 Decision::Decimal
             }
             Kind::Null | Kind::Integer | Kind::Decimal => {
@@ -71,11 +75,20 @@ impl ColumnEncoder {
             },
         };
         let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
-        Ok(Plan { encoder: self.clone(), decision, chunks, layout })
+        Ok(Plan {
+            encoder: self.clone(),
+            decision,
+            chunks,
+            layout,
+        })
     }
 
     /// Plans to store more chunks in the encoding a column has already; gives them back where that cannot hold them.
-    pub(crate) fn plan_like(&self, column: &Column, mut chunks: Vec<LocalChunk>) -> Result<Plan, Vec<LocalChunk>> {
+    pub(crate) fn plan_like(
+        &self,
+        column: &Column,
+        mut chunks: Vec<LocalChunk>,
+    ) -> Result<Plan, Vec<LocalChunk>> {
         let integers = |chunk: &LocalChunk, accepts: &dyn Fn(&LocalIntegers) -> bool| match &chunk.values {
             LocalValues::Integer(integers) => accepts(integers),
             _ => false,
@@ -86,8 +99,13 @@ impl ColumnEncoder {
             Encoding::Float64 => Some(Decision::Float64),
             Encoding::Decimal128 => Some(Decision::Decimal),
             Encoding::Integer { width, factor } => {
-                let frame = Frame { width: *width, factor: *factor };
-                let fits = chunks.iter().all(|chunk| integers(chunk, &|integers| frame.accepts(integers)));
+                let frame = Frame {
+                    width: *width,
+                    factor: *factor,
+                };
+                let fits = chunks
+                    .iter()
+                    .all(|chunk| integers(chunk, &|integers| frame.accepts(integers)));
                 fits.then_some(Decision::Integer(frame))
             }
             Encoding::Dictionary { width, values } => {
@@ -97,18 +115,35 @@ impl ColumnEncoder {
                 });
                 let ranks = ranks.collect::<Option<Vec<_>>>();
                 let values = ArrayRef::clone(values);
-                ranks.map(|ranks| Decision::Dictionary(Merged { values, width: *width, ranks }))
+                ranks.map(|ranks| {
+                    Decision::Dictionary(Merged {
+                        values,
+                        width: *width,
+                        ranks,
+                    })
+                })
             }
             Encoding::Text { offset_width } => {
                 chunks.par_iter_mut().for_each(LocalChunk::make_text);
-                let fits = *offset_width == Width::Eight || !chunks.iter().any(LocalChunk::needs_wide_offsets);
+                let fits =
+                    *offset_width == Width::Eight || !chunks.iter().any(LocalChunk::needs_wide_offsets);
                 let utf8 = self.kind == Kind::Text { utf8: true };
-                fits.then_some(Decision::Text { utf8, offset_width: *offset_width })
+                fits.then_some(Decision::Text {
+                    utf8,
+                    offset_width: *offset_width,
+                })
             }
         };
-        let Some(decision) = decision else { return Err(chunks) };
+        let Some(decision) = decision else {
+            return Err(chunks);
+        };
         let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
-        Ok(Plan { encoder: self.clone(), decision, chunks, layout })
+        Ok(Plan {
+            encoder: self.clone(),
+            decision,
+            chunks,
+            layout,
+        })
     }
 
     fn merge(&self, chunks: &[LocalChunk], utf8: bool) -> Result<Option<Merged>> {
@@ -119,7 +154,10 @@ impl ColumnEncoder {
         let Some(dictionaries) = dictionaries.collect::<Option<Vec<&LocalDictionary>>>() else {
             return Ok(None);
         };
-        let rows = chunks.iter().map(|chunk| u64::from(chunk.rows - chunk.null_count)).sum();
+        let rows = chunks
+            .iter()
+            .map(|chunk| u64::from(chunk.rows - chunk.null_count))
+            .sum();
         merge(&dictionaries, utf8, rows, self.dictionary)
     }
 }
@@ -216,8 +254,17 @@ impl Plan {
 
     /// Writes the column, with all of rayon's threads.
     pub(crate) fn write(self, ledger: &Ledger) -> Result<Column> {
-        let Self { encoder, decision, chunks, layout } = self;
-        let mut slabs = layout.slabs.iter().map(|bytes| allocate(*bytes)).collect::<Result<Vec<_>>>()?;
+        let Self {
+            encoder,
+            decision,
+            chunks,
+            layout,
+        } = self;
+        let mut slabs = layout
+            .slabs
+            .iter()
+            .map(|bytes| allocate(*bytes))
+            .collect::<Result<Vec<_>>>()?;
         let rest = slabs.iter_mut().map(|slab| (0, slab.as_mut_slice())).collect();
         let mut cutter = Cutter { rest };
         let targets: Vec<Targets<'_>> = layout
@@ -261,13 +308,20 @@ impl Plan {
         if let Encoding::Dictionary { values, .. } = &encoding {
             ledger.track_dictionary(values);
         }
-        Ok(Column::of_chunks(encoder.name, encoder.data_type, encoding, chunks))
+        Ok(Column::of_chunks(
+            encoder.name,
+            encoder.data_type,
+            encoding,
+            chunks,
+        ))
     }
 }
 
 fn allocate(bytes: usize) -> Result<HostMemory> {
-    HostMemory::new(bytes)
-        .map_err(|error| StoreError::HostMemory { bytes: bytes as u64, reason: error.to_string() })
+    HostMemory::new(bytes).map_err(|error| StoreError::HostMemory {
+        bytes: bytes as u64,
+        reason: error.to_string(),
+    })
 }
 
 /// A chunk's properties that come from writing it.
@@ -281,11 +335,17 @@ impl Decision {
     fn encoding(self) -> Encoding {
         match self {
             Self::Boolean => Encoding::Boolean,
-            Self::Integer(frame) => Encoding::Integer { width: frame.width, factor: frame.factor },
+            Self::Integer(frame) => Encoding::Integer {
+                width: frame.width,
+                factor: frame.factor,
+            },
             Self::Float32 => Encoding::Float32,
             Self::Float64 => Encoding::Float64,
             Self::Decimal => Encoding::Decimal128,
-            Self::Dictionary(merged) => Encoding::Dictionary { width: merged.width, values: merged.values },
+            Self::Dictionary(merged) => Encoding::Dictionary {
+                width: merged.width,
+                values: merged.values,
+            },
             Self::Text { offset_width, .. } => Encoding::Text { offset_width },
         }
     }
@@ -307,11 +367,20 @@ impl Decision {
                 (bytes, Some((rows + 1) * offset_width.bytes()))
             }
         };
-        Sizes { data, offsets, validity: chunk.validity.as_ref().map(Vec::len) }
+        Sizes {
+            data,
+            offsets,
+            validity: chunk.validity.as_ref().map(Vec::len),
+        }
     }
 
     fn write(&self, index: usize, chunk: LocalChunk, targets: Targets<'_>) -> Result<Written> {
-        let LocalChunk { rows, null_count, validity, values } = chunk;
+        let LocalChunk {
+            rows,
+            null_count,
+            validity,
+            values,
+        } = chunk;
         if let (Some(target), Some(validity)) = (targets.validity, &validity) {
             target.copy_from_slice(validity);
         }
@@ -346,7 +415,9 @@ impl Decision {
             }
             (Self::Dictionary(merged), LocalValues::Dictionary(dictionary)) => {
                 let ranks = merged.ranks.get(index).ok_or_else(mismatch)?;
-                dictionary.codes.write_mapped(merged.width, data, |code| u64::from(ranks[code as usize]));
+                dictionary
+                    .codes
+                    .write_mapped(merged.width, data, |code| u64::from(ranks[code as usize]));
                 let used = ranks.get(1..).unwrap_or_default();
                 let range = used.iter().min().zip(used.iter().max());
                 let range = range.map(|(minimum, maximum)| (i128::from(*minimum), i128::from(*maximum)));
@@ -356,7 +427,9 @@ impl Decision {
                 data.copy_from_slice(&text.values.bytes);
                 let offsets = targets.offsets.ok_or_else(mismatch)?;
                 match (offset_width, &text.values.offsets) {
-                    (Width::Four, Offsets::Four(values)) => offsets.copy_from_slice(bytemuck::cast_slice(values)),
+                    (Width::Four, Offsets::Four(values)) => {
+                        offsets.copy_from_slice(bytemuck::cast_slice(values))
+                    }
                     (_, Offsets::Eight(values)) => offsets.copy_from_slice(bytemuck::cast_slice(values)),
                     (_, Offsets::Four(values)) => {
                         let offsets: &mut [u64] = bytemuck::cast_slice_mut(offsets);
@@ -390,7 +463,9 @@ impl Column {
     fn of_chunks(name: String, data_type: DataType, encoding: Encoding, chunks: Vec<Chunk>) -> Self {
         let views = |chunk: &Chunk| {
             let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
-            views.map(|view| view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64)))
+            views.map(|view| {
+                view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64))
+            })
         };
         let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
         Self {
@@ -424,10 +499,22 @@ fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
             return None;
         };
         bounds = Some(match bounds {
-            None => ScalarRange { min: min.clone(), max: max.clone(), exact: *exact },
+            None => ScalarRange {
+                min: min.clone(),
+                max: max.clone(),
+                exact: *exact,
+            },
             Some(held) => ScalarRange {
-                min: if less(min, &held.min) { min.clone() } else { held.min },
-                max: if less(&held.max, max) { max.clone() } else { held.max },
+                min: if less(min, &held.min) {
+                    min.clone()
+                } else {
+                    held.min
+                },
+                max: if less(&held.max, max) {
+                    max.clone()
+                } else {
+                    held.max
+                },
                 exact: held.exact && *exact,
             },
         });

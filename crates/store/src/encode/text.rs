@@ -9,7 +9,7 @@ use arrow::datatypes::{ByteArrayType, ByteViewType};
 use crate::column::{Scalar, Zone};
 
 /// Bytes that a bound of a text zone keeps at most.
-pub const ZONE_PREFIX_BYTES: usize = 64;
+pub(crate) const ZONE_PREFIX_BYTES: usize = 64;
 
 /// An array of byte strings, whatever its layout.
 pub(crate) trait Strings {
@@ -109,7 +109,10 @@ pub(crate) struct Arena {
 
 impl Arena {
     pub(crate) fn with_capacity(rows: usize, bytes: usize) -> Self {
-        Self { offsets: Offsets::with_capacity(rows), bytes: Vec::with_capacity(bytes) }
+        Self {
+            offsets: Offsets::with_capacity(rows),
+            bytes: Vec::with_capacity(bytes),
+        }
     }
 
     #[inline(always)]
@@ -156,7 +159,11 @@ struct Bound {
 
 impl TextBuilder {
     pub(crate) fn new(rows: usize, bytes: usize) -> Self {
-        Self { values: Arena::with_capacity(rows, bytes), minimum: None, maximum: None }
+        Self {
+            values: Arena::with_capacity(rows, bytes),
+            minimum: None,
+            maximum: None,
+        }
     }
 
     pub(crate) fn push_null(&mut self) {
@@ -171,11 +178,13 @@ impl TextBuilder {
         let bound = Bound { prefix, row };
         let values = &self.values;
         match self.minimum {
-            Some(held) if (held.prefix, values.get_if(held.prefix == prefix, held.row)) <= (prefix, value) => {}
+            Some(held)
+                if (held.prefix, values.get_if(held.prefix == prefix, held.row)) <= (prefix, value) => {}
             _ => self.minimum = Some(bound),
         }
         match self.maximum {
-            Some(held) if (held.prefix, values.get_if(held.prefix == prefix, held.row)) >= (prefix, value) => {}
+            Some(held)
+                if (held.prefix, values.get_if(held.prefix == prefix, held.row)) >= (prefix, value) => {}
             _ => self.maximum = Some(bound),
         }
     }
@@ -198,9 +207,15 @@ impl TextBuilder {
 
     pub(crate) fn finish(self) -> LocalText {
         let bounds = self.minimum.zip(self.maximum).map(|(minimum, maximum)| {
-            (Arc::from(self.values.get(minimum.row)), Arc::from(self.values.get(maximum.row)))
+            (
+                Arc::from(self.values.get(minimum.row)),
+                Arc::from(self.values.get(maximum.row)),
+            )
         });
-        LocalText { values: self.values, bounds }
+        LocalText {
+            values: self.values,
+            bounds,
+        }
     }
 }
 
@@ -230,7 +245,9 @@ pub(crate) fn text_zone(bounds: Option<&(Arc<[u8]>, Arc<[u8]>)>, utf8: bool, nul
     let exact = bounds.is_none_or(|(minimum, maximum)| minimum.len().max(maximum.len()) <= ZONE_PREFIX_BYTES);
     Zone {
         min: bounds.map(|(minimum, _)| Scalar::Bytes(lower_bound(minimum, utf8))),
-        max: bounds.and_then(|(_, maximum)| upper_bound(maximum, utf8)).map(Scalar::Bytes),
+        max: bounds
+            .and_then(|(_, maximum)| upper_bound(maximum, utf8))
+            .map(Scalar::Bytes),
         null_count,
         has_nan: false,
         exact,
