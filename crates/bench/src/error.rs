@@ -62,13 +62,13 @@ pub enum BenchError {
         asked: String,
     },
     /// A directory that should hold a workload's tables does not.
-    #[error("no {workload} tables in '{}': {missing} is missing\nhint: galatea generate {workload} --out '{}'", path.display(), path.display())]
+    #[error("no {workload} tables in '{}': looked for {missing}\nhint: galatea generate {workload} --out '{}'", path.display(), path.display())]
     NoData {
         /// The workload.
         workload: String,
         /// The directory.
         path: PathBuf,
-        /// The first table or file that is missing.
+        /// The files that were looked for.
         missing: String,
     },
     /// Ctrl-C, or whatever asked to stop.

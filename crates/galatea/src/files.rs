@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use datafusion::catalog::{DynamicFileCatalog, Session, TableProvider, UrlTableFactory};
+use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::common::{plan_datafusion_err, plan_err};
 use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::file_format::FileFormat;
@@ -34,7 +34,7 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{
     ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
 };
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use parking_lot::RwLock;
@@ -101,7 +101,8 @@ impl UrlTableFactory for FileQueries {
             .collect::<Result<Vec<_>>>()?;
         let options = ListingOptions::new(format).with_file_extension(extension);
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
-        let config = config.infer_schema(&state).await?;
+        let unreadable = |cause: DataFusionError| cause.context(format!("cannot read '{name}'"));
+        let config = config.infer_schema(&state).await.map_err(unreadable)?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
 }

@@ -81,3 +81,8 @@ pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
 pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
     ctx.state_ref().read().config().get_extension::<QueryReports>()
 }
+
+/// README.md, whose examples are compiled and run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

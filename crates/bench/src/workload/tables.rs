@@ -22,32 +22,32 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Finds `<table>.parquet` or `<table>/` for every table of the workload; other programs' files do as well.
+    /// Finds `<table>.parquet` or `<table>/` for the workload's tables; other programs' files do as well. A workload need
+    /// not be complete: a query that asks for a table which is not there fails by itself.
     ///
     /// # Errors
-    /// A table is missing.
+    /// There is not one of the tables.
     pub fn find(workload: Workload, directory: &Path) -> Result<Self> {
         let scale = Manifest::read(directory)?.map_or(1.0, |manifest| manifest.scale);
         let location = |table: &&str| {
             let file = directory.join(format!("{table}.parquet"));
             let folder = directory.join(table);
             if file.is_file() {
-                Ok(((*table).to_string(), file.to_string_lossy().into_owned()))
+                Some(((*table).to_string(), file.to_string_lossy().into_owned()))
             } else if folder.is_dir() {
-                Ok(((*table).to_string(), format!("{}/", folder.to_string_lossy())))
+                Some(((*table).to_string(), format!("{}/", folder.to_string_lossy())))
             } else {
-                Err(BenchError::NoData {
-                    workload: workload.to_string(),
-                    path: directory.to_path_buf(),
-                    missing: format!("{table}.parquet"),
-                })
+                None
             }
         };
-        let locations = workload
-            .table_names()
-            .iter()
-            .map(location)
-            .collect::<Result<_>>()?;
+        let locations: Vec<_> = workload.table_names().iter().filter_map(location).collect();
+        if locations.is_empty() {
+            return Err(BenchError::NoData {
+                workload: workload.to_string(),
+                path: directory.to_path_buf(),
+                missing: format!("{}.parquet", workload.table_names().join(".parquet, ")),
+            });
+        }
         Ok(Self {
             workload,
             directory: directory.to_path_buf(),

@@ -69,7 +69,7 @@ impl Job {
                 });
             }
             drop(send);
-            let result = (|| {
+            let result: Result<()> = (|| {
                 let mut early = BTreeMap::new();
                 let mut wanted = 0;
                 for (group, encoded) in &receive {

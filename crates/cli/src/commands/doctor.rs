@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use galatea::GalateaConfig;
-use galatea_device::{Calibration, Device, DeviceInfo, DeviceOptions, Probe, environment};
+use galatea_device::{Device, DeviceInfo, DeviceOptions, Probe, environment};
 
 use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
@@ -168,10 +168,12 @@ fn rate(bytes_per_second: f64) -> String {
 fn bandwidths(report: &mut Report, measure: bool) {
     report.section("Measured");
     let measured = Device::gpu(0, DeviceOptions::default()).and_then(|device| {
-        match Calibration::load(&device).filter(|_| !measure) {
-            Some(stored) => Ok(stored),
-            None => galatea_kernels::calibrate(&device),
+        if !measure {
+            return galatea_kernels::calibrate(&device);
         }
+        let measured = galatea_kernels::measure(&device)?;
+        measured.store(&device);
+        Ok(measured)
     });
     match measured {
         Ok(measured) => {
