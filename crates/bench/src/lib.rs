@@ -1,1 +1,23 @@
-//! Workload generators, measurements and reports.
+//! Workloads, measurements and their results.
+//!
+//! ```text
+//! workload/   what is run: generators of data, and the queries as published
+//! measure     how one query is run and timed, on Galatea and on DataFusion's CPU operators
+//! duckdb      the same queries on DuckDB, where its Python module is installed
+//! compare     whether two results are the same
+//! result      what was measured: one row per run, written as CSV and JSON lines with the command that made them
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod duckdb;
+mod error;
+pub mod machine;
+pub mod measure;
+pub mod result;
+pub mod workload;
+
+pub use error::BenchError;
+
+/// What this crate's functions return.
+pub type Result<T, E = BenchError> = std::result::Result<T, E>;

@@ -1,1 +1,109 @@
-//! Galatea: a GPU analytical query engine on Apache DataFusion.
+//! Galatea: a GPU analytical query engine on [Apache DataFusion](datafusion).
+//!
+//! A Galatea session is a DataFusion [`SessionContext`] whose queries run in generated GPU pipelines wherever a GPU is there
+//! and expected to be faster, and on DataFusion's CPU operators everywhere else. Nothing else about the context changes:
+//! tables, functions, catalogs and results are DataFusion's.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> datafusion::error::Result<()> {
+//! let ctx = galatea::session().with_setting("galatea.device", "cpu").build()?;
+//! let rows = ctx.sql("SELECT sum(v) AS total FROM (VALUES (1), (2), (3)) AS t(v)").await?.collect().await?;
+//! assert_eq!(rows[0].num_rows(), 1);
+//!
+//! let report = galatea::last_query_report(&ctx).expect("a query was planned");
+//! println!("ran on the {}: {}", report.device, report.reasons.join("; "));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A context that exists already becomes one by a single call, for all its clones:
+//!
+//! ```
+//! use datafusion::prelude::SessionContext;
+//!
+//! # fn main() -> datafusion::error::Result<()> {
+//! let ctx = SessionContext::new();
+//! galatea::install(&ctx)?;
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod files;
+mod session;
+
+pub use files::FileQueries;
+pub use galatea_engine::config::{GalateaConfig, SettingReference};
+pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
+pub use session::{SessionBuilder, session};
+
+use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
+use galatea_engine::runtime::Runtime;
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::prelude::SessionContext;
+
+/// Makes `ctx`, and every clone of it, a Galatea session. A second call changes nothing.
+///
+/// Registers the settings under `galatea.` and the rule that places subtrees on the GPU. Catalogs, tables, functions,
+/// other optimizer rules and settings stay as they are.
+pub fn install(ctx: &SessionContext) -> Result<()> {
+    let shared = ctx.state_ref();
+    let mut state = shared.write();
+    if state.config().get_extension::<QueryReports>().is_some() {
+        return Ok(());
+    }
+    let reports = QueryReports::default();
+    let runtime = Arc::new(Runtime::new(reports.clone()));
+    let mut config = state
+        .config()
+        .clone()
+        .with_extension(Arc::new(reports))
+        .with_extension(Arc::clone(&runtime));
+    if config.options().extensions.get::<GalateaConfig>().is_none() {
+        config.options_mut().extensions.insert(GalateaConfig::default());
+    }
+    let session_id = state.session_id().to_string();
+    let installed = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(session_id)
+        .with_config(config)
+        .with_physical_optimizer_rules(with_placement(state.physical_optimizers(), &runtime))
+        .build();
+    *state = installed;
+    Ok(())
+}
+
+/// The rules with ours among them: placement early, right after what DataFusion answers from statistics alone, so that
+/// repartitioning and pushdown are arranged around GPU subtrees; the annotation of the finished plan last.
+fn with_placement(
+    rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
+    runtime: &Arc<Runtime>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = rules.to_vec();
+    let early = rules.iter().position(|rule| rule.name() == "aggregate_statistics").map_or(0, |at| at + 1);
+    rules.insert(early, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
+    rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(runtime))));
+    rules
+}
+
+/// What became of the session's last query; none when it has planned none, or is not a Galatea session.
+///
+/// Sessions that plan several queries at once see the latest; clone the context's state for one report per query.
+pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
+    reports(ctx)?.last()
+}
+
+/// The session's slot of reports; none when it is not a Galatea session.
+pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
+    ctx.state_ref().read().config().get_extension::<QueryReports>()
+}
+
+/// README.md, whose examples are compiled and run as documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,1 +1,32 @@
 //! The store: encoded columns in chunks, in host memory a GPU can read at link speed.
+//!
+//! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as their values allow
+//! and in large pieces of memory that can be pinned. [`column`] says what an encoded column is, [`source`] how an engine asks
+//! for one; [`StoredTable`] holds tables, [`FileTable`] the hot columns of files, and the [`Store`] bounds their memory.
+
+mod catalog;
+pub mod column;
+mod decode;
+mod encode;
+pub mod error;
+mod file_table;
+mod ingest;
+mod ledger;
+mod provider;
+mod prune;
+mod scan;
+pub mod source;
+mod store;
+mod table;
+
+pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install};
+pub use column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
+pub use decode::Decoder;
+pub use encode::supports_type;
+pub use error::{Result, StoreError};
+pub use file_table::FileTable;
+pub use prune::{dictionary_code, dictionary_lower_bound, prune};
+pub use scan::StoreScanExec;
+pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};
+pub use store::{Store, StoreOptions};
+pub use table::{Snapshot, StoredTable};

@@ -129,7 +129,7 @@ impl Task {
                 let pieces = batches.into_iter().flat_map(move |batch| slices(&batch, size)).map(Ok);
                 Ok(Box::pin(RecordBatchStreamAdapter::new(self.cpu.schema(), stream::iter(pieces))))
             }
-            Err(Failure::Store(error)) if !error.is_limit() => Err(store_error(error)),
+            Err(Failure::Store(error)) if !error.is_refusal() => Err(store_error(error)),
             Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
             Err(failure) => self.fall_back(failure),
         }

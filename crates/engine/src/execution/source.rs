@@ -10,8 +10,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use galatea_store::{ColumnSource, LoadHints, StoreError, StoredTable, TableView};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+use galatea_store::{ColumnSource, LoadHints, Store, StoreError, StoredTable, TableView};
 use std::sync::Arc;
 
 /// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
@@ -25,15 +26,24 @@ pub async fn load(
     let store = runtime.store(config);
     let table: Arc<dyn ColumnSource> = match source {
         PipelineSource::Stored(table) => Arc::clone(table),
-        PipelineSource::Files { scan } => store.file_table(scan, context, config.cache_files.0).await?,
+        PipelineSource::Files { scan } => file_table(store, scan, context, config).await?,
         PipelineSource::Plan(child) => {
-            let stream = execute_stream(Arc::clone(child), Arc::clone(context)).map_err(StoreError::from)?;
-            Arc::new(StoredTable::from_stream(store, stream).await?)
+            let stored = StoredTable::from_plan(store, "batches", child, context, None).await?;
+            stored.snapshot() as Arc<dyn ColumnSource>
         }
     };
     let columns: Vec<usize> = plan.columns().into_iter().collect();
     let hints = LoadHints { dictionary: plan.dictionary_columns().into_iter().collect() };
     table.load(&columns, &hints, None).await
+}
+
+async fn file_table(
+    _store: &Arc<Store>,
+    _scan: &DataSourceExec,
+    _context: &Arc<TaskContext>,
+    _config: &GalateaConfig,
+) -> Result<Arc<dyn ColumnSource>, StoreError> {
+    Err(StoreError::Internal("file tables".into()))
 }
 
 /// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view holds

@@ -1,0 +1,140 @@
+//! The same queries on DuckDB, over the same files, in the same run.
+//!
+//! DuckDB runs in a Python process with its module `duckdb`, when one is installed (`pip install duckdb`): the wheel is what
+//! people run, built as its authors build it. Time is taken there around execution and fetching of the result.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Plan;
+use crate::result::{Engine, ResultRow};
+use crate::{BenchError, Result};
+
+const SCRIPT: &str = include_str!("duckdb.py");
+
+#[derive(Serialize)]
+struct Job<'a> {
+    tables: BTreeMap<&'a str, String>,
+    in_memory: bool,
+    queries: Vec<(&'a str, &'a str)>,
+    iterations: u32,
+    warmups: u32,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    version: String,
+    threads: u32,
+    runs: Vec<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    query: String,
+    iteration: u32,
+    warmup: bool,
+    seconds: f64,
+    rows: u64,
+}
+
+/// The version of the Python module `duckdb`; none when there is no Python or no such module.
+pub fn version() -> Option<String> {
+    let output = Command::new("python3")
+        .args(["-c", "import duckdb; print(duckdb.__version__)"])
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+}
+
+/// Runs the plan's queries, over the files or, `in_memory`, over tables made of them first.
+///
+/// # Errors
+/// Python or a query failed; the message is Python's last line.
+pub fn measure(plan: &Plan, in_memory: bool) -> Result<Vec<ResultRow>> {
+    let pattern = |location: &str| {
+        if location.ends_with('/') {
+            format!("{location}*.parquet")
+        } else {
+            location.to_string()
+        }
+    };
+    let job = Job {
+        tables: plan
+            .tables
+            .locations
+            .iter()
+            .map(|(name, place)| (name.as_str(), pattern(place)))
+            .collect(),
+        in_memory,
+        queries: plan
+            .queries
+            .iter()
+            .map(|query| (query.name.as_str(), query.sql.as_str()))
+            .collect(),
+        iterations: plan.iterations.max(1),
+        warmups: plan.warmups,
+    };
+    let failed = |cause: &dyn std::fmt::Display| BenchError::DuckDb(cause.to_string());
+    let mut python = Command::new("python3")
+        .args(["-c", SCRIPT])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|cause| failed(&cause))?;
+    let job = serde_json::to_vec(&job).expect("a job is plain data");
+    if let Some(mut input) = python.stdin.take() {
+        input.write_all(&job).map_err(|cause| failed(&cause))?;
+    }
+    let output = python.wait_with_output().map_err(|cause| failed(&cause))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(failed(
+            &errors.lines().last().unwrap_or("python failed without a word"),
+        ));
+    }
+    let answer: Answer = serde_json::from_slice(&output.stdout).map_err(|cause| failed(&cause))?;
+    Ok(answer
+        .runs
+        .iter()
+        .map(|run| row(plan, in_memory, &answer, run))
+        .collect())
+}
+
+fn row(plan: &Plan, in_memory: bool, answer: &Answer, run: &Run) -> ResultRow {
+    ResultRow {
+        benchmark: plan.tables.workload.to_string(),
+        query: run.query.clone(),
+        engine: Engine::DuckDb,
+        mode: if in_memory { "memory" } else { "parquet" }.to_string(),
+        device: "CPU".to_string(),
+        reasons: String::new(),
+        iteration: run.iteration,
+        warmup: run.warmup,
+        scale: plan.tables.scale,
+        seed: 0,
+        parameters: BTreeMap::from([
+            ("duckdb".to_string(), answer.version.clone()),
+            ("threads".to_string(), answer.threads.to_string()),
+        ]),
+        rows: run.rows,
+        planning_s: 0.0,
+        compile_s: 0.0,
+        load_s: 0.0,
+        transfer_s: 0.0,
+        kernel_s: 0.0,
+        total_s: run.seconds,
+        device_bytes: 0,
+        link_bytes: 0,
+        ceiling: None,
+        fraction: None,
+        machine: plan.machine.clone(),
+    }
+}

@@ -1,0 +1,102 @@
+//! What can go wrong, with what was asked and what would help.
+
+use std::path::{Path, PathBuf};
+
+use datafusion::error::DataFusionError;
+
+/// An error of a generator or a measurement.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A file could not be read or written.
+    #[error("cannot {action} '{}': {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A Parquet file could not be written.
+    #[error("cannot write '{}': {source}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the writer said.
+        source: parquet::errors::ParquetError,
+    },
+    /// A name that a workload does not have.
+    #[error("unknown {kind}: {name}\nhint: {kind}s of {workload} are {known}")]
+    Unknown {
+        /// Table or query.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// The workload.
+        workload: String,
+        /// What there is.
+        known: String,
+    },
+    /// A scale that a workload cannot have.
+    #[error("invalid scale: {scale}\nhint: scales are from {min} to {max}")]
+    Scale {
+        /// What was asked for.
+        scale: f64,
+        /// The smallest.
+        min: f64,
+        /// The largest.
+        max: f64,
+    },
+    /// The output directory holds other data.
+    #[error(
+        "'{}' holds other data: {found}, not {asked}\nhint: choose another --out, or --force to replace it",
+        path.display()
+    )]
+    OtherData {
+        /// The directory.
+        path: PathBuf,
+        /// What is there.
+        found: String,
+        /// What was asked for.
+        asked: String,
+    },
+    /// A directory that should hold a workload's tables does not.
+    #[error("no {workload} tables in '{}': looked for {missing}\nhint: galatea generate {workload} --out '{}'", path.display(), path.display())]
+    NoData {
+        /// The workload.
+        workload: String,
+        /// The directory.
+        path: PathBuf,
+        /// The files that were looked for.
+        missing: String,
+    },
+    /// Ctrl-C, or whatever asked to stop.
+    #[error("cancelled")]
+    Cancelled,
+    /// DuckDB's side of a comparison failed.
+    #[error("duckdb: {0}")]
+    DuckDb(String),
+    /// A query failed.
+    #[error(transparent)]
+    DataFusion(#[from] DataFusionError),
+}
+
+impl BenchError {
+    /// For `map_err` on an operation with a file.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io {
+            action,
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+
+    /// For `map_err` on writing a Parquet file.
+    pub(crate) fn parquet(path: &Path) -> impl Fn(parquet::errors::ParquetError) -> Self {
+        move |source| Self::Parquet {
+            path: path.to_path_buf(),
+            source,
+        }
+    }
+}

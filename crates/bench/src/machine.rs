@@ -1,0 +1,122 @@
+//! Where a measurement was made: machine, commit, date.
+
+use std::fs;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+/// What identifies a run's surroundings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processor, cores, memory, and the GPU where there is one.
+    pub description: String,
+    /// The commit of the working tree, `-dirty` when it had changes, `unknown` outside of one.
+    pub commit: String,
+    /// Today in UTC, `yyyy-mm-dd`.
+    pub date: String,
+    /// Galatea's version.
+    pub version: String,
+}
+
+impl Machine {
+    /// Looks at this machine, whose GPU is `gpu`. A `commit` given wins over what git says, for binaries away from their
+    /// tree.
+    pub fn look(gpu: Option<&str>, commit: Option<String>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut description = format!("{}, {cores} cores, {} GiB", processor(), memory_gib());
+        if let Some(gpu) = gpu {
+            description = format!("{gpu}; {description}");
+        }
+        Self {
+            description,
+            commit: commit
+                .or_else(git_commit)
+                .unwrap_or_else(|| "unknown".to_string()),
+            date: chrono::Utc::now().format("%Y-%m-%d").to_string(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+        }
+    }
+
+    /// A short name for a directory: the GPU or else the processor, in lower case with dashes.
+    pub fn slug(&self) -> String {
+        let name = self.description.split([';', ',']).next().unwrap_or_default();
+        let words = name
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
+        let slug = words.take(4).collect::<Vec<_>>().join("-").to_ascii_lowercase();
+        if slug.is_empty() {
+            "unknown".to_string()
+        } else {
+            slug
+        }
+    }
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(
+        || std::env::consts::ARCH.to_string(),
+        |(_, name)| name.trim().to_string(),
+    )
+}
+
+fn memory_gib() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+    });
+    kib.unwrap_or(0).div_ceil(1 << 20)
+}
+
+fn git_commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
+    Some(if changed {
+        format!("{commit}-dirty")
+    } else {
+        commit
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_name_the_gpu_first() {
+        let machine = |description: &str| Machine {
+            description: description.to_string(),
+            commit: String::new(),
+            date: String::new(),
+            version: String::new(),
+        };
+        assert_eq!(
+            machine("NVIDIA H200; Xeon(R) CPU, 16 cores").slug(),
+            "nvidia-h200"
+        );
+        assert_eq!(machine("AMD EPYC 7B13, 2 cores, 4 GiB").slug(), "amd-epyc-7b13");
+        assert_eq!(machine("").slug(), "unknown");
+    }
+
+    #[test]
+    fn this_machine_has_a_date_and_a_processor() {
+        let machine = Machine::look(None, Some("abc".to_string()));
+        assert_eq!((machine.date.len(), machine.commit.as_str()), (10, "abc"));
+        assert!(machine.description.contains("cores"), "{}", machine.description);
+    }
+}

@@ -1,0 +1,274 @@
+//! Generated tables, written as Parquet on all cores.
+//!
+//! A table is a number of *chunks*, made independently of one another and each written as one row group. Workers take chunks
+//! in order, generate and encode them, and hand the compressed row groups to the one thread that appends them to the file
+//! in order: the file is the same whatever the number of workers, and at most a few row groups per worker are in memory.
+//!
+//! ```text
+//! workers  ── chunk 0 ── chunk 3 ──►┐
+//!          ── chunk 1 ── chunk 4 ──►├─ in order ─► .lineitem.parquet.<pid> ─ rename ─► lineitem.parquet ─► manifest.json
+//!          ── chunk 2 ── chunk 5 ──►┘
+//! ```
+//!
+//! A file has its name only once it is complete, and is listed in the [manifest](super::manifest) after that; whatever stops
+//! a run, the next one goes on with the first table that is missing.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use parquet::basic::{Compression as Codec, ZstdLevel};
+
+use super::manifest::{DataFile, Manifest};
+use super::{Workload, write};
+use crate::{BenchError, Result};
+
+/// Rows of a chunk, and so of a row group, about.
+pub const ROWS_PER_CHUNK: u64 = 1 << 20;
+
+/// Tables with fewer rows stay one file whatever number of parts is asked for.
+const ROWS_WORTH_PARTS: u64 = 10_000;
+
+/// A table that can be generated.
+pub trait TableGenerator: Send + Sync {
+    /// The table's name.
+    fn name(&self) -> &'static str;
+
+    /// The columns.
+    fn schema(&self) -> SchemaRef;
+
+    /// Rows there will be; approximate where only generating tells, for progress alone.
+    fn expected_rows(&self) -> u64;
+
+    /// Into how many chunks the table falls by itself.
+    fn natural_chunks(&self) -> usize;
+
+    /// Chunk `index` of `chunks`. The rows of all chunks in order are the same whatever their number.
+    fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send>;
+}
+
+/// How pages are compressed. All are fast: reading must not be bound by decompression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// The default: every reader has it.
+    #[default]
+    Snappy,
+    /// Smaller, a little slower to read.
+    Zstd,
+    /// The fastest to read.
+    Lz4Raw,
+    /// None.
+    None,
+}
+
+impl Compression {
+    /// All, by name.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("snappy", Self::Snappy),
+        ("zstd", Self::Zstd),
+        ("lz4_raw", Self::Lz4Raw),
+        ("none", Self::None),
+    ];
+
+    /// Its name on the command line and in the manifest.
+    pub fn name(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(_, codec)| *codec == self)
+            .map_or("none", |(name, _)| *name)
+    }
+
+    pub(super) fn codec(self) -> Codec {
+        match self {
+            Self::Snappy => Codec::SNAPPY,
+            Self::Zstd => Codec::ZSTD(ZstdLevel::try_new(1).expect("level 1 exists")),
+            Self::Lz4Raw => Codec::LZ4_RAW,
+            Self::None => Codec::UNCOMPRESSED,
+        }
+    }
+}
+
+/// What to generate, and where.
+#[derive(Debug, Clone)]
+pub struct GenerateOptions {
+    /// The workload.
+    pub workload: Workload,
+    /// Its scale factor.
+    pub scale: f64,
+    /// The directory, created if need be.
+    pub out: PathBuf,
+    /// The tables; all when empty.
+    pub tables: Vec<String>,
+    /// Files per table: 1 writes `lineitem.parquet`, more write `lineitem/0000.parquet` and so on.
+    pub parts: usize,
+    /// The codec.
+    pub compression: Compression,
+    /// Threads; 0 takes one per core.
+    pub threads: usize,
+    /// Replaces data of other parameters instead of refusing.
+    pub force: bool,
+}
+
+impl GenerateOptions {
+    /// All tables of `workload` at `scale` into `out`, with defaults for the rest.
+    pub fn new(workload: Workload, scale: f64, out: impl Into<PathBuf>) -> Self {
+        Self {
+            workload,
+            scale,
+            out: out.into(),
+            tables: Vec::new(),
+            parts: 1,
+            compression: Compression::default(),
+            threads: 0,
+            force: false,
+        }
+    }
+}
+
+/// What a generator tells whoever watches. Called from several threads.
+pub trait Progress: Sync {
+    /// A table begins; `rows` is an estimate.
+    fn started(&self, table: &str, rows: u64);
+    /// `rows` more rows are generated.
+    fn advanced(&self, table: &str, rows: u64);
+    /// A table is complete, or was (`skipped`).
+    fn finished(&self, table: &str, rows: u64, bytes: u64, skipped: bool);
+}
+
+/// Watches nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn started(&self, _: &str, _: u64) {}
+    fn advanced(&self, _: &str, _: u64) {}
+    fn finished(&self, _: &str, _: u64, _: u64, _: bool) {}
+}
+
+/// Writes the tables that are missing and returns the manifest of all.
+///
+/// `cancel` is looked at after every batch; a cancelled run leaves no half-written file.
+///
+/// # Errors
+/// An unknown table, a scale out of bounds, data of other parameters in the directory, a full or unwritable disk.
+pub fn generate(options: &GenerateOptions, progress: &dyn Progress, cancel: &AtomicBool) -> Result<Manifest> {
+    let GenerateOptions {
+        workload, scale, out, ..
+    } = options;
+    let tables = selected(options)?;
+    fs::create_dir_all(out).map_err(BenchError::io("create", out))?;
+    let asked = Manifest::new(
+        &workload.to_string(),
+        *scale,
+        workload.generator(),
+        options.compression.name(),
+        options.parts.max(1),
+    );
+    let mut manifest = match Manifest::read(out)? {
+        Some(found) if found.describe() == asked.describe() => found,
+        Some(found) if !options.force => {
+            return Err(BenchError::OtherData {
+                path: out.clone(),
+                found: found.describe(),
+                asked: asked.describe(),
+            });
+        }
+        _ => asked,
+    };
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    for table in &tables {
+        let name = table.name();
+        if manifest.is_complete(out, name) {
+            let files = &manifest.tables[name];
+            let (rows, bytes) = files
+                .iter()
+                .fold((0, 0), |(r, b), file| (r + file.rows, b + file.bytes));
+            progress.finished(name, rows, bytes, true);
+            continue;
+        }
+        progress.started(name, table.expected_rows());
+        let files = write_table(options, table.as_ref(), threads, progress, cancel)?;
+        let (rows, bytes) = files
+            .iter()
+            .fold((0, 0), |(r, b), file| (r + file.rows, b + file.bytes));
+        manifest.tables.insert(name.to_string(), files);
+        manifest.write(out)?;
+        progress.finished(name, rows, bytes, false);
+    }
+    Ok(manifest)
+}
+
+fn selected(options: &GenerateOptions) -> Result<Vec<Box<dyn TableGenerator>>> {
+    let known = options.workload.table_names();
+    if let Some(unknown) = options.tables.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(BenchError::Unknown {
+            kind: "table",
+            name: unknown.clone(),
+            workload: options.workload.to_string(),
+            known: known.join(", "),
+        });
+    }
+    let mut tables = options.workload.tables(options.scale)?;
+    if !options.tables.is_empty() {
+        tables.retain(|table| options.tables.iter().any(|name| name == table.name()));
+    }
+    Ok(tables)
+}
+
+fn write_table(
+    options: &GenerateOptions,
+    table: &dyn TableGenerator,
+    threads: usize,
+    progress: &dyn Progress,
+    cancel: &AtomicBool,
+) -> Result<Vec<DataFile>> {
+    let parts = if table.expected_rows() < ROWS_WORTH_PARTS {
+        1
+    } else {
+        options.parts.max(1)
+    };
+    // Whole chunks per part.
+    let chunks = table.natural_chunks().div_ceil(parts) * parts;
+    let per_part = chunks / parts;
+    let name = table.name();
+    if parts > 1 {
+        let directory = options.out.join(name);
+        fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
+    }
+    let mut files = Vec::with_capacity(parts);
+    for part in 0..parts {
+        let file = if parts > 1 {
+            format!("{name}/{part:04}.parquet")
+        } else {
+            format!("{name}.parquet")
+        };
+        let job = write::Job {
+            path: options.out.join(&file),
+            schema: table.schema(),
+            codec: options.compression.codec(),
+            groups: per_part,
+            threads,
+        };
+        let batches = |group: usize| {
+            table.chunk(part * per_part + group, chunks).map(|batch| {
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(BenchError::Cancelled);
+                }
+                progress.advanced(name, batch.num_rows() as u64);
+                Ok(batch)
+            })
+        };
+        let (rows, bytes) = job.write(batches)?;
+        files.push(DataFile {
+            name: file,
+            rows,
+            bytes,
+        });
+    }
+    Ok(files)
+}

@@ -1,0 +1,275 @@
+//! What was typed. Doc comments here are the help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::MaxRows;
+use galatea_bench::measure::Mode;
+use galatea_bench::workload::Workload;
+use galatea_bench::workload::generate::Compression;
+
+/// SQL over Parquet, CSV, JSON and Arrow files, on the GPU where there is one.
+///
+/// Without -c or -f, a prompt. Files are tables: SELECT count(*) FROM 'data/*.parquet'.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    args_conflicts_with_subcommands = false,
+    subcommand_negates_reqs = true
+)]
+#[command(
+    after_help = "Settings: SHOW ALL in the prompt, and README.md. Environment: GALATEA_CACHE_DIR, RUST_LOG."
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) session: SessionArguments,
+    #[command(flatten)]
+    pub(crate) query: QueryArguments,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// What every command understands.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionArguments {
+    /// Set a setting before anything runs: --set galatea.device=cpu. Repeatable.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting, global = true)]
+    pub(crate) settings: Vec<(String, String)>,
+    /// The directory that relative paths start from.
+    #[arg(short = 'p', long, value_name = "DIR", global = true)]
+    pub(crate) data_path: Option<PathBuf>,
+    /// Print results only: no progress, no footer.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// Queries and how to print them.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct QueryArguments {
+    /// Run these statements and leave. Repeatable; runs after the files.
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    pub(crate) commands: Vec<String>,
+    /// Run the statements of these files and leave.
+    #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
+    pub(crate) files: Vec<PathBuf>,
+    /// How results are printed; automatic is table.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = PrintFormat::Automatic)]
+    pub(crate) format: PrintFormat,
+    /// Rows of a table that are shown: a number, or inf for all.
+    #[arg(long, default_value = "40")]
+    pub(crate) maxrows: MaxRows,
+    /// Colour SQL in the prompt.
+    #[arg(long, value_enum, default_value_t = Color::Auto)]
+    pub(crate) color: Color,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Generate TPC-H, run some queries, show where each ran and how fast.
+    Demo(DemoArguments),
+    /// Say what this machine offers: GPU, driver, compiler, bandwidths, caches, settings.
+    Doctor(DoctorArguments),
+    /// Write a benchmark's tables as Parquet.
+    Generate(GenerateArguments),
+    /// Measure queries, against DataFusion on the CPU and DuckDB.
+    Bench(BenchArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// TPC-H scale factor; 1 is 6 million line items, 0.3 GB.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) scale: f64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Measure bandwidths anew instead of showing the last measurement.
+    #[arg(long)]
+    pub(crate) measure: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArguments {
+    /// The benchmark.
+    #[arg(value_enum)]
+    pub(crate) workload: WorkloadName,
+    /// Scale factor.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) scale: f64,
+    /// The directory, created if need be. Tables that are complete there are not generated again.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Only these tables, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "TABLES")]
+    pub(crate) tables: Vec<String>,
+    /// Files per table, in a directory of the table's name; 1 writes a single file.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) parts: u32,
+    /// How pages are compressed.
+    #[arg(long, value_enum, default_value_t = CompressionName::Snappy)]
+    pub(crate) compression: CompressionName,
+    /// Threads; one per core by default.
+    #[arg(long)]
+    pub(crate) threads: Option<usize>,
+    /// Replace data of other parameters.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WorkloadName {
+    /// TPC-H, eight tables.
+    Tpch,
+    /// The Star Schema Benchmark, five tables.
+    Ssb,
+    /// One table of keys and values for microqueries.
+    Micro,
+}
+
+impl From<WorkloadName> for Workload {
+    fn from(name: WorkloadName) -> Self {
+        match name {
+            WorkloadName::Tpch => Self::Tpch,
+            WorkloadName::Ssb => Self::Ssb,
+            WorkloadName::Micro => Self::Micro,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum CompressionName {
+    /// Fast, and every reader has it.
+    Snappy,
+    /// Zstandard at level 1: smaller.
+    Zstd,
+    /// LZ4 blocks: the fastest to read.
+    Lz4Raw,
+    /// None.
+    None,
+}
+
+impl From<CompressionName> for Compression {
+    fn from(name: CompressionName) -> Self {
+        match name {
+            CompressionName::Snappy => Self::Snappy,
+            CompressionName::Zstd => Self::Zstd,
+            CompressionName::Lz4Raw => Self::Lz4Raw,
+            CompressionName::None => Self::None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// The benchmark.
+    #[arg(value_enum)]
+    pub(crate) workload: WorkloadName,
+    /// Directory of its tables; generated at --scale into the cache when not given.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Scale of the data to generate when there is no --data.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) scale: f64,
+    /// Only these queries, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) queries: Vec<String>,
+    /// What to measure, separated by commas: hot (in device memory), host (in host memory), parquet (first run from files),
+    /// cpu (DataFusion over the files), memory (DataFusion over tables in memory).
+    #[arg(long, value_delimiter = ',', default_value = "hot,cpu", value_name = "MODES")]
+    pub(crate) mode: Vec<Mode>,
+    /// Measured runs of each query.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iterations: u32,
+    /// Runs before them that do not count.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) warmups: u32,
+    /// DuckDB in the same run: auto takes it when python3 has the module duckdb.
+    #[arg(long, value_enum, default_value_t = DuckDb::Auto)]
+    pub(crate) duckdb: DuckDb,
+    /// Write rows below this directory, as <date>-<machine>/<name>.csv and .jsonl with a README.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the written files.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DuckDb {
+    /// Over the same files, when it is installed.
+    Auto,
+    /// Over the same files, and over tables in its memory.
+    Both,
+    /// Not at all.
+    Never,
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_string(), value.trim().to_string()))
+        }
+        _ => Err("expected NAME=VALUE, for example galatea.device=cpu".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn settings_are_split_at_the_first_equals_sign() {
+        assert_eq!(
+            parse_setting("a.b = c=d"),
+            Ok(("a.b".to_string(), "c=d".to_string()))
+        );
+        assert!(parse_setting("a.b").is_err() && parse_setting("=c").is_err());
+    }
+
+    #[test]
+    fn global_arguments_go_anywhere() {
+        let parsed = Arguments::parse_from([
+            "galatea",
+            "demo",
+            "--scale",
+            "0.5",
+            "--set",
+            "galatea.device=cpu",
+            "-q",
+        ]);
+        assert!(parsed.session.quiet);
+        assert_eq!(
+            parsed.session.settings,
+            [("galatea.device".to_string(), "cpu".to_string())]
+        );
+        let parsed =
+            Arguments::parse_from(["galatea", "-c", "SELECT 1", "-c", "SELECT 2", "--format", "CSV"]);
+        assert_eq!(
+            (parsed.query.commands.len(), parsed.query.format),
+            (2, PrintFormat::Csv)
+        );
+    }
+}

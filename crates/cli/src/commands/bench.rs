@@ -1,0 +1,194 @@
+//! `galatea bench`: a workload's queries in several modes, medians and ratios, and the rows for keeping.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use galatea_bench::compare::{RowOrder, compare};
+use galatea_bench::duckdb;
+use galatea_bench::machine::Machine;
+use galatea_bench::measure::{Measured, Mode, Plan};
+use galatea_bench::result::{self, ResultRow, Summary, summaries};
+use galatea_bench::workload::Workload;
+use galatea_bench::workload::generate::GenerateOptions;
+use galatea_bench::workload::tables::Tables;
+
+use super::generate::with_progress;
+use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
+use crate::errors::CliError;
+use crate::interrupt::interruptible;
+use crate::progress::steps;
+
+pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) -> Result<(), CliError> {
+    let workload = Workload::from(arguments.workload);
+    let directory = match &arguments.data {
+        Some(directory) => directory.clone(),
+        None => {
+            let cache = galatea_device::environment::cache_directory().join("data");
+            let directory = cache.join(format!("{workload}-{}", arguments.scale));
+            let options = GenerateOptions::new(workload, arguments.scale, &directory);
+            with_progress(options, session.quiet).await?;
+            directory
+        }
+    };
+    let tables = Tables::find(workload, &directory)?;
+    let queries = workload.select(tables.scale, &arguments.queries)?;
+    let gpu = galatea_device::probe()
+        .devices
+        .first()
+        .map(|device| device.name.clone());
+    let plan = Plan {
+        tables,
+        queries,
+        iterations: arguments.iterations,
+        warmups: arguments.warmups,
+        settings: session.settings.clone(),
+        machine: Machine::look(gpu.as_deref(), arguments.commit.clone()),
+    };
+
+    let mut rows = Vec::new();
+    let mut differences = Vec::new();
+    let mut first: Option<(Mode, Measured)> = None;
+    for mode in &arguments.mode {
+        let bar = steps(session.quiet, &mode.to_string(), plan.queries.len() as u64);
+        let done = |query: &galatea_bench::workload::Query| {
+            bar.set_message(query.name.clone());
+            bar.inc(1);
+        };
+        let measured = interruptible(plan.measure(*mode, done)).await??;
+        bar.finish_and_clear();
+        rows.extend(measured.rows.iter().cloned());
+        match &first {
+            Some(first) => differences.extend(differing(&plan, first, (*mode, &measured))),
+            None => first = Some((*mode, measured)),
+        }
+    }
+    if arguments.duckdb != DuckDb::Never {
+        rows.extend(duckdb_rows(&plan, arguments.duckdb, session.quiet).await?);
+    }
+    let text = result::table(&rows) + "\n" + &ratios(&rows);
+    let _ = writeln!(io::stdout(), "{text}");
+    if let Some(out) = &arguments.out {
+        let name = arguments
+            .name
+            .clone()
+            .unwrap_or_else(|| default_name(workload, &arguments.mode));
+        let written: PathBuf = result::write(out, &name, &command_line(), &rows)?;
+        let _ = writeln!(io::stdout(), "written to {}", written.display());
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(CliError::Other(format!(
+        "results differ between modes:\n{}",
+        differences.join("\n")
+    )))
+}
+
+fn default_name(workload: Workload, modes: &[Mode]) -> String {
+    let modes: Vec<String> = modes.iter().map(ToString::to_string).collect();
+    format!("{workload}-{}", modes.join("-"))
+}
+
+/// What was typed, for whoever wants to do it again.
+fn command_line() -> String {
+    let arguments = std::env::args().skip(1).map(|argument| {
+        if argument.contains([' ', '\'', '"', '*']) {
+            format!("'{}'", argument.replace('\'', "'\\''"))
+        } else {
+            argument
+        }
+    });
+    std::iter::once("galatea".to_string())
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Queries whose results are not the same in two modes.
+fn differing(plan: &Plan, first: &(Mode, Measured), other: (Mode, &Measured)) -> Vec<String> {
+    let pairs = plan
+        .queries
+        .iter()
+        .zip(first.1.results.iter().zip(&other.1.results));
+    pairs
+        .filter_map(|(query, (expected, actual))| {
+            let difference = compare(expected, actual, RowOrder::Any).err()?;
+            Some(format!(
+                "query {}: {} against {}: {difference}",
+                query.name, first.0, other.0
+            ))
+        })
+        .collect()
+}
+
+async fn duckdb_rows(plan: &Plan, choice: DuckDb, quiet: bool) -> Result<Vec<ResultRow>, CliError> {
+    let Some(version) = duckdb::version() else {
+        if !quiet {
+            let _ = writeln!(
+                io::stderr(),
+                "no DuckDB: python3 has no module duckdb (pip install duckdb)"
+            );
+        }
+        return Ok(Vec::new());
+    };
+    if !quiet {
+        let _ = writeln!(io::stderr(), "DuckDB {version}");
+    }
+    let mut rows = Vec::new();
+    let in_memory = if choice == DuckDb::Both {
+        vec![false, true]
+    } else {
+        vec![false]
+    };
+    for in_memory in in_memory {
+        let plan = plan.clone();
+        let measured = tokio::task::spawn_blocking(move || duckdb::measure(&plan, in_memory));
+        let measured = interruptible(measured).await?;
+        rows.extend(measured.map_err(|cause| CliError::Other(cause.to_string()))??);
+    }
+    Ok(rows)
+}
+
+/// Each query's medians by engine and mode, relative to the first mode.
+fn ratios(rows: &[ResultRow]) -> String {
+    let summaries = summaries(rows);
+    let column = |row: &ResultRow| format!("{} {}", row.engine, row.mode);
+    let mut columns: Vec<String> = Vec::new();
+    let mut queries: Vec<&str> = Vec::new();
+    for (row, _) in &summaries {
+        if !columns.contains(&column(row)) {
+            columns.push(column(row));
+        }
+        if !queries.contains(&row.query.as_str()) {
+            queries.push(&row.query);
+        }
+    }
+    let [base, others @ ..] = columns.as_slice() else {
+        return String::new();
+    };
+    if others.is_empty() {
+        return String::new();
+    }
+    let find = |query: &str, name: &str| -> Option<Summary> {
+        summaries
+            .iter()
+            .find(|(row, _)| row.query == query && column(row) == name)
+            .map(|(_, summary)| *summary)
+    };
+    let mut text = format!(
+        "How many times faster {base} is than\n\n| query | {} |\n",
+        others.join(" | ")
+    );
+    text += &format!("| --- |{}\n", " ---: |".repeat(others.len()));
+    for query in queries {
+        let Some(base) = find(query, base) else { continue };
+        let cells = others.iter().map(|name| {
+            find(query, name).map_or_else(
+                || "-".to_string(),
+                |other| format!("{:.2}", other.median / base.median),
+            )
+        });
+        text += &format!("| {query} | {} |\n", cells.collect::<Vec<_>>().join(" | "));
+    }
+    text
+}

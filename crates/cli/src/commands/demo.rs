@@ -1,0 +1,261 @@
+//! `galatea demo`: TPC-H generated once, a few queries, where each ran, and whether the GPU's results are the CPU's.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::SessionContext;
+use galatea::QueryDevice;
+use galatea_bench::compare::{RowOrder, compare};
+use galatea_bench::measure::{self, Run};
+use galatea_bench::workload::generate::GenerateOptions;
+use galatea_bench::workload::tables::Tables;
+use galatea_bench::workload::{Query, Workload};
+
+use super::doctor::device_line;
+use super::generate::with_progress;
+use crate::arguments::{DemoArguments, SessionArguments};
+use crate::errors::CliError;
+use crate::interrupt::interruptible;
+use crate::statements::footer;
+
+/// The queries of the 22 that are run: scans with aggregation, joins, a CASE over LIKE, two levels of aggregation.
+const TPCH: [&str; 6] = ["1", "3", "6", "12", "14", "18"];
+
+/// Rows of a result that are shown.
+const SHOWN: usize = 5;
+
+/// Questions someone may ask of an unknown table.
+fn ad_hoc() -> Vec<Query> {
+    let query = |name: &str, title: &str, sql: &str| Query {
+        name: name.to_string(),
+        title: title.to_string(),
+        sql: sql.to_string(),
+    };
+    vec![
+        query(
+            "a",
+            "How many rows",
+            "SELECT count(*) AS lines, count(DISTINCT l_suppkey) AS suppliers FROM lineitem",
+        ),
+        query(
+            "b",
+            "Sales by month of 1996",
+            "SELECT date_trunc('month', l_shipdate) AS month, count(*) AS lines, sum(l_extendedprice * (1 - l_discount)) AS sales \
+             FROM lineitem WHERE l_shipdate >= date '1996-01-01' AND l_shipdate < date '1997-01-01' GROUP BY month ORDER BY month",
+        ),
+        query(
+            "c",
+            "Who ships late",
+            "SELECT l_shipmode, avg(l_receiptdate - l_commitdate) AS days, count(*) FILTER (WHERE l_receiptdate > l_commitdate) AS late \
+             FROM lineitem GROUP BY l_shipmode ORDER BY l_shipmode",
+        ),
+        query(
+            "d",
+            "Orders that mention special requests",
+            "SELECT o_orderpriority, count(*) AS orders, max(o_totalprice) AS dearest \
+             FROM orders WHERE o_comment LIKE '%special%requests%' GROUP BY o_orderpriority ORDER BY o_orderpriority",
+        ),
+    ]
+}
+
+pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> Result<(), CliError> {
+    let directory = galatea_device::environment::cache_directory()
+        .join("data")
+        .join(format!("tpch-{}", demo.scale));
+    say(&format!(
+        "galatea {} on {}",
+        env!("CARGO_PKG_VERSION"),
+        device_line()
+    ));
+    say(&format!(
+        "TPC-H at scale {} in {}",
+        demo.scale,
+        directory.display()
+    ));
+    let start = Instant::now();
+    with_progress(
+        GenerateOptions::new(Workload::Tpch, demo.scale, &directory),
+        arguments.quiet,
+    )
+    .await?;
+    say(&format!(
+        "data ready after {:.1} s\n",
+        start.elapsed().as_secs_f64()
+    ));
+
+    let tables = Tables::find(Workload::Tpch, &directory)?;
+    let session = session(arguments, &tables, None).await?;
+    let reference = session_on_cpu(arguments, &tables).await?;
+    let names: Vec<String> = TPCH.iter().map(ToString::to_string).collect();
+    let mut queries = Workload::Tpch.select(demo.scale, &names)?;
+    for query in &mut queries {
+        query.name = format!("TPC-H {}", query.name);
+    }
+    queries.extend(ad_hoc());
+
+    let mut summary = Summary::default();
+    for query in &queries {
+        interruptible(one(query, &session, &reference, arguments.quiet, &mut summary)).await??;
+    }
+    say(&summary.text());
+    if summary.different > 0 {
+        return Err(CliError::Other(format!(
+            "{} result(s) of the GPU differ from the CPU's\nhint: this is a bug; please report it with the output above",
+            summary.different
+        )));
+    }
+    Ok(())
+}
+
+async fn session(
+    arguments: &SessionArguments,
+    tables: &Tables,
+    device: Option<&str>,
+) -> Result<SessionContext, CliError> {
+    let mut builder = galatea::session();
+    for (name, value) in &arguments.settings {
+        builder = builder.with_setting(name, value);
+    }
+    if let Some(device) = device {
+        builder = builder.with_setting("galatea.device", device);
+    }
+    let ctx = builder.build()?;
+    tables.register(&ctx).await?;
+    Ok(ctx)
+}
+
+async fn session_on_cpu(arguments: &SessionArguments, tables: &Tables) -> Result<SessionContext, CliError> {
+    session(arguments, tables, Some("cpu")).await
+}
+
+/// Runs a query twice, since the first run reads files and compiles kernels; checks it against the CPU if it left the CPU.
+async fn one(
+    query: &Query,
+    session: &SessionContext,
+    reference: &SessionContext,
+    quiet: bool,
+    summary: &mut Summary,
+) -> Result<(), CliError> {
+    let first = measure::run(session, &query.sql).await?;
+    let again = measure::run(session, &query.sql).await?;
+    say(&format!("{}: {}", query.name, query.title));
+    if !quiet {
+        say(&shown(&again.batches)?);
+    }
+    let times = format!(
+        "{} row(s), first {}, then {}.",
+        again.rows(),
+        milliseconds(first.total),
+        milliseconds(again.total)
+    );
+    let device = again
+        .report
+        .as_ref()
+        .map_or(QueryDevice::Cpu, |report| report.device);
+    let place = again.report.as_ref().map(footer).unwrap_or_default();
+    let verdict = if device == QueryDevice::Cpu {
+        String::new()
+    } else {
+        let expected = measure::run(reference, &query.sql).await?;
+        summary.check(&expected, &again)
+    };
+    summary.count(device, again.total);
+    say(&format!("{times} {place}{verdict}\n"));
+    Ok(())
+}
+
+/// The first rows as a table.
+fn shown(batches: &[RecordBatch]) -> Result<String, CliError> {
+    let mut left = SHOWN;
+    let mut head = Vec::new();
+    for batch in batches {
+        let rows = batch.num_rows().min(left);
+        left -= rows;
+        if rows > 0 || head.is_empty() {
+            head.push(batch.slice(0, rows));
+        }
+    }
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut text = pretty_format_batches(&head)
+        .map_err(datafusion::error::DataFusionError::from)?
+        .to_string();
+    if rows > SHOWN {
+        text += &format!("\n... {} more", rows - SHOWN);
+    }
+    Ok(text)
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+}
+
+/// Standard output; a closed one ends the demo by its own.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+#[derive(Default)]
+struct Summary {
+    queries: usize,
+    on_gpu: usize,
+    on_both: usize,
+    equal: usize,
+    different: usize,
+    time: Duration,
+    cpu_time: Duration,
+}
+
+impl Summary {
+    fn count(&mut self, device: QueryDevice, time: Duration) {
+        self.queries += 1;
+        self.time += time;
+        match device {
+            QueryDevice::Cpu => {}
+            QueryDevice::Both => self.on_both += 1,
+            QueryDevice::Gpu | QueryDevice::Emulated => self.on_gpu += 1,
+        }
+    }
+
+    /// Compares with the CPU's result and says how that went.
+    fn check(&mut self, expected: &Run, actual: &Run) -> String {
+        self.cpu_time += expected.total;
+        let cpu = milliseconds(expected.total);
+        // Every query here has an ORDER BY that decides, but for equal values at a LIMIT: order is not what is checked.
+        match compare(&expected.batches, &actual.batches, RowOrder::Any) {
+            Ok(()) => {
+                self.equal += 1;
+                format!(" Equal to the CPU's result ({cpu}).")
+            }
+            Err(difference) => {
+                self.different += 1;
+                format!(" DIFFERENT from the CPU's result ({cpu}): {difference}")
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let on_cpu = self.queries - self.on_gpu - self.on_both;
+        let mut text = format!("{} queries in {}: ", self.queries, milliseconds(self.time));
+        let places = [
+            (self.on_gpu, "on the GPU"),
+            (self.on_both, "on both"),
+            (on_cpu, "on the CPU"),
+        ];
+        let places: Vec<_> = places
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, place)| format!("{n} {place}"))
+            .collect();
+        text += &places.join(", ");
+        if self.equal + self.different > 0 {
+            text += &format!(
+                "; {} of {} equal to the CPU's results",
+                self.equal,
+                self.equal + self.different
+            );
+        }
+        text
+    }
+}

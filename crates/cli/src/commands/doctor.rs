@@ -1,0 +1,258 @@
+//! `galatea doctor`: what this machine offers, and what to do about what it does not.
+//!
+//! Nothing here fails: a machine without a GPU is a machine that queries run on, by DataFusion's CPU operators.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use galatea::GalateaConfig;
+use galatea_device::{Device, DeviceInfo, DeviceOptions, Probe, environment};
+
+use crate::arguments::{DoctorArguments, SessionArguments};
+use crate::errors::CliError;
+
+/// What queries run on, in a few words: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
+pub(crate) fn device_line() -> String {
+    match galatea_device::probe().usable() {
+        Ok(device) => device.name.clone(),
+        Err(missing) => format!("the CPU (no {})", missing.what),
+    }
+}
+
+pub(crate) fn run(session: &SessionArguments, arguments: &DoctorArguments) -> Result<(), CliError> {
+    let probe = galatea_device::probe();
+    let mut report = Report::default();
+    verdict(&mut report, &probe);
+    software(&mut report, &probe);
+    for device in &probe.devices {
+        attributes(&mut report, device);
+    }
+    if probe.usable().is_ok() {
+        bandwidths(&mut report, arguments.measure);
+    }
+    host(&mut report);
+    caches(&mut report);
+    settings(&mut report, session)?;
+    let _ = io::stdout().write_all(report.text.as_bytes());
+    Ok(())
+}
+
+#[derive(Default)]
+struct Report {
+    text: String,
+}
+
+impl Report {
+    fn section(&mut self, title: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text += title;
+        self.text.push('\n');
+    }
+
+    fn row(&mut self, name: &str, value: impl std::fmt::Display) {
+        // Values of several lines keep their column.
+        let value = value.to_string().replace('\n', &format!("\n{:34}", ""));
+        self.text += &format!("  {name:<31} {value}\n");
+    }
+}
+
+fn verdict(report: &mut Report, probe: &Probe) {
+    match probe.usable() {
+        Ok(device) => report.section(&format!(
+            "Queries run on {} where it is faster, on the CPU elsewhere.",
+            device.name
+        )),
+        Err(missing) => {
+            report.section("Queries run on DataFusion's CPU operators: there is no usable GPU.");
+            report.row("missing", missing.what);
+            report.row("because", &missing.reason);
+            report.row("to get it", missing.remedy);
+        }
+    }
+}
+
+fn version((major, minor): (u32, u32)) -> String {
+    format!("{major}.{minor}")
+}
+
+fn software(report: &mut Report, probe: &Probe) {
+    report.section("Software");
+    report.row("galatea", env!("CARGO_PKG_VERSION"));
+    report.row("datafusion", datafusion::DATAFUSION_VERSION);
+    match &probe.driver {
+        Ok(driver) => report.row(
+            "CUDA driver",
+            format!("found, speaks CUDA {}", version(driver.version)),
+        ),
+        Err(missing) => report.row(
+            "CUDA driver",
+            format!("not found: {}\nhint: {}", missing.reason, missing.remedy),
+        ),
+    }
+    match &probe.nvrtc {
+        Ok(nvrtc) => report.row(
+            "NVRTC",
+            format!(
+                "{} at {} ({})",
+                version(nvrtc.version),
+                nvrtc.path.display(),
+                nvrtc.found_by
+            ),
+        ),
+        Err(missing) => report.row(
+            "NVRTC",
+            format!("not found: {}\nhint: {}", missing.reason, missing.remedy),
+        ),
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
+fn yes_no(value: bool) -> &'static str {
+    if value { "yes" } else { "no" }
+}
+
+fn attributes(report: &mut Report, device: &DeviceInfo) {
+    report.section(&format!("GPU {}: {}", device.ordinal, device.name));
+    report.row("compute capability", version(device.compute_capability));
+    report.row("multiprocessors", device.multiprocessors);
+    report.row("device memory", bytes(device.total_memory));
+    report.row("level-2 cache", bytes(device.l2_bytes));
+    let shared = (
+        bytes(device.shared_memory_per_block.into()),
+        bytes(device.shared_memory_per_multiprocessor.into()),
+    );
+    report.row(
+        "shared memory",
+        format!("{} a block, {} a multiprocessor", shared.0, shared.1),
+    );
+    report.row(
+        "registers",
+        format!(
+            "{} a block, {} a multiprocessor",
+            device.registers_per_block, device.registers_per_multiprocessor
+        ),
+    );
+    report.row(
+        "threads",
+        format!(
+            "{} a block, {} a multiprocessor",
+            device.max_threads_per_block, device.max_threads_per_multiprocessor
+        ),
+    );
+    report.row("copy engines", device.copy_engines);
+    report.row("PCI address", &device.pci);
+    report.row("pageable memory access", yes_no(device.pageable_memory_access));
+    report.row(
+        "concurrent managed access",
+        yes_no(device.concurrent_managed_access),
+    );
+    report.row("atomics between CPU and GPU", yes_no(device.host_native_atomics));
+    report.row("cooperative launch", yes_no(device.cooperative_launch));
+    report.row("memory pools", yes_no(device.memory_pools));
+    report.row("virtual memory management", yes_no(device.virtual_memory));
+    report.row("host memory registration", yes_no(device.host_register));
+    report.row("error-correcting memory", yes_no(device.ecc));
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    format!("{:.1} GB/s", bytes_per_second / 1e9)
+}
+
+/// The stored measurement, or a new one where there is none or it was asked for.
+fn bandwidths(report: &mut Report, measure: bool) {
+    report.section("Measured");
+    let measured = Device::gpu(0, DeviceOptions::default()).and_then(|device| {
+        if !measure {
+            return galatea_kernels::calibrate(&device);
+        }
+        let measured = galatea_kernels::measure(&device)?;
+        measured.store(&device);
+        Ok(measured)
+    });
+    match measured {
+        Ok(measured) => {
+            report.row("device memory, read", rate(measured.hbm_read));
+            report.row("device memory, copy", rate(measured.hbm_copy));
+            report.row("host to device, pinned", rate(measured.h2d));
+            report.row("device to host, pinned", rate(measured.d2h));
+            report.row("both at once", rate(measured.both_ways));
+            report.row("host to device, pageable", rate(measured.h2d_pageable));
+            report.row("pinning host memory", rate(measured.pinning));
+            report.row(
+                "kernel launch",
+                format!("{:.1} us", measured.launch_seconds * 1e6),
+            );
+            report.row(
+                "launch and wait",
+                format!("{:.1} us", measured.round_trip_seconds * 1e6),
+            );
+        }
+        Err(error) => report.row("failed", error),
+    }
+}
+
+fn host(report: &mut Report) {
+    let machine = galatea_bench::machine::Machine::look(None, Some(String::new()));
+    report.section("Host");
+    report.row("machine", machine.description);
+}
+
+fn caches(report: &mut Report) {
+    let root = environment::cache_directory();
+    report.section("Caches");
+    report.row("directory", root.display());
+    let mut entries: Vec<_> = fs::read_dir(&root).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (files, size) = usage(&entry.path());
+        report.row(
+            &entry.file_name().to_string_lossy(),
+            format!("{} in {files} file(s)", bytes(size)),
+        );
+    }
+}
+
+/// Files and bytes below `path`.
+fn usage(path: &Path) -> (u64, u64) {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return (0, 0);
+    };
+    if !metadata.is_dir() {
+        return (1, metadata.len());
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .map(|entry| usage(&entry.path()))
+        .fold((0, 0), |(files, size), (f, s)| (files + f, size + s))
+}
+
+fn settings(report: &mut Report, session: &SessionArguments) -> Result<(), CliError> {
+    let mut builder = galatea::session();
+    for (name, value) in session
+        .settings
+        .iter()
+        .filter(|(name, _)| !name.starts_with("datafusion.runtime."))
+    {
+        builder = builder.with_setting(name, value);
+    }
+    let ctx = builder.build()?;
+    let in_force = ctx.state().config_options().entries();
+    report.section("Settings in force");
+    for setting in GalateaConfig::reference() {
+        let entry = in_force.iter().find(|entry| entry.key == setting.name);
+        let value = entry.and_then(|entry| entry.value.clone()).unwrap_or_default();
+        let note = if value == setting.default {
+            ""
+        } else {
+            " (changed)"
+        };
+        report.row(&setting.name, format!("{value}{note}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! `galatea generate`: a benchmark's tables as Parquet.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use galatea_bench::BenchError;
+use galatea_bench::workload::generate::{GenerateOptions, generate};
+use galatea_bench::workload::manifest::Manifest;
+use indicatif::{HumanBytes, HumanCount};
+
+use crate::arguments::{GenerateArguments, SessionArguments};
+use crate::errors::CliError;
+use crate::interrupt;
+use crate::progress::Bars;
+
+pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArguments) -> Result<(), CliError> {
+    let mut options = GenerateOptions::new(arguments.workload.into(), arguments.scale, &arguments.out);
+    options.tables.clone_from(&arguments.tables);
+    options.parts = arguments.parts as usize;
+    options.compression = arguments.compression.into();
+    options.threads = arguments.threads.unwrap_or(0);
+    options.force = arguments.force;
+    let start = Instant::now();
+    let manifest = with_progress(options, session.quiet).await?;
+    if !session.quiet {
+        let tables = manifest
+            .tables
+            .iter()
+            .filter(|(name, _)| arguments.tables.is_empty() || arguments.tables.contains(name));
+        let mut text = String::new();
+        for (name, files) in tables {
+            let (rows, bytes) = files
+                .iter()
+                .fold((0, 0), |(r, b), file| (r + file.rows, b + file.bytes));
+            text += &format!(
+                "{name:>12} {:>15} rows {:>12}\n",
+                HumanCount(rows).to_string(),
+                HumanBytes(bytes).to_string()
+            );
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let _ = writeln!(
+            io::stdout(),
+            "{text}{} in '{}', {seconds:.1} s",
+            manifest.describe(),
+            arguments.out.display()
+        );
+    }
+    Ok(())
+}
+
+/// Generates what is missing, with bars on a terminal; Ctrl-C stops it and leaves no half-written file.
+pub(crate) async fn with_progress(options: GenerateOptions, quiet: bool) -> Result<Manifest, CliError> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let flag = cancel.clone();
+    let mut work = tokio::task::spawn_blocking(move || generate(&options, &Bars::new(quiet), &flag));
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = interrupt::pressed() => {
+            cancel.store(true, Ordering::Relaxed);
+            interrupt::leave_on_next();
+            work.await
+        }
+    };
+    match done {
+        Ok(result) => Ok(result?),
+        Err(cause) if cause.is_panic() => std::panic::resume_unwind(cause.into_panic()),
+        Err(_) => Err(BenchError::Cancelled.into()),
+    }
+}

@@ -1,0 +1,56 @@
+//! The subcommands, one file each.
+
+mod bench;
+mod demo;
+mod doctor;
+mod generate;
+mod prompt;
+
+use std::fs;
+use std::io::IsTerminal;
+
+use crate::arguments::{Arguments, Color, Command, QueryArguments, SessionArguments};
+use crate::errors::CliError;
+use crate::session;
+use crate::statements::Printer;
+
+/// Runs what was asked for.
+pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
+    let Arguments {
+        session,
+        query,
+        command,
+    } = arguments;
+    match command {
+        None => queries(&session, &query).await,
+        Some(Command::Demo(demo)) => demo::run(&session, &demo).await,
+        Some(Command::Doctor(doctor)) => doctor::run(&session, &doctor),
+        Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
+        Some(Command::Bench(bench)) => bench::run(&session, &bench).await,
+    }
+}
+
+/// Files first, then commands; without either, the prompt.
+async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
+    let session = session::build(arguments).await?;
+    let color = match query.color {
+        Color::Auto => std::io::stdout().is_terminal(),
+        Color::Always => true,
+        Color::Never => false,
+    };
+    let mut printer = Printer::new(query, arguments.quiet, color, session.stores.clone());
+    if query.files.is_empty() && query.commands.is_empty() {
+        return prompt::run(&session.ctx, &mut printer).await;
+    }
+    for path in &query.files {
+        let text = fs::read_to_string(path).map_err(|cause| CliError::File {
+            path: path.clone(),
+            cause,
+        })?;
+        printer.run_all(&session.ctx, &text).await?;
+    }
+    for command in &query.commands {
+        printer.run_all(&session.ctx, command).await?;
+    }
+    Ok(())
+}

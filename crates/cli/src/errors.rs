@@ -1,0 +1,264 @@
+//! Errors as a person reads them: one lower-case line that says what, then a hint that says what to do.
+//!
+//! DataFusion's errors carry the layers they passed through; a person wants the innermost cause, in their own words (the
+//! column, the file), and what there is instead. [`explain`] does that for the causes people meet; every other error is
+//! shown as it is.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use galatea_bench::BenchError;
+
+/// What ends a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    /// A query failed.
+    #[error("{}", explain(.0))]
+    Query(#[from] DataFusionError),
+    /// A generator or a measurement failed.
+    #[error(transparent)]
+    Bench(BenchError),
+    /// --data-path is not a directory that can be entered.
+    #[error("cannot use the data path '{}': {cause}", path.display())]
+    DataPath {
+        /// What was given.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A file of -f cannot be read.
+    #[error("cannot read '{}': {cause}", path.display())]
+    File {
+        /// What was given.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// Some statements of a prompt that is no terminal, or results that differ: already reported where they happened.
+    #[error("{0}")]
+    Other(String),
+    /// Ctrl-C.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl From<BenchError> for CliError {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::DataFusion(error) => Self::Query(error),
+            BenchError::Cancelled => Self::Cancelled,
+            other => Self::Bench(other),
+        }
+    }
+}
+
+impl CliError {
+    /// What the process exits with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Cancelled => 130,
+            _ => 1,
+        }
+    }
+}
+
+/// Prints `error: ...` and, below it, `hint: ...` to standard error.
+pub(crate) fn report(error: &CliError) {
+    // Nothing can be told to a person whose terminal is gone.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
+}
+
+/// A failed query's message, with a hint on lines of their own.
+pub(crate) fn explain(error: &DataFusionError) -> String {
+    let (message, hint) = cause(error);
+    let message = lower_first(message.trim());
+    match hint {
+        Some(hint) => format!("{message}\nhint: {hint}"),
+        None => message,
+    }
+}
+
+fn cause(error: &DataFusionError) -> (String, Option<String>) {
+    match error {
+        // Context is written by whoever knows the file or the setting: it leads, the cause follows.
+        DataFusionError::Context(context, inner) if context.starts_with("cannot read") => {
+            let (message, hint) = cause(inner);
+            (format!("{context}: {}", lower_first(&message)), hint)
+        }
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => cause(inner),
+        DataFusionError::Collection(errors) if !errors.is_empty() => cause(&errors[0]),
+        DataFusionError::Shared(inner) => cause(inner),
+        DataFusionError::SchemaError(schema, _) => schema_cause(schema),
+        DataFusionError::SQL(parser, _) => {
+            let text = parser.to_string();
+            (format!("invalid SQL: {}", lower_first(text.trim_start_matches("sql parser error: "))), None)
+        }
+        DataFusionError::ParquetError(parquet) => (
+            parquet.to_string().trim_start_matches("Parquet error: ").to_string(),
+            Some("the file is cut off, damaged, or not Parquet".to_string()),
+        ),
+        DataFusionError::ArrowError(arrow, _) => (arrow.to_string(), None),
+        DataFusionError::ObjectStore(store) => (store.to_string(), None),
+        DataFusionError::External(inner) => match inner.downcast_ref::<DataFusionError>() {
+            Some(inner) => cause(inner),
+            None => (inner.to_string(), None),
+        },
+        DataFusionError::ResourcesExhausted(message) => (
+            format!("out of memory: {message}"),
+            Some("SET datafusion.runtime.memory_limit to more, or datafusion.execution.target_partitions to fewer".to_string()),
+        ),
+        DataFusionError::Plan(message)
+        | DataFusionError::Configuration(message)
+        | DataFusionError::Execution(message)
+        | DataFusionError::NotImplemented(message) => plain_cause(message),
+        other => (other.strip_backtrace(), None),
+    }
+}
+
+/// Messages that are prose: ours bring their hints, DataFusion's get one where it helps.
+fn plain_cause(message: &str) -> (String, Option<String>) {
+    // A backtrace, where it is enabled, follows the message.
+    let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
+    if let Some(name) = message
+        .strip_prefix("table '")
+        .and_then(|rest| rest.strip_suffix("' not found"))
+    {
+        let name = name.trim_start_matches("datafusion.public.");
+        let hint = "SHOW TABLES lists the tables there are; a file is a table in quotes: FROM 'file.parquet'";
+        return (format!("no such table: {name}"), Some(hint.to_string()));
+    }
+    if message.contains("Cannot coerce") || message.contains("Cannot infer common argument type") {
+        let hint = "the operands have types that do not fit; convert one with CAST(... AS ...)";
+        return (message.to_string(), Some(hint.to_string()));
+    }
+    (message.to_string(), None)
+}
+
+fn schema_cause(schema: &SchemaError) -> (String, Option<String>) {
+    match schema {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let names: Vec<String> = valid_fields.iter().map(|column| column.name.clone()).collect();
+            let mut hint = match closest(&field.name, &names) {
+                Some(close) => format!("did you mean {close}? "),
+                None => String::new(),
+            };
+            match names.as_slice() {
+                [] => hint += "there is no table in FROM",
+                names => {
+                    hint += &format!("columns are {}", names[..names.len().min(20)].join(", "));
+                    if names.len() > 20 {
+                        hint += &format!(" and {} more", names.len() - 20);
+                    }
+                }
+            }
+            let field = field.quoted_flat_name();
+            (format!("no such column: {field}"), Some(hint))
+        }
+        SchemaError::AmbiguousReference { field } => (
+            format!("ambiguous column: {}", field.quoted_flat_name()),
+            Some("put the table's name before it".to_string()),
+        ),
+        other => (other.to_string(), None),
+    }
+}
+
+/// The name that `wanted` was probably meant to be: the same but for case, or a typing error away.
+fn closest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
+    let wanted = wanted.to_ascii_lowercase();
+    let distance = |name: &String| {
+        let name = name.to_ascii_lowercase();
+        if name.contains(&wanted) || wanted.contains(&name) {
+            0
+        } else {
+            differences(&wanted, &name)
+        }
+    };
+    names
+        .iter()
+        .map(|name| (distance(name), name))
+        .min()
+        .filter(|(d, _)| *d <= wanted.len() / 4)
+        .map(|(_, name)| name)
+}
+
+/// An upper bound of the edits between two names: what differs after the common start and end.
+fn differences(a: &str, b: &str) -> usize {
+    let start = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a.as_bytes()[start..], &b.as_bytes()[start..]);
+    let end = a
+        .iter()
+        .rev()
+        .zip(b.iter().rev())
+        .take_while(|(x, y)| x == y)
+        .count();
+    a.len().max(b.len()) - end
+}
+
+/// Lower-cases the first letter, unless the first word is a name in capitals (`SQL`, `CSV`).
+fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    match (letters.next(), letters.next()) {
+        (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
+            first.to_lowercase().chain(text.chars().skip(1)).collect()
+        }
+        _ => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::{Column, plan_datafusion_err};
+
+    #[test]
+    fn tables_and_columns_that_are_missing_are_named() {
+        let table = plan_datafusion_err!("table 'datafusion.public.ordrs' not found");
+        assert!(
+            explain(&table).starts_with("no such table: ordrs\nhint: SHOW TABLES"),
+            "{}",
+            explain(&table)
+        );
+        let column = DataFusionError::SchemaError(
+            Box::new(SchemaError::FieldNotFound {
+                field: Box::new(Column::from_name("quantitty")),
+                valid_fields: vec![Column::from_name("price"), Column::from_name("quantity")],
+            }),
+            Box::new(None),
+        );
+        assert_eq!(
+            explain(&column.context("somewhere")),
+            "no such column: quantitty\nhint: did you mean quantity? columns are price, quantity"
+        );
+    }
+
+    #[test]
+    fn hints_of_ours_are_kept() {
+        let ours =
+            DataFusionError::Configuration("unknown setting: galatea.x\nhint: settings are a, b".to_string());
+        assert_eq!(
+            explain(&ours),
+            "unknown setting: galatea.x\nhint: settings are a, b"
+        );
+        assert_eq!(lower_first("Expected a name"), "expected a name");
+        assert_eq!(lower_first("SQL is"), "SQL is");
+    }
+
+    #[test]
+    fn wrapped_errors_say_the_innermost_cause() {
+        let inner = plan_datafusion_err!("Inner thing");
+        let wrapped = DataFusionError::External(Box::new(inner.context("while planning")));
+        assert_eq!(explain(&wrapped), "inner thing");
+        let file =
+            DataFusionError::ParquetError(Box::new(parquet_error())).context("cannot read 'x.parquet'");
+        assert_eq!(
+            explain(&file),
+            "cannot read 'x.parquet': corrupt footer\nhint: the file is cut off, damaged, or not Parquet"
+        );
+    }
+
+    fn parquet_error() -> datafusion::parquet::errors::ParquetError {
+        datafusion::parquet::errors::ParquetError::General("Corrupt footer".to_string())
+    }
+}

@@ -1,0 +1,62 @@
+//! The session behind -c, -f and the prompt: a Galatea session with file queries, object stores and DataFusion's
+//! command-line functions.
+
+use std::sync::Arc;
+
+use datafusion::config::ConfigOptions;
+use datafusion::execution::cache::cache_manager::CacheManagerConfig;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::ExplainFormat;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_cli::catalog::DynamicObjectStoreCatalog;
+use datafusion_cli::functions::ParquetMetadataFunc;
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
+
+use crate::arguments::SessionArguments;
+use crate::errors::CliError;
+
+/// A session, and the object stores that its queries reach.
+pub(crate) struct Session {
+    pub(crate) ctx: SessionContext,
+    pub(crate) stores: Arc<InstrumentedObjectStoreRegistry>,
+}
+
+/// Builds the session and applies `--set`.
+pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliError> {
+    // DATAFUSION_* variables set DataFusion's settings, as in its own command.
+    let mut options = ConfigOptions::from_env()?;
+    let defaults = ConfigOptions::default();
+    if options.explain.format == defaults.explain.format {
+        options.explain.format = ExplainFormat::Tree;
+    }
+    if options.format.null == defaults.format.null {
+        options.format.null = "NULL".to_string();
+    }
+    let config = SessionConfig::from(options).with_information_schema(true);
+    let stores = Arc::new(InstrumentedObjectStoreRegistry::new());
+    let runtime = RuntimeEnvBuilder::new()
+        .with_object_store_registry(stores.clone())
+        // A file that appears while the prompt is open is seen by the next query.
+        .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
+        .build_arc()?;
+    let mut builder = galatea::session()
+        .with_config(config)
+        .with_runtime(runtime)
+        .with_file_queries(true);
+    let is_runtime = |name: &str| name.starts_with("datafusion.runtime.");
+    for (name, value) in arguments.settings.iter().filter(|(name, _)| !is_runtime(name)) {
+        builder = builder.with_setting(name, value);
+    }
+    let ctx = builder.build()?;
+    for (name, value) in arguments.settings.iter().filter(|(name, _)| is_runtime(name)) {
+        ctx.sql(&format!("SET {name} = '{}'", value.replace('\'', "''")))
+            .await?;
+    }
+    let catalogs = Arc::clone(ctx.state().catalog_list());
+    ctx.register_catalog_list(Arc::new(DynamicObjectStoreCatalog::new(
+        catalogs,
+        ctx.state_weak_ref(),
+    )));
+    ctx.register_udtf("parquet_metadata", Arc::new(ParquetMetadataFunc {}));
+    Ok(Session { ctx, stores })
+}

@@ -1,0 +1,219 @@
+//! generate, demo and bench, at scales that a debug build makes in a moment.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::galatea;
+
+fn value(directory: &Path, sql: &str) -> String {
+    let ran = galatea(directory, &["-q", "--format", "csv", "-c", sql]);
+    assert_eq!(ran.code, 0, "{sql}: {}", ran.err);
+    ran.out.lines().nth(1).unwrap_or_default().to_string()
+}
+
+#[test]
+fn tpch_is_generated_once_and_the_same_on_any_number_of_threads() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let generate = |out: &str, more: &[&str]| {
+        let arguments = [&["generate", "tpch", "--scale", "0.01", "--out", out], more].concat();
+        galatea(directory.path(), &arguments)
+    };
+    let ran = generate("one", &["--threads", "1"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("tpch at scale 0.01 by tpchgen"), "{}", ran.out);
+    let file = |out: &str, name: &str| directory.path().join(out).join(name);
+    let time = |out: &str| {
+        fs::metadata(file(out, "lineitem.parquet"))
+            .and_then(|m| m.modified())
+            .expect("a file")
+    };
+    let first = time("one");
+    assert_eq!(generate("one", &[]).code, 0);
+    assert_eq!(time("one"), first, "a complete table was written again");
+    assert_eq!(generate("two", &["--threads", "3"]).code, 0);
+    for table in ["lineitem.parquet", "orders.parquet", "part.parquet"] {
+        let (one, two) = (fs::read(file("one", table)), fs::read(file("two", table)));
+        assert_eq!(one.expect("a file"), two.expect("a file"), "{table}");
+    }
+    let left: Vec<_> = fs::read_dir(directory.path().join("one"))
+        .expect("a directory")
+        .flatten()
+        .collect();
+    assert_eq!(left.len(), 9, "eight tables and the manifest: {left:?}");
+    // What dbgen makes at this scale.
+    assert_eq!(
+        value(directory.path(), "SELECT count(*) FROM 'one/lineitem.parquet'"),
+        "60175"
+    );
+    assert_eq!(
+        value(directory.path(), "SELECT count(*) FROM 'one/orders.parquet'"),
+        "15000"
+    );
+    assert_eq!(
+        value(
+            directory.path(),
+            "SELECT sum(l_extendedprice) FROM 'one/lineitem.parquet' WHERE l_orderkey < 100"
+        ),
+        value(
+            directory.path(),
+            "SELECT sum(l_extendedprice) FROM 'two/lineitem.parquet' WHERE l_orderkey < 100"
+        ),
+    );
+    // Other parameters in the same place are refused, or replace what is there.
+    let ran = generate("one", &["--compression", "zstd"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("hint: choose another --out, or --force"),
+        "{}",
+        ran.err
+    );
+    let ran = generate(
+        "one",
+        &["--compression", "zstd", "--tables", "nation,orders", "--force"],
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn parts_and_tables_are_chosen() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let arguments = [
+        "generate",
+        "ssb",
+        "--scale",
+        "0.01",
+        "--out",
+        "ssb",
+        "--parts",
+        "3",
+        "--tables",
+        "date,lineorder",
+    ];
+    let ran = galatea(
+        directory.path(),
+        &[&arguments[..], &["--compression", "lz4_raw"]].concat(),
+    );
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let parts = fs::read_dir(directory.path().join("ssb/lineorder"))
+        .expect("a directory of parts")
+        .count();
+    assert_eq!(parts, 3);
+    assert_eq!(
+        value(
+            directory.path(),
+            "SELECT count(DISTINCT lo_orderkey) FROM 'ssb/lineorder/*.parquet'"
+        ),
+        "15000"
+    );
+    assert_eq!(
+        value(directory.path(), "SELECT count(*) FROM 'ssb/date.parquet'"),
+        "2557"
+    );
+    let ran = galatea(
+        directory.path(),
+        &["generate", "tpch", "--out", "x", "--tables", "orderz"],
+    );
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err
+            .contains("error: unknown table: orderz\nhint: tables of tpch are region"),
+        "{}",
+        ran.err
+    );
+    let ran = galatea(
+        directory.path(),
+        &["generate", "tpch", "--out", "x", "--scale", "-1"],
+    );
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    let ran = galatea(
+        directory.path(),
+        &["generate", "tpch", "--out", "x", "--scale", "0"],
+    );
+    assert!(
+        ran.code == 1 && ran.err.contains("invalid scale: 0"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_demo_runs_on_the_cpu() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let arguments = ["demo", "--scale", "0.01", "--set", "galatea.device=cpu"];
+    for round in 0..2 {
+        let ran = galatea(directory.path(), &arguments);
+        assert_eq!(ran.code, 0, "round {round}: {}", ran.err);
+        assert!(ran.out.contains("TPC-H 1: Pricing summary report"), "{}", ran.out);
+        assert!(
+            ran.out.contains("| A            | F            | 380456.00 |"),
+            "{}",
+            ran.out
+        );
+        assert_eq!(
+            ran.out.matches("Ran on the CPU (<why>).").count(),
+            10,
+            "{}",
+            ran.out
+        );
+        assert!(
+            ran.out.ends_with("10 queries in <t> ms: 10 on the CPU"),
+            "{}",
+            ran.out
+        );
+    }
+}
+
+#[test]
+fn benchmarks_write_their_rows() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let arguments = [
+        "bench",
+        "micro",
+        "--scale",
+        "0.001",
+        "--queries",
+        "count,group-k256",
+        "--mode",
+        "cpu,memory",
+    ];
+    let more = [
+        "--iterations",
+        "2",
+        "--duckdb",
+        "never",
+        "--out",
+        "results",
+        "--commit",
+        "abc",
+        "-q",
+    ];
+    let ran = galatea(directory.path(), &[&arguments[..], &more].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.out.contains("How many times faster datafusion cpu is than"),
+        "{}",
+        ran.out
+    );
+    let results = directory.path().join("results");
+    let day = fs::read_dir(&results)
+        .expect("results")
+        .flatten()
+        .next()
+        .expect("one directory")
+        .path();
+    let csv = fs::read_to_string(day.join("micro-cpu-memory.csv")).expect("rows");
+    // Two queries, two modes, one warm-up and two measured runs each.
+    assert_eq!(csv.lines().count(), 1 + 2 * 2 * 3, "{csv}");
+    assert!(csv.lines().skip(1).all(|line| line.contains(",abc,")), "{csv}");
+    let readme = fs::read_to_string(day.join("README.md")).expect("a README");
+    assert!(readme.contains("galatea bench micro --scale 0.001"), "{readme}");
+    let ran = galatea(
+        directory.path(),
+        &["bench", "tpch", "--data", ".", "--mode", "cpu"],
+    );
+    assert!(
+        ran.code == 1 && ran.err.contains("error: no tpch tables in '.'"),
+        "{}",
+        ran.err
+    );
+}

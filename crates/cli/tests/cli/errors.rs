@@ -1,0 +1,177 @@
+//! Errors through the binary: what a person reads, on standard error, with exit code 1.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::support::{command, galatea, galatea_with_input, samples};
+
+fn error_of(sql: &str) -> String {
+    let directory = samples();
+    let ran = galatea(directory.path(), &["-c", sql]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{sql}");
+    ran.err.replace(&*directory.path().to_string_lossy(), "<dir>")
+}
+
+#[test]
+fn missing_columns() {
+    insta::assert_snapshot!(error_of("SELECT nam FROM 'a.csv'"), @r"
+    error: no such column: nam
+    hint: did you mean name? columns are id, name, price
+    ");
+}
+
+#[test]
+fn missing_tables() {
+    insta::assert_snapshot!(error_of("SELECT * FROM orders"), @r"
+    error: no such table: orders
+    hint: SHOW TABLES lists the tables there are; a file is a table in quotes: FROM 'file.parquet'
+    ");
+}
+
+#[test]
+fn missing_files() {
+    insta::assert_snapshot!(error_of("SELECT * FROM 'nowhere.parquet'"), @r"
+    error: no such file: 'nowhere.parquet'
+    hint: paths are relative to <dir>
+    ");
+    insta::assert_snapshot!(error_of("SELECT * FROM 'parts/*.csv'"), @"error: no file matches the pattern: 'parts/*.csv'");
+}
+
+#[test]
+fn corrupt_files() {
+    insta::assert_snapshot!(error_of("SELECT * FROM 'broken.parquet'"), @"");
+}
+
+#[test]
+fn truncated_files() {
+    let directory = samples();
+    let whole = std::fs::read(directory.path().join("parts/1.parquet")).expect("a file");
+    std::fs::write(directory.path().join("cut.parquet"), &whole[..whole.len() / 2]).expect("written");
+    let ran = galatea(directory.path(), &["-c", "SELECT * FROM 'cut.parquet'"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.starts_with("error: cannot read 'cut.parquet': "),
+        "{}",
+        ran.err
+    );
+    // Damaged inside: the footer reads, the data does not.
+    let mut damaged = whole;
+    damaged[4..60].fill(0xff);
+    std::fs::write(directory.path().join("damaged.parquet"), damaged).expect("written");
+    let ran = galatea(
+        directory.path(),
+        &["-c", "SELECT id, name FROM 'damaged.parquet'"],
+    );
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.starts_with("error: "), "{}", ran.err);
+}
+
+#[test]
+fn wrong_types() {
+    insta::assert_snapshot!(error_of("SELECT name - price FROM 'a.csv'"), @"");
+}
+
+#[test]
+fn invalid_sql() {
+    insta::assert_snapshot!(error_of("SELEC 1"), @"");
+}
+
+#[test]
+fn divisions_by_zero() {
+    insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @"");
+}
+
+#[test]
+fn unknown_settings_and_wrong_values() {
+    insta::assert_snapshot!(error_of("SET galatea.devise = 'cpu'"), @"");
+    insta::assert_snapshot!(error_of("SET galatea.device = 'tpu'"), @"");
+    let directory = samples();
+    let ran = galatea(
+        directory.path(),
+        &["--set", "galatea.fallback=perhaps", "-c", "SELECT 1"],
+    );
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.contains("galatea.fallback accepts allow or error"),
+        "{}",
+        ran.err
+    );
+    let ran = galatea(directory.path(), &["--set", "galatea.fallback", "-c", "SELECT 1"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+}
+
+#[test]
+fn the_first_error_ends_a_command_but_not_what_is_piped() {
+    let directory = samples();
+    let ran = galatea(
+        directory.path(),
+        &[
+            "-q",
+            "--format",
+            "csv",
+            "-c",
+            "SELECT 1 AS a; SELECT b; SELECT 2 AS c",
+        ],
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (1, "a\n1"));
+    let ran = galatea_with_input(
+        directory.path(),
+        &["-q", "--format", "csv"],
+        "SELECT b; SELECT 2 AS c;",
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (1, "c\n2"));
+    assert!(ran.err.ends_with("error: 1 statement(s) failed"), "{}", ran.err);
+}
+
+#[test]
+fn missing_scripts_and_directories() {
+    let directory = samples();
+    let ran = galatea(directory.path(), &["-f", "nowhere.sql"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.starts_with("error: cannot read 'nowhere.sql': "),
+        "{}",
+        ran.err
+    );
+    let ran = galatea(directory.path(), &["--data-path", "nowhere", "-c", "SELECT 1"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.starts_with("error: cannot use the data path 'nowhere': "),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn an_interrupt_cancels_a_query() {
+    let directory = samples();
+    let endless =
+        "SELECT sum(a.value * b.value) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b";
+    let mut child = command(directory.path(), &["-c", endless])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    // Long enough to be inside the query on a slow machine; before that, the signal ends the process all the same.
+    std::thread::sleep(Duration::from_secs(2));
+    let start = Instant::now();
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(sent.success());
+    while child.try_wait().expect("a child").is_none() {
+        if start.elapsed() > Duration::from_secs(20) {
+            child.kill().expect("killed");
+            panic!("the query went on for 20 s after the interrupt");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().expect("ended");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("error: cancelled"),
+        "{output:?}"
+    );
+}

@@ -1,0 +1,166 @@
+//! Results, formats and footers.
+
+use crate::support::{galatea, galatea_with_input, samples};
+
+const CPU: &str = "--set=galatea.device=cpu";
+
+#[test]
+fn a_table_and_where_it_ran() {
+    let directory = samples();
+    let ran = galatea(
+        directory.path(),
+        &[CPU, "-c", "SELECT id, name, price FROM 'a.csv' ORDER BY id"],
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    insta::assert_snapshot!(ran.out, @r"
+    +----+------+-------+
+    | id | name | price |
+    +----+------+-------+
+    | 1  | one  | 1.5   |
+    | 2  | two  | 2.25  |
+    | 3  | NULL | 3.0   |
+    +----+------+-------+
+    3 row(s) fetched.
+    Elapsed <t> seconds.
+
+    Ran on the CPU (<why>).
+    ");
+}
+
+#[test]
+fn formats_for_programs_leave_standard_output_to_the_result() {
+    let directory = samples();
+    let sql = "SELECT id, price FROM 'a.csv' WHERE id < 3 ORDER BY id";
+    let run = |format: &str| galatea(directory.path(), &[CPU, "--format", format, "-c", sql]);
+    assert_eq!(run("csv").out, "id,price\n1,1.5\n2,2.25");
+    assert_eq!(run("tsv").out, "id\tprice\n1\t1.5\n2\t2.25");
+    assert_eq!(run("json").out, r#"[{"id":1,"price":1.5},{"id":2,"price":2.25}]"#);
+    assert_eq!(
+        run("ndjson").out,
+        "{\"id\":1,\"price\":1.5}\n{\"id\":2,\"price\":2.25}"
+    );
+    assert_eq!(run("csv").err, "<t> seconds. Ran on the CPU (<why>).");
+    let quiet = galatea(directory.path(), &[CPU, "-q", "--format", "csv", "-c", sql]);
+    assert_eq!(
+        (quiet.out.as_str(), quiet.err.as_str()),
+        ("id,price\n1,1.5\n2,2.25", "")
+    );
+}
+
+#[test]
+fn files_are_tables() {
+    let directory = samples();
+    let value = |sql: &str| {
+        let ran = galatea(directory.path(), &["-q", "--format", "csv", "-c", sql]);
+        assert_eq!(ran.code, 0, "{sql}: {}", ran.err);
+        ran.out.lines().nth(1).unwrap_or_default().to_string()
+    };
+    assert_eq!(value("SELECT count(*), sum(id) FROM 'parts/*.parquet'"), "6,42");
+    assert_eq!(value("SELECT sum(id) FROM 'parts/[2-9].parquet'"), "36");
+    assert_eq!(value("SELECT sum(id) FROM '**/*.parquet'").as_str(), "42");
+    assert_eq!(value("SELECT count(*) FROM 'parts'"), "6");
+    assert_eq!(value("SELECT sum(id) FROM 'array.json'"), "3");
+    assert_eq!(value("SELECT sum(id) FROM 'lines.ndjson'"), "6");
+    assert_eq!(
+        value("SELECT count(*) FROM 'a.csv' AS a JOIN 'parts/1.parquet' AS b ON a.id = b.id"),
+        "3"
+    );
+}
+
+#[test]
+fn statements_come_from_files_commands_and_standard_input() {
+    let directory = samples();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(
+        path("one.sql"),
+        "CREATE TABLE t AS SELECT 1 AS x; -- the first; of two\n",
+    )
+    .expect("written");
+    std::fs::write(
+        path("two.sql"),
+        "INSERT INTO t VALUES (2);\nINSERT INTO t VALUES (3)",
+    )
+    .expect("written");
+    let arguments = [
+        "-q",
+        "--format",
+        "csv",
+        "-f",
+        "one.sql",
+        "two.sql",
+        "-c",
+        "SELECT sum(x) AS s FROM t",
+    ];
+    let ran = galatea(directory.path(), &arguments);
+    assert_eq!((ran.code, ran.out.lines().last()), (0, Some("6")), "{ran:?}");
+    let ran = galatea_with_input(
+        directory.path(),
+        &["-q", "--format", "csv"],
+        "SELECT 1 AS a;\nSELECT 2 AS b;\n",
+    );
+    assert_eq!((ran.code, ran.out.as_str()), (0, "a\n1\nb\n2"));
+}
+
+#[test]
+fn settings_are_shown_and_set() {
+    let directory = samples();
+    let run = |arguments: &[&str]| {
+        galatea(
+            directory.path(),
+            &[&["-q", "--format", "csv"], arguments].concat(),
+        )
+    };
+    let show = "SHOW galatea.device";
+    assert_eq!(run(&["-c", show]).out, "name,value\ngalatea.device,auto");
+    assert_eq!(
+        run(&["--set", "galatea.device=cpu", "-c", show]).out,
+        "name,value\ngalatea.device,cpu"
+    );
+    let set = "SET galatea.gpu_memory_limit = '2 GiB'; SHOW galatea.gpu_memory_limit";
+    assert_eq!(
+        run(&["-c", set]).out,
+        "name,value\ngalatea.gpu_memory_limit,2 GiB"
+    );
+    let runtime = [
+        "--set",
+        "datafusion.runtime.memory_limit=1G",
+        "-c",
+        "SELECT 1 AS x",
+    ];
+    assert_eq!(run(&runtime).out, "x\n1");
+}
+
+#[test]
+fn the_doctor_says_where_queries_run() {
+    let directory = samples();
+    let ran = galatea(directory.path(), &["doctor", "--set", "galatea.device=cpu"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for part in [
+        "Queries run on",
+        "CUDA driver",
+        "NVRTC",
+        "Caches",
+        "galatea.device",
+        "cpu (changed)",
+    ] {
+        assert!(ran.out.contains(part), "{part} in:\n{}", ran.out);
+    }
+    if galatea_device::probe().usable().is_err() {
+        assert!(
+            ran.out.starts_with("Queries run on DataFusion's CPU operators"),
+            "{}",
+            ran.out
+        );
+        assert!(ran.out.contains("to get it"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn help_lists_the_commands() {
+    let directory = samples();
+    let ran = galatea(directory.path(), &["--help"]);
+    assert_eq!(ran.code, 0);
+    for command in ["demo", "doctor", "generate", "bench", "--set", "--format"] {
+        assert!(ran.out.contains(command), "{command} in:\n{}", ran.out);
+    }
+}

@@ -1,0 +1,171 @@
+//! The shape of the workspace, held by tests: layers, unsafe code, foreign functions.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+
+/// Crates bottom up. A crate may depend on those before it.
+const LAYERS: [&str; 8] = [
+    "galatea-emulator",
+    "galatea-device",
+    "galatea-kernels",
+    "galatea-store",
+    "galatea-engine",
+    "galatea",
+    "galatea-bench",
+    "galatea-cli",
+];
+
+/// Crates without unsafe code: everything above the kernels.
+const SAFE: [&str; 5] = [
+    "galatea-store",
+    "galatea-engine",
+    "galatea",
+    "galatea-bench",
+    "galatea-cli",
+];
+
+/// Who may use what foreign functions need.
+const FOREIGN: [(&str, &[&str]); 3] = [
+    ("cudarc", &["galatea-emulator", "galatea-device"]),
+    ("libloading", &["galatea-emulator", "galatea-device"]),
+    ("libc", &["galatea-emulator", "galatea-device"]),
+];
+
+fn workspace() -> Metadata {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let mut command = MetadataCommand::new();
+    command
+        .manifest_path(manifest)
+        .no_deps()
+        .other_options(vec!["--offline".to_string()]);
+    command.exec().expect("cargo describes this workspace")
+}
+
+/// The crates by name.
+fn packages(metadata: &Metadata) -> BTreeMap<&str, &Package> {
+    metadata
+        .packages
+        .iter()
+        .map(|package| (package.name.as_str(), package))
+        .collect()
+}
+
+/// Edges from a crate to one at its level or above, of `(crate, dependencies)`.
+fn edges_up<'a>(crates: impl IntoIterator<Item = (&'a str, Vec<&'a str>)>) -> Vec<String> {
+    let level = |name: &str| LAYERS.iter().position(|layer| *layer == name);
+    let mut found = Vec::new();
+    for (name, dependencies) in crates {
+        let own = level(name);
+        for dependency in dependencies {
+            if level(dependency).is_some_and(|above| own.is_none_or(|own| above >= own)) {
+                found.push(format!("{name} -> {dependency}"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_crate_has_a_layer() {
+    let metadata = workspace();
+    let mut names: Vec<_> = packages(&metadata).into_keys().collect();
+    let mut layers = LAYERS.to_vec();
+    names.sort_unstable();
+    layers.sort_unstable();
+    assert_eq!(names, layers);
+}
+
+#[test]
+fn dependencies_go_down() {
+    let metadata = workspace();
+    let crates = packages(&metadata).into_iter().map(|(name, package)| {
+        (
+            name,
+            package
+                .dependencies
+                .iter()
+                .map(|dependency| dependency.name.as_str())
+                .collect(),
+        )
+    });
+    assert_eq!(edges_up(crates), Vec::<String>::new());
+}
+
+#[test]
+fn an_edge_that_goes_up_would_be_found() {
+    let crates = [
+        ("galatea-store", vec!["galatea-device", "galatea-engine"]),
+        ("galatea-cli", vec!["galatea-cli"]),
+    ];
+    assert_eq!(
+        edges_up(crates),
+        ["galatea-store -> galatea-engine", "galatea-cli -> galatea-cli"]
+    );
+}
+
+#[test]
+fn foreign_functions_stay_at_the_bottom() {
+    let metadata = workspace();
+    for (name, package) in packages(&metadata) {
+        for (foreign, allowed) in FOREIGN {
+            let uses = package
+                .dependencies
+                .iter()
+                .any(|dependency| dependency.name == foreign);
+            assert!(!uses || allowed.contains(&name), "{name} depends on {foreign}");
+        }
+    }
+}
+
+#[test]
+fn crates_above_the_kernels_forbid_unsafe_code() {
+    let metadata = workspace();
+    let packages = packages(&metadata);
+    for name in SAFE {
+        let roots = packages[name]
+            .targets
+            .iter()
+            .filter(|target| target.is_lib() || target.is_bin());
+        for root in roots {
+            let text = fs::read_to_string(&root.src_path).expect("the crate's root");
+            assert!(text.contains("#![forbid(unsafe_code)]"), "{}", root.src_path);
+        }
+    }
+}
+
+fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Files that may be longer than the rest, each with what keeps it in one piece. The list shrinks.
+const LONG: [(&str, usize); 0] = [];
+
+#[test]
+fn files_stay_readable() {
+    const LIMIT: usize = 700;
+    let mut files = Vec::new();
+    rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), &mut files);
+    assert!(files.len() > 30, "no sources found");
+    for file in files {
+        let lines = fs::read_to_string(&file).expect("a source file").lines().count();
+        let limit = LONG
+            .iter()
+            .find(|(name, _)| file.ends_with(name))
+            .map_or(LIMIT, |(_, limit)| *limit);
+        assert!(
+            lines <= limit,
+            "{} has {lines} lines, more than {limit}",
+            file.display()
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! Allocation, host registration, copies and fills.
+
+use std::ffi::{c_int, c_uchar, c_uint, c_void};
+
+use cudarc::driver::sys::{CUmemPool_attribute as PoolAttribute, CUresult};
+
+use super::stream::{self, push};
+use super::{Handle, Outcome, answer, current_device, usable_device, write};
+use crate::device::Device;
+use crate::random::mix;
+use crate::stream::{Operation, Stream};
+
+/// Memory pool handles: this plus 16 per ordinal.
+const POOL_BASE: Handle = 0x6a1b_0000;
+
+pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> CUresult {
+    answer(|| {
+        let device = usable_device()?;
+        let (used, _) = device.memory.used();
+        // SAFETY: the caller's pointers.
+        unsafe {
+            write(free, device.memory.limit().saturating_sub(used) as usize)?;
+            write(total, device.memory.limit() as usize)
+        }
+    })
+}
+
+/// Allocates, waiting for pending frees before giving up: first those of `stream`.
+fn allocate(device: &Device, bytes: usize, stream: Option<&Stream>) -> Result<u64, CUresult> {
+    if bytes == 0 {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let pattern = mix(device.seed() ^ bytes as u64);
+    let attempt = || device.memory.allocate(bytes, pattern);
+    attempt()
+        .or_else(|| {
+            stream?.synchronize();
+            attempt()
+        })
+        .or_else(|| {
+            device.memory.has_dying().then(|| device.synchronize())?;
+            attempt()
+        })
+        .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+pub(crate) unsafe extern "C" fn alloc(address: *mut u64, bytes: usize) -> CUresult {
+    answer(|| {
+        let device = usable_device()?;
+        // SAFETY: the caller's pointer.
+        unsafe { write(address, allocate(&device, bytes, None)?) }
+    })
+}
+
+pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
+    answer(|| {
+        let device = current_device()?;
+        if address == 0 {
+            return Ok(());
+        }
+        if !device.memory.retire(address) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        // As in CUDA, freeing waits for the device.
+        device.synchronize();
+        // Appended to a stream for the sake of one way of reporting.
+        let stream = device.default_stream();
+        push(&stream, Operation::Free(address))?;
+        stream.synchronize();
+        device.check()
+    })
+}
+
+pub(crate) unsafe extern "C" fn alloc_async(
+    address: *mut u64,
+    bytes: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| {
+        let stream = stream::find(stream)?;
+        stream.device().check()?;
+        // SAFETY: the caller's pointer.
+        unsafe { write(address, allocate(stream.device(), bytes, Some(&stream))?) }
+    })
+}
+
+pub(crate) unsafe extern "C" fn free_async(address: u64, stream: Handle) -> CUresult {
+    answer(|| {
+        let stream = stream::find(stream)?;
+        if address == 0 {
+            return Ok(());
+        }
+        if !stream.device().memory.retire(address) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        push(&stream, Operation::Free(address))?;
+        stream.device().check()
+    })
+}
+
+pub(crate) unsafe extern "C" fn default_pool(pool: *mut Handle, device: c_int) -> CUresult {
+    answer(|| {
+        let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        // SAFETY: the caller's pointer.
+        unsafe { write(pool, POOL_BASE + 16 * device.ordinal as usize) }
+    })
+}
+
+fn device_of_pool(pool: Handle) -> Result<std::sync::Arc<Device>, CUresult> {
+    pool.checked_sub(POOL_BASE)
+        .filter(|offset| offset % 16 == 0)
+        .and_then(|offset| Device::get(i32::try_from(offset / 16).ok()?))
+        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+/// Accepted without effect: freed memory goes back to the host at once.
+pub(crate) unsafe extern "C" fn pool_set(
+    pool: Handle,
+    _attribute: u32,
+    value: *mut c_void,
+) -> CUresult {
+    answer(|| {
+        device_of_pool(pool)?;
+        if value.is_null() {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        } else {
+            Ok(())
+        }
+    })
+}
+
+pub(crate) unsafe extern "C" fn pool_get(
+    pool: Handle,
+    attribute: u32,
+    value: *mut c_void,
+) -> CUresult {
+    const RESERVED: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT as u32;
+    const RESERVED_HIGH: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH as u32;
+    const USED: u32 = PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT as u32;
+    const USED_HIGH: u32 = PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH as u32;
+    const THRESHOLD: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32;
+    answer(|| {
+        let (used, peak) = device_of_pool(pool)?.memory.used();
+        let answer = match attribute {
+            RESERVED | USED => used,
+            RESERVED_HIGH | USED_HIGH => peak,
+            THRESHOLD => 0,
+            _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        };
+        // SAFETY: these attributes are 64-bit numbers.
+        unsafe { write(value.cast::<u64>(), answer) }
+    })
+}
+
+pub(crate) unsafe extern "C" fn pool_trim(pool: Handle, _keep: usize) -> CUresult {
+    answer(|| device_of_pool(pool).map(drop))
+}
+
+pub(crate) unsafe extern "C" fn host_register(
+    start: *mut c_void,
+    bytes: usize,
+    _flags: c_uint,
+) -> CUresult {
+    answer(|| {
+        let device = usable_device()?;
+        if start.is_null() || bytes == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        if device.memory.pin(start as u64, bytes) {
+            Ok(())
+        } else {
+            Err(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+        }
+    })
+}
+
+pub(crate) unsafe extern "C" fn host_unregister(start: *mut c_void) -> CUresult {
+    answer(|| {
+        let device = current_device()?;
+        // Copies in flight may still use it.
+        device.synchronize();
+        if device.memory.unpin(start as u64) {
+            Ok(())
+        } else {
+            Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+        }
+    })
+}
+
+pub(crate) unsafe extern "C" fn host_device_pointer(
+    address: *mut u64,
+    start: *mut c_void,
+    _flags: c_uint,
+) -> CUresult {
+    answer(|| {
+        if !usable_device()?.memory.pinned(start as u64, 1) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { write(address, start as u64) }
+    })
+}
+
+/// Enqueues a copy; with pageable host memory, waits for it, as the driver does.
+fn copy(to: u64, from: u64, bytes: usize, device: (bool, bool), stream: Handle) -> Outcome {
+    let stream = stream::find(stream)?;
+    let memory = &stream.device().memory;
+    stream.device().check()?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let mut pageable = false;
+    for (address, on_device) in [(to, device.0), (from, device.1)] {
+        if address == 0 || on_device && !memory.usable(address, bytes) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        pageable |= !on_device && !memory.pinned(address, bytes);
+    }
+    push(
+        &stream,
+        Operation::Copy {
+            to,
+            from,
+            bytes,
+            device,
+        },
+    )?;
+    if pageable {
+        stream.synchronize();
+        stream.device().check()?;
+    }
+    Ok(())
+}
+
+pub(crate) unsafe extern "C" fn to_device(
+    to: u64,
+    from: *const c_void,
+    bytes: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| copy(to, from as u64, bytes, (true, false), stream))
+}
+
+pub(crate) unsafe extern "C" fn to_host(
+    to: *mut c_void,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| copy(to as u64, from, bytes, (false, true), stream))
+}
+
+pub(crate) unsafe extern "C" fn within_device(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| copy(to, from, bytes, (true, true), stream))
+}
+
+fn set(to: u64, value: u32, width: usize, count: usize, stream: Handle) -> Outcome {
+    let stream = stream::find(stream)?;
+    stream.device().check()?;
+    if count == 0 {
+        return Ok(());
+    }
+    let bytes = count
+        .checked_mul(width)
+        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    if to % width as u64 != 0 || !stream.device().memory.usable(to, bytes) {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    push(
+        &stream,
+        Operation::Fill {
+            to,
+            value,
+            width,
+            count,
+        },
+    )
+}
+
+pub(crate) unsafe extern "C" fn set_bytes(
+    to: u64,
+    value: c_uchar,
+    count: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| set(to, u32::from(value), 1, count, stream))
+}
+
+pub(crate) unsafe extern "C" fn set_words(
+    to: u64,
+    value: c_uint,
+    count: usize,
+    stream: Handle,
+) -> CUresult {
+    answer(|| set(to, value, 4, count, stream))
+}

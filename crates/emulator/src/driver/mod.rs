@@ -1,0 +1,100 @@
+//! The driver functions: argument checks and bookkeeping in front of devices, streams, memory and modules.
+//!
+//! Parameters that are enumerations in the driver's headers are plain integers here, so that a value this version
+//! does not know is an error and not undefined behaviour. Handles are numbers, see [`crate::handles`].
+
+pub(crate) mod context;
+pub(crate) mod error;
+pub(crate) mod kernel;
+pub(crate) mod memory;
+pub(crate) mod query;
+pub(crate) mod stream;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+
+use crate::compiler::{Mode, Options};
+use crate::device::Device;
+use crate::options::EmulatorOptions;
+
+pub(crate) type Outcome = Result<(), CUresult>;
+/// A context, stream, event, module or function handle.
+pub(crate) type Handle = usize;
+
+thread_local! {
+    /// Handle of the calling thread's current context.
+    static CURRENT: Cell<Handle> = const { Cell::new(0) };
+}
+
+/// Context handles: this plus 16 per ordinal.
+const CONTEXT_BASE: Handle = 0x6a1a_0000;
+
+/// Runs the body of a driver function.
+pub(crate) fn answer(body: impl FnOnce() -> Outcome) -> CUresult {
+    body().err().unwrap_or(CUresult::CUDA_SUCCESS)
+}
+
+/// Writes through a pointer the caller gave.
+pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> Outcome {
+    if to.is_null() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: not null, and the caller's promise.
+    unsafe { to.write(value) };
+    Ok(())
+}
+
+pub(crate) fn context_of(device: &Device) -> Handle {
+    CONTEXT_BASE + 16 * device.ordinal as usize
+}
+
+pub(crate) fn device_of(context: Handle) -> Option<Arc<Device>> {
+    let offset = context.checked_sub(CONTEXT_BASE)?;
+    if offset % 16 != 0 {
+        return None;
+    }
+    Device::get(i32::try_from(offset / 16).ok()?)
+}
+
+pub(crate) fn set_current(context: Handle) {
+    CURRENT.set(context);
+}
+
+pub(crate) fn current() -> Handle {
+    CURRENT.get()
+}
+
+/// The device of the calling thread's current context.
+pub(crate) fn current_device() -> Result<Arc<Device>, CUresult> {
+    device_of(CURRENT.get()).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+}
+
+/// The same, if its context is not lost.
+pub(crate) fn usable_device() -> Result<Arc<Device>, CUresult> {
+    let device = current_device()?;
+    device.check()?;
+    Ok(device)
+}
+
+/// What a program is compiled with that does not say: the settings of the current context's device.
+pub(crate) fn current_options() -> Options {
+    current_device().map_or_else(
+        |_| Options::default(),
+        |device| compile_defaults(device.options()),
+    )
+}
+
+fn compile_defaults(options: &EmulatorOptions) -> Options {
+    let mode = Mode {
+        stress: options.stress,
+        count: options.count,
+        address_sanitizer: options.address_sanitizer,
+    };
+    let mut defaults = Options::default();
+    defaults.mode = mode;
+    defaults.compiler.clone_from(&options.cxx);
+    defaults.cache.clone_from(&options.cache_directory);
+    defaults
+}

@@ -1,0 +1,64 @@
+//! What stands for a cubin: a header, then the shared object itself, so that it survives in anybody's cache.
+//!
+//! `cuModuleLoadData` is given no length, so the header carries it.
+
+/// Magic, then the length of the object as 8 bytes, little endian.
+const MAGIC: &[u8; 24] = b"GALATEA EMULATED IMAGE 1";
+const HEADER: usize = MAGIC.len() + 8;
+
+/// Wraps a shared object.
+pub(crate) fn wrap(object: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + object.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&(object.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(object);
+    bytes
+}
+
+/// The shared object in an image, if it is one and complete.
+pub(crate) fn object(image: &[u8]) -> Option<&[u8]> {
+    let rest = image.strip_prefix(MAGIC)?;
+    let (length, object) = rest.split_first_chunk::<8>()?;
+    object.get(..u64::from_le_bytes(*length) as usize)
+}
+
+/// The image at an address, taking its length from the header; `None` if there is none.
+///
+/// # Safety
+/// Either the bytes at `start` differ from the magic in their first readable ones, or a whole image is there.
+pub(crate) unsafe fn at<'a>(start: *const u8) -> Option<&'a [u8]> {
+    for (index, &expected) in MAGIC.iter().enumerate() {
+        // SAFETY: all bytes before this one matched, so this one is readable.
+        if unsafe { start.add(index).read() } != expected {
+            return None;
+        }
+    }
+    // SAFETY: the magic is there, so a header and an object are.
+    unsafe {
+        let header = std::slice::from_raw_parts(start, HEADER);
+        let length = u64::from_le_bytes(*header.last_chunk::<8>()?);
+        Some(std::slice::from_raw_parts(start, HEADER + length as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_gives_back_its_object() {
+        let image = wrap(b"object");
+        assert_eq!(object(&image), Some(&b"object"[..]));
+        // SAFETY: a whole image.
+        assert_eq!(unsafe { at(image.as_ptr()) }, Some(&image[..]));
+    }
+
+    #[test]
+    fn a_cut_or_foreign_image_is_none() {
+        let image = wrap(b"object");
+        assert_eq!(object(&image[..image.len() - 1]), None);
+        assert_eq!(object(b"\x7fELF"), None);
+        // SAFETY: differs in its first byte.
+        assert_eq!(unsafe { at(b"\x7fELF".as_ptr()) }, None);
+    }
+}

@@ -1,0 +1,325 @@
+//! One kernel launch: its blocks, who executes them, and how it ended.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::abi::Dimensions;
+use crate::block::LANES;
+use crate::device::Device;
+use crate::module::Function;
+use crate::random::mix;
+use crate::report::{Failure, FailureKind};
+
+/// Threads that can be resident on a multiprocessor.
+pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
+/// Shared memory that the system takes from each block.
+pub(crate) const RESERVED_SHARED: u32 = 1024;
+
+/// Kernel arguments, copied at launch time.
+#[derive(Debug)]
+pub(crate) struct Parameters {
+    /// 16-byte units, so that every argument is aligned.
+    storage: Box<[u128]>,
+    pointers: Box<[*mut c_void]>,
+}
+
+// SAFETY: the pointers lead into `storage`, which is not written after construction.
+unsafe impl Send for Parameters {}
+// SAFETY: as above; device code reads arguments by value.
+unsafe impl Sync for Parameters {}
+
+impl Parameters {
+    /// Copies arguments of the given sizes.
+    ///
+    /// # Safety
+    /// `arguments` points to one pointer per size, each leading to that many readable bytes.
+    pub(crate) unsafe fn copy(sizes: &[u32], arguments: *mut *mut c_void) -> Parameters {
+        let units = |size: u32| (size as usize).div_ceil(16).max(1);
+        let mut storage =
+            vec![0_u128; sizes.iter().map(|&size| units(size)).sum()].into_boxed_slice();
+        let mut pointers = Vec::with_capacity(sizes.len());
+        let mut next = storage.as_mut_ptr();
+        for (index, &size) in sizes.iter().enumerate() {
+            // SAFETY: the caller's promise; `next` has room for `units(size)` units.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    (*arguments.add(index)).cast::<u8>(),
+                    next.cast::<u8>(),
+                    size as usize,
+                );
+                pointers.push(next.cast::<c_void>());
+                next = next.add(units(size));
+            }
+        }
+        Parameters {
+            storage,
+            pointers: pointers.into_boxed_slice(),
+        }
+    }
+
+    /// What the kernel's thunk takes.
+    pub(crate) fn pointers(&self) -> *mut *mut c_void {
+        debug_assert!(self.pointers.is_empty() || !self.storage.is_empty());
+        self.pointers.as_ptr().cast_mut()
+    }
+}
+
+/// A launch in flight.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    own: Weak<Launch>,
+    pub(crate) device: Arc<Device>,
+    pub(crate) function: Arc<Function>,
+    pub(crate) parameters: Parameters,
+    pub(crate) grid: Dimensions,
+    pub(crate) block: Dimensions,
+    pub(crate) dynamic_shared: u32,
+    pub(crate) seed: u64,
+    pub(crate) serial: u64,
+    total: u64,
+    order: (u64, u64),
+    next: AtomicU64,
+    finished: AtomicU64,
+    /// The most blocks that may be resident, and the OS threads asked for so far.
+    limit: u32,
+    asked: AtomicU32,
+    failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    workers: Mutex<Workers>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Workers {
+    working: u32,
+    closed: bool,
+}
+
+/// Blocks of a kernel that fit on one multiprocessor.
+pub(crate) fn resident_blocks(
+    device: &Device,
+    function: &Function,
+    threads: u32,
+    dynamic_shared: u32,
+) -> u32 {
+    let options = device.options();
+    let threads = threads.max(1).next_multiple_of(LANES as u32);
+    let shared = dynamic_shared + function.static_shared() + RESERVED_SHARED;
+    let available = shared_per_multiprocessor(device);
+    (THREADS_PER_MULTIPROCESSOR / threads)
+        .min(available / shared)
+        .min(options.max_resident_blocks)
+}
+
+/// Shared memory of a multiprocessor: what two of the largest blocks need.
+pub(crate) fn shared_per_multiprocessor(device: &Device) -> u32 {
+    2 * (device.options().shared_memory_per_block + RESERVED_SHARED)
+}
+
+impl Launch {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the driver's launch has them all"
+    )]
+    pub(crate) fn new(
+        device: &Arc<Device>,
+        function: &Arc<Function>,
+        parameters: Parameters,
+        grid: Dimensions,
+        block: Dimensions,
+        dynamic_shared: u32,
+    ) -> Arc<Launch> {
+        let seed = device.seed();
+        let serial = device.next_launch();
+        let total = grid.volume();
+        let threads = block.volume() as u32;
+        let limit = resident_blocks(device, function, threads, dynamic_shared).max(1)
+            * device.options().multiprocessors;
+        Arc::new_cyclic(|own| Launch {
+            own: Weak::clone(own),
+            device: Arc::clone(device),
+            function: Arc::clone(function),
+            parameters,
+            grid,
+            block,
+            dynamic_shared,
+            seed,
+            serial,
+            total,
+            order: order(seed, serial, total),
+            next: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            limit,
+            asked: AtomicU32::new(1),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            workers: Mutex::default(),
+            left: Condvar::new(),
+        })
+    }
+
+    /// Executes all blocks; returns when the last one has finished or the launch has failed.
+    pub(crate) fn execute(self: &Arc<Self>) -> Result<(), Failure> {
+        /// Under AddressSanitizer, static shared memory exists once.
+        static ONE_BLOCK: Mutex<()> = Mutex::new(());
+        let _one = self
+            .device
+            .options()
+            .address_sanitizer
+            .then(|| ONE_BLOCK.lock());
+        let workers = (self.device.pool.workers() as u64)
+            .min(self.total)
+            .min(u64::from(self.limit)) as u32;
+        if workers > 1 {
+            self.asked.store(workers, Ordering::Relaxed);
+            self.device.pool.submit(self, workers as usize - 1);
+        }
+        self.work();
+        let mut state = self.workers.lock();
+        state.closed = true;
+        while state.working > 0 {
+            self.left.wait(&mut state);
+        }
+        drop(state);
+        match self.failure.lock().take() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes part in a launch: executes blocks until none is left.
+    pub(crate) fn work(&self) {
+        {
+            let mut state = self.workers.lock();
+            if state.closed {
+                return;
+            }
+            state.working += 1;
+        }
+        self.run_blocks();
+        let mut state = self.workers.lock();
+        state.working -= 1;
+        if state.working == 0 {
+            self.left.notify_all();
+        }
+    }
+
+    fn run_blocks(&self) {
+        if self.next.load(Ordering::Relaxed) >= self.total {
+            return;
+        }
+        let mut runner = match self.device.pool.runner() {
+            Ok(runner) => runner,
+            Err(error) => return self.fail_host(&error),
+        };
+        let (fixed, bytes) = self.function.static_memory();
+        runner.shared.set_fixed(fixed, bytes);
+        if let Err(error) = runner.prepare(self) {
+            return self.fail_host(&error);
+        }
+        while !self.failed() {
+            let turn = self.next.fetch_add(1, Ordering::Relaxed);
+            if turn >= self.total {
+                break;
+            }
+            let linear = self.block_at(turn);
+            let (x, y) = (u64::from(self.grid.x), u64::from(self.grid.y));
+            let index = Dimensions {
+                x: (linear % x) as u32,
+                y: (linear / x % y) as u32,
+                z: (linear / (x * y)) as u32,
+            };
+            match runner.run(index, linear) {
+                Ok(_) => self.finished.fetch_add(1, Ordering::Relaxed),
+                Err(failure) => {
+                    self.fail(failure);
+                    break;
+                }
+            };
+        }
+        if let Some(recorder) = &mut runner.recorder {
+            self.device.add_counters(&recorder.take());
+        }
+        self.device.pool.keep(runner);
+    }
+
+    fn fail_host(&self, error: &std::io::Error) {
+        let what = format!("threads or memory for a block's execution: {error}");
+        self.fail(Failure {
+            kind: FailureKind::Host,
+            what,
+            place: String::new(),
+        });
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.failure.lock().get_or_insert(failure);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Whether some block failed, so that the others are to be given up.
+    pub(crate) fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// A number that changes while the launch advances.
+    pub(crate) fn progress(&self) -> u64 {
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// A block waits for something: if others have not started and may be resident, one more thread runs them.
+    pub(crate) fn ask_for_help(&self) {
+        if self.device.options().address_sanitizer
+            || self.next.load(Ordering::Relaxed) >= self.total
+        {
+            return;
+        }
+        let asked = self
+            .asked
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |asked| {
+                (asked < self.limit).then_some(asked + 1)
+            });
+        if asked.is_ok()
+            && let Some(own) = self.own.upgrade()
+        {
+            self.device.pool.submit(&own, 1);
+        }
+    }
+
+    /// What a block's shared memory holds at first.
+    pub(crate) fn poison(&self, block: u64) -> u64 {
+        mix(self.seed ^ mix(self.serial ^ mix(block ^ 0x5a5a)))
+    }
+
+    /// The block to run at a turn: a walk through all of them.
+    fn block_at(&self, turn: u64) -> u64 {
+        let (start, stride) = self.order;
+        ((u128::from(start) + u128::from(turn) * u128::from(stride)) % u128::from(self.total))
+            as u64
+    }
+}
+
+/// Start and stride of the walk through the blocks; the stride has no divisor in common with their number.
+fn order(seed: u64, serial: u64, total: u64) -> (u64, u64) {
+    if seed == 0 || total < 2 {
+        return (0, 1);
+    }
+    let random = mix(seed ^ mix(serial));
+    let start = random % total;
+    let mut stride = mix(random) % total;
+    while greatest_common_divisor(stride, total) != 1 {
+        stride = (stride + 1) % total;
+    }
+    (start, stride)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}

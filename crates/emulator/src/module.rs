@@ -1,0 +1,209 @@
+//! Loaded modules: shared objects made by [`crate::compiler`], and the kernels in them.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libloading::os::unix::Library;
+
+use crate::abi::{ModuleTable, REVISION, Runtime};
+use crate::{barrier, block, clock, fiber, image, warp};
+
+/// Dynamic plus static shared memory a kernel may use without opting in.
+pub(crate) const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
+
+static RUNTIME: Runtime = Runtime {
+    collective: warp::collective,
+    barrier: barrier::barrier,
+    pause: block::pause,
+    stop: block::stop,
+    clock: clock::clock,
+    access: crate::counters::access,
+};
+
+/// Why an image is not a module.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("not an image of this version of the emulator")]
+    Image,
+    #[error("could not be written to a file: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("could not be loaded: {0}")]
+    Load(#[from] libloading::Error),
+}
+
+/// A loaded shared object.
+#[derive(Debug)]
+pub(crate) struct Module {
+    functions: Vec<Arc<Function>>,
+}
+
+/// The shared object behind a module and its kernels; closed with the last of them.
+#[derive(Debug)]
+struct Object {
+    anchor: unsafe extern "C" fn() -> *mut c_void,
+    /// Distance of the anchor from the start of the thread-local block, and the block's size.
+    anchor_offset: usize,
+    thread_local_bytes: usize,
+    _library: Library,
+}
+
+/// A kernel.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: String,
+    pub(crate) run: unsafe extern "C" fn(*mut *mut c_void),
+    /// Sizes of the parameters in bytes.
+    pub(crate) sizes: Vec<u32>,
+    /// From `__launch_bounds__`, else the most a block can have.
+    pub(crate) max_threads: u32,
+    max_dynamic: AtomicU32,
+    /// Whether the module has no other kernel, so that its static shared memory is this one's.
+    only: bool,
+    object: Arc<Object>,
+}
+
+impl Module {
+    /// Loads an image.
+    pub(crate) fn load(bytes: &[u8], keep_file: bool) -> Result<Module, LoadError> {
+        let object = image::object(bytes).ok_or(LoadError::Image)?;
+        // A name of its own for each load, so that two modules from one image have their own variables.
+        let mut file = tempfile::Builder::new()
+            .prefix("galatea-kernel-")
+            .suffix(".so")
+            .tempfile()?;
+        file.write_all(object)?;
+        file.flush()?;
+        // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
+        let library =
+            unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
+        if keep_file {
+            // AddressSanitizer reads line numbers from the file when it reports.
+            let _ = file.keep();
+        }
+        // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
+        unsafe {
+            let table: *const ModuleTable = *library.get(b"__galatea_module\0")?;
+            if (*table).revision != REVISION {
+                return Err(LoadError::Image);
+            }
+            let offset: *mut i64 = *library.get(b"__galatea_self_offset\0")?;
+            *offset = fiber::current_offset();
+            let runtime: *mut *const Runtime = *library.get(b"__galatea_rt\0")?;
+            *runtime = &RUNTIME;
+            let anchor: unsafe extern "C" fn() -> *mut c_void =
+                *library.get(b"__galatea_anchor\0")?;
+            // The call allocates this thread's block, so that its address is known afterwards.
+            let anchored = anchor() as usize;
+            let (block, thread_local_bytes) = thread_local_block(table as usize);
+            let anchor_offset = anchored.wrapping_sub(block);
+            let object = Arc::new(Object {
+                anchor,
+                anchor_offset,
+                thread_local_bytes,
+                _library: library,
+            });
+            let entries = std::slice::from_raw_parts((*table).kernels, (*table).count as usize);
+            let functions = entries
+                .iter()
+                .map(|entry| {
+                    Arc::new(Function {
+                        name: CStr::from_ptr(entry.name).to_string_lossy().into_owned(),
+                        run: entry.run,
+                        sizes: std::slice::from_raw_parts(entry.sizes, entry.count as usize)
+                            .to_vec(),
+                        max_threads: match entry.max_threads {
+                            0 => block::MAX_THREADS as u32,
+                            bound => bound.min(block::MAX_THREADS as u32),
+                        },
+                        max_dynamic: AtomicU32::new(SHARED_WITHOUT_OPT_IN),
+                        only: entries.len() == 1,
+                        object: Arc::clone(&object),
+                    })
+                })
+                .collect();
+            Ok(Module { functions })
+        }
+    }
+
+    /// A kernel by name.
+    pub(crate) fn function(&self, name: &str) -> Option<&Arc<Function>> {
+        self.functions.iter().find(|function| function.name == name)
+    }
+}
+
+impl Function {
+    /// This OS thread's copy of the module's static shared memory.
+    pub(crate) fn static_memory(&self) -> (*mut u8, usize) {
+        if self.object.thread_local_bytes == 0 {
+            return (std::ptr::null_mut(), 0);
+        }
+        // SAFETY: returns the address of a thread-local variable.
+        let anchor = unsafe { (self.object.anchor)() }.cast::<u8>();
+        (
+            anchor.wrapping_sub(self.object.anchor_offset),
+            self.object.thread_local_bytes,
+        )
+    }
+
+    /// Static shared memory in bytes; 0 if the module has several kernels and their shares are unknown.
+    pub(crate) fn static_shared(&self) -> u32 {
+        // The anchor itself takes 8 bytes.
+        if self.only {
+            self.object.thread_local_bytes.saturating_sub(8) as u32
+        } else {
+            0
+        }
+    }
+
+    /// The most dynamic shared memory it may be launched with.
+    pub(crate) fn max_dynamic(&self) -> u32 {
+        self.max_dynamic.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_max_dynamic(&self, bytes: u32) {
+        self.max_dynamic.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Start (on this OS thread; 0 if not allocated yet) and size of the thread-local block of the shared object that
+/// contains `address`.
+fn thread_local_block(address: usize) -> (usize, usize) {
+    struct Search {
+        address: usize,
+        found: (usize, usize),
+    }
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        search: *mut c_void,
+    ) -> c_int {
+        // SAFETY: called by `dl_iterate_phdr` with the pointer given below.
+        let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+        // SAFETY: the program headers of a loaded object.
+        let headers =
+            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let inside = headers.iter().any(|header| {
+            header.p_type == libc::PT_LOAD
+                && search
+                    .address
+                    .wrapping_sub(info.dlpi_addr as usize + header.p_vaddr as usize)
+                    < header.p_memsz as usize
+        });
+        if !inside {
+            return 0;
+        }
+        if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_TLS) {
+            search.found = (info.dlpi_tls_data as usize, header.p_memsz as usize);
+        }
+        1
+    }
+    let mut search = Search {
+        address,
+        found: (0, 0),
+    };
+    // SAFETY: the callback matches and the argument outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.found
+}

@@ -1,0 +1,142 @@
+//! A block's shared memory.
+//!
+//! Dynamic shared memory is placed so that it ends (rounded up to 16 bytes) at an inaccessible page: the first
+//! access past the end faults and is reported. Static shared memory is the module's thread-local memory, see
+//! [`crate::module`]. Both are filled with a pattern before each block, so that a kernel that relies on zeroes
+//! or on what an earlier block left behind gives wrong answers here too.
+
+use std::io;
+use std::ptr;
+
+use crate::sanitizer;
+
+/// The most dynamic shared memory that can be placed.
+pub(crate) const MOST: usize = 1 << 20;
+const PAGE: usize = 4096;
+const ALIGNMENT: usize = 16;
+
+/// The shared memory of the block that a runner executes.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    mapping: *mut u8,
+    dynamic: *mut u8,
+    dynamic_bytes: usize,
+    fixed: *mut u8,
+    fixed_bytes: usize,
+}
+
+impl SharedMemory {
+    /// Maps the area, with its guard pages.
+    pub(crate) fn new() -> io::Result<SharedMemory> {
+        // SAFETY: a new anonymous mapping, one page larger at each end.
+        let mapping = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                MOST + 2 * PAGE,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if mapping == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let mapping = mapping.cast::<u8>();
+        // SAFETY: the inner part of the mapping just made.
+        if unsafe {
+            libc::mprotect(
+                mapping.add(PAGE).cast(),
+                MOST,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        } != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(SharedMemory {
+            mapping,
+            dynamic: ptr::null_mut(),
+            dynamic_bytes: 0,
+            fixed: ptr::null_mut(),
+            fixed_bytes: 0,
+        })
+    }
+
+    /// Where `bytes` of dynamic shared memory start.
+    pub(crate) fn place(&mut self, bytes: usize) -> io::Result<*mut u8> {
+        let rounded = bytes.next_multiple_of(ALIGNMENT);
+        if rounded > MOST {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "more dynamic shared memory than can be placed",
+            ));
+        }
+        // SAFETY: inside the mapping.
+        unsafe {
+            sanitizer::unpoison(self.mapping, MOST + 2 * PAGE);
+            self.dynamic = self.mapping.add(PAGE + MOST - rounded);
+            sanitizer::poison(self.mapping, PAGE + MOST - rounded);
+            sanitizer::poison(self.dynamic.add(bytes), rounded - bytes + PAGE);
+        }
+        self.dynamic_bytes = bytes;
+        Ok(self.dynamic)
+    }
+
+    /// The module's static shared memory on this OS thread.
+    pub(crate) fn set_fixed(&mut self, start: *mut u8, bytes: usize) {
+        self.fixed = start;
+        self.fixed_bytes = bytes;
+    }
+
+    /// Fills all of it with a pattern.
+    pub(crate) fn poison(&mut self, pattern: u64) {
+        // SAFETY: both ranges are the running block's shared memory, and no block is running.
+        unsafe {
+            fill(self.dynamic, self.dynamic_bytes, pattern);
+            fill(self.fixed, self.fixed_bytes, pattern);
+        }
+    }
+
+    /// Whether an address is the block's shared memory, static or dynamic.
+    pub(crate) fn contains(&self, address: usize) -> bool {
+        address.wrapping_sub(self.fixed as usize) < self.fixed_bytes
+            || address.wrapping_sub(self.dynamic as usize) < self.dynamic_bytes
+    }
+
+    /// Whether an address lies in the page after the dynamic shared memory.
+    pub(crate) fn is_guard(&self, address: usize) -> bool {
+        let offset = address.wrapping_sub(self.mapping as usize);
+        offset < PAGE || (MOST + PAGE..MOST + 2 * PAGE).contains(&offset)
+    }
+
+    /// Bytes of dynamic shared memory.
+    pub(crate) fn dynamic_bytes(&self) -> usize {
+        self.dynamic_bytes
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        sanitizer::unpoison(self.mapping, MOST + 2 * PAGE);
+        // SAFETY: mapped by `new` with this size; no block is running.
+        unsafe { libc::munmap(self.mapping.cast(), MOST + 2 * PAGE) };
+    }
+}
+
+/// Writes a repeated 8-byte pattern.
+///
+/// # Safety
+/// The range is writable (or empty).
+pub(crate) unsafe fn fill(start: *mut u8, bytes: usize, pattern: u64) {
+    let words = bytes / 8;
+    let word = start.cast::<u64>();
+    for index in 0..words {
+        // SAFETY: inside the range.
+        unsafe { word.add(index).write_unaligned(pattern) };
+    }
+    for index in words * 8..bytes {
+        // SAFETY: inside the range.
+        unsafe { start.add(index).write(pattern.to_le_bytes()[index % 8]) };
+    }
+}

@@ -1,0 +1,276 @@
+//! Streams and events.
+//!
+//! A stream is an OS thread that executes its operations in order. An event is the completion of a position in a
+//! stream; recording makes a new completion, so that a wait refers to the record before it, as in CUDA.
+//! After a failed launch nothing more is executed in the context: operations are dropped (memory is still freed
+//! and events still complete, with the error reported by whoever waits).
+
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::device::Device;
+use crate::launch::Launch;
+use crate::report::{Failure, FailureKind};
+
+/// Something to do in stream order. Addresses were checked when the operation was enqueued.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    Launch(Arc<Launch>),
+    /// `device` names the device addresses among the two, to check them again.
+    Copy {
+        to: u64,
+        from: u64,
+        bytes: usize,
+        device: (bool, bool),
+    },
+    /// Repeats a little-endian value of `width` bytes.
+    Fill {
+        to: u64,
+        value: u32,
+        width: usize,
+        count: usize,
+    },
+    Record(Arc<Completion>),
+    Wait(Arc<Completion>),
+    Host(unsafe extern "C" fn(*mut c_void), usize),
+    Free(u64),
+}
+
+/// An ordered queue of operations with its OS thread.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    queue: Arc<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    device: Arc<Device>,
+    state: Mutex<State>,
+    wake: Condvar,
+    done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    operations: VecDeque<Operation>,
+    submitted: u64,
+    completed: u64,
+    started: bool,
+    closed: bool,
+}
+
+impl Stream {
+    /// A stream of a device; its thread starts with the first operation.
+    pub(crate) fn new(device: &Arc<Device>) -> Arc<Stream> {
+        let stream = Arc::new(Stream {
+            queue: Arc::new(Queue {
+                device: Arc::clone(device),
+                state: Mutex::default(),
+                wake: Condvar::new(),
+                done: Condvar::new(),
+            }),
+        });
+        device.register_stream(&stream);
+        stream
+    }
+
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.queue.device
+    }
+
+    /// Appends an operation; false if no thread could be had for the stream.
+    pub(crate) fn push(&self, operation: Operation) -> bool {
+        let mut state = self.queue.state.lock();
+        if !state.started {
+            let queue = Arc::clone(&self.queue);
+            let spawned = std::thread::Builder::new()
+                .name("galatea-emulator-stream".to_owned())
+                .spawn(move || queue.serve());
+            if let Err(error) = spawned {
+                tracing::error!("no thread for an emulated stream: {error}");
+                return false;
+            }
+            state.started = true;
+        }
+        state.submitted += 1;
+        state.operations.push_back(operation);
+        drop(state);
+        self.queue.wake.notify_one();
+        true
+    }
+
+    /// Waits until everything appended so far is done.
+    pub(crate) fn synchronize(&self) {
+        let mut state = self.queue.state.lock();
+        let target = state.submitted;
+        while state.completed < target {
+            self.queue.done.wait(&mut state);
+        }
+    }
+
+    /// Whether nothing is left to do.
+    pub(crate) fn idle(&self) -> bool {
+        let state = self.queue.state.lock();
+        state.completed == state.submitted
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.queue.state.lock().closed = true;
+        self.queue.wake.notify_one();
+    }
+}
+
+impl Queue {
+    fn serve(&self) {
+        loop {
+            let mut state = self.state.lock();
+            let operation = loop {
+                if let Some(operation) = state.operations.pop_front() {
+                    break operation;
+                }
+                if state.closed {
+                    return;
+                }
+                self.wake.wait(&mut state);
+            };
+            drop(state);
+            self.perform(operation);
+            self.state.lock().completed += 1;
+            self.done.notify_all();
+        }
+    }
+
+    fn perform(&self, operation: Operation) {
+        let device = &self.device;
+        let lost = device.check().is_err();
+        match operation {
+            Operation::Free(address) => {
+                if let Err(what) = device.memory.free(address) {
+                    self.fail(what);
+                }
+            }
+            Operation::Record(completion) => completion.complete(),
+            Operation::Wait(completion) => completion.wait(),
+            _ if lost => {}
+            Operation::Launch(launch) => {
+                if let Err(failure) = launch.execute() {
+                    device.fail(&launch.function.name, launch.seed, &failure);
+                }
+            }
+            Operation::Copy {
+                to,
+                from,
+                bytes,
+                device: (to_device, from_device),
+            } => {
+                if to_device && !device.memory.holds(to, bytes)
+                    || from_device && !device.memory.holds(from, bytes)
+                {
+                    return self.fail(format!(
+                        "copy of {bytes} bytes from {from:#x} to {to:#x}: memory was freed"
+                    ));
+                }
+                // SAFETY: device ranges were just checked; host ranges are the caller's promise. The two may
+                // overlap, which the driver leaves undefined.
+                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+            }
+            Operation::Fill {
+                to,
+                value,
+                width,
+                count,
+            } => {
+                if !device.memory.holds(to, width * count) {
+                    return self.fail(format!(
+                        "fill of {} bytes at {to:#x}: memory was freed",
+                        width * count
+                    ));
+                }
+                // SAFETY: the range was just checked; 4-byte fills were checked for alignment.
+                unsafe {
+                    if width == 1 {
+                        std::ptr::write_bytes(to as *mut u8, value as u8, count);
+                    } else {
+                        std::slice::from_raw_parts_mut(to as *mut u32, count).fill(value);
+                    }
+                }
+            }
+            // SAFETY: the function and its argument are the caller's promise.
+            Operation::Host(function, argument) => unsafe { function(argument as *mut c_void) },
+        }
+    }
+
+    fn fail(&self, what: String) {
+        let failure = Failure {
+            kind: FailureKind::Fault,
+            what,
+            place: String::new(),
+        };
+        self.device
+            .fail("(memory operation)", self.device.seed(), &failure);
+    }
+}
+
+/// A position in a stream that is reached once.
+#[derive(Debug, Default)]
+pub(crate) struct Completion {
+    reached: Mutex<Option<Instant>>,
+    wake: Condvar,
+}
+
+impl Completion {
+    fn complete(&self) {
+        *self.reached.lock() = Some(Instant::now());
+        self.wake.notify_all();
+    }
+
+    /// Waits until it is reached.
+    pub(crate) fn wait(&self) {
+        let mut reached = self.reached.lock();
+        while reached.is_none() {
+            self.wake.wait(&mut reached);
+        }
+    }
+
+    /// When it was reached.
+    pub(crate) fn time(&self) -> Option<Instant> {
+        *self.reached.lock()
+    }
+}
+
+/// A CUDA event: the completion it was last recorded as.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) device: Arc<Device>,
+    pub(crate) timed: bool,
+    recorded: Mutex<Option<Arc<Completion>>>,
+}
+
+impl Event {
+    pub(crate) fn new(device: &Arc<Device>, timed: bool) -> Event {
+        Event {
+            device: Arc::clone(device),
+            timed,
+            recorded: Mutex::new(None),
+        }
+    }
+
+    /// The last record, if any.
+    pub(crate) fn last(&self) -> Option<Arc<Completion>> {
+        self.recorded.lock().clone()
+    }
+
+    /// Records at the end of a stream.
+    pub(crate) fn record(&self, stream: &Stream) -> bool {
+        let completion = Arc::new(Completion::default());
+        let pushed = stream.push(Operation::Record(Arc::clone(&completion)));
+        *self.recorded.lock() = Some(completion);
+        pushed
+    }
+}

@@ -1,0 +1,561 @@
+//! Galatea's settings: DataFusion settings under the prefix `galatea.`.
+//!
+//! A setting is one field of [`GalateaConfig`]. Its doc comment is its help: what `SHOW ALL VERBOSE`,
+//! `information_schema.df_settings`, [`GalateaConfig::reference`] and the table of README.md print. Its type holds what it
+//! accepts, so a wrong value is refused where it is set (`SET galatea.device = 'gpuu'` fails; the query after it still runs
+//! with the old value), and an unknown name is refused with the names there are.
+//!
+//! ```sql
+//! SET galatea.device = 'cpu';
+//! SET galatea.gpu_memory_limit = '8 GiB';
+//! SET galatea.device = 'default';    -- back to the default, for every setting
+//! ```
+//!
+//! Adding a setting is adding a field to `settings!` below; a type that is new there implements [`SettingValue`].
+//! Settings are read when a query is planned: a running query is not touched by a later `SET`.
+
+use std::any::Any;
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+use datafusion::common::config_err;
+use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::error::Result;
+
+/// The prefix of every setting of Galatea.
+pub const PREFIX: &str = "galatea";
+
+/// A value that a setting can hold.
+///
+/// Parsing is total over text and its inverse is [`Display`]: what `SHOW` prints can be `SET` again.
+pub trait SettingValue: Display + Sized {
+    /// What is accepted, for people: `auto, cpu or gpu`.
+    fn accepts() -> String;
+
+    /// Reads a value, or says nothing: the caller's error names the setting and [`accepts`](Self::accepts).
+    fn parse(text: &str) -> Option<Self>;
+}
+
+/// One row of the reference: a setting as documentation shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingReference {
+    /// Full name, with the prefix.
+    pub name: String,
+    /// The value it has when nobody set it.
+    pub default: String,
+    /// What it accepts.
+    pub accepts: String,
+    /// The setting's doc comment.
+    pub help: &'static str,
+}
+
+/// Writes [`GalateaConfig`] from its fields, so that a setting's name, type, default and help stand in one place.
+macro_rules! settings {
+    (
+        $(#[doc = $struct_help:literal])*
+        pub struct $config:ident {
+            $( $(#[doc = $help:literal])+ pub $field:ident : $type:ty = $default:expr, )+
+        }
+    ) => {
+        $(#[doc = $struct_help])*
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub struct $config {
+            $( $(#[doc = $help])+ pub $field: $type, )+
+        }
+
+        impl Default for $config {
+            fn default() -> Self {
+                Self { $( $field: $default, )+ }
+            }
+        }
+
+        impl $config {
+            /// The settings' names without the prefix, in the order of the reference.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($field) ),+];
+
+            /// Every setting with its default and what it accepts, in the order of declaration.
+            pub fn reference() -> Vec<SettingReference> {
+                let defaults = Self::default();
+                vec![$( SettingReference {
+                    name: format!("{PREFIX}.{}", stringify!($field)),
+                    default: defaults.$field.to_string(),
+                    accepts: <$type as SettingValue>::accepts(),
+                    help: concat!($($help),+).trim_ascii(),
+                } ),+]
+            }
+        }
+
+        impl ExtensionOptions for $config {
+            fn as_any(&self) -> &dyn Any {
+                self
+            }
+
+            fn as_any_mut(&mut self) -> &mut dyn Any {
+                self
+            }
+
+            fn cloned(&self) -> Box<dyn ExtensionOptions> {
+                Box::new(self.clone())
+            }
+
+            fn set(&mut self, key: &str, value: &str) -> Result<()> {
+                match key {
+                    $( stringify!($field) => {
+                        self.$field = if value.trim().eq_ignore_ascii_case("default") {
+                            Self::default().$field
+                        } else {
+                            match <$type as SettingValue>::parse(value.trim()) {
+                                Some(value) => value,
+                                None => return config_err!(
+                                    "invalid value for {PREFIX}.{key}: '{value}'\nhint: {PREFIX}.{key} accepts {}",
+                                    <$type as SettingValue>::accepts()
+                                ),
+                            }
+                        };
+                        Ok(())
+                    } )+
+                    _ => config_err!("unknown setting: {PREFIX}.{key}\nhint: {}", unknown_hint(key)),
+                }
+            }
+
+            fn entries(&self) -> Vec<ConfigEntry> {
+                vec![$( ConfigEntry {
+                    key: format!("{PREFIX}.{}", stringify!($field)),
+                    value: Some(self.$field.to_string()),
+                    description: concat!($($help),+).trim_ascii(),
+                } ),+]
+            }
+        }
+    };
+}
+
+settings! {
+    /// The settings of a session.
+    pub struct GalateaConfig {
+        /// Where queries run: auto places every subtree where the cost model expects it to be faster and uses the CPU where
+        /// there is no GPU; cpu never uses the GPU; gpu fails at planning when there is none; emulated runs the GPU's
+        /// kernels on the CPU, slowly, for tests.
+        pub device: DeviceChoice = DeviceChoice::Auto,
+        /// What happens to a part of a query that the GPU cannot run: allow runs it on the CPU and says so in EXPLAIN
+        /// and in the footer; error refuses the query, with the reasons.
+        pub fallback: Fallback = Fallback::Allow,
+        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that is free but a
+        /// reserve). Reaching it fails exactly as a full card does.
+        pub gpu_memory_limit: MemoryLimit = MemoryLimit::Auto,
+        /// Host memory for encoded columns of tables and of files read before: a size, a share of the machine's memory as a
+        /// percentage, or auto (half of it). Columns of files not used for longest leave first.
+        pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
+        /// Whether encoded columns of files are kept after their first use. They are read again when the file changes.
+        pub cache_files: Switch = Switch(true),
+        /// Whether encoded columns stay in device memory after the query that brought them there, as far as there is room.
+        /// Off, every query brings what it reads over the link.
+        pub cache_device: Switch = Switch(true),
+        /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups are kept whole.
+        pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
+        /// How GROUP BY accumulates: auto decides by number of groups and their bytes; shared prefers accumulators in shared
+        /// memory, replicated against conflicts; dense prefers accumulators in device memory for every group there can be;
+        /// hash always takes the hash table. Where a preferred way cannot hold the groups, the next one does.
+        pub group_by: GroupBy = GroupBy::Auto,
+        /// Rows a table needs before auto places a query over it on the GPU.
+        pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
+        /// Whether columns stay in device memory after a query, while there is room. Off, every query copies them again.
+        pub cache_columns: Switch = Switch(true),
+        /// Threads of a pipeline's blocks: a power of two.
+        pub block_threads: BlockThreads = BlockThreads(256),
+        /// Most consecutive rows a thread holds; rounded down to a power of two.
+        pub rows_per_thread: Count<1, 8> = Count(8),
+        /// Slots a group hash table starts with at least; it grows as needed.
+        pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
+        /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
+        pub collide_hashes: Switch = Switch(false),
+    }
+}
+
+impl ConfigExtension for GalateaConfig {
+    const PREFIX: &'static str = PREFIX;
+}
+
+impl GalateaConfig {
+    /// The settings in force in `options`; the defaults where the session is not a Galatea one.
+    pub fn of(options: &datafusion::config::ConfigOptions) -> Self {
+        options.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+}
+
+/// The names there are, the likeliest first when one is close to `key`.
+fn unknown_hint(key: &str) -> String {
+    let all = GalateaConfig::NAMES
+        .iter()
+        .map(|name| format!("{PREFIX}.{name}"))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let close = GalateaConfig::NAMES
+        .iter()
+        .map(|name| (edit_distance(key, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4);
+    match close {
+        Some((_, name)) => format!("did you mean {PREFIX}.{name}? settings are {all}"),
+        None => format!("settings are {all}"),
+    }
+}
+
+/// Insertions, deletions and replacements between two short names (Levenshtein).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// Writes an enum whose variants are a setting's words.
+macro_rules! words {
+    ($(#[doc = $help:literal])+ $name:ident { $( $(#[doc = $variant_help:literal])+ $variant:ident = $word:literal, )+ }) => {
+        $(#[doc = $help])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $( $(#[doc = $variant_help])+ $variant, )+ }
+
+        impl Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $( Self::$variant => $word, )+ })
+            }
+        }
+
+        impl SettingValue for $name {
+            fn accepts() -> String {
+                one_of(&[$( $word ),+])
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                $( if text.eq_ignore_ascii_case($word) { return Some(Self::$variant); } )+
+                None
+            }
+        }
+    };
+}
+
+/// `a, b or c`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_string(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+words! {
+    /// Where a session's queries run (`galatea.device`).
+    DeviceChoice {
+        /// The GPU where it is there and expected to be faster, the CPU otherwise.
+        Auto = "auto",
+        /// DataFusion's CPU operators only.
+        Cpu = "cpu",
+        /// The GPU; planning fails when there is none.
+        Gpu = "gpu",
+        /// The emulated device: the GPU's kernels run on the CPU, for tests.
+        Emulated = "emulated",
+    }
+}
+
+words! {
+    /// What happens where a subtree cannot run on the GPU (`galatea.fallback`).
+    Fallback {
+        /// It runs on the CPU, visibly.
+        Allow = "allow",
+        /// The query is refused with the reasons.
+        Error = "error",
+    }
+}
+
+words! {
+    /// How groups are accumulated (`galatea.group_by`).
+    GroupBy {
+        /// By number of groups and the bytes of their accumulators.
+        Auto = "auto",
+        /// Replicated accumulators in shared memory.
+        Shared = "shared",
+        /// Accumulators in device memory, one set for every group there can be.
+        Dense = "dense",
+        /// A hash table in device memory.
+        Hash = "hash",
+    }
+}
+
+/// A limit on memory: none given, bytes, or a share of what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemoryLimit {
+    /// The documented default of the setting.
+    Auto,
+    /// So many bytes.
+    Bytes(u64),
+    /// So many hundredths of the whole, 1 to 100.
+    Percent(u8),
+}
+
+impl MemoryLimit {
+    /// The limit in bytes, of `total` bytes there are; `auto` is what [`MemoryLimit::Auto`] means to the caller.
+    pub fn resolve(self, total: u64, auto: u64) -> u64 {
+        match self {
+            Self::Auto => auto,
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => total / 100 * u64::from(percent),
+        }
+    }
+}
+
+/// Binary units, largest first, with the spellings people type.
+const UNITS: [(&str, &[&str], u32); 4] = [
+    ("TiB", &["tib", "tb", "t"], 40),
+    ("GiB", &["gib", "gb", "g"], 30),
+    ("MiB", &["mib", "mb", "m"], 20),
+    ("KiB", &["kib", "kb", "k"], 10),
+];
+
+impl Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Auto => f.write_str("auto"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Bytes(bytes) => {
+                let exact = UNITS
+                    .iter()
+                    .find(|(_, _, shift)| bytes != 0 && bytes % (1 << shift) == 0);
+                match exact {
+                    Some((unit, _, shift)) => write!(f, "{} {unit}", bytes >> shift),
+                    None => write!(f, "{bytes} B"),
+                }
+            }
+        }
+    }
+}
+
+impl SettingValue for MemoryLimit {
+    fn accepts() -> String {
+        "auto, a size such as '8 GiB' or '512 MiB' (binary units), or a percentage such as '50%'".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        if text == "auto" {
+            return Some(Self::Auto);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent = percent.trim_end().parse().ok()?;
+            return (1..=100).contains(&percent).then_some(Self::Percent(percent));
+        }
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = (text[..digits].trim(), text[digits..].trim());
+        let shift = match unit {
+            "" | "b" => 0,
+            _ => {
+                UNITS
+                    .iter()
+                    .find(|(_, spellings, _)| spellings.contains(&unit))?
+                    .2
+            }
+        };
+        match number.parse::<u64>() {
+            Ok(whole) => whole
+                .checked_mul(1 << shift)
+                .filter(|bytes| *bytes > 0)
+                .map(Self::Bytes),
+            // '1.5 GiB': a fraction of a unit, down to whole bytes.
+            Err(_) => {
+                let bytes = f64::from_str(number).ok()? * (1_u64 << shift) as f64;
+                (1.0..u64::MAX as f64)
+                    .contains(&bytes)
+                    .then_some(Self::Bytes(bytes as u64))
+            }
+        }
+    }
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Switch(pub bool);
+
+impl Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { "true" } else { "false" })
+    }
+}
+
+impl SettingValue for Switch {
+    fn accepts() -> String {
+        one_of(&["true", "false"])
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "on" => Some(Self(true)),
+            "false" | "off" => Some(Self(false)),
+            _ => None,
+        }
+    }
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Count<const MIN: u64, const MAX: u64>(pub u64);
+
+/// Threads of a block: a power of two from 32 to 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockThreads(pub u32);
+
+impl Display for BlockThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl SettingValue for BlockThreads {
+    fn accepts() -> String {
+        "32, 64, 128, 256, 512 or 1024".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().filter(|n: &u32| n.is_power_of_two() && (32..=1024).contains(n)).map(Self)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Display for Count<MIN, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> SettingValue for Count<MIN, MAX> {
+    fn accepts() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.replace('_', "")
+            .parse()
+            .ok()
+            .filter(|n| (MIN..=MAX).contains(n))
+            .map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::config::ConfigOptions;
+
+    fn options() -> ConfigOptions {
+        let mut options = ConfigOptions::new();
+        options.extensions.insert(GalateaConfig::default());
+        options
+    }
+
+    #[test]
+    fn values_are_set_and_shown_under_their_full_names() {
+        let mut options = options();
+        options.set("galatea.device", "CPU").unwrap();
+        options.set("galatea.gpu_memory_limit", "1.5 GiB").unwrap();
+        options.set("galatea.chunk_rows", "65_536").unwrap();
+        let config = GalateaConfig::of(&options);
+        assert_eq!(config.device, DeviceChoice::Cpu);
+        assert_eq!(config.gpu_memory_limit, MemoryLimit::Bytes(3 << 29));
+        assert_eq!(config.chunk_rows, Count(65_536));
+        let shown: Vec<_> = options
+            .entries()
+            .into_iter()
+            .filter(|entry| entry.key.starts_with("galatea."))
+            .collect();
+        assert_eq!(shown.len(), GalateaConfig::NAMES.len());
+        assert_eq!(shown[0].key, "galatea.device");
+        assert_eq!(shown[0].value.as_deref(), Some("cpu"));
+        assert!(
+            shown
+                .iter()
+                .all(|entry| !entry.description.is_empty() && !entry.description.contains("  "))
+        );
+    }
+
+    #[test]
+    fn default_restores_every_setting() {
+        let mut options = options();
+        options.set("galatea.device", "emulated").unwrap();
+        options.set("galatea.cache_files", "off").unwrap();
+        assert_ne!(GalateaConfig::of(&options), GalateaConfig::default());
+        for name in GalateaConfig::NAMES {
+            options.set(&format!("galatea.{name}"), "default").unwrap();
+        }
+        assert_eq!(GalateaConfig::of(&options), GalateaConfig::default());
+    }
+
+    /// One line per invalid configuration: name, value, and what the refusal must say.
+    const INVALID: &[(&str, &str, &str)] = &[
+        ("galatea.device", "gpuu", "accepts auto, cpu, gpu or emulated"),
+        ("galatea.device", "", "accepts auto"),
+        ("galatea.fallback", "maybe", "accepts allow or error"),
+        ("galatea.gpu_memory_limit", "0", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "-1 GiB", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "8 XiB", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "101%", "accepts auto, a size"),
+        ("galatea.gpu_memory_limit", "99999999 TiB", "accepts auto, a size"),
+        ("galatea.store_memory_limit", "much", "accepts auto, a size"),
+        ("galatea.chunk_rows", "0", "a whole number from 1 to"),
+        ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
+        ("galatea.cache_files", "2", "accepts true or false"),
+        ("galatea.group_by", "sort", "accepts auto, shared or global"),
+        ("galatea.devise", "cpu", "did you mean galatea.device?"),
+        (
+            "galatea.colour",
+            "blue",
+            "settings are galatea.device, galatea.fallback",
+        ),
+    ];
+
+    #[test]
+    fn invalid_settings_are_refused_and_change_nothing() {
+        for (name, value, expected) in INVALID {
+            let mut options = options();
+            let refusal = options.set(name, value).expect_err(name).to_string();
+            assert!(refusal.contains(expected), "{name} = '{value}': {refusal}");
+            assert_eq!(
+                GalateaConfig::of(&options),
+                GalateaConfig::default(),
+                "{name} = '{value}'"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_set_again() {
+        for limit in [
+            MemoryLimit::Auto,
+            MemoryLimit::Percent(7),
+            MemoryLimit::Bytes(1),
+            MemoryLimit::Bytes(3 << 29),
+            MemoryLimit::Bytes(u64::MAX),
+        ] {
+            assert_eq!(MemoryLimit::parse(&limit.to_string()), Some(limit), "{limit}");
+        }
+        for setting in GalateaConfig::reference() {
+            options()
+                .set(&setting.name, &setting.default)
+                .expect(&setting.name);
+        }
+    }
+
+    #[test]
+    fn limits_resolve_against_what_there_is() {
+        assert_eq!(MemoryLimit::Auto.resolve(1000, 77), 77);
+        assert_eq!(MemoryLimit::Percent(50).resolve(1000, 77), 500);
+        assert_eq!(MemoryLimit::Bytes(5).resolve(1000, 77), 5);
+    }
+}

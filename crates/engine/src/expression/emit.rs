@@ -1,0 +1,548 @@
+//! From [`Expr`] to C++ statements for one row.
+//!
+//! All statements are definitions of constants in one scope, without branches, so that every value may be shared: a definition
+//! whose right-hand side was written before is not written again, and an expression that was emitted before is not walked again.
+//! What must not happen in untaken branches is raising errors and running loops over strings; both are conditional on the *guard*,
+//! the condition under which DataFusion would evaluate the expression at this place.
+
+mod arithmetic;
+mod case;
+mod cast;
+mod compare;
+mod datetime;
+mod dictionary;
+mod inlist;
+mod strings;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+
+use super::binding::{ColumnBinding, ColumnKind};
+use super::error::ErrorCode;
+use super::function::Function;
+use super::interval::Interval;
+use super::ir::{Expr, ExprKind, is_text};
+use super::parameters::Parameters;
+use super::value::{Kind, Value};
+use crate::reason::Reason;
+
+pub(crate) use cast::supported as cast_supported;
+
+/// Writes the statements of expressions over the same row.
+///
+/// Names are `v0`, `v1`, ... in the order of writing, so equal inputs give equal text.
+#[derive(Debug)]
+pub struct Emitter<'a> {
+    bindings: &'a [ColumnBinding],
+    parameters: &'a mut Parameters,
+    prefix: &'static str,
+    names: usize,
+    /// Statements written since the last call of `emit`.
+    out: String,
+    scope: Scope,
+    /// Conditions of the places around the current one, outermost first.
+    guards: Vec<String>,
+    /// Every error that may be raised so far, in order: condition and code.
+    raises: Vec<(String, u32)>,
+}
+
+/// What is defined at a place of the code.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    expressions: HashMap<Expr, Emitted>,
+    definitions: HashMap<String, String>,
+    raised: HashSet<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Emitted {
+    value: Value,
+    raises: Vec<(String, u32)>,
+}
+
+impl<'a> Emitter<'a> {
+    /// An emitter for rows whose columns are bound so; literals and tables are added to `parameters`.
+    pub fn new(bindings: &'a [ColumnBinding], parameters: &'a mut Parameters) -> Self {
+        Self {
+            bindings,
+            parameters,
+            prefix: "v",
+            names: 0,
+            out: String::new(),
+            scope: Scope::default(),
+            guards: vec![],
+            raises: vec![],
+        }
+    }
+
+    /// Sets the condition (a C++ expression) under which the row counts at all: errors are raised only then.
+    #[must_use]
+    pub fn with_guard(mut self, condition: &str) -> Self {
+        self.guards = vec![condition.to_owned()];
+        self
+    }
+
+    /// Replaces the condition of [`Self::with_guard`] for what is emitted from now on.
+    pub fn set_guard(&mut self, condition: Option<&str>) {
+        self.guards = condition.map(str::to_owned).into_iter().collect();
+    }
+
+    /// What is defined here: to be given to [`Self::leave`] at the end of a C++ block that opens here.
+    #[must_use]
+    pub fn enter(&self) -> Scope {
+        self.scope.clone()
+    }
+
+    /// Forgets what was defined since [`Self::enter`], because the C++ block is closed.
+    pub fn leave(&mut self, scope: Scope) {
+        self.scope = scope;
+    }
+
+    /// Appends the statements of an expression to `code`; its value is then in scope.
+    ///
+    /// # Errors
+    /// If the encodings do not allow it: a column that must be dictionary encoded is not, or values could leave 128 bits.
+    pub fn emit(&mut self, expression: &Expr, code: &mut String) -> Result<Value, Reason> {
+        let value = self.expression(expression);
+        code.push_str(&self.out);
+        self.out.clear();
+        value
+    }
+
+    /// Names of the columns that have to be declared before the statements of `expression`.
+    #[must_use]
+    pub fn columns(expression: &Expr) -> Vec<usize> {
+        expression.columns().into_iter().collect()
+    }
+
+    fn expression(&mut self, expression: &Expr) -> Result<Value, Reason> {
+        match expression.kind() {
+            ExprKind::Column(index) => return self.column(*index),
+            ExprKind::Literal(value) => return self.literal(value, expression.data_type()),
+            _ => {}
+        }
+        if let Some(known) = self.scope.expressions.get(expression).cloned() {
+            for (condition, code) in known.raises {
+                self.raise_number(&condition, code);
+            }
+            return Ok(known.value);
+        }
+        let first = self.raises.len();
+        let value = self.compute(expression)?;
+        let emitted = Emitted {
+            value: value.clone(),
+            raises: self.raises[first..].to_vec(),
+        };
+        self.scope.expressions.insert(expression.clone(), emitted);
+        Ok(value)
+    }
+
+    fn compute(&mut self, expression: &Expr) -> Result<Value, Reason> {
+        match expression.kind() {
+            ExprKind::Column(index) => self.column(*index),
+            ExprKind::Literal(value) => self.literal(value, expression.data_type()),
+            ExprKind::Arithmetic {
+                operator,
+                left,
+                right,
+                checked,
+            } => self.arithmetic(expression, *operator, left, right, *checked),
+            ExprKind::Bitwise {
+                operator,
+                left,
+                right,
+            } => self.bitwise(*operator, left, right),
+            ExprKind::Compare {
+                operator,
+                left,
+                right,
+                equal_zeros,
+            } => self.comparison(*operator, left, right, *equal_zeros),
+            ExprKind::And(left, right) => self.and(left, right),
+            ExprKind::Or(left, right) => self.or(left, right),
+            ExprKind::Not(input) => self.not(input),
+            ExprKind::IsNull(input) => {
+                let input = self.expression(input)?;
+                Ok(boolean(input.null.unwrap_or_else(|| "false".to_owned()), None))
+            }
+            ExprKind::Negate(input) => self.negate(expression, input),
+            ExprKind::Case { branches, otherwise } => self.case(expression, branches, otherwise.as_ref()),
+            ExprKind::InList {
+                value,
+                list,
+                list_has_null,
+                negated,
+            } => self.in_list(expression, value, list, *list_has_null, *negated),
+            ExprKind::Cast { input, safe } => self.cast(expression, input, *safe),
+            ExprKind::Call { function, arguments } => self.call(expression, function, arguments),
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native,
+            } => self.dictionary(expression, function, argument, native.as_ref()),
+        }
+    }
+
+    fn call(&mut self, expression: &Expr, function: &Function, arguments: &[Expr]) -> Result<Value, Reason> {
+        match (function, arguments) {
+            (Function::Absolute, [input]) => self.absolute(expression, input),
+            (
+                Function::Ceiling
+                | Function::Floor
+                | Function::Round
+                | Function::Truncate
+                | Function::SquareRoot
+                | Function::Sign
+                | Function::IsNan,
+                [input],
+            ) => self.float_function(expression, function, input),
+            (Function::DatePart(part), [input]) => self.date_part(expression, *part, input),
+            (Function::DateTrunc(unit), [input]) => self.date_trunc(expression, *unit, input),
+            (
+                Function::AddInterval {
+                    months,
+                    days,
+                    nanoseconds,
+                },
+                [input],
+            ) => self.add_interval(expression, (*months, *days, *nanoseconds), input),
+            (_, arguments) => self.text_function(expression, function, arguments),
+        }
+    }
+
+    fn column(&mut self, index: usize) -> Result<Value, Reason> {
+        let binding = self.bindings.get(index).ok_or(Reason::Encoding {
+            column: index,
+            needed: "bound",
+        })?;
+        let (kind, range) = match &binding.kind {
+            ColumnKind::Integer { min, max } => {
+                let interval = Interval {
+                    low: *min,
+                    high: *max,
+                };
+                (interval.kind(), Some((*min, *max)))
+            }
+            ColumnKind::Boolean => (Kind::Bool, None),
+            ColumnKind::Float32 => (Kind::F32, None),
+            ColumnKind::Float64 => (Kind::F64, None),
+            ColumnKind::Dictionary { values } => (
+                Kind::Code {
+                    values: values.clone(),
+                },
+                None,
+            ),
+            ColumnKind::Text => (Kind::Text, None),
+        };
+        Ok(Value {
+            code: format!("c{index}"),
+            null: binding.nullable.then(|| format!("c{index}_null")),
+            kind,
+            data_type: binding.data_type.clone(),
+            range,
+        })
+    }
+
+    /// A literal, read from the parameters; NULL needs none.
+    fn literal(&mut self, value: &ScalarValue, data_type: &DataType) -> Result<Value, Reason> {
+        if value.is_null() {
+            return self.null_value(data_type);
+        }
+        if let Some(integer) = integer_of(value) {
+            let interval = Interval::class_of(integer);
+            let kind = interval.kind();
+            let rhs = match kind {
+                Kind::I128 => {
+                    let index = self.parameters.wide_literal(integer);
+                    format!("make_i128(args.literals[{index}], args.literals[{}])", index + 1)
+                }
+                _ => format!(
+                    "({})args.literals[{}]",
+                    kind.c_type(),
+                    self.parameters.literal(integer as u64)
+                ),
+            };
+            let code = self.define(&kind, &rhs);
+            return Ok(integer_value(code, None, kind, data_type.clone(), interval));
+        }
+        Ok(match value {
+            ScalarValue::Boolean(Some(value)) => {
+                let index = self.parameters.literal(u64::from(*value));
+                let code = self.define(&Kind::Bool, &format!("args.literals[{index}] != 0"));
+                boolean(code, None)
+            }
+            ScalarValue::Float32(Some(value)) => {
+                let index = self.parameters.literal(u64::from(value.to_bits()));
+                let code = self.define(&Kind::F32, &format!("float_of_bits(args.literals[{index}])"));
+                Value {
+                    code,
+                    null: None,
+                    kind: Kind::F32,
+                    data_type: data_type.clone(),
+                    range: None,
+                }
+            }
+            ScalarValue::Float64(Some(value)) => {
+                let index = self.parameters.literal(value.to_bits());
+                let code = self.define(&Kind::F64, &format!("double_of_bits(args.literals[{index}])"));
+                Value {
+                    code,
+                    null: None,
+                    kind: Kind::F64,
+                    data_type: data_type.clone(),
+                    range: None,
+                }
+            }
+            value => match text_of(value) {
+                Some(bytes) => self.text_literal(bytes, data_type),
+                None => {
+                    return Err(Reason::Type {
+                        data_type: data_type.clone(),
+                        place: "literal".to_owned(),
+                    });
+                }
+            },
+        })
+    }
+
+    /// NULL of a type.
+    fn null_value(&mut self, data_type: &DataType) -> Result<Value, Reason> {
+        let null = Some("true".to_owned());
+        let (code, kind) = match data_type {
+            DataType::Boolean => ("false", Kind::Bool),
+            DataType::Float32 => ("0.0f", Kind::F32),
+            DataType::Float64 => ("0.0", Kind::F64),
+            data_type if is_text(data_type) => {
+                let values = arrow::array::new_empty_array(&DataType::Utf8);
+                ("0u", Kind::Code { values })
+            }
+            data_type => {
+                if super::interval::domain(data_type).is_none() && *data_type != DataType::Null {
+                    return Err(Reason::Type {
+                        data_type: data_type.clone(),
+                        place: "NULL".to_owned(),
+                    });
+                }
+                ("0", Kind::I32)
+            }
+        };
+        let range = kind.is_integer().then_some((0, 0));
+        Ok(Value {
+            code: code.to_owned(),
+            null,
+            kind,
+            data_type: data_type.clone(),
+            range,
+        })
+    }
+
+    /// An integer that is part of the code, not a parameter.
+    fn constant(&self, value: i128, data_type: &DataType) -> Value {
+        let interval = Interval::point(value);
+        integer_value(
+            constant_text(value),
+            None,
+            interval.kind(),
+            data_type.clone(),
+            interval,
+        )
+    }
+
+    /// The operand as a constant in the code if it is a literal, else as usual. For operations much cheaper by a known number.
+    fn operand_or_constant(&mut self, expression: &Expr) -> Result<Value, Reason> {
+        match expression.as_literal().and_then(integer_of) {
+            Some(value) => Ok(self.constant(value, expression.data_type())),
+            None => self.expression(expression),
+        }
+    }
+
+    /// Defines a constant, or finds one with the same definition; returns its name.
+    fn define(&mut self, kind: &Kind, rhs: &str) -> String {
+        self.define_as(kind.c_type(), rhs)
+    }
+
+    fn define_as(&mut self, c_type: &str, rhs: &str) -> String {
+        if rhs
+            .chars()
+            .all(|character| character.is_ascii_alphanumeric() || character == '_')
+            && !rhs.is_empty()
+        {
+            return rhs.to_owned();
+        }
+        let definition = format!("{c_type} = {rhs}");
+        if let Some(name) = self.scope.definitions.get(&definition) {
+            return name.clone();
+        }
+        let name = format!("{}{}", self.prefix, self.names);
+        self.names += 1;
+        let _ = writeln!(self.out, "const {c_type} {name} = {rhs};");
+        self.scope.definitions.insert(definition, name.clone());
+        name
+    }
+
+    /// A `bool` that is true where any of the values is NULL.
+    fn any_null(&mut self, values: &[&Value]) -> Option<String> {
+        let mut nulls: Vec<&String> = values.iter().filter_map(|value| value.null.as_ref()).collect();
+        nulls.dedup();
+        match nulls.as_slice() {
+            [] => None,
+            [null] => Some((*null).clone()),
+            nulls => {
+                let rhs = nulls
+                    .iter()
+                    .map(|null| null.as_str())
+                    .collect::<Vec<_>>()
+                    .join(" | ");
+                Some(self.define(&Kind::Bool, &rhs))
+            }
+        }
+    }
+
+    /// The name of the condition under which this place is evaluated; `None` if always.
+    fn guard(&mut self) -> Option<String> {
+        let guards = self.guards.clone();
+        let mut all: Option<String> = None;
+        for condition in guards {
+            all = Some(match all {
+                None => self.define(&Kind::Bool, &condition),
+                Some(outer) => self.define(&Kind::Bool, &format!("{outer} && {condition}")),
+            });
+        }
+        all
+    }
+
+    /// Emits an expression at a place that is evaluated under one more condition.
+    fn guarded(&mut self, condition: String, expression: &Expr) -> Result<Value, Reason> {
+        self.guards.push(condition);
+        let value = self.expression(expression);
+        self.guards.pop();
+        value
+    }
+
+    /// Raises an error where `condition` holds, if this place is evaluated.
+    fn raise(&mut self, condition: &str, code: ErrorCode) {
+        self.raise_number(condition, code.code());
+    }
+
+    fn raise_number(&mut self, condition: &str, code: u32) {
+        self.raises.push((condition.to_owned(), code));
+        let statement = match self.guard() {
+            None => format!("if ({condition}) galatea_raise(args.error, {code}u);"),
+            Some(guard) => format!("if ({guard} && {condition}) galatea_raise(args.error, {code}u);"),
+        };
+        if self.scope.raised.insert(statement.clone()) {
+            self.out.push_str(&statement);
+            self.out.push('\n');
+        }
+    }
+
+    /// `condition` only where `null` is not set.
+    fn unless_null(&mut self, condition: &str, null: Option<&String>) -> String {
+        match null {
+            None => condition.to_owned(),
+            Some(null) => self.define(&Kind::Bool, &format!("{condition} && !{null}")),
+        }
+    }
+}
+
+/// A value of SQL type BOOLEAN; `code` is false where `null` is true.
+fn boolean(code: String, null: Option<String>) -> Value {
+    Value {
+        code,
+        null,
+        kind: Kind::Bool,
+        data_type: DataType::Boolean,
+        range: None,
+    }
+}
+
+fn integer_value(
+    code: String,
+    null: Option<String>,
+    kind: Kind,
+    data_type: DataType,
+    interval: Interval,
+) -> Value {
+    Value {
+        code,
+        null,
+        kind,
+        data_type,
+        range: Some((interval.low, interval.high)),
+    }
+}
+
+/// An integer in C++ text.
+fn constant_text(value: i128) -> String {
+    if let Ok(small) = i32::try_from(value) {
+        // The least i32 is no literal: -2147483648 is the negation of a long.
+        return if small == i32::MIN {
+            "(-2147483647 - 1)".to_owned()
+        } else {
+            small.to_string()
+        };
+    }
+    match i64::try_from(value) {
+        Ok(i64::MIN) => "(-9223372036854775807ll - 1)".to_owned(),
+        Ok(middle) => format!("{middle}ll"),
+        Err(_) => format!("make_i128({}ull, {}ull)", value as u64, (value >> 64) as u64),
+    }
+}
+
+/// The value in another integer type.
+fn as_kind(value: &Value, kind: &Kind) -> String {
+    if value.kind.c_type() == kind.c_type() {
+        value.code.clone()
+    } else {
+        format!("({}){}", kind.c_type(), value.code)
+    }
+}
+
+/// The integer that Arrow stores for a scalar of an integer-like type.
+pub(crate) fn integer_of(value: &ScalarValue) -> Option<i128> {
+    Some(match value {
+        ScalarValue::Int8(Some(value)) => i128::from(*value),
+        ScalarValue::Int16(Some(value)) => i128::from(*value),
+        ScalarValue::Int32(Some(value))
+        | ScalarValue::Date32(Some(value))
+        | ScalarValue::Time32Second(Some(value))
+        | ScalarValue::Time32Millisecond(Some(value))
+        | ScalarValue::Decimal32(Some(value), _, _) => i128::from(*value),
+        ScalarValue::Int64(Some(value))
+        | ScalarValue::Date64(Some(value))
+        | ScalarValue::Time64Microsecond(Some(value))
+        | ScalarValue::Time64Nanosecond(Some(value))
+        | ScalarValue::TimestampSecond(Some(value), _)
+        | ScalarValue::TimestampMillisecond(Some(value), _)
+        | ScalarValue::TimestampMicrosecond(Some(value), _)
+        | ScalarValue::TimestampNanosecond(Some(value), _)
+        | ScalarValue::DurationSecond(Some(value))
+        | ScalarValue::DurationMillisecond(Some(value))
+        | ScalarValue::DurationMicrosecond(Some(value))
+        | ScalarValue::DurationNanosecond(Some(value))
+        | ScalarValue::Decimal64(Some(value), _, _) => i128::from(*value),
+        ScalarValue::UInt8(Some(value)) => i128::from(*value),
+        ScalarValue::UInt16(Some(value)) => i128::from(*value),
+        ScalarValue::UInt32(Some(value)) => i128::from(*value),
+        ScalarValue::UInt64(Some(value)) => i128::from(*value),
+        ScalarValue::Decimal128(Some(value), _, _) => *value,
+        _ => return None,
+    })
+}
+
+/// The bytes of a string or binary scalar.
+pub(crate) fn text_of(value: &ScalarValue) -> Option<&[u8]> {
+    match value {
+        ScalarValue::Utf8(Some(value))
+        | ScalarValue::LargeUtf8(Some(value))
+        | ScalarValue::Utf8View(Some(value)) => Some(value.as_bytes()),
+        ScalarValue::Binary(Some(value))
+        | ScalarValue::LargeBinary(Some(value))
+        | ScalarValue::BinaryView(Some(value)) => Some(value),
+        ScalarValue::Dictionary(_, value) => text_of(value),
+        _ => None,
+    }
+}

@@ -1,0 +1,275 @@
+//! Functions of one string as tables over the codes of its dictionary.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+
+use super::{Emitter, boolean, integer_of, integer_value};
+use crate::expression::dictionary::{Bytes, HostFunction, ranked, with_null};
+use crate::expression::error::ErrorCode;
+use crate::expression::interval::Interval;
+use crate::expression::ir::{Expr, ExprKind, is_text};
+use crate::expression::value::{Kind, Value};
+use crate::reason::Reason;
+
+/// Sets of so many members fit a literal.
+const MASK: usize = 64;
+
+/// Results of a chain of functions for the values of a dictionary, and for NULL last.
+struct Chain {
+    base: Value,
+    results: ArrayRef,
+    errors: Vec<Option<String>>,
+}
+
+impl Emitter<'_> {
+    pub(super) fn dictionary(
+        &mut self,
+        expression: &Expr,
+        function: &HostFunction,
+        argument: &Expr,
+        native: Option<&Expr>,
+    ) -> Result<Value, Reason> {
+        if let Some(chain) = self.chain(function, argument)? {
+            return self.looked_up(expression, chain);
+        }
+        match native {
+            Some(native) => self.expression(native),
+            None => Err(Reason::Encoding {
+                column: argument.columns().into_iter().next().unwrap_or_default(),
+                needed: "dictionary encoded",
+            }),
+        }
+    }
+
+    /// Evaluates a function of a string, and the functions it is a function of; `None` if the string has no dictionary.
+    fn chain(&mut self, function: &HostFunction, argument: &Expr) -> Result<Option<Chain>, Reason> {
+        if let ExprKind::Dictionary {
+            function: inner,
+            argument,
+            ..
+        } = argument.kind()
+        {
+            let Some(chain) = self.chain(inner, argument)? else {
+                return Ok(None);
+            };
+            let evaluated = function.evaluate(&chain.results)?;
+            let errors = match (chain.errors.is_empty(), evaluated.errors.is_empty()) {
+                (true, _) => evaluated.errors,
+                (_, true) => chain.errors,
+                _ => chain
+                    .errors
+                    .into_iter()
+                    .zip(evaluated.errors)
+                    .map(|(inner, outer)| inner.or(outer))
+                    .collect(),
+            };
+            return Ok(Some(Chain {
+                base: chain.base,
+                results: evaluated.results,
+                errors,
+            }));
+        }
+        let base = self.text_operand(argument)?;
+        let Kind::Code { values } = &base.kind else {
+            return Ok(None);
+        };
+        let evaluated = function.evaluate(&with_null(values)?)?;
+        Ok(Some(Chain {
+            base,
+            results: evaluated.results,
+            errors: evaluated.errors,
+        }))
+    }
+
+    fn looked_up(&mut self, expression: &Expr, chain: Chain) -> Result<Value, Reason> {
+        let Chain {
+            base,
+            results,
+            errors,
+        } = chain;
+        let values = results.len() - 1;
+        let null_is_null = results.is_null(values) && errors.get(values).is_none_or(Option::is_none);
+        // Where NULL gives NULL, its rows may read any entry; else they have one of their own.
+        let (index, entries, mut null) = match &base.null {
+            Some(null) if null_is_null => (base.code.clone(), values, Some(null.clone())),
+            Some(null) => {
+                let own = self.parameters.literal(values as u64);
+                let index = self.define_as(
+                    "u32",
+                    &format!("{null} ? (u32)args.literals[{own}] : {}", base.code),
+                );
+                (index, values + 1, None)
+            }
+            None => (base.code.clone(), values, None),
+        };
+        for text in errors
+            .iter()
+            .take(entries)
+            .flatten()
+            .collect::<std::collections::BTreeSet<_>>()
+        {
+            let raising: Vec<bool> = errors
+                .iter()
+                .take(entries)
+                .map(|error| error.as_ref() == Some(text))
+                .collect();
+            let raises = self.member_test(&raising, &index);
+            let raises = self.define(&Kind::Bool, &raises);
+            let raises = self.unless_null(&raises, null.as_ref());
+            let number = self.parameters.error(text.clone());
+            self.raise(&raises, ErrorCode::Host(number as u32));
+        }
+        let results = results.slice(0, entries);
+        if results.logical_null_count() > 0 {
+            let nulls: Vec<bool> = (0..entries).map(|entry| results.is_null(entry)).collect();
+            let test = self.member_test(&nulls, &index);
+            let test = self.define(&Kind::Bool, &test);
+            null = Some(match null {
+                None => test,
+                Some(null) => self.define(&Kind::Bool, &format!("{null} || {test}")),
+            });
+        }
+        self.entry(expression, &results, &index, null)
+    }
+
+    /// Reads the entry `index` of a table of results.
+    fn entry(
+        &mut self,
+        expression: &Expr,
+        results: &ArrayRef,
+        index: &str,
+        null: Option<String>,
+    ) -> Result<Value, Reason> {
+        let data_type = expression.data_type();
+        if is_text(data_type) {
+            let bytes = Bytes::of(results)?;
+            let (values, ranks) = ranked(&[&bytes], data_type)?;
+            let code = self.translated(index, &ranks[0]);
+            return Ok(Value {
+                code,
+                null,
+                kind: Kind::Code { values },
+                data_type: data_type.clone(),
+                range: None,
+            });
+        }
+        let refuse = |error: datafusion::common::DataFusionError| Reason::Expression {
+            expression: expression.to_string(),
+            detail: error.to_string(),
+        };
+        let scalars = (0..results.len())
+            .map(|entry| ScalarValue::try_from_array(results, entry))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(refuse)?;
+        match data_type {
+            DataType::Boolean => {
+                let members: Vec<bool> = scalars
+                    .iter()
+                    .map(|value| *value == ScalarValue::Boolean(Some(true)))
+                    .collect();
+                let test = self.member_test(&members, index);
+                let test = self.define(&Kind::Bool, &test);
+                // Entries that are NULL are no members, but the rows of NULL inputs read some entry.
+                let code = self.unless_null(&test, null.as_ref());
+                Ok(boolean(code, null))
+            }
+            DataType::Float32 | DataType::Float64 => {
+                let single = *data_type == DataType::Float32;
+                let mut bytes = Vec::with_capacity(scalars.len().max(1) * 8);
+                for value in &scalars {
+                    match value {
+                        ScalarValue::Float32(value) => bytes.extend(value.unwrap_or_default().to_le_bytes()),
+                        ScalarValue::Float64(value) => bytes.extend(value.unwrap_or_default().to_le_bytes()),
+                        _ => {}
+                    }
+                }
+                bytes.extend([0; 8]);
+                let table = self.parameters.table(bytes);
+                let kind = if single { Kind::F32 } else { Kind::F64 };
+                let code = self.define(
+                    &kind,
+                    &format!("((const {}*)args.tables[{table}])[{index}]", kind.c_type()),
+                );
+                Ok(Value {
+                    code,
+                    null,
+                    kind,
+                    data_type: data_type.clone(),
+                    range: None,
+                })
+            }
+            data_type => {
+                let entries: Vec<Option<i128>> = scalars.iter().map(integer_of).collect();
+                let known = || entries.iter().flatten().copied();
+                let low = known().min().unwrap_or(0);
+                let interval = Interval {
+                    low,
+                    high: known().max().unwrap_or(0),
+                };
+                let filled: Vec<i128> = entries.iter().map(|entry| entry.unwrap_or(low)).collect();
+                let read = self.number_table(&filled, index);
+                let kind = interval.kind();
+                let code = self.define(&kind, &format!("({}){read}", kind.c_type()));
+                Ok(integer_value(code, null, kind, data_type.clone(), interval))
+            }
+        }
+    }
+
+    /// Text that reads an integer from a table of the narrowest type.
+    pub(super) fn number_table(&mut self, entries: &[i128], index: &str) -> String {
+        let low = entries.iter().copied().min().unwrap_or(0);
+        let high = entries.iter().copied().max().unwrap_or(0);
+        let interval = Interval { low, high };
+        let (c_type, width) = if interval.within(Interval::of::<u8>()) {
+            ("u8", 1)
+        } else if interval.within(Interval::of::<i16>()) {
+            ("i16", 2)
+        } else if interval.within(Interval::of::<i32>()) {
+            ("i32", 4)
+        } else if interval.within(Interval::of::<i64>()) {
+            ("i64", 8)
+        } else {
+            ("i128", 16)
+        };
+        let mut bytes = Vec::with_capacity(entries.len().max(1) * width);
+        for entry in entries {
+            bytes.extend_from_slice(&entry.to_le_bytes()[..width]);
+        }
+        if entries.is_empty() {
+            bytes.resize(width, 0);
+        }
+        let table = self.parameters.table(bytes);
+        format!("((const {c_type}*)args.tables[{table}])[{index}]")
+    }
+
+    /// A condition: whether `index` is a member; by comparison if the members are neighbours.
+    pub(super) fn member_test(&mut self, members: &[bool], index: &str) -> String {
+        let Some(first) = members.iter().position(|member| *member) else {
+            return "false".to_owned();
+        };
+        let last = members.iter().rposition(|member| *member).unwrap_or(first);
+        if first == 0 && last + 1 == members.len() && members.iter().all(|member| *member) {
+            return "true".to_owned();
+        }
+        if members[first..=last].iter().all(|member| *member) {
+            let start = self.parameters.literal(first as u64);
+            let span = self.parameters.literal((last - first) as u64);
+            return format!("(u32)({index} - (u32)args.literals[{start}]) <= (u32)args.literals[{span}]");
+        }
+        if members.len() <= MASK {
+            let mask = members
+                .iter()
+                .enumerate()
+                .fold(0u64, |mask, (bit, member)| mask | u64::from(*member) << bit);
+            let mask = self.parameters.literal(mask);
+            return format!("(args.literals[{mask}] >> {index} & 1) != 0");
+        }
+        let mut bitmap = vec![0u8; members.len().div_ceil(32) * 4];
+        for (bit, _) in members.iter().enumerate().filter(|(_, member)| **member) {
+            bitmap[bit / 8] |= 1 << (bit % 8);
+        }
+        let table = self.parameters.table(bitmap);
+        format!("table_bit(args.tables[{table}], {index})")
+    }
+}

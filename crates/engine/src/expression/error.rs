@@ -1,0 +1,102 @@
+//! Errors that rows raise while a kernel runs.
+//!
+//! Code calls `galatea_raise(args.error, code)`, which keeps the first code that is not zero; the host turns it into the error that
+//! DataFusion would have returned. Arrow's texts that quote the offending value are given without it: rows are evaluated in no
+//! particular order, and only the code leaves the kernel.
+
+use arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+
+use super::parameters::Parameters;
+
+/// What went wrong in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// Division or remainder by zero.
+    DivideByZero,
+    /// An integer or decimal result that its machine type cannot hold, where DataFusion checks.
+    Overflow,
+    /// A cast of a value that the target type cannot hold.
+    Cast,
+    /// A decimal with more digits than its precision allows.
+    Precision,
+    /// A date or timestamp outside the calendar.
+    DateRange,
+    /// An error of DataFusion's own evaluation over a dictionary; index into [`Parameters::errors`].
+    Host(u32),
+}
+
+/// First code of [`ErrorCode::Host`].
+const HOST: u32 = 0x100;
+
+impl ErrorCode {
+    /// The number that the kernel raises; never 0.
+    #[must_use]
+    pub fn code(self) -> u32 {
+        match self {
+            Self::DivideByZero => 1,
+            Self::Overflow => 2,
+            Self::Cast => 3,
+            Self::Precision => 4,
+            Self::DateRange => 5,
+            Self::Host(index) => HOST + index,
+        }
+    }
+
+    /// The meaning of a number; `None` for 0 (no error) and unknown numbers.
+    #[must_use]
+    pub fn from_code(code: u32) -> Option<Self> {
+        match code {
+            1 => Some(Self::DivideByZero),
+            2 => Some(Self::Overflow),
+            3 => Some(Self::Cast),
+            4 => Some(Self::Precision),
+            5 => Some(Self::DateRange),
+            host if host >= HOST => Some(Self::Host(host - HOST)),
+            _ => None,
+        }
+    }
+
+    /// The error that DataFusion's evaluation returns in this case.
+    #[must_use]
+    pub fn to_error(self, parameters: &Parameters) -> DataFusionError {
+        let arrow = match self {
+            Self::DivideByZero => ArrowError::DivideByZero,
+            Self::Overflow => ArrowError::ArithmeticOverflow("Overflow happened in a row".to_owned()),
+            Self::Cast => {
+                ArrowError::CastError("Can't cast value: out of range of the target type".to_owned())
+            }
+            Self::Precision => ArrowError::InvalidArgumentError(
+                "decimal has more digits than its precision allows".to_owned(),
+            ),
+            Self::DateRange => ArrowError::ComputeError("Date arithmetic overflow".to_owned()),
+            Self::Host(index) => {
+                let text = parameters.errors.get(index as usize).cloned().unwrap_or_default();
+                return DataFusionError::Execution(text);
+            }
+        };
+        DataFusionError::ArrowError(Box::new(arrow), None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_come_back() {
+        use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Precision};
+        for code in [
+            DivideByZero,
+            Overflow,
+            Cast,
+            Precision,
+            DateRange,
+            Host(0),
+            Host(7),
+        ] {
+            assert_eq!(ErrorCode::from_code(code.code()), Some(code));
+        }
+        assert_eq!(ErrorCode::from_code(0), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Functions that have device code.
+
+use std::fmt;
+
+/// A function of the device; its variants are chosen while lowering, so that constants which decide the code are in it and all other
+/// constants are arguments.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// Absolute value of a number; of the least integer, an error.
+    Absolute,
+    /// Least integer that is not less, of a float.
+    Ceiling,
+    /// Greatest integer that is not greater, of a float.
+    Floor,
+    /// Nearest integer, halves away from zero, of a float.
+    Round,
+    /// Integer part, of a float.
+    Truncate,
+    /// Square root of a float (correctly rounded).
+    SquareRoot,
+    /// -1, 0 or 1 as a float; NaN stays.
+    Sign,
+    /// Whether a float is NaN.
+    IsNan,
+    /// A field of a date or timestamp.
+    DatePart(DatePart),
+    /// A date or timestamp cut to a unit.
+    DateTrunc(TruncateUnit),
+    /// A date or timestamp plus months, then days, then nanoseconds.
+    AddInterval {
+        /// Months, applied first; the day is cut to the length of the month.
+        months: i32,
+        /// Days.
+        days: i32,
+        /// Nanoseconds.
+        nanoseconds: i64,
+    },
+    /// `LIKE` with a general pattern: (text, pattern).
+    Like,
+    /// (text, prefix).
+    StartsWith,
+    /// (text, suffix).
+    EndsWith,
+    /// (text, part).
+    Contains,
+    /// Number of bytes.
+    OctetLength,
+    /// Number of UTF-8 characters.
+    CharacterLength,
+    /// `substr(text, start[, length])` in characters, both constant: a part of the same bytes.
+    Substring {
+        /// Position of the first character, from 1; less is before the text.
+        start: i64,
+        /// Number of characters from `start`.
+        length: Option<i64>,
+    },
+}
+
+/// Fields of dates and timestamps, as DataFusion's `date_part` numbers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the fields of SQL")]
+pub enum DatePart {
+    Year,
+    Quarter,
+    Month,
+    Week,
+    IsoYear,
+    Day,
+    /// Sunday = 0.
+    DayOfWeek,
+    /// Monday = 1.
+    IsoDayOfWeek,
+    DayOfYear,
+    Hour,
+    Minute,
+    Second,
+    /// Of the minute, seconds included.
+    Millisecond,
+    /// Of the minute, seconds included.
+    Microsecond,
+    /// Of the minute, seconds included.
+    Nanosecond,
+    /// Seconds since 1970 as a float.
+    Epoch,
+}
+
+/// Units of `date_trunc`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the units of SQL")]
+pub enum TruncateUnit {
+    Microsecond,
+    Millisecond,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    /// From Monday.
+    Week,
+    Month,
+    Quarter,
+    Year,
+}
+
+impl Function {
+    /// Rough number of instructions.
+    pub(crate) fn cost(&self) -> u32 {
+        match self {
+            Self::Absolute | Self::OctetLength | Self::IsNan => 1,
+            Self::Ceiling | Self::Floor | Self::Round | Self::Truncate | Self::Sign => 2,
+            Self::SquareRoot => 10,
+            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } => 30,
+            Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
+            Self::CharacterLength | Self::Like | Self::Contains => 200,
+        }
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DatePart(part) => write!(f, "date_part {part:?}"),
+            Self::DateTrunc(unit) => write!(f, "date_trunc {unit:?}"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Interval arithmetic over mathematical integers.
+//!
+//! Every integer-like value (integers, dates, timestamps, unscaled decimals) carries an interval of the values it can have. The
+//! emitter derives the C++ type from it, leaves out wrapping that cannot happen, and finds out where 128 bits could overflow. An
+//! operation that leaves `i128` has no interval: `None`.
+
+use arrow::datatypes::DataType;
+
+use super::value::Kind;
+
+/// All integers from `low` to `high`, both included; never empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) low: i128,
+    pub(crate) high: i128,
+}
+
+/// A primitive integer type that has an interval.
+pub(crate) trait Bounds {
+    const INTERVAL: Interval;
+}
+macro_rules! bounds {
+    ($($t:ty),*) => {$(impl Bounds for $t {
+        const INTERVAL: Interval = Interval { low: <$t>::MIN as i128, high: <$t>::MAX as i128 };
+    })*};
+}
+bounds!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+impl Interval {
+    /// The single value `value`.
+    pub(crate) fn point(value: i128) -> Self {
+        Self {
+            low: value,
+            high: value,
+        }
+    }
+
+    /// All values of a primitive type.
+    pub(crate) fn of<T: Bounds>() -> Self {
+        T::INTERVAL
+    }
+
+    /// The narrowest kind that holds all values.
+    pub(crate) fn kind(self) -> Kind {
+        if self.within(Self::of::<i32>()) {
+            Kind::I32
+        } else if self.within(Self::of::<i64>()) {
+            Kind::I64
+        } else {
+            Kind::I128
+        }
+    }
+
+    pub(crate) fn within(self, other: Self) -> bool {
+        other.low <= self.low && self.high <= other.high
+    }
+
+    pub(crate) fn contains(self, value: i128) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// The least interval that holds both.
+    pub(crate) fn hull(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+
+    /// The values in both; `self` cut to nothing gives the nearest end of `other`.
+    pub(crate) fn clamp(self, other: Self) -> Self {
+        Self {
+            low: self.low.clamp(other.low, other.high),
+            high: self.high.clamp(other.low, other.high),
+        }
+    }
+
+    pub(crate) fn negate(self) -> Option<Self> {
+        Some(Self {
+            low: self.high.checked_neg()?,
+            high: self.low.checked_neg()?,
+        })
+    }
+
+    pub(crate) fn add(self, other: Self) -> Option<Self> {
+        Some(Self {
+            low: self.low.checked_add(other.low)?,
+            high: self.high.checked_add(other.high)?,
+        })
+    }
+
+    pub(crate) fn subtract(self, other: Self) -> Option<Self> {
+        Some(Self {
+            low: self.low.checked_sub(other.high)?,
+            high: self.high.checked_sub(other.low)?,
+        })
+    }
+
+    pub(crate) fn multiply(self, other: Self) -> Option<Self> {
+        let products = [
+            self.low.checked_mul(other.low)?,
+            self.low.checked_mul(other.high)?,
+            self.high.checked_mul(other.low)?,
+            self.high.checked_mul(other.high)?,
+        ];
+        Some(Self::of_all(&products))
+    }
+
+    /// Quotients truncated towards zero, by any divisor but zero; zero when the divisor can only be zero.
+    pub(crate) fn divide(self, other: Self) -> Option<Self> {
+        let mut divisors = Vec::with_capacity(4);
+        if other.low < 0 {
+            divisors.extend([other.low, other.high.min(-1)]);
+        }
+        if other.high > 0 {
+            divisors.extend([other.low.max(1), other.high]);
+        }
+        let mut quotients = vec![0];
+        if !divisors.is_empty() {
+            quotients.clear();
+        }
+        for divisor in divisors {
+            quotients.extend([self.low.checked_div(divisor)?, self.high.checked_div(divisor)?]);
+        }
+        let mut result = Self::of_all(&quotients);
+        if self.contains(0) {
+            result = result.hull(Self::point(0));
+        }
+        Some(result)
+    }
+
+    /// Remainders with the sign of the dividend.
+    pub(crate) fn remainder(self, other: Self) -> Self {
+        // `unsigned_abs - 1` fits: the largest is 2^127 - 1.
+        let largest = other
+            .low
+            .unsigned_abs()
+            .max(other.high.unsigned_abs())
+            .saturating_sub(1) as i128;
+        Self {
+            low: if self.low < 0 { self.low.max(-largest) } else { 0 },
+            high: if self.high > 0 { self.high.min(largest) } else { 0 },
+        }
+    }
+
+    /// Absolute values.
+    pub(crate) fn absolute(self) -> Option<Self> {
+        if self.low >= 0 {
+            return Some(self);
+        }
+        let negated = self.negate()?;
+        Some(if self.high <= 0 {
+            negated
+        } else {
+            Self {
+                low: 0,
+                high: negated.high.max(self.high),
+            }
+        })
+    }
+
+    /// The interval of literals that share code with `value`: its sign, and its width in bits rounded up to 7, 15, 23, ... 127.
+    pub(crate) fn class_of(value: i128) -> Self {
+        let magnitude = if value < 0 { !value } else { value };
+        let bits = 128 - magnitude.leading_zeros();
+        let width = ((bits + 1).div_ceil(8) * 8 - 1).max(7);
+        let high = if width >= 127 {
+            i128::MAX
+        } else {
+            (1i128 << width) - 1
+        };
+        if value < 0 {
+            Self { low: !high, high: 0 }
+        } else {
+            Self { low: 0, high }
+        }
+    }
+
+    fn of_all(values: &[i128]) -> Self {
+        let low = values.iter().copied().min().unwrap_or(0);
+        let high = values.iter().copied().max().unwrap_or(0);
+        Self { low, high }
+    }
+}
+
+/// Values of the machine integer that Arrow stores for an integer-like type; `None` for other types.
+pub(crate) fn domain(data_type: &DataType) -> Option<Interval> {
+    Some(match data_type {
+        DataType::Int8 => Interval::of::<i8>(),
+        DataType::Int16 => Interval::of::<i16>(),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(_, _) => {
+            Interval::of::<i32>()
+        }
+        DataType::Int64
+        | DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(_, _)
+        | DataType::Duration(_)
+        | DataType::Decimal64(_, _) => Interval::of::<i64>(),
+        DataType::UInt8 => Interval::of::<u8>(),
+        DataType::UInt16 => Interval::of::<u16>(),
+        DataType::UInt32 => Interval::of::<u32>(),
+        DataType::UInt64 => Interval::of::<u64>(),
+        DataType::Decimal128(_, _) => Interval::of::<i128>(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interval(low: i128, high: i128) -> Interval {
+        Interval { low, high }
+    }
+
+    #[test]
+    fn operations_hold_every_result_of_small_intervals() {
+        let ends = [-5i128, -2, -1, 0, 1, 3, 7];
+        for (a, b, c, d) in ends.iter().flat_map(|a| {
+            ends.iter().flat_map(move |b| {
+                ends.iter()
+                    .flat_map(move |c| ends.iter().map(move |d| (*a, *b, *c, *d)))
+            })
+        }) {
+            if a > b || c > d {
+                continue;
+            }
+            let (left, right) = (interval(a, b), interval(c, d));
+            let sum = left.add(right).expect("small");
+            let difference = left.subtract(right).expect("small");
+            let product = left.multiply(right).expect("small");
+            let quotient = left.divide(right).expect("small");
+            let remainder = left.remainder(right);
+            let absolute = left.absolute().expect("small");
+            for x in a..=b {
+                assert!(absolute.contains(x.abs()), "|{x}| in {absolute:?}");
+                for y in c..=d {
+                    assert!(
+                        sum.contains(x + y) && difference.contains(x - y) && product.contains(x * y),
+                        "{x} {y}"
+                    );
+                    if y != 0 {
+                        assert!(quotient.contains(x / y), "{x} / {y} in {quotient:?}");
+                        assert!(remainder.contains(x % y), "{x} % {y} in {remainder:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn leaving_128_bits_has_no_interval() {
+        let all = Interval::of::<i128>();
+        assert_eq!(all.add(Interval::point(1)), None);
+        assert_eq!(all.negate(), None);
+        assert_eq!(interval(0, 1 << 100).multiply(interval(0, 1 << 30)), None);
+        assert_eq!(all.divide(interval(-1, 1)), None);
+        assert!(all.remainder(all).within(all));
+    }
+
+    #[test]
+    fn kinds_follow_the_ends() {
+        assert!(matches!(
+            interval(i128::from(i32::MIN), i128::from(i32::MAX)).kind(),
+            Kind::I32
+        ));
+        assert!(matches!(interval(0, i128::from(i32::MAX) + 1).kind(), Kind::I64));
+        assert!(matches!(interval(0, i128::from(u64::MAX)).kind(), Kind::I128));
+    }
+
+    #[test]
+    fn literal_classes_hold_their_literal_and_are_few() {
+        let mut classes = std::collections::BTreeSet::new();
+        for shift in 0..127 {
+            for value in [(1i128 << shift) - 1, 1 << shift, -(1 << shift), !(1 << shift)] {
+                let class = Interval::class_of(value);
+                assert!(class.contains(value), "{value} in {class:?}");
+                classes.insert((class.low, class.high));
+            }
+        }
+        assert!(Interval::class_of(i128::MIN).contains(i128::MIN));
+        assert_eq!(Interval::class_of(100), interval(0, 127));
+        assert_eq!(Interval::class_of(128), interval(0, 32767));
+        assert_eq!(Interval::class_of(-128), interval(-128, 0));
+        assert_eq!(classes.len(), 32);
+    }
+}

@@ -1,0 +1,582 @@
+//! The intermediate representation: typed, immutable trees with DataFusion's semantics.
+//!
+//! [`lower`](super::lower) makes them from physical expressions while planning, without data. They are cheap to clone (shared
+//! nodes) and comparable, which is how the emitter finds common subexpressions. A node says what is computed, never how: whether an
+//! integer needs 32 or 128 bits, or a string predicate becomes a table, is decided by the emitter, which knows the encodings.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+
+use super::dictionary::HostFunction;
+use super::function::Function;
+
+/// A typed expression over the columns of one input.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Expr(Arc<Node>);
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Node {
+    kind: ExprKind,
+    data_type: DataType,
+    nullable: bool,
+}
+
+/// Arithmetic operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`, towards zero for integers
+    Divide,
+    /// `%`, with the sign of the dividend
+    Remainder,
+}
+
+/// Operators on the bits of integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bitwise {
+    /// `&`
+    And,
+    /// `|`
+    Or,
+    /// `^` (SQL `#` or `^`)
+    Xor,
+    /// `<<`, the distance taken modulo the width
+    ShiftLeft,
+    /// `>>`, arithmetic for signed types
+    ShiftRight,
+}
+
+/// Comparisons; the first six are NULL when an operand is, the last two never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Comparison {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `IS DISTINCT FROM`
+    Distinct,
+    /// `IS NOT DISTINCT FROM`
+    NotDistinct,
+}
+
+/// What a node computes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ExprKind {
+    /// Column of the input.
+    Column(usize),
+    /// A constant, possibly NULL.
+    Literal(ScalarValue),
+    /// Arithmetic on numbers of one type, or of two decimal types.
+    Arithmetic {
+        /// The operator.
+        operator: Arithmetic,
+        /// Left operand.
+        left: Expr,
+        /// Right operand.
+        right: Expr,
+        /// Whether integer overflow is an error; otherwise it wraps. Decimal overflow is always one.
+        checked: bool,
+    },
+    /// Arithmetic on bits.
+    Bitwise {
+        /// The operator.
+        operator: Bitwise,
+        /// Left operand.
+        left: Expr,
+        /// Right operand.
+        right: Expr,
+    },
+    /// A comparison of two values of one type.
+    Compare {
+        /// The operator.
+        operator: Comparison,
+        /// Left operand.
+        left: Expr,
+        /// Right operand.
+        right: Expr,
+        /// Whether -0.0 equals 0.0; otherwise floats compare by IEEE 754 totalOrder.
+        equal_zeros: bool,
+    },
+    /// Three-valued conjunction.
+    And(Expr, Expr),
+    /// Three-valued disjunction.
+    Or(Expr, Expr),
+    /// Three-valued negation.
+    Not(Expr),
+    /// `IS NULL`.
+    IsNull(Expr),
+    /// Arithmetic negation; integers wrap, decimals overflow with an error.
+    Negate(Expr),
+    /// `CASE WHEN condition THEN result ... ELSE otherwise END`.
+    Case {
+        /// Conditions and their results, in order.
+        branches: Vec<(Expr, Expr)>,
+        /// Result where no condition is true; NULL if absent.
+        otherwise: Option<Expr>,
+    },
+    /// Membership in constants.
+    InList {
+        /// The value looked for.
+        value: Expr,
+        /// The constants, without NULL.
+        list: Vec<ScalarValue>,
+        /// Whether the list also has NULL, which makes "not found" NULL.
+        list_has_null: bool,
+        /// `NOT IN`.
+        negated: bool,
+    },
+    /// Conversion to this node's type.
+    Cast {
+        /// The value converted.
+        input: Expr,
+        /// Whether a value that does not fit becomes NULL (TRY_CAST) rather than an error.
+        safe: bool,
+    },
+    /// A function with a device version.
+    Call {
+        /// The function.
+        function: Function,
+        /// Its arguments; constants that select a variant are in `function`.
+        arguments: Vec<Expr>,
+    },
+    /// A function of one string, evaluated by DataFusion for each value of the string's dictionary.
+    Dictionary {
+        /// The function.
+        function: Arc<HostFunction>,
+        /// The string.
+        argument: Expr,
+        /// The same expression by device code, for strings that are not dictionary encoded.
+        native: Option<Expr>,
+    },
+}
+
+/// Whether values of this type are strings of bytes on the device.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// Whether values of this type are UTF-8 strings.
+pub(crate) fn is_utf8(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_utf8(values),
+        _ => false,
+    }
+}
+
+impl Expr {
+    pub(crate) fn new(kind: ExprKind, data_type: DataType, nullable: bool) -> Self {
+        Self(Arc::new(Node {
+            kind,
+            data_type,
+            nullable,
+        }))
+    }
+
+    /// The column `index` of the input.
+    #[must_use]
+    pub fn column(index: usize, data_type: DataType, nullable: bool) -> Self {
+        Self::new(ExprKind::Column(index), data_type, nullable)
+    }
+
+    /// A constant.
+    #[must_use]
+    pub fn literal(value: ScalarValue) -> Self {
+        let (data_type, nullable) = (value.data_type(), value.is_null());
+        Self::new(ExprKind::Literal(value), data_type, nullable)
+    }
+
+    /// The conjunction of conditions; `None` if there are none.
+    pub fn all(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        conditions.into_iter().reduce(|left, right| {
+            let nullable = left.nullable() || right.nullable();
+            Self::new(ExprKind::And(left, right), DataType::Boolean, nullable)
+        })
+    }
+
+    /// The conditions whose conjunction this is, left to right.
+    #[must_use]
+    pub fn conjuncts(&self) -> Vec<Self> {
+        match self.kind() {
+            ExprKind::And(left, right) => {
+                let mut conditions = left.conjuncts();
+                conditions.extend(right.conjuncts());
+                conditions
+            }
+            _ => vec![self.clone()],
+        }
+    }
+
+    /// What the root computes.
+    #[must_use]
+    pub fn kind(&self) -> &ExprKind {
+        &self.0.kind
+    }
+
+    /// Type of the result.
+    #[must_use]
+    pub fn data_type(&self) -> &DataType {
+        &self.0.data_type
+    }
+
+    /// Whether the result may be NULL.
+    #[must_use]
+    pub fn nullable(&self) -> bool {
+        self.0.nullable
+    }
+
+    /// The constant, if this is one.
+    #[must_use]
+    pub fn as_literal(&self) -> Option<&ScalarValue> {
+        match self.kind() {
+            ExprKind::Literal(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The column, if this is one.
+    #[must_use]
+    pub fn as_column(&self) -> Option<usize> {
+        match self.kind() {
+            ExprKind::Column(index) => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// Operands. The `native` form of [`ExprKind::Dictionary`] is not one: it computes the same.
+    #[must_use]
+    pub fn children(&self) -> Vec<&Self> {
+        match self.kind() {
+            ExprKind::Column(_) | ExprKind::Literal(_) => vec![],
+            ExprKind::Arithmetic { left, right, .. }
+            | ExprKind::Bitwise { left, right, .. }
+            | ExprKind::Compare { left, right, .. }
+            | ExprKind::And(left, right)
+            | ExprKind::Or(left, right) => vec![left, right],
+            ExprKind::Not(input)
+            | ExprKind::IsNull(input)
+            | ExprKind::Negate(input)
+            | ExprKind::InList { value: input, .. }
+            | ExprKind::Cast { input, .. }
+            | ExprKind::Dictionary { argument: input, .. } => vec![input],
+            ExprKind::Case { branches, otherwise } => branches
+                .iter()
+                .flat_map(|(when, then)| [when, then])
+                .chain(otherwise.iter())
+                .collect(),
+            ExprKind::Call { arguments, .. } => arguments.iter().collect(),
+        }
+    }
+
+    /// The columns whose values the result depends on.
+    #[must_use]
+    pub fn columns(&self) -> BTreeSet<usize> {
+        let mut columns = BTreeSet::new();
+        self.collect_columns(&mut columns);
+        columns
+    }
+
+    fn collect_columns(&self, columns: &mut BTreeSet<usize>) {
+        columns.extend(self.as_column());
+        for child in self.children() {
+            child.collect_columns(columns);
+        }
+    }
+
+    /// The string columns that must be dictionary encoded for the expression to be emitted. A bare column is none of them.
+    #[must_use]
+    pub fn dictionary_columns(&self) -> BTreeSet<usize> {
+        let mut columns = BTreeSet::new();
+        self.collect_dictionary_columns(&mut columns);
+        columns
+    }
+
+    fn collect_dictionary_columns(&self, columns: &mut BTreeSet<usize>) {
+        match self.kind() {
+            ExprKind::Dictionary {
+                argument,
+                native: None,
+                ..
+            } => argument.collect_text_columns(columns),
+            ExprKind::Dictionary {
+                native: Some(native), ..
+            } => native.collect_dictionary_columns(columns),
+            // Branches of different dictionaries are brought to one; bytes in memory cannot be.
+            ExprKind::Case { branches, otherwise } if is_text(self.data_type()) => {
+                for result in branches.iter().map(|(_, then)| then).chain(otherwise) {
+                    columns.extend(result.as_column());
+                }
+                for child in self.children() {
+                    child.collect_dictionary_columns(columns);
+                }
+            }
+            _ => {
+                for child in self.children() {
+                    child.collect_dictionary_columns(columns);
+                }
+            }
+        }
+    }
+
+    fn collect_text_columns(&self, columns: &mut BTreeSet<usize>) {
+        columns.extend(self.as_column().filter(|_| is_text(self.data_type())));
+        for child in self.children() {
+            child.collect_text_columns(columns);
+        }
+    }
+
+    /// The same expression with column `i` called `map(i)`.
+    #[must_use]
+    pub fn remap_columns(&self, map: &dyn Fn(usize) -> usize) -> Self {
+        self.replace_columns(&|column| match column.kind() {
+            ExprKind::Column(index) => {
+                Self::column(map(*index), column.data_type().clone(), column.nullable())
+            }
+            _ => column.clone(),
+        })
+    }
+
+    /// Inlines a projection under the expression: column `i` becomes `exprs[i]`.
+    ///
+    /// # Panics
+    /// If a column has no expression: the expression was not made over that projection's schema.
+    #[must_use]
+    pub fn substitute(&self, exprs: &[Self]) -> Self {
+        self.replace_columns(&|column| {
+            column
+                .as_column()
+                .map_or_else(|| column.clone(), |index| exprs[index].clone())
+        })
+    }
+
+    /// Rebuilds the tree with each column node replaced.
+    fn replace_columns(&self, replace: &dyn Fn(&Self) -> Self) -> Self {
+        let go = |child: &Self| child.replace_columns(replace);
+        let kind = match self.kind() {
+            ExprKind::Column(_) => return replace(self),
+            ExprKind::Literal(_) => return self.clone(),
+            ExprKind::Arithmetic {
+                operator,
+                left,
+                right,
+                checked,
+            } => ExprKind::Arithmetic {
+                operator: *operator,
+                left: go(left),
+                right: go(right),
+                checked: *checked,
+            },
+            ExprKind::Bitwise {
+                operator,
+                left,
+                right,
+            } => ExprKind::Bitwise {
+                operator: *operator,
+                left: go(left),
+                right: go(right),
+            },
+            ExprKind::Compare {
+                operator,
+                left,
+                right,
+                equal_zeros,
+            } => ExprKind::Compare {
+                operator: *operator,
+                left: go(left),
+                right: go(right),
+                equal_zeros: *equal_zeros,
+            },
+            ExprKind::And(left, right) => ExprKind::And(go(left), go(right)),
+            ExprKind::Or(left, right) => ExprKind::Or(go(left), go(right)),
+            ExprKind::Not(input) => ExprKind::Not(go(input)),
+            ExprKind::IsNull(input) => ExprKind::IsNull(go(input)),
+            ExprKind::Negate(input) => ExprKind::Negate(go(input)),
+            ExprKind::Case { branches, otherwise } => ExprKind::Case {
+                branches: branches.iter().map(|(when, then)| (go(when), go(then))).collect(),
+                otherwise: otherwise.as_ref().map(go),
+            },
+            ExprKind::InList {
+                value,
+                list,
+                list_has_null,
+                negated,
+            } => ExprKind::InList {
+                value: go(value),
+                list: list.clone(),
+                list_has_null: *list_has_null,
+                negated: *negated,
+            },
+            ExprKind::Cast { input, safe } => ExprKind::Cast {
+                input: go(input),
+                safe: *safe,
+            },
+            ExprKind::Call { function, arguments } => ExprKind::Call {
+                function: function.clone(),
+                arguments: arguments.iter().map(go).collect(),
+            },
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native,
+            } => ExprKind::Dictionary {
+                function: Arc::clone(function),
+                argument: go(argument),
+                native: native.as_ref().map(go),
+            },
+        };
+        Self::new(kind, self.data_type().clone(), self.nullable())
+    }
+
+    /// Rough number of instructions for one row.
+    #[must_use]
+    pub fn cost(&self) -> u32 {
+        let own = match self.kind() {
+            ExprKind::Column(_) | ExprKind::Literal(_) => 0,
+            ExprKind::Arithmetic {
+                operator: Arithmetic::Divide | Arithmetic::Remainder,
+                ..
+            } => 20,
+            ExprKind::Call { function, .. } => function.cost(),
+            ExprKind::Dictionary { .. } | ExprKind::Cast { .. } => 4,
+            ExprKind::InList { list, .. } => 1 + list.len().min(16) as u32,
+            _ => 1,
+        };
+        self.children()
+            .into_iter()
+            .fold(own, |sum, child| sum.saturating_add(child.cost()))
+    }
+}
+
+impl fmt::Display for Arithmetic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+        })
+    }
+}
+
+impl fmt::Display for Bitwise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::And => "&",
+            Self::Or => "|",
+            Self::Xor => "^",
+            Self::ShiftLeft => "<<",
+            Self::ShiftRight => ">>",
+        })
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Equal => "=",
+            Self::NotEqual => "<>",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Distinct => "IS DISTINCT FROM",
+            Self::NotDistinct => "IS NOT DISTINCT FROM",
+        })
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind() {
+            ExprKind::Column(index) => write!(f, "#{index}"),
+            ExprKind::Literal(value) => write!(f, "{value}"),
+            ExprKind::Arithmetic {
+                operator,
+                left,
+                right,
+                ..
+            } => write!(f, "({left} {operator} {right})"),
+            ExprKind::Bitwise {
+                operator,
+                left,
+                right,
+            } => write!(f, "({left} {operator} {right})"),
+            ExprKind::Compare {
+                operator,
+                left,
+                right,
+                ..
+            } => write!(f, "({left} {operator} {right})"),
+            ExprKind::And(left, right) => write!(f, "({left} AND {right})"),
+            ExprKind::Or(left, right) => write!(f, "({left} OR {right})"),
+            ExprKind::Not(input) => write!(f, "NOT {input}"),
+            ExprKind::IsNull(input) => write!(f, "{input} IS NULL"),
+            ExprKind::Negate(input) => write!(f, "-{input}"),
+            ExprKind::Case { branches, otherwise } => {
+                write!(f, "CASE")?;
+                for (when, then) in branches {
+                    write!(f, " WHEN {when} THEN {then}")?;
+                }
+                if let Some(otherwise) = otherwise {
+                    write!(f, " ELSE {otherwise}")?;
+                }
+                write!(f, " END")
+            }
+            ExprKind::InList {
+                value, list, negated, ..
+            } => {
+                write!(
+                    f,
+                    "{value} {}IN ({} values)",
+                    if *negated { "NOT " } else { "" },
+                    list.len()
+                )
+            }
+            ExprKind::Cast { input, safe } => {
+                write!(
+                    f,
+                    "{}CAST({input} AS {})",
+                    if *safe { "TRY_" } else { "" },
+                    self.data_type()
+                )
+            }
+            ExprKind::Call { function, arguments } => {
+                write!(f, "{function}(")?;
+                for (index, argument) in arguments.iter().enumerate() {
+                    write!(f, "{}{argument}", if index == 0 { "" } else { ", " })?;
+                }
+                write!(f, ")")
+            }
+            ExprKind::Dictionary {
+                function, argument, ..
+            } => write!(f, "[{function}]({argument})"),
+        }
+    }
+}

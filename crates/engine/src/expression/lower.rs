@@ -1,0 +1,652 @@
+//! From DataFusion's physical expressions to [`Expr`].
+//!
+//! Lowering decides by types alone. Every expression over exactly one string column is kept twice: as a function that DataFusion
+//! evaluates over the column's dictionary, and, where device code exists, natively for strings without one.
+
+mod functions;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{ColumnarValue, Operator, Volatility};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
+    NegativeExpr, NotExpr, TryCastExpr,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use super::dictionary::{HostFunction, renumbered};
+use super::function::Function;
+use super::interval::domain;
+use super::ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind, is_text};
+use crate::reason::Reason;
+
+/// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
+///
+/// # Errors
+/// The [`Reason`] names the innermost part that has no device version.
+pub fn lower(expression: &Arc<dyn PhysicalExpr>, input: &Schema) -> Result<Expr, Reason> {
+    Lowering { input }.lower(expression)
+}
+
+/// Whether values of the type have a representation on the device.
+pub(crate) fn representable(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean | DataType::Float32 | DataType::Float64
+    ) || is_text(data_type)
+        || domain(data_type).is_some()
+}
+
+struct Lowering<'a> {
+    input: &'a Schema,
+}
+
+impl Lowering<'_> {
+    fn lower(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> {
+        let data_type = self.data_type(expression)?;
+        if !representable(&data_type) {
+            return Err(Reason::Type {
+                data_type,
+                place: expression.to_string(),
+            });
+        }
+        if expression.is::<Column>() || expression.is::<Literal>() {
+            return self.native(expression, &data_type);
+        }
+        let Some(columns) = pure_columns(expression) else {
+            return self.native(expression, &data_type);
+        };
+        match columns.as_slice() {
+            [] => match self.constant(expression) {
+                Some(value) => Ok(Expr::literal(value)),
+                // It raises an error when evaluated, which is DataFusion's to raise, if ever.
+                None => Err(Reason::Expression {
+                    expression: expression.to_string(),
+                    detail: "constant that cannot be evaluated".to_owned(),
+                }),
+            },
+            [column] if is_text(self.input.field(*column).data_type()) => {
+                self.over_dictionary(expression, *column, data_type)
+            }
+            _ => self
+                .native(expression, &data_type)
+                .or_else(|reason| self.over_text(expression, &data_type).ok_or(reason)),
+        }
+    }
+
+    /// The two forms of an expression over one string column.
+    fn over_dictionary(
+        &self,
+        expression: &Arc<dyn PhysicalExpr>,
+        column: usize,
+        data_type: DataType,
+    ) -> Result<Expr, Reason> {
+        let field = self.input.field(column);
+        let function = HostFunction::new(renumbered(expression, column)?, field, data_type.clone());
+        let native = self.native(expression, &data_type).ok();
+        let argument = Expr::column(column, field.data_type().clone(), field.is_nullable());
+        let nullable = self.nullable(expression)?;
+        Ok(Expr::new(
+            ExprKind::Dictionary {
+                function: Arc::new(function),
+                argument,
+                native,
+            },
+            data_type,
+            nullable,
+        ))
+    }
+
+    /// A pure node without device code whose only operand that is no constant is a string expression: a function of that string.
+    fn over_text(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<Expr> {
+        let mut operands = expression
+            .children()
+            .into_iter()
+            .filter(|child| self.constant(child).is_none());
+        let (operand, None) = (operands.next()?, operands.next()) else {
+            return None;
+        };
+        let operand_type = self.data_type(operand).ok().filter(is_text)?;
+        let argument = self.lower(operand).ok()?;
+        let field = Field::new("value", operand_type, true);
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), 0));
+        let children = expression
+            .children()
+            .into_iter()
+            .map(|child| {
+                Arc::clone(if Arc::ptr_eq(child, operand) {
+                    &column
+                } else {
+                    child
+                })
+            })
+            .collect();
+        let function = Arc::clone(expression).with_new_children(children).ok()?;
+        let function = Arc::new(HostFunction::new(function, &field, data_type.clone()));
+        let nullable = self.nullable(expression).ok()?;
+        Some(Expr::new(
+            ExprKind::Dictionary {
+                function,
+                argument,
+                native: None,
+            },
+            data_type.clone(),
+            nullable,
+        ))
+    }
+
+    fn data_type(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<DataType, Reason> {
+        expression
+            .data_type(self.input)
+            .map_err(|error| Reason::Expression {
+                expression: expression.to_string(),
+                detail: error.to_string(),
+            })
+    }
+
+    fn nullable(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<bool, Reason> {
+        expression
+            .nullable(self.input)
+            .map_err(|error| Reason::Expression {
+                expression: expression.to_string(),
+                detail: error.to_string(),
+            })
+    }
+
+    /// The value of an expression without columns.
+    fn constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
+        if let Some(literal) = expression.downcast_ref::<Literal>() {
+            return Some(literal.value().clone());
+        }
+        if !pure_columns(expression)?.is_empty() {
+            return None;
+        }
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).ok()?;
+        match expression.evaluate(&batch).ok()? {
+            ColumnarValue::Scalar(value) => Some(value),
+            ColumnarValue::Array(array) => ScalarValue::try_from_array(&array, 0).ok(),
+        }
+    }
+
+    /// Translates the root by kind.
+    fn native(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Result<Expr, Reason> {
+        let nullable = self.nullable(expression)?;
+        let node = |kind| Expr::new(kind, data_type.clone(), nullable);
+        if let Some(column) = expression.downcast_ref::<Column>() {
+            return Ok(Expr::column(column.index(), data_type.clone(), nullable));
+        }
+        if let Some(literal) = expression.downcast_ref::<Literal>() {
+            return Ok(Expr::literal(literal.value().clone()));
+        }
+        if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
+            return self.binary(expression, binary, data_type, nullable);
+        }
+        if let Some(not) = expression.downcast_ref::<NotExpr>() {
+            return Ok(node(ExprKind::Not(self.lower(not.arg())?)));
+        }
+        if let Some(is_null) = expression.downcast_ref::<IsNullExpr>() {
+            return Ok(node(ExprKind::IsNull(self.lower(is_null.arg())?)));
+        }
+        if let Some(is_not_null) = expression.downcast_ref::<IsNotNullExpr>() {
+            return Ok(node(ExprKind::Not(node(ExprKind::IsNull(
+                self.lower(is_not_null.arg())?,
+            )))));
+        }
+        if let Some(negative) = expression.downcast_ref::<NegativeExpr>() {
+            return Ok(node(ExprKind::Negate(self.lower(negative.arg())?)));
+        }
+        if let Some(case) = expression.downcast_ref::<CaseExpr>() {
+            return self.case(case, data_type, nullable);
+        }
+        if let Some(in_list) = expression.downcast_ref::<InListExpr>() {
+            return self.in_list(in_list, nullable);
+        }
+        if let Some(cast) = expression.downcast_ref::<CastExpr>() {
+            let safe = cast.cast_options().safe;
+            return self.cast(cast.expr(), data_type, safe, nullable || safe);
+        }
+        if let Some(cast) = expression.downcast_ref::<TryCastExpr>() {
+            return self.cast(cast.expr(), data_type, true, true);
+        }
+        if let Some(like) = expression.downcast_ref::<LikeExpr>() {
+            return self.like(like, nullable);
+        }
+        if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
+            return self.function(call, data_type, nullable);
+        }
+        Err(Reason::Expression {
+            expression: expression.to_string(),
+            detail: "no device version of this kind".to_owned(),
+        })
+    }
+
+    fn binary(
+        &self,
+        expression: &Arc<dyn PhysicalExpr>,
+        binary: &BinaryExpr,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Result<Expr, Reason> {
+        let node = |kind| Expr::new(kind, data_type.clone(), nullable);
+        let (left_type, right_type) = (self.data_type(binary.left())?, self.data_type(binary.right())?);
+        let refuse = || Reason::Operator {
+            operator: binary.op().to_string(),
+            left: left_type.clone(),
+            right: right_type.clone(),
+        };
+        let operands = || Ok::<_, Reason>((self.lower(binary.left())?, self.lower(binary.right())?));
+        if let Some(operator) = comparison(*binary.op()) {
+            if !comparable(&left_type, &right_type) {
+                return Err(refuse());
+            }
+            let (left, right) = operands()?;
+            // DISTINCT is never NULL, but DataFusion calls it nullable when an operand is.
+            return Ok(node(ExprKind::Compare {
+                operator,
+                left,
+                right,
+                equal_zeros: true,
+            }));
+        }
+        let arithmetic = match binary.op() {
+            Operator::And => {
+                let (left, right) = operands()?;
+                return Ok(node(ExprKind::And(left, right)));
+            }
+            Operator::Or => {
+                let (left, right) = operands()?;
+                return Ok(node(ExprKind::Or(left, right)));
+            }
+            Operator::Plus => Arithmetic::Add,
+            Operator::Minus => Arithmetic::Subtract,
+            Operator::Multiply => Arithmetic::Multiply,
+            Operator::Divide => Arithmetic::Divide,
+            Operator::Modulo => Arithmetic::Remainder,
+            operator => {
+                let Some(operator) = bitwise(*operator) else {
+                    return Err(refuse());
+                };
+                if left_type != right_type || !left_type.is_integer() {
+                    return Err(refuse());
+                }
+                let (left, right) = operands()?;
+                return Ok(node(ExprKind::Bitwise {
+                    operator,
+                    left,
+                    right,
+                }));
+            }
+        };
+        if left_type.is_temporal()
+            || right_type.is_temporal()
+            || is_interval(&left_type)
+            || is_interval(&right_type)
+        {
+            return self
+                .temporal(binary, arithmetic, data_type, nullable)
+                .unwrap_or_else(|| Err(refuse()));
+        }
+        let same_kind = match (&left_type, &right_type) {
+            (DataType::Decimal32(..), DataType::Decimal32(..))
+            | (DataType::Decimal64(..), DataType::Decimal64(..))
+            | (DataType::Decimal128(..), DataType::Decimal128(..)) => true,
+            (left, right) => left == right && left.is_numeric(),
+        };
+        if !same_kind || !representable(&left_type) {
+            return Err(refuse());
+        }
+        let (left, right) = operands()?;
+        // `fail_on_overflow` has no accessor; it is the only field that the Debug text of the node itself shows.
+        let checked = data_type.is_integer() && fails_on_overflow(expression, binary);
+        Ok(node(ExprKind::Arithmetic {
+            operator: arithmetic,
+            left,
+            right,
+            checked,
+        }))
+    }
+
+    /// Arithmetic with dates, times and intervals; `None` if there is no device version.
+    fn temporal(
+        &self,
+        binary: &BinaryExpr,
+        operator: Arithmetic,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Option<Result<Expr, Reason>> {
+        let (left, right) = (binary.left(), binary.right());
+        let (left_type, right_type) = (self.data_type(left).ok()?, self.data_type(right).ok()?);
+        match operator {
+            Arithmetic::Subtract
+                if left_type == right_type
+                    && *data_type == DataType::Int64
+                    && left_type == DataType::Date32 =>
+            {
+                // Days between dates.
+                Some(self.lower(left).and_then(|left| {
+                    let right = self.lower(right)?;
+                    Ok(Expr::new(
+                        ExprKind::Arithmetic {
+                            operator,
+                            left,
+                            right,
+                            checked: false,
+                        },
+                        DataType::Int64,
+                        nullable,
+                    ))
+                }))
+            }
+            Arithmetic::Add if is_interval(&left_type) => {
+                self.shift(right, &right_type, left, false, data_type, nullable)
+            }
+            Arithmetic::Add if is_interval(&right_type) => {
+                self.shift(left, &left_type, right, false, data_type, nullable)
+            }
+            Arithmetic::Subtract if is_interval(&right_type) => {
+                self.shift(left, &left_type, right, true, data_type, nullable)
+            }
+            _ => None,
+        }
+    }
+
+    /// `point ± interval` for a constant interval.
+    fn shift(
+        &self,
+        point: &Arc<dyn PhysicalExpr>,
+        point_type: &DataType,
+        interval: &Arc<dyn PhysicalExpr>,
+        negative: bool,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Option<Result<Expr, Reason>> {
+        if point_type != data_type {
+            return None;
+        }
+        let supported = match data_type {
+            DataType::Date32 => true,
+            // Days and months have the same length everywhere only without a time zone.
+            DataType::Timestamp(_, zone) => zone.is_none(),
+            _ => false,
+        };
+        if !supported {
+            return None;
+        }
+        let (months, days, nanoseconds) = match self.constant(interval)? {
+            ScalarValue::IntervalYearMonth(Some(months)) => (months, 0, 0),
+            ScalarValue::IntervalDayTime(Some(value)) => {
+                (0, value.days, i64::from(value.milliseconds) * 1_000_000)
+            }
+            ScalarValue::IntervalMonthDayNano(Some(value)) => (value.months, value.days, value.nanoseconds),
+            _ => return None,
+        };
+        let (months, days, nanoseconds) = if negative {
+            (
+                months.checked_neg()?,
+                days.checked_neg()?,
+                nanoseconds.checked_neg()?,
+            )
+        } else {
+            (months, days, nanoseconds)
+        };
+        let function = Function::AddInterval {
+            months,
+            days,
+            nanoseconds,
+        };
+        Some(self.lower(point).map(|point| {
+            Expr::new(
+                ExprKind::Call {
+                    function,
+                    arguments: vec![point],
+                },
+                data_type.clone(),
+                nullable,
+            )
+        }))
+    }
+
+    fn case(&self, case: &CaseExpr, data_type: &DataType, nullable: bool) -> Result<Expr, Reason> {
+        let base = case.expr().map(|base| self.lower(base)).transpose()?;
+        let mut branches = Vec::with_capacity(case.when_then_expr().len());
+        for (when, then) in case.when_then_expr() {
+            let condition = self.lower(when)?;
+            let condition = match &base {
+                None => condition,
+                Some(base) => {
+                    if !comparable(base.data_type(), condition.data_type()) {
+                        return Err(Reason::Operator {
+                            operator: "CASE WHEN".to_owned(),
+                            left: base.data_type().clone(),
+                            right: condition.data_type().clone(),
+                        });
+                    }
+                    let nullable = base.nullable() || condition.nullable();
+                    let kind = ExprKind::Compare {
+                        operator: Comparison::Equal,
+                        left: base.clone(),
+                        right: condition,
+                        equal_zeros: false,
+                    };
+                    Expr::new(kind, DataType::Boolean, nullable)
+                }
+            };
+            branches.push((condition, self.branch(then, data_type)?));
+        }
+        let otherwise = case
+            .else_expr()
+            .map(|otherwise| self.branch(otherwise, data_type))
+            .transpose()?;
+        Ok(Expr::new(
+            ExprKind::Case { branches, otherwise },
+            data_type.clone(),
+            nullable,
+        ))
+    }
+
+    /// A result of CASE in the type of the whole.
+    fn branch(&self, result: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Result<Expr, Reason> {
+        if let Some(value) = result
+            .downcast_ref::<Literal>()
+            .filter(|literal| literal.value().is_null())
+        {
+            return typed_null(value.value(), data_type);
+        }
+        let result = self.lower(result)?;
+        if result.data_type() == data_type || (is_text(result.data_type()) && is_text(data_type)) {
+            return Ok(result);
+        }
+        cast(result, data_type, true)
+    }
+
+    fn in_list(&self, in_list: &InListExpr, nullable: bool) -> Result<Expr, Reason> {
+        let value = self.lower(in_list.expr())?;
+        let constants: Option<Vec<ScalarValue>> =
+            in_list.list().iter().map(|item| self.constant(item)).collect();
+        if let Some(constants) = constants {
+            let list_has_null = constants.iter().any(ScalarValue::is_null);
+            let list: Vec<_> = constants
+                .into_iter()
+                .filter(|item| !item.is_null())
+                .map(plain)
+                .collect();
+            if let Some(item) = list
+                .iter()
+                .find(|item| !comparable(value.data_type(), &item.data_type()))
+            {
+                return Err(Reason::Operator {
+                    operator: "IN".to_owned(),
+                    left: value.data_type().clone(),
+                    right: item.data_type(),
+                });
+            }
+            let kind = ExprKind::InList {
+                value,
+                list,
+                list_has_null,
+                negated: in_list.negated(),
+            };
+            return Ok(Expr::new(kind, DataType::Boolean, nullable));
+        }
+        let mut found: Option<Expr> = None;
+        for item in in_list.list() {
+            let item = self.lower(item)?;
+            if !comparable(value.data_type(), item.data_type()) {
+                return Err(Reason::Operator {
+                    operator: "IN".to_owned(),
+                    left: value.data_type().clone(),
+                    right: item.data_type().clone(),
+                });
+            }
+            let kind = ExprKind::Compare {
+                operator: Comparison::Equal,
+                left: value.clone(),
+                right: item,
+                equal_zeros: false,
+            };
+            let equal = Expr::new(kind, DataType::Boolean, true);
+            found = Some(match found {
+                None => equal,
+                Some(found) => Expr::new(ExprKind::Or(found, equal), DataType::Boolean, true),
+            });
+        }
+        let found = found.unwrap_or_else(|| Expr::literal(ScalarValue::Boolean(Some(false))));
+        Ok(if in_list.negated() {
+            Expr::new(ExprKind::Not(found), DataType::Boolean, true)
+        } else {
+            found
+        })
+    }
+
+    fn cast(
+        &self,
+        input: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+        safe: bool,
+        nullable: bool,
+    ) -> Result<Expr, Reason> {
+        let input = self.lower(input)?;
+        if input.data_type() == data_type {
+            return Ok(input);
+        }
+        if !super::emit::cast_supported(input.data_type(), data_type) {
+            return Err(Reason::Cast {
+                from: input.data_type().clone(),
+                to: data_type.clone(),
+            });
+        }
+        Ok(Expr::new(
+            ExprKind::Cast { input, safe },
+            data_type.clone(),
+            nullable,
+        ))
+    }
+}
+
+fn cast(input: Expr, data_type: &DataType, safe: bool) -> Result<Expr, Reason> {
+    if !super::emit::cast_supported(input.data_type(), data_type) {
+        return Err(Reason::Cast {
+            from: input.data_type().clone(),
+            to: data_type.clone(),
+        });
+    }
+    let nullable = input.nullable() || safe;
+    Ok(Expr::new(
+        ExprKind::Cast { input, safe },
+        data_type.clone(),
+        nullable,
+    ))
+}
+
+/// NULL of a type.
+fn typed_null(value: &ScalarValue, data_type: &DataType) -> Result<Expr, Reason> {
+    let null = ScalarValue::try_new_null(data_type).map_err(|error| Reason::Expression {
+        expression: value.to_string(),
+        detail: error.to_string(),
+    })?;
+    Ok(Expr::literal(null))
+}
+
+/// A scalar without its dictionary wrapping.
+fn plain(value: ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::Dictionary(_, value) => *value,
+        value => value,
+    }
+}
+
+/// Whether the device compares values of the two types by their representation.
+fn comparable(left: &DataType, right: &DataType) -> bool {
+    left == right && representable(left) || is_text(left) && is_text(right)
+}
+
+fn is_interval(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Interval(_))
+}
+
+fn comparison(operator: Operator) -> Option<Comparison> {
+    Some(match operator {
+        Operator::Eq => Comparison::Equal,
+        Operator::NotEq => Comparison::NotEqual,
+        Operator::Lt => Comparison::Less,
+        Operator::LtEq => Comparison::LessOrEqual,
+        Operator::Gt => Comparison::Greater,
+        Operator::GtEq => Comparison::GreaterOrEqual,
+        Operator::IsDistinctFrom => Comparison::Distinct,
+        Operator::IsNotDistinctFrom => Comparison::NotDistinct,
+        _ => return None,
+    })
+}
+
+fn bitwise(operator: Operator) -> Option<Bitwise> {
+    Some(match operator {
+        Operator::BitwiseAnd => Bitwise::And,
+        Operator::BitwiseOr => Bitwise::Or,
+        Operator::BitwiseXor => Bitwise::Xor,
+        Operator::BitwiseShiftLeft => Bitwise::ShiftLeft,
+        Operator::BitwiseShiftRight => Bitwise::ShiftRight,
+        _ => return None,
+    })
+}
+
+/// Whether integer overflow of the node is an error: equality with a copy that has the flag tells.
+fn fails_on_overflow(expression: &Arc<dyn PhysicalExpr>, binary: &BinaryExpr) -> bool {
+    let checked = binary.clone().with_fail_on_overflow(true);
+    expression.downcast_ref::<BinaryExpr>() == Some(&checked)
+}
+
+/// The columns of an expression whose value depends on them alone, in order; `None` if it may depend on anything else.
+fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
+    let mut columns = std::collections::BTreeSet::new();
+    let mut pure = true;
+    let visited = expression.apply(|node| {
+        if let Some(column) = node.downcast_ref::<Column>() {
+            columns.insert(column.index());
+        } else if let Some(call) = node.downcast_ref::<ScalarFunctionExpr>() {
+            pure &= call.fun().signature().volatility != Volatility::Volatile;
+        } else {
+            pure &= node.is::<Literal>()
+                || node.is::<BinaryExpr>()
+                || node.is::<CaseExpr>()
+                || node.is::<CastExpr>()
+                || node.is::<TryCastExpr>()
+                || node.is::<InListExpr>()
+                || node.is::<IsNullExpr>()
+                || node.is::<IsNotNullExpr>()
+                || node.is::<LikeExpr>()
+                || node.is::<NegativeExpr>()
+                || node.is::<NotExpr>();
+        }
+        Ok(if pure {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    (visited.is_ok() && pure).then(|| columns.into_iter().collect())
+}

@@ -1,0 +1,405 @@
+//! Lowering of function calls and LIKE.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use arrow::compute::kernels::cast_utils::IntervalUnit;
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_expr::expressions::LikeExpr;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+
+use super::{Lowering, comparable};
+use crate::expression::function::{DatePart, Function, TruncateUnit};
+use crate::expression::ir::{Comparison, Expr, ExprKind, is_text, is_utf8};
+use crate::reason::Reason;
+
+impl Lowering<'_> {
+    pub(super) fn function(
+        &self,
+        call: &ScalarFunctionExpr,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Result<Expr, Reason> {
+        let refuse = |detail: &str| Reason::Function {
+            name: call.name().to_owned(),
+            detail: detail.to_owned(),
+        };
+        if !is_built_in(call.fun()) {
+            return Err(refuse("user-defined function without a device version"));
+        }
+        let arguments = call.args();
+        match (call.fun().name(), arguments) {
+            ("coalesce" | "nvl", arguments) => self.coalesce(arguments, data_type),
+            ("nullif", [left, right]) => self.null_if(left, right, data_type),
+            ("greatest", arguments) => self.extreme(arguments, Comparison::GreaterOrEqual, call, data_type),
+            ("least", arguments) => self.extreme(arguments, Comparison::LessOrEqual, call, data_type),
+            ("date_part", [part, value]) => {
+                let part = self
+                    .text_constant(part)
+                    .ok_or_else(|| refuse("the field is not a constant"))?;
+                let part = date_part(&part).ok_or_else(|| refuse("no device version of this field"))?;
+                let value_type = self.data_type(value)?;
+                if !date_part_supported(part, &value_type) {
+                    return Err(refuse("no device version for this type"));
+                }
+                self.call(Function::DatePart(part), &[value], data_type, nullable)
+            }
+            ("date_trunc", [unit, value]) => {
+                let unit = self
+                    .text_constant(unit)
+                    .ok_or_else(|| refuse("the unit is not a constant"))?;
+                let unit = truncate_unit(&unit).ok_or_else(|| refuse("no device version of this unit"))?;
+                let DataType::Timestamp(_, None) = self.data_type(value)? else {
+                    return Err(refuse("no device version for this type"));
+                };
+                self.call(Function::DateTrunc(unit), &[value], data_type, nullable)
+            }
+            ("to_date", [value]) if self.data_type(value)? == DataType::Date32 => self.lower(value),
+            ("substr", [value, rest @ ..])
+                if is_utf8(&self.data_type(value)?) && (1..=2).contains(&rest.len()) =>
+            {
+                let constants: Option<Vec<i64>> = rest
+                    .iter()
+                    .map(|argument| self.integer_constant(argument))
+                    .collect();
+                let Some(constants) = constants else {
+                    return Err(refuse("start or length is not constant"));
+                };
+                if constants.get(1).is_some_and(|length| *length < 0) {
+                    return Err(refuse("negative length"));
+                }
+                let function = Function::Substring {
+                    start: constants[0],
+                    length: constants.get(1).copied(),
+                };
+                self.call(function, &[value], data_type, nullable)
+            }
+            (name, [left, right]) if is_utf8(&self.data_type(left)?) && is_utf8(&self.data_type(right)?) => {
+                let function = match name {
+                    "starts_with" => Function::StartsWith,
+                    "ends_with" => Function::EndsWith,
+                    "contains" => Function::Contains,
+                    _ => return Err(refuse("no device version")),
+                };
+                self.call(function, &[left, right], data_type, nullable)
+            }
+            (name, [value]) => {
+                let value_type = self.data_type(value)?;
+                let function =
+                    unary(name, &value_type).ok_or_else(|| refuse("no device version for this type"))?;
+                self.call(function, &[value], data_type, nullable)
+            }
+            _ => Err(refuse("no device version")),
+        }
+    }
+
+    fn call(
+        &self,
+        function: Function,
+        arguments: &[&Arc<dyn PhysicalExpr>],
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Result<Expr, Reason> {
+        let arguments = arguments
+            .iter()
+            .map(|argument| self.lower(argument))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Expr::new(
+            ExprKind::Call { function, arguments },
+            data_type.clone(),
+            nullable,
+        ))
+    }
+
+    /// `CASE WHEN a IS NOT NULL THEN a ... ELSE z END`.
+    fn coalesce(&self, arguments: &[Arc<dyn PhysicalExpr>], data_type: &DataType) -> Result<Expr, Reason> {
+        let mut values = arguments
+            .iter()
+            .map(|argument| self.branch(argument, data_type))
+            .collect::<Result<Vec<_>, _>>()?;
+        let Some(last) = values.pop() else {
+            return super::typed_null(&ScalarValue::Null, data_type);
+        };
+        let nullable = last.nullable() && values.iter().all(Expr::nullable);
+        let branches: Vec<_> = values
+            .into_iter()
+            .map(|value| (is_not_null(&value), value))
+            .collect();
+        if branches.is_empty() {
+            return Ok(last);
+        }
+        Ok(Expr::new(
+            ExprKind::Case {
+                branches,
+                otherwise: Some(last),
+            },
+            data_type.clone(),
+            nullable,
+        ))
+    }
+
+    /// `CASE WHEN a = b THEN NULL ELSE a END`.
+    fn null_if(
+        &self,
+        left: &Arc<dyn PhysicalExpr>,
+        right: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+    ) -> Result<Expr, Reason> {
+        let (left, right) = (self.lower(left)?, self.lower(right)?);
+        if !comparable(left.data_type(), right.data_type()) || left.data_type() != data_type {
+            return Err(Reason::Operator {
+                operator: "NULLIF".to_owned(),
+                left: left.data_type().clone(),
+                right: right.data_type().clone(),
+            });
+        }
+        let kind = ExprKind::Compare {
+            operator: Comparison::Equal,
+            left: left.clone(),
+            right,
+            equal_zeros: false,
+        };
+        let equal = Expr::new(kind, DataType::Boolean, true);
+        let null = super::typed_null(&ScalarValue::Null, data_type)?;
+        Ok(Expr::new(
+            ExprKind::Case {
+                branches: vec![(equal, null)],
+                otherwise: Some(left),
+            },
+            data_type.clone(),
+            true,
+        ))
+    }
+
+    /// GREATEST and LEAST: NULLs are passed over. DataFusion takes the constants first and lets a later argument win ties, which
+    /// only floats can tell (it has one zero less than another); those stay on the CPU.
+    fn extreme(
+        &self,
+        arguments: &[Arc<dyn PhysicalExpr>],
+        operator: Comparison,
+        call: &ScalarFunctionExpr,
+        data_type: &DataType,
+    ) -> Result<Expr, Reason> {
+        let mut values = arguments
+            .iter()
+            .map(|argument| self.lower(argument))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter();
+        let refuse = || Reason::Function {
+            name: call.name().to_owned(),
+            detail: "no device version for these types".to_owned(),
+        };
+        let mut best = values.next().ok_or_else(refuse)?;
+        if best.data_type() != data_type || data_type.is_floating() || is_text(data_type) {
+            return Err(refuse());
+        }
+        for value in values {
+            if value.data_type() != data_type {
+                return Err(refuse());
+            }
+            let nullable = best.nullable() && value.nullable();
+            let keep = ExprKind::Compare {
+                operator,
+                left: best.clone(),
+                right: value.clone(),
+                equal_zeros: false,
+            };
+            let keep = Expr::new(keep, DataType::Boolean, best.nullable() || value.nullable());
+            let is_null = |expr: &Expr| Expr::new(ExprKind::IsNull(expr.clone()), DataType::Boolean, false);
+            let branches = vec![(is_null(&value), best.clone()), (keep, best)];
+            best = Expr::new(
+                ExprKind::Case {
+                    branches,
+                    otherwise: Some(value),
+                },
+                data_type.clone(),
+                nullable,
+            );
+        }
+        Ok(best)
+    }
+
+    /// LIKE and ILIKE with a constant pattern.
+    pub(super) fn like(&self, like: &LikeExpr, nullable: bool) -> Result<Expr, Reason> {
+        let refuse = |detail: &str| Reason::Function {
+            name: "LIKE".to_owned(),
+            detail: detail.to_owned(),
+        };
+        let value_type = self.data_type(like.expr())?;
+        if !is_utf8(&value_type) {
+            return Err(Reason::Type {
+                data_type: value_type,
+                place: "LIKE".to_owned(),
+            });
+        }
+        if like.case_insensitive() {
+            return Err(refuse("ILIKE needs a dictionary-encoded column"));
+        }
+        let value = self.lower(like.expr())?;
+        let Some(pattern) = self.constant(like.pattern()) else {
+            return Err(refuse("the pattern is not a constant"));
+        };
+        let Some(pattern) = pattern.try_as_str().flatten().map(str::to_owned) else {
+            return super::typed_null(&ScalarValue::Null, &DataType::Boolean);
+        };
+        let (function, needle) = classify(&pattern);
+        let needle = Expr::literal(ScalarValue::Utf8(Some(needle)));
+        let kind = match function {
+            None => ExprKind::Compare {
+                operator: Comparison::Equal,
+                left: value,
+                right: needle,
+                equal_zeros: false,
+            },
+            Some(function) => ExprKind::Call {
+                function,
+                arguments: vec![value, needle],
+            },
+        };
+        let matches = Expr::new(kind, DataType::Boolean, nullable);
+        Ok(if like.negated() {
+            Expr::new(ExprKind::Not(matches), DataType::Boolean, nullable)
+        } else {
+            matches
+        })
+    }
+
+    fn text_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<String> {
+        self.constant(expression)?
+            .try_as_str()
+            .flatten()
+            .map(str::to_owned)
+    }
+
+    fn integer_constant(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<i64> {
+        match self.constant(expression)?.cast_to(&DataType::Int64).ok()? {
+            ScalarValue::Int64(value) => value,
+            _ => None,
+        }
+    }
+}
+
+fn is_not_null(value: &Expr) -> Expr {
+    let is_null = Expr::new(ExprKind::IsNull(value.clone()), DataType::Boolean, false);
+    Expr::new(ExprKind::Not(is_null), DataType::Boolean, false)
+}
+
+/// Whether the function is DataFusion's own, not a user's of the same name.
+fn is_built_in(function: &ScalarUDF) -> bool {
+    static BUILT_IN: OnceLock<HashMap<String, Arc<ScalarUDF>>> = OnceLock::new();
+    let built_in = BUILT_IN.get_or_init(|| {
+        datafusion::functions::all_default_functions()
+            .into_iter()
+            .map(|known| (known.name().to_owned(), known))
+            .collect()
+    });
+    built_in
+        .get(function.name())
+        .is_some_and(|known| known.as_ref() == function)
+}
+
+/// The simplest function that a LIKE pattern asks for, and its operand; `None` for equality.
+fn classify(pattern: &str) -> (Option<Function>, String) {
+    let general = || (Some(Function::Like), pattern.to_owned());
+    if pattern.contains(['_', '\\']) {
+        return general();
+    }
+    let inner = pattern.trim_matches('%');
+    if inner.contains('%') {
+        return general();
+    }
+    let function = match (pattern.starts_with('%'), pattern.ends_with('%')) {
+        (false, false) => None,
+        (false, true) => Some(Function::StartsWith),
+        (true, false) => Some(Function::EndsWith),
+        (true, true) => Some(Function::Contains),
+    };
+    (function, inner.to_owned())
+}
+
+fn unary(name: &str, value_type: &DataType) -> Option<Function> {
+    let float = matches!(value_type, DataType::Float32 | DataType::Float64);
+    Some(match name {
+        "abs" if float || value_type.is_signed_integer() => Function::Absolute,
+        "abs"
+            if matches!(
+                value_type,
+                DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..)
+            ) =>
+        {
+            Function::Absolute
+        }
+        "ceil" if float => Function::Ceiling,
+        "floor" if float => Function::Floor,
+        "sqrt" if float => Function::SquareRoot,
+        "signum" if float => Function::Sign,
+        "isnan" if float => Function::IsNan,
+        "octet_length" if is_utf8(value_type) => Function::OctetLength,
+        "character_length" if is_utf8(value_type) => Function::CharacterLength,
+        _ => return None,
+    })
+}
+
+/// The field of a name, by DataFusion's own rules: optional quotes, plurals and synonyms of interval units, and a few more.
+fn date_part(name: &str) -> Option<DatePart> {
+    let quotes = ['\'', '"'];
+    let name = name
+        .strip_prefix(quotes)
+        .and_then(|name| name.strip_suffix(quotes))
+        .unwrap_or(name);
+    if let Ok(unit) = IntervalUnit::from_str(name) {
+        return Some(match unit {
+            IntervalUnit::Year => DatePart::Year,
+            IntervalUnit::Month => DatePart::Month,
+            IntervalUnit::Week => DatePart::Week,
+            IntervalUnit::Day => DatePart::Day,
+            IntervalUnit::Hour => DatePart::Hour,
+            IntervalUnit::Minute => DatePart::Minute,
+            IntervalUnit::Second => DatePart::Second,
+            IntervalUnit::Millisecond => DatePart::Millisecond,
+            IntervalUnit::Microsecond => DatePart::Microsecond,
+            IntervalUnit::Nanosecond => DatePart::Nanosecond,
+            _ => return None,
+        });
+    }
+    Some(match name.to_lowercase().as_str() {
+        "isoyear" => DatePart::IsoYear,
+        "qtr" | "quarter" => DatePart::Quarter,
+        "doy" => DatePart::DayOfYear,
+        "dow" => DatePart::DayOfWeek,
+        "isodow" => DatePart::IsoDayOfWeek,
+        "epoch" => DatePart::Epoch,
+        _ => return None,
+    })
+}
+
+fn date_part_supported(part: DatePart, value_type: &DataType) -> bool {
+    match value_type {
+        DataType::Date32 => true,
+        // With a time zone, the fields are local.
+        DataType::Timestamp(
+            TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond,
+            zone,
+        ) => zone.is_none() || part == DatePart::Epoch,
+        _ => false,
+    }
+}
+
+fn truncate_unit(name: &str) -> Option<TruncateUnit> {
+    Some(match name.to_lowercase().as_str() {
+        "microsecond" => TruncateUnit::Microsecond,
+        "millisecond" => TruncateUnit::Millisecond,
+        "second" => TruncateUnit::Second,
+        "minute" => TruncateUnit::Minute,
+        "hour" => TruncateUnit::Hour,
+        "day" => TruncateUnit::Day,
+        "week" => TruncateUnit::Week,
+        "month" => TruncateUnit::Month,
+        "quarter" => TruncateUnit::Quarter,
+        "year" => TruncateUnit::Year,
+        _ => return None,
+    })
+}

@@ -1,0 +1,63 @@
+//! The expression compiler: from DataFusion's physical expressions to CUDA C++ for one row.
+//!
+//! ```text
+//! PhysicalExpr ── lower ──> Expr ── Emitter(bindings) ──> statements + Value + Parameters
+//!                (planning: types only)   (execution: encodings known)
+//! ```
+//!
+//! **Planning.** [`lower`] translates a physical expression into [`Expr`], a typed tree with DataFusion's semantics, or says with a
+//! [`Reason`](crate::reason::Reason) why it cannot. It needs no data and no device.
+//!
+//! **Execution.** When the encodings of the columns are known ([`ColumnBinding`]), an [`Emitter`] writes straight-line statements
+//! for one row. All integer-like types are mathematical integers with an interval, from which the C++ type follows: `i32` where
+//! values are small, `i128` only where they are not. Wrapping is written only where DataFusion wraps and the interval says that it
+//! can happen. Literals and tables go to [`Parameters`], so that queries which differ in them share a kernel.
+//!
+//! **Strings.** A deterministic expression over one dictionary-encoded string column, whatever its functions, is evaluated by
+//! DataFusion itself over the values of the dictionary and becomes a table indexed by code (or a comparison of codes). Strings that
+//! are not dictionary encoded have device functions for the common predicates; [`Expr::dictionary_columns`] says which columns must
+//! be encoded.
+//!
+//! **NULL.** A value is a variable and, where it can be NULL, a `bool`. Booleans are false where they are NULL, which makes
+//! three-valued logic short and lets a filter test the value alone.
+//!
+//! **Errors.** Statements compute all branches of a CASE; only *raising* is conditional, on a guard that says whether DataFusion
+//! would have evaluated the operand for this row. The right operand of AND and OR is guarded by the left one: DataFusion does the
+//! same for some batches and not for others, depending on their selectivity, so a query that fails there may succeed here, never
+//! the reverse.
+//!
+//! Floats: +, -, *, /, square root and comparisons are bit-identical (the NaN that x86-64 makes has its sign set, and so has ours);
+//! functions whose device version is only nearly right are not lowered.
+//!
+//! Generated code is to be placed in a scope with `using namespace galatea;` after including `galatea/arithmetic.cuh`,
+//! `galatea/decimal.cuh`, `galatea/datetime.cuh` and `galatea/strings.cuh`. It reads `args.literals[i]` (u64), `args.tables[i]`
+//! (`const u8*`) and `args.error` (`u32*`).
+
+mod binding;
+mod dictionary;
+mod emit;
+mod error;
+mod function;
+mod interval;
+mod ir;
+mod lower;
+mod parameters;
+mod value;
+
+pub use binding::{ColumnBinding, ColumnKind, kind_for};
+pub use dictionary::HostFunction;
+pub use emit::Emitter;
+pub use error::ErrorCode;
+pub use function::{DatePart, Function, TruncateUnit};
+pub use ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind};
+pub use lower::lower;
+pub use parameters::{LookupTable, Parameters};
+pub use value::{Kind, Value};
+
+/// The device headers that generated code includes, in order.
+pub const HEADERS: [&str; 4] = [
+    "galatea/arithmetic.cuh",
+    "galatea/decimal.cuh",
+    "galatea/datetime.cuh",
+    "galatea/strings.cuh",
+];

@@ -1,0 +1,58 @@
+//! What an expression needs at run time beside its columns: literals and lookup tables.
+//!
+//! Literals are kernel parameters, not text, so that queries that differ only in them share one compiled kernel. The pipeline copies
+//! `literals` to `args.literals` and uploads each table, whose address goes to `args.tables` as `const u8*`.
+
+/// Bytes that the kernel reads through a pointer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookupTable {
+    /// Contents, little endian; elements are aligned to their size relative to the start, which must be aligned to 16 bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Literals and tables in the order of their indices in the code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// Literal `i` is `args.literals[i]`: integers sign extended, `i128` in two words (low first), floats by bits.
+    pub literals: Vec<u64>,
+    /// Table `i` is `args.tables[i]`.
+    pub tables: Vec<LookupTable>,
+    /// Texts of the errors that values of dictionaries raise; [`ErrorCode::Host`](super::ErrorCode::Host) holds an index into it.
+    pub errors: Vec<String>,
+}
+
+impl Parameters {
+    /// Adds a literal of one word; returns its index.
+    pub(crate) fn literal(&mut self, word: u64) -> usize {
+        self.literals.push(word);
+        self.literals.len() - 1
+    }
+
+    /// Adds a literal of two words; returns the index of the first.
+    pub(crate) fn wide_literal(&mut self, value: i128) -> usize {
+        let index = self.literal(value as u64);
+        self.literal((value >> 64) as u64);
+        index
+    }
+
+    /// Adds a table, or finds an equal one; returns its index.
+    pub(crate) fn table(&mut self, bytes: Vec<u8>) -> usize {
+        self.tables.push(LookupTable { bytes });
+        self.tables.len() - 1
+    }
+
+    /// Adds the text of an error; returns its index.
+    pub(crate) fn error(&mut self, text: String) -> usize {
+        if let Some(index) = self.errors.iter().position(|known| *known == text) {
+            return index;
+        }
+        self.errors.push(text);
+        self.errors.len() - 1
+    }
+
+    /// Bytes of all tables.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        self.tables.iter().map(|table| table.bytes.len()).sum()
+    }
+}

@@ -1,0 +1,117 @@
+//! Why a part of a plan stays on the CPU.
+//!
+//! Placement asks before it acts: every component answers `Result<_, Reason>`, and the reason travels unchanged to EXPLAIN, to the
+//! metrics and to the user's screen. A reason is data, not prose: the variant says which rule refused, the fields say what it
+//! refused, and [`Display`](std::fmt::Display) makes one line of it.
+
+use arrow::datatypes::DataType;
+
+/// Why something is not executed on the device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A value of this type is not represented on the device.
+    #[error("type {data_type} has no device representation (in {place})")]
+    Type {
+        /// The type that was asked for.
+        data_type: DataType,
+        /// The expression or column it occurs in.
+        place: String,
+    },
+    /// A function without a device version, or not for these arguments.
+    #[error("function {name}: {detail}")]
+    Function {
+        /// SQL name of the function.
+        name: String,
+        /// What is missing.
+        detail: String,
+    },
+    /// An operator without a device version for these operand types.
+    #[error("operator {operator} on {left} and {right} has no device version")]
+    Operator {
+        /// SQL operator.
+        operator: String,
+        /// Type of the left operand.
+        left: DataType,
+        /// Type of the right operand.
+        right: DataType,
+    },
+    /// A cast without a device version.
+    #[error("cast from {from} to {to} has no device version")]
+    Cast {
+        /// Type of the input.
+        from: DataType,
+        /// Type of the result.
+        to: DataType,
+    },
+    /// An expression of a kind that the compiler does not know.
+    #[error("expression {expression}: {detail}")]
+    Expression {
+        /// The expression as DataFusion prints it.
+        expression: String,
+        /// What is missing.
+        detail: String,
+    },
+    /// Values may leave 128 bits, where the device has no wider integer.
+    #[error("{expression} may need values between {low} and {high}: more than 128 bits")]
+    Overflow {
+        /// The expression concerned.
+        expression: String,
+        /// Lower end of the interval of values, as far as it is known.
+        low: String,
+        /// Upper end.
+        high: String,
+    },
+    /// A column is not encoded in the way the expression needs.
+    #[error("column {column} is not {needed}")]
+    Encoding {
+        /// Index of the column in the input of the expression.
+        column: usize,
+        /// The encoding that would do.
+        needed: &'static str,
+    },
+    /// Tables made for an expression would be too large.
+    #[error("{expression} would need {asked} {unit}, limit {limit}")]
+    Limit {
+        /// What needs them.
+        expression: String,
+        /// How many are needed.
+        asked: u64,
+        /// How many there may be.
+        limit: u64,
+        /// What is counted.
+        unit: &'static str,
+    },
+    /// A plan node, or a form of it, without a device version.
+    #[error("{node}: {detail}")]
+    Node {
+        /// DataFusion's name of the node.
+        node: String,
+        /// What is missing.
+        detail: String,
+    },
+    /// The device would be slower.
+    #[error("{detail}: {device_ns} ns on the device, {cpu_ns} ns on the CPU")]
+    Cost {
+        /// What was compared.
+        detail: String,
+        /// Estimated time on the device.
+        device_ns: u64,
+        /// Estimated time on the CPU.
+        cpu_ns: u64,
+    },
+    /// A setting rules the device out.
+    #[error("{setting} = {value}")]
+    Setting {
+        /// Name of the setting.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// There is no usable device.
+    #[error("no device: {detail}")]
+    Device {
+        /// What was looked for and how to get it.
+        detail: String,
+    },
+}

@@ -1,0 +1,185 @@
+-- TPC-H
+price * (1 - discount)
+price * (1 - discount) * (1 + discount)
+price * discount
+discount BETWEEN 0.05 AND 0.07
+day >= DATE '1994-01-01' AND day < DATE '1994-01-01' + INTERVAL '1' YEAR AND discount BETWEEN 0.05 AND 0.07 AND price < 24000
+day <= DATE '1998-12-01' - INTERVAL '90' DAY
+CASE WHEN word LIKE 'a%' THEN price * (1 - discount) ELSE 0 END
+CASE WHEN word = 'apple' OR word = 'banana' THEN 1 ELSE 0 END
+extract(year from day)
+substr(word, 1, 2)
+substr(note, 1, 2) IN ('a', 'ap', 'ba', 'Zü')
+word NOT LIKE '%an%'
+note NOT LIKE '%an%na%'
+word = city
+word < city
+note = word
+note <> memo
+note < memo
+memo >= city
+-- ClickBench
+length(note)
+octet_length(memo)
+date_trunc('minute', moment)
+date_trunc('month', moment)
+extract(minute from moment)
+CASE WHEN small = 0 AND tiny = 0 THEN word ELSE '' END
+note <> ''
+note LIKE '%a%' AND city NOT LIKE '%.google.%'
+short + 89
+short - 3 > 5
+CAST(moment AS DATE)
+-- NULL and logic
+flag AND certain
+flag OR NOT certain
+NOT flag
+flag IS NOT TRUE
+flag IS DISTINCT FROM certain
+number IS NOT DISTINCT FROM big
+COALESCE(word, city, 'none')
+COALESCE(word, '') = ''
+upper(COALESCE(word, 'none'))
+word IS NULL
+word IS NULL OR word LIKE '%a%'
+NULLIF(small, 0)
+COALESCE(number, big, 0)
+GREATEST(number, small)
+-- errors, guarded and not
+big / small
+big % small
+CASE WHEN small <> 0 THEN big / small ELSE -1 END
+small = 0 OR big / small > 3
+small <> 0 AND big % small = 1
+number / tiny
+abs(number)
+abs(tiny)
+CAST(big AS INT)
+TRY_CAST(big AS INT)
+CAST(real AS INT)
+TRY_CAST(real AS BIGINT)
+TRY_CAST(single AS TINYINT)
+CAST(huge AS BIGINT)
+CAST(word AS INT)
+TRY_CAST(word AS INT)
+TRY_CAST(city AS INT) + 1
+TRY_CAST(word AS DATE)
+vast * vast
+vast + vast
+vast - 1
+-vast
+CAST(vast AS DECIMAL(20, 2))
+TRY_CAST(vast AS DECIMAL(20, 2))
+CAST(rate AS DECIMAL(5, 0))
+TRY_CAST(rate AS DECIMAL(5, 0))
+CAST(rate AS DECIMAL(10, 2))
+CAST(real AS DECIMAL(15, 2))
+TRY_CAST(real AS DECIMAL(15, 2))
+TRY_CAST(real AS DECIMAL(38, 10))
+price / discount
+rate % discount
+rate / 7
+CAST(vast AS BIGINT)
+TRY_CAST(vast AS INT)
+-- wrapping
+number + number
+number * number
+big * big
+big - 1
+tiny * tiny
+short * short
+byte + byte
+huge * huge
+huge - natural
+-big
+-tiny
+natural * natural
+natural - 1
+big & small
+big | number
+big << 3
+big >> 60
+tiny << 3
+byte >> 1
+-- floats
+real + single
+real * 1.5
+real / real
+real % 3
+single * single
+single < real
+real = 0
+real = -real
+real BETWEEN -1 AND 1
+real IN (0, 1, 0.5)
+real IS DISTINCT FROM single
+sqrt(real)
+ceil(real)
+floor(single)
+CAST(real AS REAL)
+CAST(single AS DOUBLE)
+CAST(big AS REAL)
+CAST(huge AS DOUBLE)
+CAST(vast AS DOUBLE)
+CAST(rate AS REAL)
+CASE real WHEN 0 THEN 1 WHEN 1 THEN 2 ELSE 3 END
+signum(real)
+isnan(real)
+-- dates
+day + INTERVAL '1 month'
+day - INTERVAL '13 months'
+day - DATE '1995-06-17'
+date_part('week', day)
+date_part('isoyear', day)
+date_part('doy', day)
+date_part('dow', day)
+date_part('quarter', moment)
+date_part('second', moment)
+date_part('millisecond', moment)
+date_part('microsecond', moment)
+date_part('nanosecond', moment)
+date_part('epoch', moment)
+date_part('epoch', instant)
+date_part('epoch', day)
+date_part('hour', instant)
+date_trunc('week', instant)
+date_trunc('year', instant)
+date_trunc('quarter', moment)
+date_trunc('day', moment)
+moment + INTERVAL '1 month'
+instant - INTERVAL '1 month 2 days 3 seconds'
+instant + INTERVAL '1 microsecond'
+CAST(day AS TIMESTAMP)
+CAST(instant AS TIMESTAMP)
+CAST(CAST(moment AS TIMESTAMP(0)) AS DATE)
+moment = instant
+-- strings
+upper(word)
+upper(word) = 'APPLE'
+replace(upper(word), 'A', 'b')
+length(upper(word)) + 1
+regexp_like(word, '^a.*e$')
+word || '!'
+word || '!' = 'apple!'
+starts_with(note, 'ap')
+ends_with(note, 'e')
+contains(note, 'ü')
+note LIKE 'Z_rich'
+note LIKE '_本%'
+note LIKE '100\%'
+note LIKE 'under\_%'
+note LIKE '%n_n%'
+memo IN ('apple', 'banana', 'Zürich', 'x')
+character_length(note)
+substr(note, 2)
+substr(note, -1, 3)
+substr(note, 2, 2) = 'pp'
+word ILIKE 'ZÜRICH'
+CASE word WHEN 'apple' THEN 1 WHEN 'banana' THEN 2 END
+CASE WHEN certain THEN word ELSE city END
+CASE WHEN certain THEN note ELSE memo END
+upper(CASE WHEN certain THEN word ELSE city END)
+strpos(word, 'a')
+number IN (1, 2, 10, -1, 7, -7)
+big IN (1, 2, 10, -1, 7, 9223372036854775807, -9223372036854775808, 12345)
+number NOT IN (1, 2, NULL)

@@ -1,0 +1,351 @@
+//! Queries that name files: `SELECT count(*) FROM 'data/*.parquet'`.
+//!
+//! A table name that no schema knows, and that reads like a path, is resolved against the file system each time a query is
+//! planned: a file that was rewritten, or one more file under a pattern, is seen by the next query. DataFusion's own
+//! file catalog is what this extends: it caches listings, matches patterns in the last directory only, and turns a missing
+//! file into an unknown table.
+//!
+//! | name | meaning |
+//! | --- | --- |
+//! | `'file.parquet'`, `'file.csv.gz'` | one file; the format by its extension |
+//! | `'dir/*.parquet'`, `'dir/year=*/part-?.csv'`, `'dir/**/*.json'` | all files that match, in the order of their names |
+//! | `'dir'` | all files below; `key=value` directories become columns |
+//! | `'s3://bucket/file.parquet'` | as DataFusion reads it |
+//!
+//! Formats: parquet, csv, tsv, json / ndjson / jsonl (one object a line, or one array), arrow, avro; csv, tsv and json also
+//! compressed (gz, bz2, xz, zst). The schema is that of the first file; columns that another file lacks are NULL there.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
+use datafusion::common::{plan_datafusion_err, plan_err};
+use datafusion::datasource::dynamic_file::DynamicListTableFactory;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::arrow::ArrowFormat;
+use datafusion::datasource::file_format::avro::AvroFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{
+    ListingOptions, ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
+};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionState;
+use datafusion::prelude::SessionContext;
+use parking_lot::RwLock;
+
+/// Resolves table names that are paths.
+#[derive(Debug)]
+pub struct FileQueries {
+    session: Weak<RwLock<SessionState>>,
+    remote: DynamicListTableFactory,
+}
+
+impl FileQueries {
+    /// Lets queries of `ctx` name files.
+    pub fn enable(ctx: &SessionContext) {
+        let remote = DynamicListTableFactory::default();
+        remote.session_store().with_state(ctx.state_weak_ref());
+        let files = Arc::new(Self {
+            session: ctx.state_weak_ref(),
+            remote,
+        });
+        let catalogs = Arc::clone(ctx.state().catalog_list());
+        ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, files)));
+    }
+
+    fn state(&self) -> Result<SessionState> {
+        let session = self
+            .session
+            .upgrade()
+            .ok_or_else(|| plan_datafusion_err!("the session is gone"))?;
+        Ok(session.read().clone())
+    }
+}
+
+#[async_trait]
+impl UrlTableFactory for FileQueries {
+    async fn try_new(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if name.contains("://") {
+            return self.remote.try_new(name).await;
+        }
+        let path = expand_home(name);
+        let files = if has_pattern(name) {
+            let files = matching(&path)?;
+            if files.is_empty() {
+                return plan_err!("no file matches the pattern: '{name}'");
+            }
+            files
+        } else if path.is_dir() {
+            return directory(&path, &self.state()?).await;
+        } else if path.is_file() {
+            vec![path]
+        } else if reads_like_a_file(name) {
+            return plan_err!(
+                "no such file: '{name}'\nhint: paths are relative to {}",
+                current_directory()
+            );
+        } else {
+            return Ok(None);
+        };
+        let state = self.state()?;
+        let (format, extension) = format_of(&files, &state)?;
+        let urls = files
+            .iter()
+            .map(|file| location(file))
+            .collect::<Result<Vec<_>>>()?;
+        let options = ListingOptions::new(format).with_file_extension(extension);
+        let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
+        let unreadable = |cause: DataFusionError| cause.context(format!("cannot read '{name}'"));
+        let config = config.infer_schema(&state).await.map_err(unreadable)?;
+        Ok(Some(Arc::new(ListingTable::try_new(config)?)))
+    }
+}
+
+/// The table of everything below a directory, with its `key=value` directories as columns.
+async fn directory(path: &Path, state: &SessionState) -> Result<Option<Arc<dyn TableProvider>>> {
+    let mut text = path.to_string_lossy().into_owned();
+    if !text.ends_with('/') {
+        text.push('/');
+    }
+    let config = ListingTableConfig::new(ListingTableUrl::parse(&text)?)
+        .infer_options(state)
+        .await;
+    let config = config
+        .map_err(|cause| plan_datafusion_err!("cannot read the directory '{text}' as a table: {cause}"))?;
+    let config = config
+        .infer_partitions_from_path(state)
+        .await?
+        .infer_schema(state)
+        .await?;
+    Ok(Some(Arc::new(ListingTable::try_new(config)?)))
+}
+
+fn expand_home(name: &str) -> PathBuf {
+    match name.strip_prefix("~/") {
+        Some(rest) => std::env::home_dir().map_or_else(|| PathBuf::from(name), |home| home.join(rest)),
+        None => PathBuf::from(name),
+    }
+}
+
+fn current_directory() -> String {
+    std::env::current_dir().map_or_else(
+        |_| "the current directory".to_string(),
+        |path| path.display().to_string(),
+    )
+}
+
+fn has_pattern(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+/// Whether a name that is neither table nor file was meant as a file.
+fn reads_like_a_file(name: &str) -> bool {
+    let (extension, _) =
+        ListingTableConfig::infer_file_extension_and_compression_type(name).unwrap_or_default();
+    name.contains(['/', '\\'])
+        || (extension != name && EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str()))
+}
+
+const EXTENSIONS: [&str; 8] = [
+    "parquet", "csv", "tsv", "json", "ndjson", "jsonl", "arrow", "avro",
+];
+
+/// The file's address, exact whatever characters its name has.
+fn location(file: &Path) -> Result<ListingTableUrl> {
+    let absolute = std::path::absolute(file)
+        .map_err(|cause| plan_datafusion_err!("cannot resolve '{}': {cause}", file.display()))?;
+    // Characters that a pattern would read are percent-encoded by the URL.
+    let path = object_store::path::Path::from_absolute_path(&absolute);
+    let path = path.map_err(|cause| plan_datafusion_err!("cannot address '{}': {cause}", file.display()))?;
+    ListingTableUrl::parse(format!("file:///{path}"))
+}
+
+/// The files that match `pattern`, sorted. `*` and `?` stay within a directory, `**` does not; names that begin with a dot
+/// match only patterns that do.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
+    let text = pattern.to_string_lossy();
+    let url = ListingTableUrl::parse(text.as_ref())?;
+    let Some(glob) = url.get_glob() else {
+        return Ok(vec![pattern.to_path_buf()]);
+    };
+    // The pattern's fixed leading directories: what is left of the text before the glob.
+    let base = text.strip_suffix(glob.as_str()).unwrap_or_default();
+    let base = PathBuf::from(if base.is_empty() { "." } else { base });
+    let depth = (!glob.as_str().contains("**")).then(|| glob.as_str().split('/').count());
+    let hidden = glob.as_str().starts_with('.') || glob.as_str().contains("/.");
+    let mut found = Vec::new();
+    let mut directories = vec![(base, String::new(), 1)];
+    while let Some((directory, prefix, level)) = directories.pop() {
+        // A directory that cannot be listed has no matches; the pattern as a whole still has an answer.
+        let Ok(entries) = fs::read_dir(&directory) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with('.') && !hidden {
+                continue;
+            }
+            let relative = format!("{prefix}{name}");
+            let path = entry.path();
+            if path.is_dir() {
+                if depth.is_none_or(|depth| level < depth) {
+                    directories.push((path, format!("{relative}/"), level + 1));
+                }
+            } else if depth.is_none_or(|depth| level == depth) && glob.matches(&relative) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The one format of `files`, and the ending that all of them share.
+fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFormat>, String)> {
+    let endings =
+        |file: &Path| ListingTableConfig::infer_file_extension_and_compression_type(&file.to_string_lossy());
+    let (extension, compression) = endings(&files[0])?;
+    for file in &files[1..] {
+        if endings(file)? != (extension.clone(), compression.clone()) {
+            return plan_err!(
+                "files of different formats: '{}' and '{}'\nhint: narrow the pattern, for example '*.{extension}'",
+                files[0].display(),
+                file.display()
+            );
+        }
+    }
+    let compressed = compression
+        .as_deref()
+        .map_or(Ok(FileCompressionType::UNCOMPRESSED), str::parse)?;
+    let options = state.default_table_options();
+    let format: Arc<dyn FileFormat> = match extension.to_ascii_lowercase().as_str() {
+        "parquet" => Arc::new(ParquetFormat::default().with_options(options.parquet)),
+        "csv" => Arc::new(csv(state).with_file_compression_type(compressed)),
+        "tsv" => Arc::new(
+            csv(state)
+                .with_delimiter(b'\t')
+                .with_file_compression_type(compressed),
+        ),
+        "json" | "ndjson" | "jsonl" => {
+            let array = compression.is_none() && begins_with_bracket(&files[0]);
+            let json = JsonFormat::default()
+                .with_options(options.json)
+                .with_file_compression_type(compressed);
+            Arc::new(json.with_newline_delimited(!array))
+        }
+        "arrow" => Arc::new(ArrowFormat),
+        "avro" => Arc::new(AvroFormat),
+        _ => {
+            return plan_err!(
+                "unknown file format: '{}'\nhint: formats are {}; for another ending use CREATE EXTERNAL TABLE ... STORED AS",
+                files[0].display(),
+                EXTENSIONS.join(", ")
+            );
+        }
+    };
+    let ending = compression.map_or_else(
+        || format!(".{extension}"),
+        |compression| format!(".{extension}.{compression}"),
+    );
+    Ok((format, ending))
+}
+
+fn csv(state: &SessionState) -> CsvFormat {
+    let has_header = state.config_options().catalog.has_header;
+    CsvFormat::default()
+        .with_options(state.default_table_options().csv)
+        .with_has_header(has_header)
+}
+
+/// Whether a JSON file is one array rather than one object a line. A file that cannot be read is the reader's to report.
+fn begins_with_bracket(file: &Path) -> bool {
+    let mut start = [0; 64];
+    let read = fs::File::open(file)
+        .and_then(|mut file| file.read(&mut start))
+        .unwrap_or(0);
+    start[..read].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(names: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        for name in names {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().expect("a file has a directory")).expect("directories");
+            fs::write(path, "a,b\n1,2\n").expect("a file");
+        }
+        root
+    }
+
+    fn names(root: &tempfile::TempDir, pattern: &str) -> Vec<String> {
+        let found = matching(&root.path().join(pattern)).expect("a valid pattern");
+        found
+            .iter()
+            .map(|path| {
+                path.strip_prefix(root.path())
+                    .expect("below the root")
+                    .display()
+                    .to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn patterns_match_whole_segments() {
+        let root = tree(&[
+            "a.csv",
+            "b.csv",
+            ".hidden.csv",
+            "x/c.csv",
+            "y/d.csv",
+            "y/z/e.csv",
+            "y/f.json",
+        ]);
+        assert_eq!(names(&root, "*.csv"), ["a.csv", "b.csv"]);
+        assert_eq!(names(&root, "?.csv"), ["a.csv", "b.csv"]);
+        assert_eq!(names(&root, "[b-z].csv"), ["b.csv"]);
+        assert_eq!(names(&root, "*/*.csv"), ["x/c.csv", "y/d.csv"]);
+        assert_eq!(names(&root, "y/*"), ["y/d.csv", "y/f.json"]);
+        assert_eq!(
+            names(&root, "**/*.csv"),
+            ["a.csv", "b.csv", "x/c.csv", "y/d.csv", "y/z/e.csv"]
+        );
+        assert_eq!(names(&root, ".*.csv"), [".hidden.csv"]);
+        assert!(names(&root, "nowhere/*.csv").is_empty());
+    }
+
+    #[test]
+    fn names_of_files_are_told_from_names_of_tables() {
+        assert!(
+            reads_like_a_file("x.parquet") && reads_like_a_file("dir/x") && reads_like_a_file("x.csv.gz")
+        );
+        assert!(!reads_like_a_file("orders") && !reads_like_a_file("csv") && !reads_like_a_file("a.b"));
+    }
+
+    #[tokio::test]
+    async fn a_rewritten_file_is_read_again() -> Result<()> {
+        let root = tree(&["t/a.csv"]);
+        let ctx = crate::session().with_file_queries(true).build()?;
+        let pattern = root.path().join("t").join("*.csv");
+        let sql = format!("SELECT sum(b) FROM '{}'", pattern.display());
+        let sum = async || {
+            let rows = ctx.sql(&sql).await?.collect().await?;
+            arrow::util::display::array_value_to_string(rows[0].column(0), 0).map_err(Into::into)
+        };
+        let first: Result<String> = sum().await;
+        assert_eq!(first?, "2");
+        fs::write(root.path().join("t/a.csv"), "a,b\n1,2\n3,40\n").expect("rewritten");
+        fs::write(root.path().join("t/b.csv"), "a,b\n1,100\n").expect("one more");
+        assert_eq!(sum().await?, "142");
+        Ok(())
+    }
+}

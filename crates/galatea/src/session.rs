@@ -1,0 +1,87 @@
+//! A session from nothing: configuration, settings and file queries in one builder.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::cache::cache_manager::CacheManagerConfig;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use galatea_engine::config::GalateaConfig;
+
+use crate::files::FileQueries;
+use crate::install;
+
+/// Starts a [`SessionBuilder`] with DataFusion's and Galatea's defaults.
+pub fn session() -> SessionBuilder {
+    SessionBuilder {
+        config: SessionConfig::new(),
+        runtime: None,
+        settings: Vec::new(),
+        file_queries: false,
+    }
+}
+
+/// Builds a Galatea session.
+#[derive(Debug)]
+#[must_use]
+pub struct SessionBuilder {
+    config: SessionConfig,
+    runtime: Option<Arc<RuntimeEnv>>,
+    settings: Vec<(String, String)>,
+    file_queries: bool,
+}
+
+impl SessionBuilder {
+    /// Replaces DataFusion's configuration.
+    pub fn with_config(mut self, config: SessionConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Replaces DataFusion's runtime: memory pool, disk manager, object stores.
+    pub fn with_runtime(mut self, runtime: Arc<RuntimeEnv>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Sets a setting by its full name, `galatea.device` or `datafusion.execution.batch_size`. Later ones win. Names and
+    /// values are checked by [`build`](Self::build).
+    pub fn with_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: whoever may send SQL to such a
+    /// session may read every file that the process can.
+    pub fn with_file_queries(mut self, enabled: bool) -> Self {
+        self.file_queries = enabled;
+        self
+    }
+
+    /// Builds the session.
+    ///
+    /// # Errors
+    /// An unknown setting, or a value that a setting does not accept.
+    pub fn build(self) -> Result<SessionContext> {
+        let mut config = self.config;
+        if config.options().extensions.get::<GalateaConfig>().is_none() {
+            config.options_mut().extensions.insert(GalateaConfig::default());
+        }
+        for (name, value) in &self.settings {
+            config.options_mut().set(name, value)?;
+        }
+        let runtime = match self.runtime {
+            Some(runtime) => runtime,
+            // Listings are not cached: a query sees the files there are when it is planned.
+            None => RuntimeEnvBuilder::new()
+                .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
+                .build_arc()?,
+        };
+        let ctx = SessionContext::new_with_config_rt(config, runtime);
+        install(&ctx)?;
+        if self.file_queries {
+            FileQueries::enable(&ctx);
+        }
+        Ok(ctx)
+    }
+}

@@ -1,0 +1,169 @@
+//! Catalogs whose tables are stored: `CREATE TABLE` and `CREATE TABLE AS SELECT` end up in the store.
+//!
+//! DataFusion makes an in-memory table of such a statement and registers it. [`StoreSchemaProvider`] encodes it at that moment
+//! and registers a [`StoredTable`] in its place. Other tables (views, files, other sources) pass through unchanged, and so
+//! does an in-memory table with a type that has no encoding: it stays what it is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
+use datafusion::common::{Result, exec_err};
+use datafusion::datasource::{MemTable, TableProvider, TableType};
+use datafusion::error::DataFusionError;
+use datafusion::prelude::SessionContext;
+
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::table::StoredTable;
+
+/// A schema that encodes the in-memory tables registered with it.
+#[derive(Debug)]
+pub struct StoreSchemaProvider {
+    store: Arc<Store>,
+    inner: Arc<dyn SchemaProvider>,
+}
+
+impl StoreSchemaProvider {
+    /// Wraps a schema, whose tables stay as they are.
+    pub fn new(store: Arc<Store>, inner: Arc<dyn SchemaProvider>) -> Self {
+        Self { store, inner }
+    }
+
+    /// The table to register in place of `table`.
+    fn stored(&self, name: &str, table: &Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(memory) = table.downcast_ref::<MemTable>() else {
+            return Ok(None);
+        };
+        let schema = memory.schema();
+        let mut batches: Vec<RecordBatch> = Vec::new();
+        for partition in &memory.batches {
+            // Nobody writes a table that is not registered yet.
+            let Ok(partition) = partition.try_read() else {
+                return exec_err!("table {name} is being written while it is registered");
+            };
+            batches.extend(partition.iter().cloned());
+        }
+        let columns = schema.fields().iter();
+        let defaults: HashMap<_, _> = columns
+            .filter_map(|field| {
+                Some((
+                    field.name().clone(),
+                    memory.get_column_default(field.name())?.clone(),
+                ))
+            })
+            .collect();
+        let constraints = memory.constraints().cloned().unwrap_or_default();
+        match StoredTable::from_batches(&self.store, name, schema, batches) {
+            Ok(stored) => Ok(Some(Arc::new(stored.with_definition(constraints, defaults)))),
+            Err(reason @ StoreError::UnsupportedType { .. }) => {
+                tracing::warn!(table = name, %reason, "the table stays a plain in-memory table");
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for StoreSchemaProvider {
+    fn owner_name(&self) -> Option<&str> {
+        self.inner.owner_name()
+    }
+
+    fn table_names(&self) -> Vec<String> {
+        self.inner.table_names()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        self.inner.table(name).await
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        self.inner.table_type(name).await
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.inner.table_exist(&name) {
+            return exec_err!("The table {name} already exists");
+        }
+        let stored = self.stored(&name, &table)?;
+        self.inner.register_table(name, stored.unwrap_or(table))
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.inner.deregister_table(name)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.inner.table_exist(name)
+    }
+}
+
+/// A catalog whose schemas are [`StoreSchemaProvider`]s, those of `CREATE SCHEMA` included.
+#[derive(Debug)]
+pub struct StoreCatalogProvider {
+    store: Arc<Store>,
+    inner: Arc<dyn CatalogProvider>,
+}
+
+impl StoreCatalogProvider {
+    /// Wraps a catalog. Its schemas are wrapped when they are asked for.
+    pub fn new(store: Arc<Store>, inner: Arc<dyn CatalogProvider>) -> Self {
+        Self { store, inner }
+    }
+}
+
+impl CatalogProvider for StoreCatalogProvider {
+    fn schema_names(&self) -> Vec<String> {
+        self.inner.schema_names()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let schema = self.inner.schema(name)?;
+        if schema.is::<StoreSchemaProvider>() {
+            return Some(schema);
+        }
+        Some(Arc::new(StoreSchemaProvider::new(
+            Arc::clone(&self.store),
+            schema,
+        )))
+    }
+
+    fn register_schema(
+        &self,
+        name: &str,
+        schema: Arc<dyn SchemaProvider>,
+    ) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        self.inner.register_schema(name, schema)
+    }
+
+    fn deregister_schema(&self, name: &str, cascade: bool) -> Result<Option<Arc<dyn SchemaProvider>>> {
+        self.inner.deregister_schema(name, cascade)
+    }
+}
+
+/// Makes the tables that a session creates stored tables: wraps its default catalog, or makes one where there is none.
+///
+/// # Errors
+/// When the catalog cannot be registered.
+pub fn install(context: &SessionContext, store: Arc<Store>) -> Result<()> {
+    let options = context.copied_config().options().catalog.clone();
+    let (catalog, schema) = (&options.default_catalog, &options.default_schema);
+    let inner = match context.catalog(catalog) {
+        Some(present) if present.is::<StoreCatalogProvider>() => return Ok(()),
+        Some(present) => present,
+        None => Arc::new(MemoryCatalogProvider::new()),
+    };
+    if inner.schema(schema).is_none() {
+        inner.register_schema(schema, Arc::new(MemorySchemaProvider::new()))?;
+    }
+    context.register_catalog(catalog, Arc::new(StoreCatalogProvider::new(store, inner)));
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Encoded columns: what a kernel reads.
+//!
+//! A table is a sequence of chunks; all columns share the chunk boundaries and the row order of the source. A column has one
+//! [`Encoding`] for all its chunks, so that one kernel reads them all, and each [`Chunk`] carries what varies: its base, its
+//! bytes, its validity bitmap where it has nulls, and its zone.
+//!
+//! ```text
+//! Column  Integer{width: One, factor: 100}          Dictionary{width: One, values: [A, N, R]}     Text{offset_width: Four}
+//!         ├ chunk 0  base 100   data u8[rows]       ├ chunk 0  data u8[rows]                      ├ chunk 0  offsets u32[rows+1]
+//!         │          zone 100..=5000                │          zone 0..=2 (codes)                 │          data (bytes)
+//!         └ chunk 1  base 300   data u8[rows]       └ chunk 1  ...                                └ chunk 1  ...
+//! ```
+//!
+//! Decoding an integer: `value = base + factor * code`. In mathematical integers it never leaves the column's type, so 64-bit
+//! wrapping arithmetic gives the right bits for every type, `UInt64` beyond `i64::MAX` included: there the base is the
+//! largest that fits an `i64` and the code spans the rest (codes are unsigned 64-bit).
+//!
+//! Rows that are null hold code 0 (an empty string in text), a value of the domain that nobody may look at.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+
+use galatea_device::HostView;
+
+/// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
+pub const VIEW_ALIGNMENT: usize = 256;
+
+/// Bytes per code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Width {
+    /// No data at all: every code is 0.
+    Zero,
+    /// `u8` codes.
+    One,
+    /// `u16` codes.
+    Two,
+    /// `u32` codes.
+    Four,
+    /// `u64` codes.
+    Eight,
+}
+
+impl Width {
+    /// Bytes per code: 0, 1, 2, 4 or 8.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Zero => 0,
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    /// The narrowest width that holds codes `0..=maximum`.
+    pub const fn for_maximum(maximum: u64) -> Self {
+        match maximum {
+            0 => Self::Zero,
+            1..=0xff => Self::One,
+            0x100..=0xffff => Self::Two,
+            0x1_0000..=0xffff_ffff => Self::Four,
+            _ => Self::Eight,
+        }
+    }
+}
+
+/// How the values of a column are stored. One per column; see the module documentation for the arithmetic.
+#[derive(Debug, Clone)]
+pub enum Encoding {
+    /// Integers, dates, times, timestamps, durations, and decimals whose values fit an `i64`: frame of reference.
+    Integer {
+        /// Bytes per code.
+        width: Width,
+        /// The greatest common divisor of the differences within chunks; at least 1.
+        factor: u64,
+    },
+    /// One byte per row, 0 or 1.
+    Boolean,
+    /// IEEE single precision; `Float16` columns are widened to it.
+    Float32,
+    /// IEEE double precision.
+    Float64,
+    /// 16-byte little-endian two's complement: decimals with a value beyond `i64`.
+    Decimal128,
+    /// The code is the rank in the sorted dictionary, so codes compare as the strings do.
+    Dictionary {
+        /// Bytes per code.
+        width: Width,
+        /// Distinct, non-null values in byte order: a `StringArray` or `BinaryArray`, their large kind beyond 2 GiB of bytes.
+        values: ArrayRef,
+    },
+    /// Per chunk `rows + 1` offsets into the chunk's bytes.
+    Text {
+        /// [`Width::Four`], or [`Width::Eight`] where some chunk holds 4 GiB of bytes or more.
+        offset_width: Width,
+    },
+}
+
+impl Encoding {
+    /// Bytes of the data view per row; `None` for text.
+    pub fn bytes_per_row(&self) -> Option<usize> {
+        match self {
+            Self::Integer { width, .. } | Self::Dictionary { width, .. } => Some(width.bytes()),
+            Self::Boolean => Some(1),
+            Self::Float32 => Some(4),
+            Self::Float64 => Some(8),
+            Self::Decimal128 => Some(16),
+            Self::Text { .. } => None,
+        }
+    }
+}
+
+/// A bound of a zone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for [`Encoding::Dictionary`] the code.
+    Integer(i128),
+    /// A float; never NaN.
+    Float(f64),
+    /// The bytes of a string, see [`Zone::exact`].
+    Bytes(Arc<[u8]>),
+}
+
+/// Bounds over a whole column, in the same terms as its zones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScalarRange {
+    /// Smallest value.
+    pub min: Scalar,
+    /// Largest value.
+    pub max: Scalar,
+    /// As [`Zone::exact`].
+    pub exact: bool,
+}
+
+/// What is known of a chunk's values without reading them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Zone {
+    /// A lower bound of the valid values that are not NaN; none when there are none.
+    pub min: Option<Scalar>,
+    /// An upper bound of the valid values that are not NaN; none when there are none, or where no short upper bound of a long
+    /// string exists.
+    pub max: Option<Scalar>,
+    /// Rows that are null.
+    pub null_count: u32,
+    /// Whether a float NaN, of either sign, is among the values.
+    pub has_nan: bool,
+    /// Whether the bounds are values that occur; text bounds may be shortened: a prefix below, a rounded-up prefix above.
+    pub exact: bool,
+}
+
+/// One chunk of a column.
+#[derive(Debug, Clone)]
+pub struct Chunk {
+    /// Rows in the chunk, at least 1.
+    pub rows: u32,
+    /// The integer that code 0 stands for; 0 for other encodings.
+    pub base: i64,
+    /// The codes, values or text bytes.
+    pub data: HostView,
+    /// Text only: `rows + 1` offsets.
+    pub offsets: Option<HostView>,
+    /// Arrow bit order, 1 = valid; present only when the chunk has nulls.
+    pub validity: Option<HostView>,
+    /// Bounds of the values.
+    pub zone: Zone,
+}
+
+/// A column: one encoding over all chunks of a table.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// Name in the table's schema.
+    pub name: String,
+    /// The logical Arrow type that decoding gives back.
+    pub data_type: DataType,
+    /// How the values are stored.
+    pub encoding: Encoding,
+    /// The chunks, in row order.
+    pub chunks: Vec<Chunk>,
+    /// Bounds over all chunks, when every chunk with a value has them.
+    pub range: Option<ScalarRange>,
+    /// Rows that are null.
+    pub null_count: u64,
+    /// Whether a NaN is among the values.
+    pub has_nan: bool,
+    pub(crate) slab_bytes: u64,
+}
+
+impl Column {
+    /// Host memory held by the column in bytes: its slabs and its dictionary.
+    pub fn bytes(&self) -> u64 {
+        self.slab_bytes + self.dictionary_bytes()
+    }
+
+    /// Heap memory of the dictionary in bytes.
+    pub fn dictionary_bytes(&self) -> u64 {
+        match &self.encoding {
+            Encoding::Dictionary { values, .. } => values.get_buffer_memory_size() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Bytes a scan of the whole column reads: data, offsets and validity.
+    pub fn scan_bytes(&self) -> u64 {
+        self.chunks
+            .iter()
+            .map(|chunk| {
+                let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
+                views
+                    .into_iter()
+                    .flatten()
+                    .map(|view| view.len() as u64)
+                    .sum::<u64>()
+            })
+            .sum()
+    }
+
+    /// Rows in all chunks.
+    pub fn rows(&self) -> u64 {
+        self.chunks.iter().map(|chunk| u64::from(chunk.rows)).sum()
+    }
+
+    /// The dictionary, for [`Encoding::Dictionary`].
+    pub fn dictionary(&self) -> Option<&ArrayRef> {
+        match &self.encoding {
+            Encoding::Dictionary { values, .. } => Some(values),
+            _ => None,
+        }
+    }
+}

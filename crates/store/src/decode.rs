@@ -1,0 +1,333 @@
+//! From encoded columns back to Arrow, exactly: the type of the schema and the same values.
+//!
+//! Decoding is what the CPU's scan does, and what tests compare with. Null rows come back as nulls over some value of the
+//! domain, which no consumer may look at.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Float16Array, Float32Array, Float64Array,
+    GenericByteViewBuilder, LargeBinaryArray, LargeStringArray, NullArray, OffsetSizeTrait, PrimitiveArray,
+    StringArray, UInt32Array, new_empty_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::*;
+use arrow::error::ArrowError;
+use half::f16;
+
+use crate::column::{Chunk, Column, Encoding, Width};
+use crate::error::{Result, StoreError};
+
+/// Bytes of text after which a batch is cut short: far from the 2 GiB that a `StringArray` can address.
+const TEXT_BYTES_PER_BATCH: usize = 256 << 20;
+
+/// Decodes one column.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    column: Arc<Column>,
+    /// The dictionary as the column's logical type.
+    dictionary: Option<ArrayRef>,
+}
+
+impl Decoder {
+    /// Prepares decoding a column.
+    ///
+    /// # Errors
+    /// When the dictionary does not fit the column's type.
+    pub fn new(column: &Arc<Column>) -> Result<Self> {
+        let dictionary = column
+            .dictionary()
+            .map(|values| cast(values, plain_type(&column.data_type)));
+        Ok(Self {
+            column: Arc::clone(column),
+            dictionary: dictionary.transpose()?,
+        })
+    }
+
+    /// The column.
+    pub fn column(&self) -> &Arc<Column> {
+        &self.column
+    }
+
+    /// How many of the rows from `start` on, up to `rows`, decode into one array of reasonable size; at least 1 of them.
+    pub fn batch_rows(&self, chunk: usize, start: usize, rows: usize) -> usize {
+        let Encoding::Text { offset_width } = &self.column.encoding else {
+            return rows;
+        };
+        let chunk = &self.column.chunks[chunk];
+        let end = |row: usize| text_offset(chunk, *offset_width, row);
+        let first = end(start);
+        if end(start + rows) - first <= TEXT_BYTES_PER_BATCH {
+            return rows;
+        }
+        let mut fitting = 1..rows;
+        while fitting.start < fitting.end {
+            let middle = fitting.start + (fitting.end - fitting.start).div_ceil(2);
+            if end(start + middle) - first <= TEXT_BYTES_PER_BATCH {
+                fitting.start = middle;
+            } else {
+                fitting.end = middle - 1;
+            }
+        }
+        fitting.start
+    }
+
+    /// Decodes some rows of a chunk into an array of the column's type.
+    ///
+    /// # Errors
+    /// When the rows are not in the chunk, or the type cannot hold them (text beyond 2 GiB, Arrow dictionary keys too narrow).
+    pub fn decode(&self, chunk: usize, rows: Range<usize>) -> Result<ArrayRef> {
+        let chunk = self
+            .column
+            .chunks
+            .get(chunk)
+            .filter(|chunk| rows.start <= rows.end && rows.end <= chunk.rows as usize)
+            .ok_or_else(|| StoreError::Internal(format!("rows {rows:?} of chunk {chunk} do not exist")))?;
+        if rows.is_empty() {
+            return Ok(new_empty_array(&self.column.data_type));
+        }
+        let nulls = chunk.validity.as_ref().map(|bits| {
+            let bits = &bits.as_slice()[rows.start / 8..rows.end.div_ceil(8)];
+            NullBuffer::new(BooleanBuffer::new(Buffer::from(bits), rows.start % 8, rows.len()))
+        });
+        let plain = plain_type(&self.column.data_type);
+        let array = self.decode_plain(chunk, rows, nulls, plain)?;
+        match &self.column.data_type {
+            DataType::Dictionary(_, _) => Ok(cast(&array, &self.column.data_type)?),
+            _ => Ok(array),
+        }
+    }
+
+    fn decode_plain(
+        &self,
+        chunk: &Chunk,
+        rows: Range<usize>,
+        nulls: Option<NullBuffer>,
+        data_type: &DataType,
+    ) -> Result<ArrayRef> {
+        let data = chunk.data.as_slice();
+        match &self.column.encoding {
+            Encoding::Integer { width, factor } => {
+                integers(chunk.base, *width, *factor, data, rows, nulls, data_type)
+            }
+            Encoding::Boolean => {
+                let bytes = &data[rows];
+                let values = BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0);
+                Ok(Arc::new(BooleanArray::new(values, nulls)))
+            }
+            Encoding::Float32 => {
+                let values: &[f32] = &bytemuck::cast_slice(data)[rows];
+                Ok(match data_type {
+                    DataType::Float16 => {
+                        let values: ScalarBuffer<f16> =
+                            values.iter().map(|value| f16::from_f32(*value)).collect();
+                        Arc::new(Float16Array::new(values, nulls))
+                    }
+                    _ => Arc::new(Float32Array::new(values.to_vec().into(), nulls)),
+                })
+            }
+            Encoding::Float64 => {
+                let values: &[f64] = &bytemuck::cast_slice(data)[rows];
+                Ok(Arc::new(Float64Array::new(values.to_vec().into(), nulls)))
+            }
+            Encoding::Decimal128 => {
+                let values: &[i128] = &bytemuck::cast_slice(data)[rows];
+                let array = PrimitiveArray::<Decimal128Type>::new(values.to_vec().into(), nulls);
+                Ok(Arc::new(array.with_data_type(data_type.clone())))
+            }
+            Encoding::Dictionary { width, .. } => {
+                let mut codes = vec![0u32; rows.len()];
+                read_codes(*width, data, rows, |row, code| codes[row] = code as u32);
+                let codes = UInt32Array::new(codes.into(), nulls);
+                let dictionary = self.dictionary.as_ref().ok_or_else(|| missing("a dictionary"))?;
+                Ok(take(dictionary, &codes, None)?)
+            }
+            Encoding::Text { offset_width } => text(chunk, *offset_width, rows, nulls, data_type),
+        }
+    }
+}
+
+/// The type without an Arrow dictionary around it.
+pub(crate) fn plain_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => plain_type(values),
+        other => other,
+    }
+}
+
+fn missing(what: &str) -> StoreError {
+    StoreError::Internal(format!("{what} is missing from an encoded column"))
+}
+
+/// Calls `visit` with the row in the range and the code, for every row.
+#[inline(always)]
+fn read_codes(width: Width, data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+    match width {
+        Width::Zero => (0..rows.len()).for_each(|row| visit(row, 0)),
+        Width::One => {
+            data[rows]
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code)));
+        }
+        Width::Two => {
+            let codes: &[u16] = &bytemuck::cast_slice(data)[rows];
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code)));
+        }
+        Width::Four => {
+            let codes: &[u32] = &bytemuck::cast_slice(data)[rows];
+            codes
+                .iter()
+                .enumerate()
+                .for_each(|(row, code)| visit(row, u64::from(*code)));
+        }
+        Width::Eight => {
+            let codes: &[u64] = &bytemuck::cast_slice(data)[rows];
+            codes.iter().enumerate().for_each(|(row, code)| visit(row, *code));
+        }
+    }
+}
+
+/// A native integer made of the low bits of a 64-bit one.
+trait FromBits: Copy + Default {
+    fn from_bits(bits: u64) -> Self;
+}
+
+macro_rules! from_bits {
+    ($($native:ty),*) => {$(
+        impl FromBits for $native {
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                bits as i64 as $native
+            }
+        }
+    )*};
+}
+from_bits!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
+
+fn integers(
+    base: i64,
+    width: Width,
+    factor: u64,
+    data: &[u8],
+    rows: Range<usize>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    macro_rules! decode {
+        ($type:ty) => {{
+            type Native = <$type as ArrowPrimitiveType>::Native;
+            let mut values = vec![Native::default(); rows.len()];
+            read_codes(width, data, rows, |row, code| {
+                values[row] = Native::from_bits((base as u64).wrapping_add(code.wrapping_mul(factor)));
+            });
+            let array = PrimitiveArray::<$type>::new(values.into(), nulls);
+            Ok(Arc::new(array.with_data_type(data_type.clone())))
+        }};
+    }
+    match data_type {
+        DataType::Null => Ok(Arc::new(NullArray::new(rows.len()))),
+        DataType::Int8 => decode!(Int8Type),
+        DataType::Int16 => decode!(Int16Type),
+        DataType::Int32 => decode!(Int32Type),
+        DataType::Int64 => decode!(Int64Type),
+        DataType::UInt8 => decode!(UInt8Type),
+        DataType::UInt16 => decode!(UInt16Type),
+        DataType::UInt32 => decode!(UInt32Type),
+        DataType::UInt64 => decode!(UInt64Type),
+        DataType::Date32 => decode!(Date32Type),
+        DataType::Date64 => decode!(Date64Type),
+        DataType::Time32(TimeUnit::Second) => decode!(Time32SecondType),
+        DataType::Time32(_) => decode!(Time32MillisecondType),
+        DataType::Time64(TimeUnit::Microsecond) => decode!(Time64MicrosecondType),
+        DataType::Time64(_) => decode!(Time64NanosecondType),
+        DataType::Timestamp(TimeUnit::Second, _) => decode!(TimestampSecondType),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => decode!(TimestampMillisecondType),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => decode!(TimestampMicrosecondType),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => decode!(TimestampNanosecondType),
+        DataType::Duration(TimeUnit::Second) => decode!(DurationSecondType),
+        DataType::Duration(TimeUnit::Millisecond) => decode!(DurationMillisecondType),
+        DataType::Duration(TimeUnit::Microsecond) => decode!(DurationMicrosecondType),
+        DataType::Duration(TimeUnit::Nanosecond) => decode!(DurationNanosecondType),
+        DataType::Decimal32(_, _) => decode!(Decimal32Type),
+        DataType::Decimal64(_, _) => decode!(Decimal64Type),
+        DataType::Decimal128(_, _) => decode!(Decimal128Type),
+        other => Err(StoreError::Internal(format!("integers decoded as {other}"))),
+    }
+}
+
+/// The byte of the chunk's data where a row's text starts.
+pub(crate) fn text_offset(chunk: &Chunk, width: Width, row: usize) -> usize {
+    let Some(offsets) = chunk.offsets.as_ref() else {
+        return 0;
+    };
+    match width {
+        Width::Eight => bytemuck::cast_slice::<u8, u64>(offsets.as_slice())[row] as usize,
+        _ => bytemuck::cast_slice::<u8, u32>(offsets.as_slice())[row] as usize,
+    }
+}
+
+fn text(
+    chunk: &Chunk,
+    width: Width,
+    rows: Range<usize>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let first = text_offset(chunk, width, rows.start);
+    let bytes = &chunk.data.as_slice()[first..text_offset(chunk, width, rows.end)];
+    let offset = |row: usize| text_offset(chunk, width, row) - first;
+    let view = matches!(data_type, DataType::Utf8View | DataType::BinaryView);
+    if view {
+        let value = |row: usize| &bytes[offset(row)..offset(row + 1)];
+        let start = rows.start;
+        let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row - start));
+        if *data_type == DataType::BinaryView {
+            let mut builder = GenericByteViewBuilder::<BinaryViewType>::with_capacity(rows.len());
+            rows.for_each(|row| builder.append_option(valid(row).then(|| value(row))));
+            return Ok(Arc::new(builder.finish()));
+        }
+        // Checked as a whole once, then cut at offsets that lie between characters.
+        let text = std::str::from_utf8(bytes).map_err(|_| missing("valid UTF-8"))?;
+        let mut builder = GenericByteViewBuilder::<StringViewType>::with_capacity(rows.len());
+        for row in rows {
+            let value = text
+                .get(offset(row)..offset(row + 1))
+                .ok_or_else(|| missing("valid UTF-8"))?;
+            builder.append_option(valid(row).then_some(value));
+        }
+        return Ok(Arc::new(builder.finish()));
+    }
+    let rows = rows.start..rows.end + 1;
+    Ok(match data_type {
+        DataType::Utf8 => Arc::new(StringArray::try_new(offsets(rows, offset)?, bytes.into(), nulls)?),
+        DataType::LargeUtf8 => Arc::new(LargeStringArray::try_new(
+            offsets(rows, offset)?,
+            bytes.into(),
+            nulls,
+        )?),
+        DataType::Binary => Arc::new(BinaryArray::try_new(offsets(rows, offset)?, bytes.into(), nulls)?),
+        DataType::LargeBinary => Arc::new(LargeBinaryArray::try_new(
+            offsets(rows, offset)?,
+            bytes.into(),
+            nulls,
+        )?),
+        other => return Err(StoreError::Internal(format!("text decoded as {other}"))),
+    })
+}
+
+fn offsets<O: OffsetSizeTrait>(
+    rows: Range<usize>,
+    offset: impl Fn(usize) -> usize,
+) -> Result<OffsetBuffer<O>> {
+    let offsets = rows.map(|row| O::from_usize(offset(row)));
+    let offsets = offsets
+        .collect::<Option<Vec<O>>>()
+        .ok_or(ArrowError::OffsetOverflowError(i32::MAX as usize))?;
+    Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
+}

@@ -1,0 +1,383 @@
+//! Order-preserving dictionaries.
+//!
+//! A dictionary turns strings into small integers that compare as the strings do, so filters, groupings and joins on them
+//! never touch bytes. Each chunk first collects its own values in order of appearance, in parallel with the others; when all
+//! are known the distinct values are merged (in parallel, by parts of the hash space), sorted once, and the chunks' codes are
+//! mapped to ranks.
+//!
+//! When it pays: a dictionary costs hashing every value and sorting the distinct ones, so it is kept while it is small
+//! against the rows and saves bytes. A chunk gives up early when most of its values are new ([`CHUNK_MIN_REPEATS`]); a column
+//! is stored as text when any chunk gave up or the merged dictionary does not pay ([`MIN_REPEATS`], [`MAX_VALUES`]).
+//!
+//! Columns that arrive as Arrow dictionaries (Parquet's dictionary pages do) are not hashed by row: each dictionary value
+//! that is used is entered once, and the keys are mapped.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{
+    ArrayRef, ArrowNativeTypeOp, BinaryArray, DictionaryArray, LargeBinaryArray, LargeStringArray,
+    StringArray,
+};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{ArrowDictionaryKeyType, ArrowNativeType};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use rayon::prelude::*;
+use std::hash::BuildHasher;
+
+use super::codes::Codes;
+use super::text::{Arena, LocalText, Strings, TextBuilder, prefix};
+use crate::column::Width;
+use crate::error::{Result, StoreError};
+use crate::prune::dictionary_code;
+
+/// Distinct values up to which a dictionary always pays: codes of one byte.
+pub(crate) const ALWAYS_VALUES: usize = 256;
+/// Rows per distinct value that a column needs for a dictionary, beyond [`ALWAYS_VALUES`].
+pub(crate) const MIN_REPEATS: u64 = 4;
+/// Distinct values a dictionary has at most, unless one is required.
+pub(crate) const MAX_VALUES: usize = 1 << 22;
+/// Rows per distinct value below which a chunk gives up, once it has [`CHUNK_PATIENCE`] values.
+pub(crate) const CHUNK_MIN_REPEATS: usize = 2;
+/// Distinct values before a chunk may give up.
+pub(crate) const CHUNK_PATIENCE: usize = 1 << 14;
+/// Distinct values in all chunks together from which they are merged in parallel.
+const PARALLEL_MERGE: usize = 1 << 16;
+/// Parts of the hash space when merging in parallel; a power of two.
+const PARTS: usize = 64;
+
+/// One hash function for all chunks, so that merging need not hash again.
+fn hash(value: &[u8]) -> u64 {
+    static STATE: OnceLock<DefaultHashBuilder> = OnceLock::new();
+    STATE.get_or_init(DefaultHashBuilder::default).hash_one(value)
+}
+
+/// The dictionary of one chunk, in order of appearance.
+#[derive(Debug)]
+pub(crate) struct LocalDictionary {
+    /// 0 for null rows, else 1 + index into the values.
+    pub(crate) codes: Codes,
+    pub(crate) values: Arena,
+    pub(crate) hashes: Vec<u64>,
+    /// Bytes of all valid rows' strings.
+    pub(crate) text_bytes: u64,
+}
+
+/// Collects the dictionary of a chunk.
+#[derive(Debug)]
+pub(crate) struct DictionaryBuilder {
+    required: bool,
+    codes: Vec<u32>,
+    table: HashTable<u32>,
+    values: Arena,
+    hashes: Vec<u64>,
+    text_bytes: u64,
+    valid_rows: usize,
+    last: Option<u32>,
+}
+
+/// The chunk has too many distinct values for a dictionary to pay.
+#[derive(Debug)]
+pub(crate) struct GaveUp;
+
+impl DictionaryBuilder {
+    pub(crate) fn new(rows: usize, required: bool) -> Self {
+        Self {
+            required,
+            codes: Vec::with_capacity(rows),
+            table: HashTable::new(),
+            values: Arena::with_capacity(0, 0),
+            hashes: Vec::new(),
+            text_bytes: 0,
+            valid_rows: 0,
+            last: None,
+        }
+    }
+
+    /// 1 + the index of a value, entering it if it is new.
+    #[inline(always)]
+    fn enter(&mut self, value: &[u8]) -> Result<u32, GaveUp> {
+        if let Some(last) = self.last
+            && self.values.get(last as usize) == value
+        {
+            return Ok(last + 1);
+        }
+        let hash = hash(value);
+        let Self {
+            table,
+            values,
+            hashes,
+            ..
+        } = self;
+        let found = table
+            .find(hash, |index| {
+                hashes[*index as usize] == hash && values.get(*index as usize) == value
+            })
+            .copied();
+        let index = match found {
+            Some(index) => index,
+            None => {
+                let index = hashes.len() as u32;
+                values.push(value);
+                hashes.push(hash);
+                table.insert_unique(hash, index, |index| hashes[*index as usize]);
+                if !self.required
+                    && hashes.len() > CHUNK_PATIENCE
+                    && hashes.len() > self.valid_rows / CHUNK_MIN_REPEATS
+                {
+                    return Err(GaveUp);
+                }
+                index
+            }
+        };
+        self.last = Some(index);
+        Ok(index + 1)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, value: &[u8]) -> Result<(), GaveUp> {
+        self.valid_rows += 1;
+        self.text_bytes += value.len() as u64;
+        let code = self.enter(value)?;
+        self.codes.push(code);
+        Ok(())
+    }
+
+    /// Appends all rows of an array.
+    pub(crate) fn push_all<S: Strings + ?Sized>(&mut self, strings: &S) -> Result<(), GaveUp> {
+        match strings.validity() {
+            None => (0..strings.rows()).try_for_each(|row| self.push(strings.bytes(row))),
+            Some(nulls) => (0..strings.rows()).try_for_each(|row| {
+                if nulls.is_valid(row) {
+                    self.push(strings.bytes(row))
+                } else {
+                    self.codes.push(0);
+                    Ok(())
+                }
+            }),
+        }
+    }
+
+    /// Appends all rows of an Arrow dictionary whose values are `strings`.
+    pub(crate) fn push_keys<K: ArrowDictionaryKeyType, S: Strings + ?Sized>(
+        &mut self,
+        array: &DictionaryArray<K>,
+        strings: &S,
+    ) -> Result<(), GaveUp>
+    where
+        K::Native: ArrowNativeTypeOp,
+    {
+        const UNSEEN: u32 = u32::MAX;
+        let mut codes = vec![UNSEEN; strings.rows()];
+        let value_nulls = strings.validity();
+        let keys = array.keys();
+        let key_nulls = arrow::array::Array::nulls(keys).filter(|nulls| nulls.null_count() > 0);
+        for (row, key) in keys.values().iter().enumerate() {
+            if key_nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                self.codes.push(0);
+                continue;
+            }
+            let key = key.as_usize();
+            if codes[key] == UNSEEN {
+                codes[key] = if value_nulls.is_some_and(|nulls| nulls.is_null(key)) {
+                    0
+                } else {
+                    // Rows that come with a dictionary were found worth one before.
+                    self.valid_rows += CHUNK_MIN_REPEATS;
+                    self.enter(strings.bytes(key))?
+                };
+            }
+            let code = codes[key];
+            if code != 0 {
+                self.valid_rows += 1;
+                self.text_bytes += strings.bytes(key).len() as u64;
+            }
+            self.codes.push(code);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> LocalDictionary {
+        let codes = Codes::narrow(self.codes, self.hashes.len() as u32);
+        LocalDictionary {
+            codes,
+            values: self.values,
+            hashes: self.hashes,
+            text_bytes: self.text_bytes,
+        }
+    }
+}
+
+impl LocalDictionary {
+    /// Bytes of heap held.
+    pub(crate) fn size(&self) -> usize {
+        self.codes.bytes() + self.values.size() + self.hashes.len() * 8
+    }
+
+    /// The same rows as text.
+    pub(crate) fn to_text(&self, rows: usize) -> LocalText {
+        let mut builder = TextBuilder::new(rows, self.text_bytes as usize);
+        self.codes.for_each(|code| match (code as usize).checked_sub(1) {
+            None => builder.push_null(),
+            Some(index) => builder.push(self.values.get(index)),
+        });
+        builder.finish()
+    }
+}
+
+impl LocalDictionary {
+    /// The rank of each local code in a dictionary that is there already, if that has them all.
+    pub(crate) fn ranks_in(&self, dictionary: &ArrayRef) -> Option<Vec<u32>> {
+        let values = (0..self.hashes.len()).map(|index| self.values.get(index));
+        let ranks = values.map(|value| dictionary_code(dictionary, value).map(|code| code as u32));
+        std::iter::once(Some(0)).chain(ranks).collect()
+    }
+}
+
+/// The dictionary of a column.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    pub(crate) values: ArrayRef,
+    pub(crate) width: Width,
+    /// Per chunk, the rank of each local code; that of null rows is 0.
+    pub(crate) ranks: Vec<Vec<u32>>,
+}
+
+/// Merges the chunks' dictionaries; `None` when a dictionary does not pay and is not required.
+pub(crate) fn merge(
+    chunks: &[&LocalDictionary],
+    utf8: bool,
+    rows: u64,
+    required: bool,
+) -> Result<Option<Merged>> {
+    let entries: usize = chunks.iter().map(|chunk| chunk.hashes.len()).sum();
+    let parts = if entries > PARALLEL_MERGE { PARTS } else { 1 };
+    let part_of = |hash: u64| (hash >> 58) as usize % parts;
+    // Which part entry each chunk's value became; written by the part that owns the value's hash.
+    let merged: Vec<Vec<AtomicU32>> = chunks
+        .par_iter()
+        .map(|chunk| chunk.hashes.iter().map(|_| AtomicU32::new(0)).collect())
+        .collect();
+    let buckets: Vec<Vec<Vec<u32>>> = chunks
+        .par_iter()
+        .map(|chunk| {
+            let mut buckets = vec![Vec::new(); parts];
+            for (index, hash) in chunk.hashes.iter().enumerate() {
+                buckets[part_of(*hash)].push(index as u32);
+            }
+            buckets
+        })
+        .collect();
+    let distinct: Vec<Vec<&[u8]>> = (0..parts)
+        .into_par_iter()
+        .map(|part| {
+            let mut values: Vec<&[u8]> = Vec::new();
+            let mut hashes: Vec<u64> = Vec::new();
+            let mut table: HashTable<u32> = HashTable::new();
+            for ((chunk, buckets), merged) in chunks.iter().zip(&buckets).zip(&merged) {
+                for index in &buckets[part] {
+                    let index = *index as usize;
+                    let (value, hash) = (chunk.values.get(index), chunk.hashes[index]);
+                    let same =
+                        |entry: &u32| hashes[*entry as usize] == hash && values[*entry as usize] == value;
+                    let entry = match table.find(hash, same).copied() {
+                        Some(entry) => entry,
+                        None => {
+                            let entry = values.len() as u32;
+                            values.push(value);
+                            hashes.push(hash);
+                            table.insert_unique(hash, entry, |entry| hashes[*entry as usize]);
+                            entry
+                        }
+                    };
+                    merged[index].store(entry, Ordering::Relaxed);
+                }
+            }
+            values
+        })
+        .collect();
+    let count: usize = distinct.iter().map(Vec::len).sum();
+    let bytes: u64 = distinct.iter().flatten().map(|value| value.len() as u64).sum();
+    let text_bytes: u64 = chunks.iter().map(|chunk| chunk.text_bytes).sum();
+    let width = Width::for_maximum(count.saturating_sub(1) as u64);
+    if !required && !pays(count, bytes, width, rows, text_bytes) {
+        return Ok(None);
+    }
+    if count > u32::MAX as usize {
+        return Err(StoreError::Internal(format!("a dictionary of {count} values")));
+    }
+    let mut sorted: Vec<(u64, &[u8], u32, u32)> = Vec::with_capacity(count);
+    for (part, values) in distinct.iter().enumerate() {
+        let entries = values.iter().enumerate();
+        sorted.extend(entries.map(|(entry, value)| (prefix(value), *value, part as u32, entry as u32)));
+    }
+    sorted.par_sort_unstable_by(|left, right| (left.0, left.1).cmp(&(right.0, right.1)));
+    let mut rank_of: Vec<Vec<u32>> = distinct.iter().map(|values| vec![0; values.len()]).collect();
+    for (rank, (_, _, part, entry)) in sorted.iter().enumerate() {
+        rank_of[*part as usize][*entry as usize] = rank as u32;
+    }
+    let ranks = chunks
+        .par_iter()
+        .zip(&merged)
+        .map(|(chunk, merged)| {
+            let ranks = chunk
+                .hashes
+                .iter()
+                .zip(merged)
+                .map(|(hash, entry)| rank_of[part_of(*hash)][entry.load(Ordering::Relaxed) as usize]);
+            std::iter::once(0).chain(ranks).collect()
+        })
+        .collect();
+    if count == 0 {
+        // Null rows hold code 0, which must stand for something.
+        let values = values_array(std::iter::once(&[][..]), 1, 0, utf8)?;
+        return Ok(Some(Merged { values, width, ranks }));
+    }
+    let values = values_array(
+        sorted.iter().map(|(_, value, _, _)| *value),
+        count,
+        bytes as usize,
+        utf8,
+    )?;
+    Ok(Some(Merged { values, width, ranks }))
+}
+
+/// Whether a dictionary of `count` values with `bytes` bytes pays for `rows` rows that hold `text_bytes` as text.
+fn pays(count: usize, bytes: u64, width: Width, rows: u64, text_bytes: u64) -> bool {
+    if count <= ALWAYS_VALUES {
+        return true;
+    }
+    let offset = Width::Four.bytes() as u64;
+    let encoded = bytes + count as u64 * offset + rows * width.bytes() as u64;
+    count <= MAX_VALUES && count as u64 * MIN_REPEATS <= rows && encoded < text_bytes + rows * offset
+}
+
+fn values_array<'a>(
+    values: impl Iterator<Item = &'a [u8]>,
+    count: usize,
+    bytes: usize,
+    utf8: bool,
+) -> Result<ArrayRef> {
+    let mut data: Vec<u8> = Vec::with_capacity(bytes);
+    let mut ends: Vec<i64> = Vec::with_capacity(count + 1);
+    ends.push(0);
+    for value in values {
+        data.extend_from_slice(value);
+        ends.push(data.len() as i64);
+    }
+    let data = Buffer::from_vec(data);
+    if i32::try_from(bytes).is_ok() {
+        let ends: Vec<i32> = ends.into_iter().map(|end| end as i32).collect();
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
+        Ok(match utf8 {
+            true => Arc::new(StringArray::try_new(offsets, data, None)?),
+            false => Arc::new(BinaryArray::try_new(offsets, data, None)?),
+        })
+    } else {
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
+        Ok(match utf8 {
+            true => Arc::new(LargeStringArray::try_new(offsets, data, None)?),
+            false => Arc::new(LargeBinaryArray::try_new(offsets, data, None)?),
+        })
+    }
+}

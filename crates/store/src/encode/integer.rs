@@ -1,0 +1,313 @@
+//! Integers by frame of reference: `value = base + factor * code`.
+//!
+//! One chunk at a time, in two passes over blocks that stay in the first-level cache. The first finds the extremes and the
+//! greatest common divisor of the differences: money in cents that is always whole, timestamps in microseconds that are whole
+//! seconds. It is found by testing the divisor known so far on every value (a multiplication and a comparison) and is given up
+//! once it is 1, after a few values in most columns. The second pass writes `(value - minimum) / factor` as narrow as the
+//! chunk alone allows. When all chunks are known the column's width and factor follow, and chunks are widened where theirs
+//! differ.
+//!
+//! Differences are taken modulo 2^64 and read as unsigned, so no extreme of `i64` or `u64` overflows.
+
+use arrow::buffer::NullBuffer;
+
+use super::codes::{Code, Codes, Divisor};
+use crate::column::Width;
+
+/// Values per block: small enough to stay in the first-level cache between the loops over it.
+const BLOCK: usize = 1024;
+
+/// A native integer that stands for a logical one.
+pub(crate) trait Integer: Copy + Ord + Send + Sync + 'static {
+    /// Two's complement, cut to 64 bits.
+    fn bits(self) -> u64;
+    /// The integer.
+    fn wide(self) -> i128;
+}
+
+macro_rules! integer {
+    ($($native:ty),*) => {$(
+        impl Integer for $native {
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                self as u64
+            }
+            #[inline(always)]
+            fn wide(self) -> i128 {
+                self as i128
+            }
+        }
+    )*};
+}
+integer!(i8, i16, i32, i64, u8, u16, u32, u64, i128);
+
+/// A run of a chunk's values as one Arrow array holds them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece<'a, T> {
+    pub(crate) values: &'a [T],
+    pub(crate) nulls: Option<&'a NullBuffer>,
+}
+
+impl<T: Copy> Piece<'_, T> {
+    /// Calls `visit` with consecutive blocks of the values, null rows replaced by `fill`.
+    #[inline(always)]
+    pub(crate) fn for_each_block(&self, fill: T, mut visit: impl FnMut(&[T])) {
+        let Some(nulls) = self.nulls else {
+            self.values.chunks(BLOCK).for_each(visit);
+            return;
+        };
+        let mut scratch = [fill; BLOCK];
+        let bits = nulls.inner().bit_chunks();
+        let mut words = bits.iter_padded();
+        for block in self.values.chunks(BLOCK) {
+            for (target, source) in scratch.chunks_mut(64).zip(block.chunks(64)) {
+                let word = words.next().unwrap_or(0);
+                for (row, (target, value)) in target.iter_mut().zip(source).enumerate() {
+                    *target = if word >> row & 1 == 1 { *value } else { fill };
+                }
+            }
+            visit(&scratch[..block.len()]);
+        }
+    }
+
+    /// The first value that is not null.
+    fn first_valid(&self) -> Option<T> {
+        match self.nulls {
+            None => self.values.first().copied(),
+            Some(nulls) => nulls.valid_indices().next().map(|row| self.values[row]),
+        }
+    }
+}
+
+/// Integers of one chunk, as narrow as the chunk alone allows.
+#[derive(Debug)]
+pub(crate) struct LocalIntegers {
+    /// Extremes of the valid values.
+    pub(crate) range: Option<(i128, i128)>,
+    /// Divides all differences of valid values; 0 when there is at most one value.
+    pub(crate) divisor: u64,
+    /// What the codes are divided by: the divisor where that narrows them, else 1.
+    pub(crate) factor: u64,
+    /// `(value - minimum) / factor`; 0 for null rows.
+    pub(crate) codes: Codes,
+}
+
+impl LocalIntegers {
+    /// The value of a code.
+    pub(crate) fn value(&self, code: u64) -> i128 {
+        let minimum = self.range.map_or(0, |(minimum, _)| minimum);
+        minimum + i128::from(self.factor) * i128::from(code)
+    }
+}
+
+/// Encodes one chunk. The values' extremes are no further apart than `u64::MAX` (see [`extremes`] for `i128`).
+pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
+    let rows = pieces.iter().map(|piece| piece.values.len()).sum();
+    let Some(anchor) = pieces.iter().find_map(Piece::first_valid) else {
+        return LocalIntegers {
+            range: None,
+            divisor: 0,
+            factor: 1,
+            codes: Codes::Zero(rows),
+        };
+    };
+    let (mut minimum, mut maximum) = (anchor, anchor);
+    let mut common = CommonDivisor::default();
+    for piece in pieces {
+        piece.for_each_block(anchor, |block| {
+            minimum = block.iter().fold(minimum, |extreme, value| extreme.min(*value));
+            maximum = block.iter().fold(maximum, |extreme, value| extreme.max(*value));
+            common.absorb(block, anchor);
+        });
+    }
+    let span = maximum.bits().wrapping_sub(minimum.bits());
+    let divisor = common.value;
+    let narrowed = span.checked_div(divisor).unwrap_or(0);
+    let width = Width::for_maximum(narrowed);
+    let factor = if width < Width::for_maximum(span) {
+        divisor
+    } else {
+        1
+    };
+    let codes = match width {
+        Width::Zero => Codes::Zero(rows),
+        Width::One => Codes::One(write(pieces, rows, minimum, factor)),
+        Width::Two => Codes::Two(write(pieces, rows, minimum, factor)),
+        Width::Four => Codes::Four(write(pieces, rows, minimum, factor)),
+        Width::Eight => Codes::Eight(write(pieces, rows, minimum, factor)),
+    };
+    LocalIntegers {
+        range: Some((minimum.wide(), maximum.wide())),
+        divisor,
+        factor: factor.max(1),
+        codes,
+    }
+}
+
+/// Smallest and largest valid value.
+pub(crate) fn extremes<T: Integer>(pieces: &[Piece<'_, T>]) -> Option<(T, T)> {
+    let anchor = pieces.iter().find_map(Piece::first_valid)?;
+    let (mut minimum, mut maximum) = (anchor, anchor);
+    for piece in pieces {
+        piece.for_each_block(anchor, |block| {
+            minimum = block.iter().fold(minimum, |extreme, value| extreme.min(*value));
+            maximum = block.iter().fold(maximum, |extreme, value| extreme.max(*value));
+        });
+    }
+    Some((minimum, maximum))
+}
+
+fn write<T: Integer, C: Code>(pieces: &[Piece<'_, T>], rows: usize, minimum: T, factor: u64) -> Vec<C> {
+    let mut codes = Vec::with_capacity(rows);
+    let base = minimum.bits();
+    let divisor = Divisor::new(factor.max(1));
+    for piece in pieces {
+        if factor <= 1 {
+            piece.for_each_block(minimum, |block| {
+                codes.extend(
+                    block
+                        .iter()
+                        .map(|value| C::truncate(value.bits().wrapping_sub(base))),
+                );
+            });
+        } else {
+            piece.for_each_block(minimum, |block| {
+                codes.extend(
+                    block
+                        .iter()
+                        .map(|value| C::truncate(divisor.divide(value.bits().wrapping_sub(base)))),
+                );
+            });
+        }
+    }
+    codes
+}
+
+/// The greatest common divisor of all differences to an anchor seen so far, 0 when all were 0.
+#[derive(Debug, Default)]
+struct CommonDivisor {
+    value: u64,
+    test: Option<Divisor>,
+}
+
+impl CommonDivisor {
+    #[inline(always)]
+    fn absorb<T: Integer>(&mut self, block: &[T], anchor: T) {
+        if self.value == 1 {
+            return;
+        }
+        let difference = |value: &T| {
+            let difference = value.bits().wrapping_sub(anchor.bits());
+            if *value < anchor {
+                difference.wrapping_neg()
+            } else {
+                difference
+            }
+        };
+        if let Some(test) = self.test
+            && block
+                .iter()
+                .map(difference)
+                .fold(true, |all, number| all & test.divides(number))
+        {
+            return;
+        }
+        for number in block.iter().map(difference) {
+            self.value = greatest_common_divisor(self.value, number);
+            if self.value == 1 {
+                break;
+            }
+        }
+        self.test = (self.value != 0).then(|| Divisor::new(self.value));
+    }
+}
+
+pub(crate) fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
+    while right != 0 {
+        (left, right) = (right, left % right);
+    }
+    left
+}
+
+/// How all chunks of an integer column are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) width: Width,
+    pub(crate) factor: u64,
+}
+
+impl Frame {
+    /// The narrowest frame for these chunks.
+    pub(crate) fn for_chunks<'a>(chunks: impl Iterator<Item = &'a LocalIntegers> + Clone) -> Self {
+        let divisor = chunks.clone().fold(0, |divisor, chunk| {
+            greatest_common_divisor(divisor, chunk.divisor)
+        });
+        let divisor = divisor.max(1);
+        let width = |factor: u64| {
+            let codes = chunks.clone().filter_map(|chunk| {
+                let (minimum, maximum) = chunk.range?;
+                let (_, offset) = base_and_offset(minimum, factor);
+                Some((maximum - minimum) as u64 / factor + offset)
+            });
+            Width::for_maximum(codes.max().unwrap_or(0))
+        };
+        let (plain, divided) = (width(1), width(divisor));
+        if divided < plain {
+            Self {
+                width: divided,
+                factor: divisor,
+            }
+        } else {
+            Self {
+                width: plain,
+                factor: 1,
+            }
+        }
+    }
+
+    /// Whether this frame can hold a chunk.
+    pub(crate) fn accepts(self, chunk: &LocalIntegers) -> bool {
+        let Some((minimum, maximum)) = chunk.range else {
+            return true;
+        };
+        let (_, offset) = base_and_offset(minimum, self.factor);
+        let largest = (maximum - minimum) as u64 / self.factor + offset;
+        chunk.divisor % self.factor == 0 && Width::for_maximum(largest) <= self.width
+    }
+
+    /// The chunk's base, and its codes written as this frame has them.
+    pub(crate) fn write(self, chunk: &LocalIntegers, target: &mut [u8]) -> i64 {
+        let (base, offset) = base_and_offset(chunk.range.map_or(0, |(minimum, _)| minimum), self.factor);
+        if chunk.factor >= self.factor {
+            let multiplier = chunk.factor / self.factor;
+            if multiplier == 1 && offset == 0 {
+                chunk.codes.write_mapped(self.width, target, |code| code);
+            } else {
+                chunk
+                    .codes
+                    .write_mapped(self.width, target, |code| code * multiplier + offset);
+            }
+        } else {
+            // The chunk kept its codes undivided because dividing did not narrow it; they are multiples all the same.
+            let divisor = Divisor::new(self.factor);
+            chunk
+                .codes
+                .write_mapped(self.width, target, |code| divisor.divide(code) + offset);
+        }
+        base
+    }
+}
+
+/// The base for a chunk's minimum, and the code of the minimum: 0, except for a `u64` that no `i64` base reaches.
+fn base_and_offset(minimum: i128, factor: u64) -> (i64, u64) {
+    match i64::try_from(minimum) {
+        Ok(base) => (base, 0),
+        Err(_) => {
+            let excess = minimum - i128::from(i64::MAX);
+            let factor = i128::from(factor);
+            let offset = (excess + factor - 1) / factor;
+            // The excess is below 2^63 and the base at most a factor below i64::MAX, so both fit.
+            ((minimum - offset * factor) as i64, offset as u64)
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! The decision for a whole column, and its layout in host memory.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use rayon::prelude::*;
+
+use super::dictionary::{LocalDictionary, Merged, merge};
+use super::fixed::{float_zone, integer_zone};
+use super::integer::{Frame, LocalIntegers};
+use super::text::{Offsets, text_zone};
+use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
+use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, VIEW_ALIGNMENT, Width, Zone};
+use crate::error::{Result, StoreError};
+use crate::ledger::Ledger;
+use galatea_device::{HostMemory, HostView};
+
+/// Size of the pieces of memory that are allocated and pinned, in bytes. A column smaller than this gets exactly what it
+/// needs, a chunk larger than this its own.
+pub(crate) const SLAB_BYTES: usize = 256 << 20;
+
+/// How a column will be stored.
+#[derive(Debug)]
+enum Decision {
+    Boolean,
+    Integer(Frame),
+    Float32,
+    Float64,
+    Decimal,
+    Dictionary(Merged),
+    Text { utf8: bool, offset_width: Width },
+}
+
+/// A column whose encoding is decided and whose size is known, not yet written.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    encoder: ColumnEncoder,
+    decision: Decision,
+    chunks: Vec<LocalChunk>,
+    layout: Layout,
+}
+
+impl ColumnEncoder {
+    /// Decides the encoding of a column of these chunks.
+    pub(crate) fn plan(&self, mut chunks: Vec<LocalChunk>) -> Result<Plan> {
+        let decision = match self.kind {
+            Kind::Boolean => Decision::Boolean,
+            Kind::Float32 => Decision::Float32,
+            Kind::Float64 => Decision::Float64,
+            Kind::Decimal
+                if chunks
+                    .iter()
+                    .any(|chunk| matches!(chunk.values, LocalValues::Decimal(_))) =>
+            {
+                Decision::Decimal
+            }
+            Kind::Null | Kind::Integer | Kind::Decimal => {
+                let integers = chunks.iter().filter_map(|chunk| match &chunk.values {
+                    LocalValues::Integer(integers) => Some(integers),
+                    _ => None,
+                });
+                Decision::Integer(Frame::for_chunks(integers))
+            }
+            Kind::Text { utf8 } => match self.merge(&chunks, utf8)? {
+                Some(merged) => Decision::Dictionary(merged),
+                None => {
+                    chunks.par_iter_mut().for_each(LocalChunk::make_text);
+                    let wide = chunks.iter().any(LocalChunk::needs_wide_offsets);
+                    let offset_width = if wide { Width::Eight } else { Width::Four };
+                    Decision::Text { utf8, offset_width }
+                }
+            },
+        };
+        let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
+        Ok(Plan {
+            encoder: self.clone(),
+            decision,
+            chunks,
+            layout,
+        })
+    }
+
+    /// Plans to store more chunks in the encoding a column has already; gives them back where that cannot hold them.
+    pub(crate) fn plan_like(
+        &self,
+        column: &Column,
+        mut chunks: Vec<LocalChunk>,
+    ) -> Result<Plan, Vec<LocalChunk>> {
+        let integers = |chunk: &LocalChunk, accepts: &dyn Fn(&LocalIntegers) -> bool| match &chunk.values {
+            LocalValues::Integer(integers) => accepts(integers),
+            _ => false,
+        };
+        let decision = match &column.encoding {
+            Encoding::Boolean => Some(Decision::Boolean),
+            Encoding::Float32 => Some(Decision::Float32),
+            Encoding::Float64 => Some(Decision::Float64),
+            Encoding::Decimal128 => Some(Decision::Decimal),
+            Encoding::Integer { width, factor } => {
+                let frame = Frame {
+                    width: *width,
+                    factor: *factor,
+                };
+                let fits = chunks
+                    .iter()
+                    .all(|chunk| integers(chunk, &|integers| frame.accepts(integers)));
+                fits.then_some(Decision::Integer(frame))
+            }
+            Encoding::Dictionary { width, values } => {
+                let ranks = chunks.iter().map(|chunk| match &chunk.values {
+                    LocalValues::Dictionary(dictionary) => dictionary.ranks_in(values),
+                    _ => None,
+                });
+                let ranks = ranks.collect::<Option<Vec<_>>>();
+                let values = ArrayRef::clone(values);
+                ranks.map(|ranks| {
+                    Decision::Dictionary(Merged {
+                        values,
+                        width: *width,
+                        ranks,
+                    })
+                })
+            }
+            Encoding::Text { offset_width } => {
+                chunks.par_iter_mut().for_each(LocalChunk::make_text);
+                let fits =
+                    *offset_width == Width::Eight || !chunks.iter().any(LocalChunk::needs_wide_offsets);
+                let utf8 = self.kind == Kind::Text { utf8: true };
+                fits.then_some(Decision::Text {
+                    utf8,
+                    offset_width: *offset_width,
+                })
+            }
+        };
+        let Some(decision) = decision else {
+            return Err(chunks);
+        };
+        let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
+        Ok(Plan {
+            encoder: self.clone(),
+            decision,
+            chunks,
+            layout,
+        })
+    }
+
+    fn merge(&self, chunks: &[LocalChunk], utf8: bool) -> Result<Option<Merged>> {
+        let dictionaries = chunks.iter().map(|chunk| match &chunk.values {
+            LocalValues::Dictionary(dictionary) => Some(dictionary),
+            _ => None,
+        });
+        let Some(dictionaries) = dictionaries.collect::<Option<Vec<&LocalDictionary>>>() else {
+            return Ok(None);
+        };
+        let rows = chunks
+            .iter()
+            .map(|chunk| u64::from(chunk.rows - chunk.null_count))
+            .sum();
+        merge(&dictionaries, utf8, rows, self.dictionary)
+    }
+}
+
+impl LocalChunk {
+    fn needs_wide_offsets(&self) -> bool {
+        matches!(&self.values, LocalValues::Text(text) if matches!(text.values.offsets, Offsets::Eight(_)))
+    }
+
+    fn make_text(&mut self) {
+        if let LocalValues::Dictionary(dictionary) = &self.values {
+            self.values = LocalValues::Text(dictionary.to_text(self.rows as usize));
+        }
+    }
+}
+
+/// Bytes of a chunk's views.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    data: usize,
+    offsets: Option<usize>,
+    validity: Option<usize>,
+}
+
+/// Where the views of all chunks go.
+#[derive(Debug)]
+struct Layout {
+    /// Bytes of each slab.
+    slabs: Vec<usize>,
+    places: Vec<Places>,
+}
+
+/// The slab and the range in it of each of a chunk's views.
+#[derive(Debug, Clone)]
+struct Places {
+    data: (usize, Range<usize>),
+    offsets: Option<(usize, Range<usize>)>,
+    validity: Option<(usize, Range<usize>)>,
+}
+
+impl Layout {
+    fn new(chunks: impl Iterator<Item = Sizes>) -> Self {
+        // Even a column without a byte of data has a slab for its empty views to be in.
+        let mut slabs = vec![0usize];
+        let mut place = |bytes: usize| {
+            let last = slabs.len() - 1;
+            let start = slabs[last].next_multiple_of(VIEW_ALIGNMENT);
+            if start > 0 && start + bytes > SLAB_BYTES {
+                slabs.push(bytes);
+                return (last + 1, 0..bytes);
+            }
+            slabs[last] = start + bytes;
+            (last, start..start + bytes)
+        };
+        let places = chunks
+            .map(|sizes| Places {
+                data: place(sizes.data),
+                offsets: sizes.offsets.map(&mut place),
+                validity: sizes.validity.map(&mut place),
+            })
+            .collect();
+        Self { slabs, places }
+    }
+}
+
+/// Where a chunk is written.
+struct Targets<'a> {
+    data: &'a mut [u8],
+    offsets: Option<&'a mut [u8]>,
+    validity: Option<&'a mut [u8]>,
+}
+
+/// Takes views out of slabs from front to back.
+struct Cutter<'a> {
+    rest: Vec<(usize, &'a mut [u8])>,
+}
+
+impl<'a> Cutter<'a> {
+    fn cut(&mut self, (slab, range): &(usize, Range<usize>)) -> &'a mut [u8] {
+        let (consumed, rest) = &mut self.rest[*slab];
+        let (_, tail) = std::mem::take(rest).split_at_mut(range.start - *consumed);
+        let (view, tail) = tail.split_at_mut(range.len());
+        *consumed = range.end;
+        *rest = tail;
+        view
+    }
+}
+
+impl Plan {
+    /// Bytes of host memory that writing will allocate.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.layout.slabs.iter().map(|bytes| *bytes as u64).sum()
+    }
+
+    /// Writes the column, with all of rayon's threads.
+    pub(crate) fn write(self, ledger: &Ledger) -> Result<Column> {
+        let Self {
+            encoder,
+            decision,
+            chunks,
+            layout,
+        } = self;
+        let mut slabs = layout
+            .slabs
+            .iter()
+            .map(|bytes| allocate(*bytes))
+            .collect::<Result<Vec<_>>>()?;
+        let rest = slabs.iter_mut().map(|slab| (0, slab.as_mut_slice())).collect();
+        let mut cutter = Cutter { rest };
+        let targets: Vec<Targets<'_>> = layout
+            .places
+            .iter()
+            .map(|places| Targets {
+                data: cutter.cut(&places.data),
+                offsets: places.offsets.as_ref().map(|place| cutter.cut(place)),
+                validity: places.validity.as_ref().map(|place| cutter.cut(place)),
+            })
+            .collect();
+        let written = chunks
+            .into_par_iter()
+            .zip(targets)
+            .enumerate()
+            .map(|(index, (chunk, targets))| decision.write(index, chunk, targets))
+            .collect::<Result<Vec<_>>>()?;
+        let slabs: Vec<Arc<HostMemory>> = slabs.into_iter().map(Arc::new).collect();
+        for (slab, bytes) in slabs.iter().zip(&layout.slabs) {
+            ledger.track_slab(slab, *bytes as u64);
+        }
+        let view = |(slab, range): &(usize, Range<usize>)| {
+            HostView::new(Arc::clone(&slabs[*slab]), range.start, range.len())
+                .map_err(|error| StoreError::Internal(error.to_string()))
+        };
+        let chunks = written
+            .into_iter()
+            .zip(&layout.places)
+            .map(|(written, places)| {
+                Ok(Chunk {
+                    rows: written.rows,
+                    base: written.base,
+                    data: view(&places.data)?,
+                    offsets: places.offsets.as_ref().map(view).transpose()?,
+                    validity: places.validity.as_ref().map(view).transpose()?,
+                    zone: written.zone,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let encoding = decision.encoding();
+        if let Encoding::Dictionary { values, .. } = &encoding {
+            ledger.track_dictionary(values);
+        }
+        Ok(Column::of_chunks(
+            encoder.name,
+            encoder.data_type,
+            encoding,
+            chunks,
+        ))
+    }
+}
+
+fn allocate(bytes: usize) -> Result<HostMemory> {
+    HostMemory::new(bytes).map_err(|error| StoreError::HostMemory {
+        bytes: bytes as u64,
+        reason: error.to_string(),
+    })
+}
+
+/// A chunk's properties that come from writing it.
+struct Written {
+    rows: u32,
+    base: i64,
+    zone: Zone,
+}
+
+impl Decision {
+    fn encoding(self) -> Encoding {
+        match self {
+            Self::Boolean => Encoding::Boolean,
+            Self::Integer(frame) => Encoding::Integer {
+                width: frame.width,
+                factor: frame.factor,
+            },
+            Self::Float32 => Encoding::Float32,
+            Self::Float64 => Encoding::Float64,
+            Self::Decimal => Encoding::Decimal128,
+            Self::Dictionary(merged) => Encoding::Dictionary {
+                width: merged.width,
+                values: merged.values,
+            },
+            Self::Text { offset_width, .. } => Encoding::Text { offset_width },
+        }
+    }
+
+    fn sizes(&self, chunk: &LocalChunk) -> Sizes {
+        let rows = chunk.rows as usize;
+        let (data, offsets) = match self {
+            Self::Boolean => (rows, None),
+            Self::Integer(frame) => (rows * frame.width.bytes(), None),
+            Self::Float32 => (rows * 4, None),
+            Self::Float64 => (rows * 8, None),
+            Self::Decimal => (rows * 16, None),
+            Self::Dictionary(merged) => (rows * merged.width.bytes(), None),
+            Self::Text { offset_width, .. } => {
+                let bytes = match &chunk.values {
+                    LocalValues::Text(text) => text.values.bytes.len(),
+                    _ => 0,
+                };
+                (bytes, Some((rows + 1) * offset_width.bytes()))
+            }
+        };
+        Sizes {
+            data,
+            offsets,
+            validity: chunk.validity.as_ref().map(Vec::len),
+        }
+    }
+
+    fn write(&self, index: usize, chunk: LocalChunk, targets: Targets<'_>) -> Result<Written> {
+        let LocalChunk {
+            rows,
+            null_count,
+            validity,
+            values,
+        } = chunk;
+        if let (Some(target), Some(validity)) = (targets.validity, &validity) {
+            target.copy_from_slice(validity);
+        }
+        let data = targets.data;
+        let mut base = 0;
+        let zone = match (self, values) {
+            (Self::Boolean, LocalValues::Boolean(booleans)) => {
+                data.copy_from_slice(&booleans.values);
+                let range = (booleans.any_false || booleans.any_true)
+                    .then(|| (i128::from(!booleans.any_false), i128::from(booleans.any_true)));
+                integer_zone(range, null_count)
+            }
+            (Self::Integer(frame), LocalValues::Integer(integers)) => {
+                base = frame.write(&integers, data);
+                integer_zone(integers.range, null_count)
+            }
+            (Self::Float32, LocalValues::Float32(floats)) => {
+                data.copy_from_slice(bytemuck::cast_slice(&floats.values));
+                float_zone(floats.range, floats.has_nan, null_count)
+            }
+            (Self::Float64, LocalValues::Float64(floats)) => {
+                data.copy_from_slice(bytemuck::cast_slice(&floats.values));
+                float_zone(floats.range, floats.has_nan, null_count)
+            }
+            (Self::Decimal, LocalValues::Decimal(decimals)) => {
+                data.copy_from_slice(bytemuck::cast_slice(&decimals.values));
+                integer_zone(decimals.range, null_count)
+            }
+            (Self::Decimal, LocalValues::Integer(integers)) => {
+                write_wide(&integers, bytemuck::cast_slice_mut(data));
+                integer_zone(integers.range, null_count)
+            }
+            (Self::Dictionary(merged), LocalValues::Dictionary(dictionary)) => {
+                let ranks = merged.ranks.get(index).ok_or_else(mismatch)?;
+                dictionary
+                    .codes
+                    .write_mapped(merged.width, data, |code| u64::from(ranks[code as usize]));
+                let used = ranks.get(1..).unwrap_or_default();
+                let range = used.iter().min().zip(used.iter().max());
+                let range = range.map(|(minimum, maximum)| (i128::from(*minimum), i128::from(*maximum)));
+                integer_zone(range, null_count)
+            }
+            (Self::Text { utf8, offset_width }, LocalValues::Text(text)) => {
+                data.copy_from_slice(&text.values.bytes);
+                let offsets = targets.offsets.ok_or_else(mismatch)?;
+                match (offset_width, &text.values.offsets) {
+                    (Width::Four, Offsets::Four(values)) => {
+                        offsets.copy_from_slice(bytemuck::cast_slice(values))
+                    }
+                    (_, Offsets::Eight(values)) => offsets.copy_from_slice(bytemuck::cast_slice(values)),
+                    (_, Offsets::Four(values)) => {
+                        let offsets: &mut [u64] = bytemuck::cast_slice_mut(offsets);
+                        for (target, value) in offsets.iter_mut().zip(values) {
+                            *target = u64::from(*value);
+                        }
+                    }
+                }
+                text_zone(text.bounds.as_ref(), *utf8, null_count)
+            }
+            _ => return Err(mismatch()),
+        };
+        Ok(Written { rows, base, zone })
+    }
+}
+
+fn mismatch() -> StoreError {
+    StoreError::Internal("a chunk does not have its column's encoding".to_owned())
+}
+
+fn write_wide(integers: &LocalIntegers, target: &mut [i128]) {
+    let mut target = target.iter_mut();
+    integers.codes.for_each(|code| {
+        if let Some(target) = target.next() {
+            *target = integers.value(code);
+        }
+    });
+}
+
+impl Column {
+    fn of_chunks(name: String, data_type: DataType, encoding: Encoding, chunks: Vec<Chunk>) -> Self {
+        let views = |chunk: &Chunk| {
+            let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
+            views.map(|view| {
+                view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64))
+            })
+        };
+        let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
+        Self {
+            name,
+            data_type,
+            encoding,
+            range: range(&chunks),
+            null_count: chunks.iter().map(|chunk| u64::from(chunk.zone.null_count)).sum(),
+            has_nan: chunks.iter().any(|chunk| chunk.zone.has_nan),
+            chunks,
+            slab_bytes: slabs.values().sum(),
+        }
+    }
+
+    /// The first `kept` chunks of this column, followed by those of one with the same encoding.
+    pub(crate) fn extended(&self, kept: usize, added: Self) -> Self {
+        let chunks = self.chunks[..kept].iter().cloned().chain(added.chunks).collect();
+        Self::of_chunks(added.name, added.data_type, self.encoding.clone(), chunks)
+    }
+}
+
+/// Bounds over all chunks that have a value; none when one of them is not bounded.
+fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
+    let mut bounds: Option<ScalarRange> = None;
+    for chunk in chunks {
+        let Zone { min, max, exact, .. } = &chunk.zone;
+        let (Some(min), Some(max)) = (min, max) else {
+            if min.is_none() && max.is_none() {
+                continue;
+            }
+            return None;
+        };
+        bounds = Some(match bounds {
+            None => ScalarRange {
+                min: min.clone(),
+                max: max.clone(),
+                exact: *exact,
+            },
+            Some(held) => ScalarRange {
+                min: if less(min, &held.min) {
+                    min.clone()
+                } else {
+                    held.min
+                },
+                max: if less(&held.max, max) {
+                    max.clone()
+                } else {
+                    held.max
+                },
+                exact: held.exact && *exact,
+            },
+        });
+    }
+    bounds
+}
+
+/// Order of bounds of one column.
+fn less(left: &Scalar, right: &Scalar) -> bool {
+    match (left, right) {
+        (Scalar::Integer(left), Scalar::Integer(right)) => left < right,
+        (Scalar::Float(left), Scalar::Float(right)) => left.total_cmp(right).is_lt(),
+        (Scalar::Bytes(left), Scalar::Bytes(right)) => left < right,
+        _ => false,
+    }
+}

@@ -1,0 +1,160 @@
+//! What can go wrong in the store, by who can do something about it.
+//!
+//! [`StoreError::UnsupportedType`], [`StoreError::UnsupportedSource`] and [`StoreError::StoreLimit`] are refusals: the data
+//! is fine, the store does not hold it, and the caller reads it another way. The rest are failures of files, of memory or of
+//! a plan that was read from.
+
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+
+/// The setting that bounds the host memory of a [`crate::Store`].
+pub const MEMORY_LIMIT_KNOB: &str = "galatea.store_memory_limit";
+
+/// An error of the store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A column's type has no encoding.
+    #[error("column {column}: type {data_type} is not supported by the store: {reason}")]
+    UnsupportedType {
+        /// Name of the column.
+        column: String,
+        /// Its Arrow type.
+        data_type: DataType,
+        /// Why there is no encoding.
+        reason: &'static str,
+    },
+    /// A file scan that the store cannot reproduce.
+    #[error("{table} is not supported by the store: {reason}")]
+    UnsupportedSource {
+        /// The table or the files asked for.
+        table: String,
+        /// What about it is not supported.
+        reason: String,
+    },
+    /// The encoded columns do not fit the store's memory limit, even with everything evictable evicted.
+    #[error(
+        "encoded columns of {table} need {needed} bytes, the store holds {used} in use of at most {limit} bytes\nhint: raise {knob}"
+    )]
+    StoreLimit {
+        /// The table being loaded.
+        table: String,
+        /// Bytes needed by the columns asked for; an estimate when loading was given up early.
+        needed: u64,
+        /// Bytes that were in use and could not be evicted.
+        used: u64,
+        /// The limit, in bytes.
+        limit: u64,
+        /// The setting that raises it.
+        knob: &'static str,
+    },
+    /// A file's contents cannot be read as what they claim to be.
+    #[error("cannot read {file}{}{}: {source}", display_column(.column), display_row_group(.row_group))]
+    CorruptFile {
+        /// Location of the file.
+        file: String,
+        /// The column being read, when the failure is in one.
+        column: Option<String>,
+        /// The Parquet row group being read, when the failure is in one.
+        row_group: Option<usize>,
+        /// What the reader said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file of a table cannot be reached.
+    #[error("cannot open {file}: {source}")]
+    Io {
+        /// Location of the file.
+        file: String,
+        /// What the file system or object store said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file column cannot be read as the table's column.
+    #[error("cannot read column {column} of {file} as {table_type}: {reason}")]
+    SchemaMismatch {
+        /// Location of the file.
+        file: String,
+        /// Name of the column.
+        column: String,
+        /// The type the table's schema gives it.
+        table_type: DataType,
+        /// Why not.
+        reason: String,
+    },
+    /// A column index beyond the table's schema.
+    #[error("no column {index}: the table has {columns} columns")]
+    UnknownColumn {
+        /// The index asked for.
+        index: usize,
+        /// How many columns there are.
+        columns: usize,
+    },
+    /// Host memory could not be allocated.
+    #[error("cannot allocate {bytes} bytes of host memory: {reason}")]
+    HostMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// What the allocator said.
+        reason: String,
+    },
+    /// The load was cancelled: its future was dropped.
+    #[error("loading was cancelled")]
+    Cancelled,
+    /// An Arrow kernel failed.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// A plan the data is read from failed.
+    #[error(transparent)]
+    DataFusion(Box<DataFusionError>),
+    /// An invariant of the store is broken: a bug in Galatea.
+    #[error("internal error in the store, please report it: {0}")]
+    Internal(String),
+}
+
+fn display_column(column: &Option<String>) -> String {
+    column
+        .as_ref()
+        .map(|column| format!(", column {column}"))
+        .unwrap_or_default()
+}
+
+fn display_row_group(row_group: &Option<usize>) -> String {
+    row_group
+        .map(|row_group| format!(", row group {row_group}"))
+        .unwrap_or_default()
+}
+
+impl StoreError {
+    /// Whether the store declines to hold this data, so that the caller should read it another way.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::UnsupportedType { .. } | Self::UnsupportedSource { .. } | Self::StoreLimit { .. }
+        )
+    }
+}
+
+impl From<DataFusionError> for StoreError {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::External(source) => match source.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(source) => Self::DataFusion(Box::new(DataFusionError::External(source))),
+            },
+            error => Self::DataFusion(Box::new(error)),
+        }
+    }
+}
+
+impl From<StoreError> for DataFusionError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::DataFusion(inner) => *inner,
+            StoreError::Arrow(inner) => Self::ArrowError(Box::new(inner), None),
+            error => Self::External(Box::new(error)),
+        }
+    }
+}
+
+/// The result of a store operation.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;

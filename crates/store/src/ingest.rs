@@ -1,0 +1,409 @@
+//! From streams of record batches to encoded columns.
+//!
+//! Batches are gathered into chunks ([`Chunker`]); a full chunk is encoded on the thread pool while the next one arrives
+//! ([`ChunkEncoder`]); when the stream ends, each column is planned and written ([`finish`]). Memory in flight is two chunks of
+//! Arrow data per partition plus the chunks already narrowed.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::Schema;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+use rayon::prelude::*;
+use tokio::task::JoinSet;
+
+use crate::column::Column;
+use crate::decode::Decoder;
+use crate::encode::{ColumnEncoder, LocalChunk, Plan};
+use crate::error::{Result, StoreError};
+use crate::ledger::Reservation;
+use crate::source::{LoadProgress, ProgressCallback};
+use crate::store::Store;
+
+/// Set when nobody waits for the work any more.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    /// # Errors
+    /// [`StoreError::Cancelled`], if so.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            Err(StoreError::Cancelled)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Cancels when dropped.
+    pub(crate) fn on_drop(&self) -> CancelOnDrop {
+        CancelOnDrop(self.clone())
+    }
+}
+
+/// See [`Cancellation::on_drop`].
+#[derive(Debug)]
+pub(crate) struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs work on rayon's pool and waits for it without blocking the async runtime.
+pub(crate) async fn on_pool<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    rayon::spawn(move || {
+        // A panic would end the process on a rayon thread.
+        let result =
+            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+        // Nobody waits any more: the load was cancelled.
+        drop(sender.send(result));
+    });
+    receiver.await.unwrap_or(Err(StoreError::Cancelled))
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> StoreError {
+    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    StoreError::Internal(format!("panic while encoding: {}", text.unwrap_or_default()))
+}
+
+/// Counts what a load has done, for its progress callback.
+#[derive(Clone)]
+pub(crate) struct Meter {
+    callback: Option<ProgressCallback>,
+    rows_total: Option<u64>,
+    columns: u64,
+    cells: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
+    bytes_encoded: Arc<AtomicU64>,
+}
+
+impl Meter {
+    pub(crate) fn new(callback: Option<ProgressCallback>, rows_total: Option<u64>, columns: usize) -> Self {
+        Self {
+            callback,
+            rows_total,
+            columns: columns.max(1) as u64,
+            cells: Arc::default(),
+            bytes_read: Arc::default(),
+            bytes_encoded: Arc::default(),
+        }
+    }
+
+    /// Adds a column of a chunk.
+    pub(crate) fn add(&self, rows: u64, bytes_read: u64, bytes_encoded: u64) {
+        let cells = self.cells.fetch_add(rows, Ordering::Relaxed) + rows;
+        let bytes_read = self.bytes_read.fetch_add(bytes_read, Ordering::Relaxed) + bytes_read;
+        let bytes_encoded = self.bytes_encoded.fetch_add(bytes_encoded, Ordering::Relaxed) + bytes_encoded;
+        if let Some(callback) = &self.callback {
+            let rows_done = cells / self.columns;
+            callback(LoadProgress {
+                rows_done,
+                rows_total: self.rows_total,
+                bytes_read,
+                bytes_encoded,
+            });
+        }
+    }
+}
+
+/// Cuts a sequence of batches into chunks.
+#[derive(Debug)]
+pub(crate) struct Chunker {
+    chunk_rows: usize,
+    pending: Vec<RecordBatch>,
+    rows: usize,
+    full: VecDeque<Vec<RecordBatch>>,
+}
+
+impl Chunker {
+    pub(crate) fn new(chunk_rows: usize) -> Self {
+        Self {
+            chunk_rows,
+            pending: Vec::new(),
+            rows: 0,
+            full: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, mut batch: RecordBatch) {
+        while batch.num_rows() > 0 {
+            let take = batch.num_rows().min(self.chunk_rows - self.rows);
+            self.pending.push(batch.slice(0, take));
+            self.rows += take;
+            batch = batch.slice(take, batch.num_rows() - take);
+            if self.rows == self.chunk_rows {
+                self.rows = 0;
+                self.full.push_back(std::mem::take(&mut self.pending));
+            }
+        }
+    }
+
+    /// A full chunk, if there is one.
+    pub(crate) fn pop(&mut self) -> Option<Vec<RecordBatch>> {
+        self.full.pop_front()
+    }
+
+    /// The rows that do not fill a chunk, if there are any; all full chunks have been taken.
+    pub(crate) fn rest(self) -> Option<Vec<RecordBatch>> {
+        (!self.pending.is_empty()).then_some(self.pending)
+    }
+}
+
+/// The columns of one chunk, encoded.
+pub(crate) type EncodedChunk = Vec<LocalChunk>;
+
+/// Encodes chunks of record batches.
+pub(crate) struct ChunkEncoder {
+    pub(crate) table: String,
+    pub(crate) encoders: Vec<ColumnEncoder>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) reservation: Reservation,
+    pub(crate) cancellation: Cancellation,
+    pub(crate) meter: Meter,
+}
+
+impl ChunkEncoder {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        table: &str,
+        schema: &Schema,
+        dictionary: impl Fn(usize) -> bool,
+        meter: Meter,
+    ) -> Result<Arc<Self>> {
+        let fields = schema.fields().iter().enumerate();
+        let encoders = fields.map(|(index, field)| ColumnEncoder::new(field, dictionary(index)));
+        Ok(Arc::new(Self {
+            table: table.to_owned(),
+            encoders: encoders.collect::<Result<Vec<_>>>()?,
+            store: Arc::clone(store),
+            reservation: Reservation::new(&store.ledger),
+            cancellation: Cancellation::default(),
+            meter,
+        }))
+    }
+
+    /// Encodes one chunk, columns in parallel.
+    pub(crate) fn encode(&self, batches: &[RecordBatch]) -> Result<EncodedChunk> {
+        let columns = self.encoders.par_iter().enumerate().map(|(index, encoder)| {
+            self.cancellation.check()?;
+            let arrays: Vec<ArrayRef> = batches
+                .iter()
+                .map(|batch| Arc::clone(batch.column(index)))
+                .collect();
+            self.account(encoder.encode(&arrays)?, 0)
+        });
+        columns.collect()
+    }
+
+    /// Counts an encoded column of a chunk, making room for it.
+    pub(crate) fn account(&self, chunk: LocalChunk, bytes_read: u64) -> Result<LocalChunk> {
+        let bytes = chunk.size();
+        self.store.admit(
+            &self.table,
+            &self.reservation,
+            bytes,
+            self.reservation.bytes() + bytes,
+        )?;
+        self.meter.add(u64::from(chunk.rows), bytes_read, bytes);
+        Ok(chunk)
+    }
+
+    /// Plans and writes all columns of these chunks.
+    pub(crate) fn finish(&self, chunks: Vec<EncodedChunk>) -> Result<Vec<Arc<Column>>> {
+        let mut columns: Vec<Vec<LocalChunk>> = self.encoders.iter().map(|_| Vec::new()).collect();
+        for chunk in chunks {
+            for (column, local) in columns.iter_mut().zip(chunk) {
+                column.push(local);
+            }
+        }
+        let finish =
+            |(encoder, chunks): (&ColumnEncoder, Vec<LocalChunk>)| self.finish_column(encoder, chunks);
+        // One column at a time keeps only one twice in memory; few chunks leave threads idle that way.
+        let few = columns
+            .first()
+            .is_none_or(|chunks| chunks.len() < rayon::current_num_threads());
+        if few {
+            self.encoders.par_iter().zip(columns).map(finish).collect()
+        } else {
+            self.encoders.iter().zip(columns).map(finish).collect()
+        }
+    }
+
+    /// The first `kept` chunks of a column as they are, followed by more in the same encoding; the chunks back where that
+    /// cannot hold them.
+    pub(crate) fn extend_column(
+        &self,
+        encoder: &ColumnEncoder,
+        column: &Arc<Column>,
+        kept: usize,
+        added: Vec<LocalChunk>,
+    ) -> Result<Result<Arc<Column>, Vec<LocalChunk>>> {
+        let narrowed: u64 = added.iter().map(LocalChunk::size).sum();
+        Ok(match encoder.plan_like(column, added) {
+            Ok(plan) => Ok(Arc::new(column.extended(kept, self.write(narrowed, plan)?))),
+            Err(added) => Err(added),
+        })
+    }
+
+    /// Encodes the first `kept` chunks of a column anew.
+    pub(crate) fn reencode(
+        &self,
+        encoder: &ColumnEncoder,
+        column: &Arc<Column>,
+        kept: usize,
+    ) -> Result<Vec<LocalChunk>> {
+        let decoder = Decoder::new(column)?;
+        let chunks = (0..kept).into_par_iter().map(|chunk| {
+            let rows = column.chunks[chunk].rows as usize;
+            let mut arrays = Vec::new();
+            let mut start = 0;
+            while start < rows {
+                let end = start + decoder.batch_rows(chunk, start, rows - start);
+                arrays.push(decoder.decode(chunk, start..end)?);
+                start = end;
+            }
+            self.account(encoder.encode(&arrays)?, 0)
+        });
+        chunks.collect()
+    }
+
+    /// Plans and writes one column.
+    pub(crate) fn finish_column(
+        &self,
+        encoder: &ColumnEncoder,
+        chunks: Vec<LocalChunk>,
+    ) -> Result<Arc<Column>> {
+        self.cancellation.check()?;
+        let narrowed: u64 = chunks.iter().map(LocalChunk::size).sum();
+        Ok(Arc::new(self.write(narrowed, encoder.plan(chunks)?)?))
+    }
+
+    /// Writes a planned column, whose chunks are counted with `narrowed` bytes so far.
+    fn write(&self, narrowed: u64, plan: Plan) -> Result<Column> {
+        let bytes = plan.bytes();
+        // The narrowed chunks become the column: its memory is counted in their place.
+        self.reservation.shrink(narrowed);
+        self.store.admit(
+            &self.table,
+            &self.reservation,
+            bytes,
+            self.reservation.bytes() + bytes,
+        )?;
+        let column = plan.write(&self.store.ledger);
+        self.reservation.shrink(bytes);
+        column
+    }
+}
+
+/// The chunks of one stream, and the rows that did not fill one.
+pub(crate) struct Ingested {
+    pub(crate) chunks: Vec<EncodedChunk>,
+    pub(crate) rest: Vec<RecordBatch>,
+}
+
+/// Reads a stream to its end. One chunk is encoded while the next one is gathered.
+pub(crate) async fn ingest_stream(
+    encoder: Arc<ChunkEncoder>,
+    mut stream: SendableRecordBatchStream,
+) -> Result<Ingested> {
+    check_schema_of(&encoder, &stream)?;
+    let mut chunker = Chunker::new(encoder.store.chunk_rows());
+    let mut chunks = Vec::new();
+    let mut running: Option<tokio::task::JoinHandle<Result<EncodedChunk>>> = None;
+    while let Some(batch) = stream.next().await {
+        encoder.cancellation.check()?;
+        chunker.push(batch?);
+        while let Some(batches) = chunker.pop() {
+            if let Some(previous) = running.take() {
+                chunks.push(joined(previous.await)?);
+            }
+            let encoder = Arc::clone(&encoder);
+            running = Some(tokio::spawn(on_pool(move || encoder.encode(&batches))));
+        }
+    }
+    if let Some(previous) = running.take() {
+        chunks.push(joined(previous.await)?);
+    }
+    Ok(Ingested {
+        chunks,
+        rest: chunker.rest().unwrap_or_default(),
+    })
+}
+
+fn check_schema_of(encoder: &ChunkEncoder, stream: &SendableRecordBatchStream) -> Result<()> {
+    let schema = stream.schema();
+    let columns = schema.fields().len();
+    if columns == encoder.encoders.len() {
+        Ok(())
+    } else {
+        Err(StoreError::Internal(format!(
+            "a stream of {columns} columns for {} encoders",
+            encoder.encoders.len()
+        )))
+    }
+}
+
+pub(crate) fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+    match result {
+        Ok(result) => result,
+        Err(error) if error.is_cancelled() => Err(StoreError::Cancelled),
+        Err(error) => Err(StoreError::Internal(error.to_string())),
+    }
+}
+
+/// Executes all partitions of a plan and encodes what they give, partition by partition in order. With `keep_order` rows stay
+/// in that order and a partition ends with a chunk that may be small; else the rows that fill no chunk come last, together.
+pub(crate) async fn ingest_plan(
+    encoder: &Arc<ChunkEncoder>,
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+    keep_order: bool,
+) -> Result<Vec<EncodedChunk>> {
+    let _cancel = encoder.cancellation.on_drop();
+    let partitions = plan.output_partitioning().partition_count();
+    let mut tasks = JoinSet::new();
+    for partition in 0..partitions {
+        let stream = plan.execute(partition, Arc::clone(context))?;
+        let encoder = Arc::clone(encoder);
+        tasks.spawn(async move { (partition, ingest_stream(encoder, stream).await) });
+    }
+    let mut ingested: Vec<Option<Ingested>> = (0..partitions).map(|_| None).collect();
+    while let Some(result) = tasks.join_next().await {
+        let (partition, result) = joined(result.map(Ok))?;
+        ingested[partition] = Some(result?);
+    }
+    let mut chunks = Vec::new();
+    let mut tails = Chunker::new(encoder.store.chunk_rows());
+    for Ingested { chunks: full, rest } in ingested.into_iter().flatten() {
+        chunks.extend(full);
+        rest.into_iter().for_each(|batch| tails.push(batch));
+        if keep_order {
+            let tail = std::mem::replace(&mut tails, Chunker::new(encoder.store.chunk_rows()));
+            chunks.extend(encode_rest(encoder, tail).await?);
+        }
+    }
+    chunks.extend(encode_rest(encoder, tails).await?);
+    Ok(chunks)
+}
+
+/// Encodes all that a chunker holds.
+pub(crate) async fn encode_rest(
+    encoder: &Arc<ChunkEncoder>,
+    mut chunker: Chunker,
+) -> Result<Vec<EncodedChunk>> {
+    let mut chunks: Vec<Vec<RecordBatch>> = std::iter::from_fn(|| chunker.pop()).collect();
+    chunks.extend(chunker.rest());
+    let encoder = Arc::clone(encoder);
+    on_pool(move || chunks.par_iter().map(|batches| encoder.encode(batches)).collect()).await
+}

@@ -1,0 +1,106 @@
+//! Accounting of the host memory the store holds.
+//!
+//! The ledger does not count what the store believes it holds; it keeps weak references to the slabs and dictionaries
+//! themselves and adds up those still alive. So an evicted column that a running query still reads is counted until the query
+//! lets go of it, and a column dropped anywhere is no longer counted, without anybody reporting it. Bytes that are about to
+//! become slabs (columns being encoded) are counted as reservations.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arrow::array::{Array, ArrayRef};
+use parking_lot::Mutex;
+
+use galatea_device::HostMemory;
+
+/// What is held, and what may be.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    limit: AtomicU64,
+    reserved: AtomicU64,
+    slabs: Mutex<Vec<(Weak<HostMemory>, u64)>>,
+    dictionaries: Mutex<Vec<(Weak<dyn Array>, u64)>>,
+}
+
+impl Ledger {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self {
+            limit: AtomicU64::new(limit),
+            reserved: AtomicU64::new(0),
+            slabs: Mutex::default(),
+            dictionaries: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of live slabs and dictionaries, and of reservations.
+    pub(crate) fn used(&self) -> u64 {
+        let mut slabs = self.slabs.lock();
+        slabs.retain(|(slab, _)| slab.strong_count() > 0);
+        let mut dictionaries = self.dictionaries.lock();
+        dictionaries.retain(|(dictionary, _)| dictionary.strong_count() > 0);
+        slabs.iter().map(|(_, bytes)| bytes).sum::<u64>()
+            + dictionaries.iter().map(|(_, bytes)| bytes).sum::<u64>()
+            + self.reserved.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn track_slab(&self, slab: &Arc<HostMemory>, bytes: u64) {
+        self.slabs.lock().push((Arc::downgrade(slab), bytes));
+    }
+
+    pub(crate) fn track_dictionary(&self, values: &ArrayRef) {
+        let bytes = values.get_buffer_memory_size() as u64;
+        self.dictionaries.lock().push((Arc::downgrade(values), bytes));
+    }
+}
+
+/// Bytes counted as used until they are released or the reservation is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    ledger: Arc<Ledger>,
+    bytes: AtomicU64,
+}
+
+impl Reservation {
+    pub(crate) fn new(ledger: &Arc<Ledger>) -> Self {
+        Self {
+            ledger: Arc::clone(ledger),
+            bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn grow(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.ledger.reserved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back at most `bytes`, never more than is reserved.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        let before = self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+                Some(held.saturating_sub(bytes))
+            })
+            .unwrap_or_else(|held| held);
+        self.ledger
+            .reserved
+            .fetch_sub(bytes.min(before), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.ledger.reserved.fetch_sub(self.bytes(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,183 @@
+//! A stored table as DataFusion sees it: scans, statistics, and changes.
+//!
+//! `INSERT INTO` appends. `DELETE`, `UPDATE` and `TRUNCATE` are done by DataFusion's own in-memory table over the decoded
+//! rows, whose result is encoded again: right, and as slow as encoding the table.
+
+use std::fmt::Formatter;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{Constraints, DFSchema, Result, SchemaExt, Statistics, not_impl_err};
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::datasource::{MemTable, TableProvider, TableType};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use futures::TryStreamExt;
+
+use crate::ingest::on_pool;
+use crate::scan::{StoreScanExec, column_statistics};
+use crate::table::StoredTable;
+
+#[async_trait]
+impl TableProvider for StoredTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.table_schema())
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(self.table_constraints())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.default_of(column)
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = DFSchema::try_from(Arc::clone(self.table_schema()))?;
+        // What has no physical expression here stays with the filter above.
+        let filters = filters
+            .iter()
+            .filter_map(|filter| state.create_physical_expr(filter.clone(), &schema).ok());
+        let partitions = state.config().target_partitions();
+        let projection = projection.map(Vec::as_slice);
+        Ok(Arc::new(StoreScanExec::try_new(
+            self.snapshot(),
+            projection,
+            filters.collect(),
+            limit,
+            partitions,
+        )?))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        let snapshot = self.snapshot();
+        let mut statistics = Statistics::new_unknown(self.table_schema());
+        statistics.num_rows = datafusion::common::stats::Precision::Exact(snapshot.rows() as usize);
+        statistics.column_statistics = snapshot
+            .columns
+            .iter()
+            .map(|column| column_statistics(column))
+            .collect();
+        Some(statistics)
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn Session,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.table_schema()
+            .logically_equivalent_names_and_types(&input.schema())?;
+        let replace = match insert_op {
+            InsertOp::Append => false,
+            InsertOp::Overwrite => true,
+            InsertOp::Replace => return not_impl_err!("REPLACE INTO is not implemented for stored tables"),
+        };
+        let sink = StoreSink {
+            table: self.clone(),
+            replace,
+        };
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+
+    async fn delete_from(&self, state: &dyn Session, filters: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
+        let _change = self.lock_changes().await;
+        let table = self.decoded().await?;
+        let result = table.delete_from(state, filters).await?;
+        self.encode_again(&table).await?;
+        Ok(result)
+    }
+
+    async fn update(
+        &self,
+        state: &dyn Session,
+        assignments: Vec<(String, Expr)>,
+        filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let _change = self.lock_changes().await;
+        let table = self.decoded().await?;
+        let result = table.update(state, assignments, filters).await?;
+        self.encode_again(&table).await?;
+        Ok(result)
+    }
+
+    async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        self.delete_from(state, Vec::new()).await
+    }
+}
+
+impl StoredTable {
+    /// The rows as DataFusion's own table.
+    async fn decoded(&self) -> Result<MemTable> {
+        let snapshot = self.snapshot();
+        let batches = on_pool(move || snapshot.decode()).await?;
+        MemTable::try_new(Arc::clone(self.table_schema()), vec![batches])
+    }
+
+    async fn encode_again(&self, table: &MemTable) -> Result<()> {
+        let batches = mem_table_batches(table).await;
+        let own = self.clone();
+        Ok(on_pool(move || own.replace(batches)).await?)
+    }
+}
+
+/// All batches of an in-memory table.
+async fn mem_table_batches(table: &MemTable) -> Vec<RecordBatch> {
+    let mut batches = Vec::new();
+    for partition in &table.batches {
+        batches.extend(partition.read().await.iter().cloned());
+    }
+    batches
+}
+
+/// Writes the rows of an `INSERT`.
+#[derive(Debug)]
+struct StoreSink {
+    table: StoredTable,
+    replace: bool,
+}
+
+impl DisplayAs for StoreSink {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "StoreSink(table={})", self.table.name())
+    }
+}
+
+#[async_trait]
+impl DataSink for StoreSink {
+    fn schema(&self) -> &SchemaRef {
+        self.table.table_schema()
+    }
+
+    async fn write_all(&self, data: SendableRecordBatchStream, _context: &Arc<TaskContext>) -> Result<u64> {
+        let batches: Vec<RecordBatch> = data.try_collect().await?;
+        if !self.replace {
+            return Ok(self.table.append(batches).await?);
+        }
+        let _change = self.table.lock_changes().await;
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let table = self.table.clone();
+        on_pool(move || table.replace(batches)).await?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,94 @@
+//! Where encoded columns come from: the interface between the store and what reads it.
+//!
+//! A [`ColumnSource`] is a table that can produce encoded columns. [`crate::StoredTable`] has them already;
+//! [`crate::FileTable`] reads and encodes a column on first use and keeps it in the [`crate::Store`]. Either way the caller
+//! gets a [`TableView`]: the columns asked for, sharing one sequence of chunks, alive as long as the view is.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+
+use crate::column::Column;
+use crate::error::Result;
+
+/// Names one version of one table's contents: never given to two different contents within a process, so it is a key for
+/// what is derived from them (copies in device memory, statistics).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(u64);
+
+impl TableId {
+    /// A number no other table version has.
+    pub fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number itself.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+}
+
+/// Columns of a table, as a pipeline binds them.
+#[derive(Debug, Clone)]
+pub struct TableView {
+    /// The version of the table these columns are of.
+    pub id: TableId,
+    /// Schema of exactly [`Self::columns`].
+    pub schema: SchemaRef,
+    /// Rows in all chunks.
+    pub rows: u64,
+    /// Rows of each chunk, each at least 1. The chunks are those of every column.
+    pub chunk_rows: Vec<u32>,
+    /// The columns asked for, in the order asked for.
+    pub columns: Vec<Arc<Column>>,
+}
+
+/// What a caller needs of the encodings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadHints {
+    /// Columns (indices into the table's schema) of strings or binaries that must be [`crate::Encoding::Dictionary`] whatever
+    /// their cardinality.
+    pub dictionary: Vec<usize>,
+}
+
+/// How far a load is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoadProgress {
+    /// Rows done, averaged over the columns being loaded.
+    pub rows_done: u64,
+    /// Rows in the table, where known beforehand.
+    pub rows_total: Option<u64>,
+    /// Bytes read from files (compressed, for Parquet).
+    pub bytes_read: u64,
+    /// Bytes of encoded data so far.
+    pub bytes_encoded: u64,
+}
+
+/// Called from worker threads, about once per chunk and column.
+pub type ProgressCallback = Arc<dyn Fn(LoadProgress) + Send + Sync>;
+
+/// A table that gives encoded columns.
+#[async_trait]
+pub trait ColumnSource: Send + Sync + Debug {
+    /// All columns of the table.
+    fn schema(&self) -> SchemaRef;
+
+    /// The version that is current now. [`TableView::id`] is what counts: the contents may change before a load.
+    fn identity(&self) -> TableId;
+
+    /// Gives the columns with these indices, reading and encoding them first where necessary. Dropping the future stops the
+    /// work.
+    ///
+    /// # Errors
+    /// [`crate::StoreError::is_refusal`] tells whether the store declines to hold the columns, or could not read them.
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<ProgressCallback>,
+    ) -> Result<TableView>;
+}

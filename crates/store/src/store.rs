@@ -1,0 +1,180 @@
+//! The store: one memory limit over all encoded columns of a session.
+//!
+//! Stored tables are the only copy of their data and stay. Columns of files are copies that can be read again: they are kept
+//! while memory allows, and the least recently used go first, column by column, when a load needs room. A column that a query
+//! still reads is not evicted, for that would free nothing. What a load needs and cannot get is an error with the numbers in it
+//! ([`StoreError::StoreLimit`]); the caller then streams the data instead.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::column::Column;
+use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
+use crate::file_table::FileVersions;
+use crate::ledger::{Ledger, Reservation};
+use crate::source::TableId;
+
+/// Rows a chunk aims at.
+pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
+
+/// Settings of a [`Store`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// Host memory for encoded columns, in bytes; `None` is half of the machine's memory.
+    pub memory_limit: Option<u64>,
+    /// Rows a chunk aims at: batches are gathered up to it, Parquet chunks are as many whole row groups as fit.
+    pub chunk_rows: usize,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            memory_limit: None,
+            chunk_rows: DEFAULT_CHUNK_ROWS,
+        }
+    }
+}
+
+/// Encoded columns under a memory limit.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) files: FileVersions,
+    chunk_rows: usize,
+    cache: Mutex<Cache>,
+    /// Held while room is made, so that two loads do not both count on the same free bytes.
+    admission: Mutex<()>,
+}
+
+/// Columns of files, by table version and index in the table's schema.
+#[derive(Debug, Default)]
+struct Cache {
+    columns: HashMap<(TableId, usize), CachedColumn>,
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct CachedColumn {
+    column: Arc<Column>,
+    last_used: u64,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(options: StoreOptions) -> Arc<Self> {
+        let limit = options.memory_limit.unwrap_or_else(default_memory_limit);
+        Arc::new(Self {
+            ledger: Arc::new(Ledger::new(limit)),
+            files: FileVersions::default(),
+            chunk_rows: options.chunk_rows.clamp(1, u32::MAX as usize),
+            cache: Mutex::default(),
+            admission: Mutex::default(),
+        })
+    }
+
+    /// Rows a chunk aims at.
+    pub fn chunk_rows(&self) -> usize {
+        self.chunk_rows
+    }
+
+    /// Host memory for encoded columns, in bytes.
+    pub fn memory_limit(&self) -> u64 {
+        self.ledger.limit()
+    }
+
+    /// Changes the limit. A lower one takes effect with the next load.
+    pub fn set_memory_limit(&self, bytes: u64) {
+        self.ledger.set_limit(bytes);
+    }
+
+    /// Bytes of encoded columns alive now, wherever they are referenced, and of columns being encoded.
+    pub fn memory_used(&self) -> u64 {
+        self.ledger.used()
+    }
+
+    /// How many columns of files are kept.
+    pub fn cached_columns(&self) -> usize {
+        self.cache.lock().columns.len()
+    }
+
+    /// Lets go of every column of a file. Those still read stay in memory until their last reader is done.
+    pub fn clear_cache(&self) {
+        self.cache.lock().columns.clear();
+    }
+
+    pub(crate) fn cached(&self, table: TableId, column: usize) -> Option<Arc<Column>> {
+        let mut cache = self.cache.lock();
+        cache.clock += 1;
+        let now = cache.clock;
+        let cached = cache.columns.get_mut(&(table, column))?;
+        cached.last_used = now;
+        Some(Arc::clone(&cached.column))
+    }
+
+    pub(crate) fn keep(&self, table: TableId, index: usize, column: &Arc<Column>) {
+        let mut cache = self.cache.lock();
+        cache.clock += 1;
+        let last_used = cache.clock;
+        cache.columns.insert(
+            (table, index),
+            CachedColumn {
+                column: Arc::clone(column),
+                last_used,
+            },
+        );
+    }
+
+    /// Drops the columns of a table version that is no longer current.
+    pub(crate) fn forget(&self, table: TableId) {
+        self.cache.lock().columns.retain(|(id, _), _| *id != table);
+    }
+
+    /// Reserves memory, evicting columns where necessary. `total` is what the whole load needs, for the error.
+    pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64, total: u64) -> Result<()> {
+        let _admission = self.admission.lock();
+        loop {
+            let used = self.ledger.used();
+            let limit = self.ledger.limit();
+            if used.saturating_add(bytes) <= limit {
+                reservation.grow(bytes);
+                return Ok(());
+            }
+            if !self.evict_one() {
+                return Err(StoreError::StoreLimit {
+                    table: table.to_owned(),
+                    needed: total.max(bytes),
+                    used: used.saturating_sub(reservation.bytes()),
+                    limit,
+                    knob: MEMORY_LIMIT_KNOB,
+                });
+            }
+        }
+    }
+
+    /// Evicts the least recently used column that nobody reads.
+    fn evict_one(&self) -> bool {
+        let mut cache = self.cache.lock();
+        let unused = cache
+            .columns
+            .iter()
+            .filter(|(_, cached)| Arc::strong_count(&cached.column) == 1);
+        let oldest = unused
+            .min_by_key(|(_, cached)| cached.last_used)
+            .map(|(key, _)| *key);
+        oldest.is_some_and(|key| {
+            tracing::debug!(table = key.0.value(), column = key.1, "evicting a column");
+            cache.columns.remove(&key).is_some()
+        })
+    }
+}
+
+/// Half of the machine's memory, or 4 GiB where that cannot be found out.
+fn default_memory_limit() -> u64 {
+    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    });
+    total.map_or(4 << 30, |kibibytes| kibibytes * 1024 / 2)
+}

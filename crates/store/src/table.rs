@@ -1,0 +1,459 @@
+//! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
+//!
+//! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An insert appends
+//! chunks: a small last chunk is taken up again together with the new rows, and where the new rows fit a column's encoding
+//! (width, factor, dictionary) the earlier chunks are shared with the snapshot before. Where they do not, the column is
+//! encoded anew.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::common::Constraints;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::{Mutex, RwLock};
+use rayon::prelude::*;
+
+use crate::column::{Column, Encoding};
+use crate::decode::Decoder;
+use crate::encode::ColumnEncoder;
+use crate::error::{Result, StoreError};
+use crate::ingest::{
+    ChunkEncoder, Chunker, EncodedChunk, Meter, encode_rest, ingest_plan, ingest_stream, on_pool,
+};
+use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView};
+use crate::store::Store;
+
+/// One version of a stored table.
+#[derive(Debug)]
+pub struct Snapshot {
+    store: Arc<Store>,
+    name: String,
+    schema: SchemaRef,
+    /// Names this version.
+    pub id: TableId,
+    /// Rows of each chunk.
+    pub chunk_rows: Vec<u32>,
+    /// All columns, in schema order.
+    pub columns: Vec<Arc<Column>>,
+    /// Dictionary versions of text columns, made when first asked for.
+    dictionaries: Mutex<HashMap<usize, Arc<Column>>>,
+}
+
+impl Snapshot {
+    /// Rows in all chunks.
+    pub fn rows(&self) -> u64 {
+        self.chunk_rows.iter().map(|rows| u64::from(*rows)).sum()
+    }
+
+    /// Name of the table.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All columns.
+    pub fn view(&self) -> TableView {
+        TableView {
+            id: self.id,
+            schema: Arc::clone(&self.schema),
+            rows: self.rows(),
+            chunk_rows: self.chunk_rows.clone(),
+            columns: self.columns.clone(),
+        }
+    }
+
+    /// Decodes the whole table.
+    pub(crate) fn decode(&self) -> Result<Vec<RecordBatch>> {
+        self.decode_chunks(0..self.chunk_rows.len())
+    }
+
+    fn decode_chunks(&self, chunks: std::ops::Range<usize>) -> Result<Vec<RecordBatch>> {
+        let decoders = self
+            .columns
+            .iter()
+            .map(Decoder::new)
+            .collect::<Result<Vec<_>>>()?;
+        let mut batches = Vec::new();
+        for chunk in chunks {
+            let rows = self.chunk_rows[chunk] as usize;
+            let mut start = 0;
+            while start < rows {
+                let fitting = decoders
+                    .iter()
+                    .map(|decoder| decoder.batch_rows(chunk, start, rows - start))
+                    .min();
+                let end = start + fitting.unwrap_or(rows - start);
+                let arrays = decoders.iter().map(|decoder| decoder.decode(chunk, start..end));
+                let arrays = arrays.collect::<Result<Vec<_>>>()?;
+                let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(end - start));
+                batches.push(RecordBatch::try_new_with_options(
+                    Arc::clone(&self.schema),
+                    arrays,
+                    &options,
+                )?);
+                start = end;
+            }
+        }
+        Ok(batches)
+    }
+
+    /// The column as a dictionary, encoding it anew where it is not.
+    fn dictionary(&self, index: usize) -> Result<Arc<Column>> {
+        let column = &self.columns[index];
+        if !matches!(column.encoding, Encoding::Text { .. }) {
+            return Ok(Arc::clone(column));
+        }
+        let mut dictionaries = self.dictionaries.lock();
+        if let Some(column) = dictionaries.get(&index) {
+            return Ok(Arc::clone(column));
+        }
+        let made = text_to_dictionary(&self.store, &self.name, &self.schema, index, column)?;
+        dictionaries.insert(index, Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// Encodes a text column again, as a dictionary.
+pub(crate) fn text_to_dictionary(
+    store: &Arc<Store>,
+    table: &str,
+    schema: &SchemaRef,
+    index: usize,
+    column: &Arc<Column>,
+) -> Result<Arc<Column>> {
+    let schema = schema.project(&[index])?;
+    let encoder = ChunkEncoder::new(store, table, &schema, |_| true, Meter::new(None, None, 1))?;
+    let chunks = encoder.reencode(&encoder.encoders[0], column, column.chunks.len())?;
+    encoder.finish_column(&encoder.encoders[0], chunks)
+}
+
+#[async_trait]
+impl ColumnSource for Snapshot {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn identity(&self) -> TableId {
+        self.id
+    }
+
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        _progress: Option<ProgressCallback>,
+    ) -> Result<TableView> {
+        check_columns(columns, self.columns.len())?;
+        let encoded = columns
+            .iter()
+            .map(|index| match hints.dictionary.contains(index) {
+                true => self.dictionary(*index),
+                false => Ok(Arc::clone(&self.columns[*index])),
+            });
+        Ok(TableView {
+            id: self.id,
+            schema: Arc::new(self.schema.project(columns)?),
+            rows: self.rows(),
+            chunk_rows: self.chunk_rows.clone(),
+            columns: encoded.collect::<Result<Vec<_>>>()?,
+        })
+    }
+}
+
+/// # Errors
+/// [`StoreError::UnknownColumn`] for an index that is not below `count`.
+pub(crate) fn check_columns(columns: &[usize], count: usize) -> Result<()> {
+    match columns.iter().find(|index| **index >= count) {
+        Some(index) => Err(StoreError::UnknownColumn {
+            index: *index,
+            columns: count,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// A table held encoded in host memory. Cheap to clone; clones are the same table.
+#[derive(Debug, Clone)]
+pub struct StoredTable {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<Store>,
+    name: String,
+    schema: SchemaRef,
+    constraints: Constraints,
+    defaults: HashMap<String, Expr>,
+    snapshot: RwLock<Arc<Snapshot>>,
+    /// Held by the one insert, delete or update that is changing the table.
+    change: tokio::sync::Mutex<()>,
+}
+
+impl StoredTable {
+    /// Encodes record batches, on the calling thread and rayon's.
+    ///
+    /// # Errors
+    /// A column's type has no encoding, or the store's memory limit is reached.
+    pub fn from_batches(
+        store: &Arc<Store>,
+        name: &str,
+        schema: SchemaRef,
+        batches: impl IntoIterator<Item = RecordBatch>,
+    ) -> Result<Self> {
+        let encoder = ChunkEncoder::new(store, name, &schema, |_| false, Meter::new(None, None, 1))?;
+        let chunks = encode_batches(&encoder, batches)?;
+        Self::from_chunks(&encoder, schema, chunks)
+    }
+
+    /// Encodes a stream.
+    ///
+    /// # Errors
+    /// The stream's, a column's type has no encoding, or the store's memory limit is reached.
+    pub async fn from_stream(
+        store: &Arc<Store>,
+        name: &str,
+        stream: SendableRecordBatchStream,
+        progress: Option<ProgressCallback>,
+    ) -> Result<Self> {
+        let schema = stream.schema();
+        let meter = Meter::new(progress, None, schema.fields().len());
+        let encoder = ChunkEncoder::new(store, name, &schema, |_| false, meter)?;
+        let _cancel = encoder.cancellation.on_drop();
+        let ingested = ingest_stream(Arc::clone(&encoder), stream).await?;
+        let mut chunks = ingested.chunks;
+        let mut rest = Chunker::new(store.chunk_rows());
+        ingested.rest.into_iter().for_each(|batch| rest.push(batch));
+        chunks.extend(encode_rest(&encoder, rest).await?);
+        let finisher = Arc::clone(&encoder);
+        on_pool(move || Self::from_chunks(&finisher, schema, chunks)).await
+    }
+
+    /// Executes a plan and encodes what it gives. Rows keep the order of partitions and, with a single partition, the plan's.
+    ///
+    /// # Errors
+    /// The plan's, a column's type has no encoding, or the store's memory limit is reached.
+    pub async fn from_plan(
+        store: &Arc<Store>,
+        name: &str,
+        plan: &Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+        progress: Option<ProgressCallback>,
+    ) -> Result<Self> {
+        let schema = plan.schema();
+        let meter = Meter::new(progress, None, schema.fields().len());
+        let encoder = ChunkEncoder::new(store, name, &schema, |_| false, meter)?;
+        let _cancel = encoder.cancellation.on_drop();
+        let chunks = ingest_plan(&encoder, plan, context, false).await?;
+        let finisher = Arc::clone(&encoder);
+        on_pool(move || Self::from_chunks(&finisher, schema, chunks)).await
+    }
+
+    fn from_chunks(encoder: &ChunkEncoder, schema: SchemaRef, chunks: Vec<EncodedChunk>) -> Result<Self> {
+        let snapshot = snapshot(encoder, &schema, chunks)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                store: Arc::clone(&encoder.store),
+                name: encoder.table.clone(),
+                schema,
+                constraints: Constraints::default(),
+                defaults: HashMap::new(),
+                snapshot: RwLock::new(Arc::new(snapshot)),
+                change: tokio::sync::Mutex::new(()),
+            }),
+        })
+    }
+
+    /// The same data with constraints and column defaults, as `CREATE TABLE` states them.
+    #[must_use]
+    pub fn with_definition(self, constraints: Constraints, defaults: HashMap<String, Expr>) -> Self {
+        let shared = &self.shared;
+        Self {
+            shared: Arc::new(Shared {
+                store: Arc::clone(&shared.store),
+                name: shared.name.clone(),
+                schema: Arc::clone(&shared.schema),
+                constraints,
+                defaults,
+                snapshot: RwLock::new(self.snapshot()),
+                change: tokio::sync::Mutex::new(()),
+            }),
+        }
+    }
+
+    /// The version that is current now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.shared.snapshot.read())
+    }
+
+    /// The store the table is in.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.shared.store
+    }
+
+    /// Name of the table.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    pub(crate) fn table_schema(&self) -> &SchemaRef {
+        &self.shared.schema
+    }
+
+    pub(crate) fn table_constraints(&self) -> &Constraints {
+        &self.shared.constraints
+    }
+
+    pub(crate) fn default_of(&self, column: &str) -> Option<&Expr> {
+        self.shared.defaults.get(column)
+    }
+
+    /// Appends rows: a new snapshot, atomically. Rows appended.
+    ///
+    /// # Errors
+    /// As [`Self::from_batches`]; the table is then unchanged.
+    pub async fn append(&self, batches: Vec<RecordBatch>) -> Result<u64> {
+        let _change = self.shared.change.lock().await;
+        let table = self.clone();
+        on_pool(move || table.append_now(batches)).await
+    }
+
+    fn append_now(&self, batches: Vec<RecordBatch>) -> Result<u64> {
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows == 0 {
+            return Ok(0);
+        }
+        let Shared {
+            store, name, schema, ..
+        } = self.shared.as_ref();
+        let before = self.snapshot();
+        // A small last chunk is encoded again together with the new rows, or many inserts would leave many tiny chunks.
+        let last_is_small = before
+            .chunk_rows
+            .last()
+            .is_some_and(|rows| (*rows as usize) < store.chunk_rows() / 2);
+        let kept = before.chunk_rows.len() - usize::from(last_is_small);
+        let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
+        let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
+        let added = encode_batches(&encoder, tail.into_iter().chain(batches))?;
+        let added_rows = chunk_rows(&added);
+        let columns = transpose(encoder.encoders.len(), added);
+        let append = |((encoder_of, column), added): ((&ColumnEncoder, &Arc<Column>), Vec<_>)| {
+            let added = match encoder.extend_column(encoder_of, column, kept, added)? {
+                Ok(extended) => return Ok(extended),
+                Err(added) => added,
+            };
+            let mut chunks = encoder.reencode(encoder_of, column, kept)?;
+            chunks.extend(added);
+            encoder.finish_column(encoder_of, chunks)
+        };
+        let columns = encoder
+            .encoders
+            .par_iter()
+            .zip(&before.columns)
+            .zip(columns)
+            .map(append);
+        let after = Snapshot {
+            store: Arc::clone(store),
+            name: name.clone(),
+            schema: Arc::clone(schema),
+            id: TableId::next(),
+            chunk_rows: before.chunk_rows[..kept]
+                .iter()
+                .copied()
+                .chain(added_rows)
+                .collect(),
+            columns: columns.collect::<Result<Vec<_>>>()?,
+            dictionaries: Mutex::default(),
+        };
+        *self.shared.snapshot.write() = Arc::new(after);
+        Ok(rows as u64)
+    }
+
+    /// Replaces all rows, atomically.
+    pub(crate) fn replace(&self, batches: Vec<RecordBatch>) -> Result<()> {
+        let Shared {
+            store, name, schema, ..
+        } = self.shared.as_ref();
+        let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
+        let chunks = encode_batches(&encoder, batches)?;
+        *self.shared.snapshot.write() = Arc::new(snapshot(&encoder, schema, chunks)?);
+        Ok(())
+    }
+
+    /// Keeps others from changing the table.
+    pub(crate) async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.shared.change.lock().await
+    }
+}
+
+/// Encodes batches that are all there, chunks in parallel.
+fn encode_batches(
+    encoder: &ChunkEncoder,
+    batches: impl IntoIterator<Item = RecordBatch>,
+) -> Result<Vec<EncodedChunk>> {
+    let mut chunker = Chunker::new(encoder.store.chunk_rows());
+    batches.into_iter().for_each(|batch| chunker.push(batch));
+    let mut chunks: Vec<Vec<RecordBatch>> = std::iter::from_fn(|| chunker.pop()).collect();
+    chunks.extend(chunker.rest());
+    chunks
+        .into_par_iter()
+        .map(|batches| encoder.encode(&batches))
+        .collect()
+}
+
+fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk>) -> Result<Snapshot> {
+    let chunk_rows = chunk_rows(&chunks);
+    Ok(Snapshot {
+        store: Arc::clone(&encoder.store),
+        name: encoder.table.clone(),
+        schema: Arc::clone(schema),
+        id: TableId::next(),
+        chunk_rows,
+        columns: encoder.finish(chunks)?,
+        dictionaries: Mutex::default(),
+    })
+}
+
+fn chunk_rows(chunks: &[EncodedChunk]) -> Vec<u32> {
+    chunks
+        .iter()
+        .map(|columns| columns.first().map_or(0, |column| column.rows))
+        .collect()
+}
+
+/// Columns of chunks instead of chunks of columns.
+fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<EncodedChunk> {
+    let mut transposed: Vec<EncodedChunk> = (0..columns).map(|_| Vec::new()).collect();
+    for chunk in chunks {
+        transposed
+            .iter_mut()
+            .zip(chunk)
+            .for_each(|(column, local)| column.push(local));
+    }
+    transposed
+}
+
+#[async_trait]
+impl ColumnSource for StoredTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.shared.schema)
+    }
+
+    fn identity(&self) -> TableId {
+        self.shared.snapshot.read().id
+    }
+
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<ProgressCallback>,
+    ) -> Result<TableView> {
+        self.snapshot().load(columns, hints, progress).await
+    }
+}
