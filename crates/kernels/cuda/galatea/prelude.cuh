@@ -65,3 +65,10 @@ template <> struct Limits<double> {
     extern __shared__ __align__(16) unsigned char galatea_dynamic_shared[]; \
     unsigned char* const name = galatea_dynamic_shared
 #endif
+
+// Offset of a field in a struct, a constant expression.
+#ifdef GALATEA_EMULATED
+#define GALATEA_OFFSET(type, field) __builtin_offsetof(type, field)
+#else
+#define GALATEA_OFFSET(type, field) __INTADDR__(&((type*)0)->field)
+#endif
