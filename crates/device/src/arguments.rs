@@ -79,7 +79,7 @@ impl Layout {
         {
             let _ = writeln!(
                 text,
-                "static_assert(__builtin_offsetof(galatea::{name}, {field}) == {offset}, \"offset of {name}.{field}\");\n\
+                "static_assert(GALATEA_OFFSET(galatea::{name}, {field}) == {offset}, \"offset of {name}.{field}\");\n\
                  static_assert(sizeof(galatea::{name}::{field}) == {size}, \"size of {name}.{field}\");"
             );
         }

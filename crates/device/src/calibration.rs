@@ -9,7 +9,7 @@ use crate::device::Device;
 /// Version of the file and of how the rates are measured.
 const VERSION: u32 = 1;
 
-/// Measured rates of a device and its link; bytes per second unless named otherwise.
+/// Measured rates of a device and its link: bytes per second unless named otherwise, in whole numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// Device memory read by a kernel.
@@ -26,10 +26,10 @@ pub struct Calibration {
     pub h2d_pageable: f64,
     /// Registering touched host memory.
     pub pinning: f64,
-    /// One launch of an empty kernel in a row of many, seconds.
-    pub launch_seconds: f64,
-    /// A launch of an empty kernel and waiting for it, seconds.
-    pub round_trip_seconds: f64,
+    /// One launch of an empty kernel in a row of many, nanoseconds.
+    pub launch_nanoseconds: f64,
+    /// A launch of an empty kernel and waiting for it, nanoseconds.
+    pub round_trip_nanoseconds: f64,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -189,7 +189,7 @@ impl Context {
     fn emulator_report(&self) -> Option<String> {
         match self.backend {
             Backend::Gpu => None,
-            Backend::Emulated => crate::emulation::last_report(self.info.ordinal),
+            Backend::Emulated => galatea_emulator::last_report(i32::try_from(self.info.ordinal).ok()?),
         }
     }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::emulation::EmulatorOptions;
 use bytemuck::Pod;
 use cudarc::driver::sys::CUmemPool_attribute;
+use galatea_emulator::{Counters, EmulatorOptions};
 
 use crate::budget::MemoryBudget;
 use crate::buffer::{DeviceBuffer, Unwritten};
@@ -73,14 +73,15 @@ impl Device {
     /// [`DeviceError::NoDriver`] where this machine cannot emulate.
     pub fn emulated(emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
         let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
-        let ordinal = crate::emulation::add_device(emulator);
-        Self::open(
-            Backend::Emulated,
-            driver,
-            ordinal,
-            options,
-            crate::emulation::compile_options(ordinal),
-        )
+        let mut emulator = emulator;
+        emulator.cxx = emulator.cxx.or_else(environment::cxx);
+        let cache = emulator.cache_directory.take();
+        emulator.cache_directory =
+            Some(cache.unwrap_or_else(|| environment::cache_directory().join("emulator")));
+        let ordinal = galatea_emulator::add_device(emulator);
+        let compile_options = galatea_emulator::compile_options(ordinal);
+        let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
     }
 
     fn open(
@@ -260,6 +261,34 @@ impl Device {
                 .context
                 .pool_attribute(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?,
         })
+    }
+
+    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros unless
+    /// [`EmulatorOptions::count`] is set.
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        self.emulator_ordinal().map(galatea_emulator::counters)
+    }
+
+    /// Sets the counters of an emulated device to 0.
+    pub fn reset_counters(&self) {
+        if let Some(ordinal) = self.emulator_ordinal() {
+            galatea_emulator::reset_counters(ordinal);
+        }
+    }
+
+    /// Gives an emulated device another seed from now on: another order of lanes and blocks.
+    pub fn set_seed(&self, seed: u64) {
+        if let Some(ordinal) = self.emulator_ordinal() {
+            galatea_emulator::set_seed(ordinal, seed);
+        }
+    }
+
+    fn emulator_ordinal(&self) -> Option<i32> {
+        if !self.info().emulated {
+            return None;
+        }
+        i32::try_from(self.info().ordinal).ok()
     }
 
     /// Waits for all work and returns to the card what the pool keeps for reuse.

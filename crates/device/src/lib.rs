@@ -29,7 +29,6 @@ mod calibration;
 mod compiler;
 mod context;
 mod device;
-mod emulation;
 mod errors;
 mod geometry;
 mod host;
@@ -46,7 +45,7 @@ mod tests;
 
 #[doc(hidden)]
 pub use bytemuck;
-pub use emulation::EmulatorOptions;
+pub use galatea_emulator::{Counters, EmulatorOptions};
 
 pub use arguments::{
     Access, ArgumentBytes, ArgumentStruct, DevicePointer, Field, In, InOut, KernelArguments, Layout, Out,

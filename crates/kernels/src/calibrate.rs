@@ -39,7 +39,7 @@ pub fn measure(device: &Device) -> Result<Calibration> {
     let bytes = (device.budget().available() / 4).clamp(MIB / 4, largest) / 16 * 16;
     let (hbm_read, hbm_copy) = device_memory(device, &stream, bytes)?;
     let link = link(device, &stream, (bytes / 4).max(MIB / 4))?;
-    let (launch_seconds, round_trip_seconds) = launches(device, &stream)?;
+    let (launch_nanoseconds, round_trip_nanoseconds) = launches(device, &stream)?;
     Ok(Calibration {
         hbm_read,
         hbm_copy,
@@ -48,8 +48,8 @@ pub fn measure(device: &Device) -> Result<Calibration> {
         both_ways: link.both_ways,
         h2d_pageable: link.h2d_pageable,
         pinning: link.pinning,
-        launch_seconds,
-        round_trip_seconds,
+        launch_nanoseconds,
+        round_trip_nanoseconds,
     })
 }
 
@@ -136,7 +136,7 @@ fn both_ways(
     Ok(both)
 }
 
-/// Seconds of a launch in a row of many, and of one that is waited for.
+/// Nanoseconds of a launch in a row of many, and of one that is waited for.
 fn launches(device: &Device, stream: &Stream) -> Result<(f64, f64)> {
     let nothing = Nothing::new(device)?;
     let count = if device.info().emulated {
@@ -151,7 +151,7 @@ fn launches(device: &Device, stream: &Stream) -> Result<(f64, f64)> {
         nothing.launch(stream)?;
     }
     stream.synchronize()?;
-    let each = start.elapsed().as_secs_f64() / f64::from(count);
+    let each = nanoseconds(start.elapsed() / count);
     let mut round_trips = Vec::new();
     for _ in 0..count / 10 {
         let start = Instant::now();
@@ -164,7 +164,7 @@ fn launches(device: &Device, stream: &Stream) -> Result<(f64, f64)> {
         .get(round_trips.len() / 2)
         .copied()
         .unwrap_or_default();
-    Ok((each, median.as_secs_f64()))
+    Ok((each, nanoseconds(median)))
 }
 
 /// Best device time of some work, after one run to warm up.
@@ -184,5 +184,9 @@ fn rate(bytes: u64, time: Duration) -> f64 {
     // A timer too coarse to see the work measures one microsecond.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let bytes = bytes as f64;
-    bytes / time.as_secs_f64().max(1e-6)
+    (bytes / time.as_secs_f64().max(1e-6)).round()
+}
+
+fn nanoseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e9).round()
 }

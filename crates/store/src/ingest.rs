@@ -161,7 +161,11 @@ impl Chunker {
 }
 
 /// The columns of one chunk, encoded.
-pub(crate) type EncodedChunk = Vec<LocalChunk>;
+#[derive(Debug)]
+pub(crate) struct EncodedChunk {
+    pub(crate) rows: u32,
+    pub(crate) columns: Vec<LocalChunk>,
+}
 
 /// Encodes chunks of record batches.
 pub(crate) struct ChunkEncoder {
@@ -203,7 +207,11 @@ impl ChunkEncoder {
                 .collect();
             self.account(encoder.encode(&arrays)?, 0)
         });
-        columns.collect()
+        let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>() as u32;
+        Ok(EncodedChunk {
+            rows,
+            columns: columns.collect::<Result<Vec<_>>>()?,
+        })
     }
 
     /// Counts an encoded column of a chunk, making room for it.
@@ -223,7 +231,7 @@ impl ChunkEncoder {
     pub(crate) fn finish(&self, chunks: Vec<EncodedChunk>) -> Result<Vec<Arc<Column>>> {
         let mut columns: Vec<Vec<LocalChunk>> = self.encoders.iter().map(|_| Vec::new()).collect();
         for chunk in chunks {
-            for (column, local) in columns.iter_mut().zip(chunk) {
+            for (column, local) in columns.iter_mut().zip(chunk.columns) {
                 column.push(local);
             }
         }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use crate::column::Column;
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
-use crate::file_table::FileVersions;
+use crate::file::FileVersions;
 use crate::ledger::{Ledger, Reservation};
 use crate::source::TableId;
 

@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 use crate::column::{Column, Encoding};
 use crate::decode::Decoder;
-use crate::encode::ColumnEncoder;
+use crate::encode::{ColumnEncoder, LocalChunk};
 use crate::error::{Result, StoreError};
 use crate::ingest::{
     ChunkEncoder, Chunker, EncodedChunk, Meter, encode_rest, ingest_plan, ingest_stream, on_pool,
@@ -420,19 +420,16 @@ fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk
 }
 
 fn chunk_rows(chunks: &[EncodedChunk]) -> Vec<u32> {
-    chunks
-        .iter()
-        .map(|columns| columns.first().map_or(0, |column| column.rows))
-        .collect()
+    chunks.iter().map(|chunk| chunk.rows).collect()
 }
 
 /// Columns of chunks instead of chunks of columns.
-fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<EncodedChunk> {
-    let mut transposed: Vec<EncodedChunk> = (0..columns).map(|_| Vec::new()).collect();
+fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<Vec<LocalChunk>> {
+    let mut transposed: Vec<Vec<LocalChunk>> = (0..columns).map(|_| Vec::new()).collect();
     for chunk in chunks {
         transposed
             .iter_mut()
-            .zip(chunk)
+            .zip(chunk.columns)
             .for_each(|(column, local)| column.push(local));
     }
     transposed

@@ -79,7 +79,7 @@ impl Driver {
             Backend::Gpu => GPU.get_or_init(Self::load),
             Backend::Emulated => EMULATED.get_or_init(|| {
                 // SAFETY: the emulator's functions have the driver's signatures and are part of this program.
-                unsafe { Self::bind(&crate::emulation::symbol) }
+                unsafe { Self::bind(&galatea_emulator::symbol) }
             }),
         }
         .as_ref()

@@ -50,7 +50,7 @@ impl NvrtcTable {
                     how: "the emulated device".to_owned(),
                 };
                 // SAFETY: the emulator's functions have NVRTC's signatures and are part of this program.
-                unsafe { bind(&crate::emulation::symbol, found) }
+                unsafe { bind(&galatea_emulator::symbol, found) }
             }),
         }
         .as_ref()

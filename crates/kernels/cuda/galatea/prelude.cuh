@@ -48,8 +48,8 @@ template <> struct Limits<u64> {
     __device__ static constexpr u64 greatest() { return 18446744073709551615ull; }
 };
 template <> struct Limits<double> {
-    __device__ static constexpr double least() { return -__builtin_huge_val(); }
-    __device__ static constexpr double greatest() { return __builtin_huge_val(); }
+    __device__ static double least() { return __longlong_as_double(i64(0xfff0000000000000ull)); }  // -infinity
+    __device__ static double greatest() { return __longlong_as_double(0x7ff0000000000000ll); }  // infinity
 };
 
 }  // namespace galatea
@@ -64,4 +64,11 @@ template <> struct Limits<double> {
 #define GALATEA_DYNAMIC_SHARED(name)                                      \
     extern __shared__ __align__(16) unsigned char galatea_dynamic_shared[]; \
     unsigned char* const name = galatea_dynamic_shared
+#endif
+
+// Offset of a field in a struct, a constant expression.
+#ifdef GALATEA_EMULATED
+#define GALATEA_OFFSET(type, field) __builtin_offsetof(type, field)
+#else
+#define GALATEA_OFFSET(type, field) __INTADDR__(&((type*)0)->field)
 #endif

@@ -50,11 +50,11 @@ struct Sum {
 };
 struct Min {
     template <typename T> GALATEA_INLINE T operator()(T a, T b) const { return b < a ? b : a; }
-    template <typename T> GALATEA_INLINE static constexpr T identity() { return Limits<T>::greatest(); }
+    template <typename T> GALATEA_INLINE static T identity() { return Limits<T>::greatest(); }
 };
 struct Max {
     template <typename T> GALATEA_INLINE T operator()(T a, T b) const { return a < b ? b : a; }
-    template <typename T> GALATEA_INLINE static constexpr T identity() { return Limits<T>::least(); }
+    template <typename T> GALATEA_INLINE static T identity() { return Limits<T>::least(); }
 };
 
 }  // namespace galatea

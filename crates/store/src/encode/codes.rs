@@ -100,7 +100,6 @@ fn copy_mapped<S: Code, C: Code>(codes: &[S], target: &mut [C], map: impl Fn(u64
 /// Exact division of multiples: by an odd number by multiplying with its inverse modulo 2^64, by two by shifting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Divisor {
-    value: u64,
     shift: u32,
     inverse: u64,
     largest_quotient: u64,
@@ -117,7 +116,6 @@ impl Divisor {
             inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
         }
         Self {
-            value,
             shift,
             inverse,
             largest_quotient: u64::MAX / value,

@@ -1,0 +1,97 @@
+//! Every kernel for every target, and both sides of every argument struct.
+
+use galatea_device::{
+    Architecture, DeviceError, DevicePointer, Nvrtc, Program, Tier, compile_for, kernel_arguments, testing,
+};
+use galatea_kernels::{HEADERS, KERNELS, headers};
+
+const ARCHITECTURES: [Architecture; 2] = [Architecture::SM_80, Architecture::SM_90];
+
+/// A program that compiles only where every argument struct has the layout Rust has.
+fn layout_probe() -> Program {
+    let mut source: String = KERNELS.iter().map(|kernel| kernel.layout.probe()).collect();
+    source.push_str("extern \"C\" __global__ void probe(unsigned long long) {}\n");
+    Program::new("layout_probe", source)
+        .headers(headers())
+        .entry("probe")
+}
+
+/// A program for each header alone: each must include what it uses.
+fn header_probes() -> Vec<Program> {
+    let probe = |name: &str| {
+        let source =
+            format!("#include \"{name}\"\nextern \"C\" __global__ void probe(unsigned long long) {{}}\n");
+        Program::new(name.replace('/', "_"), source)
+            .headers(headers())
+            .entry("probe")
+    };
+    HEADERS.iter().map(|(name, _)| probe(name)).collect()
+}
+
+fn assert_compiles(nvrtc: &Nvrtc, architecture: Architecture, program: &Program) {
+    let image = compile_for(architecture, program, nvrtc)
+        .unwrap_or_else(|error| panic!("{} for {architecture}: {error}", program.name));
+    assert!(!image.is_empty(), "{} for {architecture}", program.name);
+}
+
+#[test]
+fn nvrtc_compiles_every_kernel() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    for architecture in ARCHITECTURES {
+        for kernel in KERNELS {
+            for tier in [Tier::Optimised, Tier::Quick] {
+                assert_compiles(&nvrtc, architecture, &kernel.program().tier(tier));
+            }
+        }
+    }
+}
+
+#[test]
+fn nvrtc_compiles_every_header_alone() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    for program in header_probes() {
+        assert_compiles(&nvrtc, Architecture::SM_90, &program);
+    }
+}
+
+#[test]
+fn nvrtc_agrees_on_every_layout() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    assert_compiles(&nvrtc, Architecture::SM_90, &layout_probe());
+}
+
+#[test]
+fn emulated_device_compiles_every_header_alone() {
+    let nvrtc = Nvrtc::emulated().unwrap();
+    for program in header_probes() {
+        assert_compiles(&nvrtc, Architecture::SM_90, &program);
+    }
+}
+
+#[test]
+fn emulated_device_agrees_on_every_layout() {
+    assert_compiles(&Nvrtc::emulated().unwrap(), Architecture::SM_90, &layout_probe());
+}
+
+kernel_arguments! {
+    /// Declared with a field order that is not the header's.
+    struct CopyBandwidthArguments in "galatea/args/copy_bandwidth.h" {
+        target: DevicePointer<u64>,
+        source: DevicePointer<u64>,
+        count: u64,
+    }
+}
+
+/// The probe itself can fail: a swapped pair of fields of equal size is seen.
+#[test]
+fn a_swapped_field_is_noticed() {
+    use galatea_device::ArgumentStruct as _;
+    let source = CopyBandwidthArguments::LAYOUT.probe()
+        + "extern \"C\" __global__ void probe(unsigned long long) {}\n";
+    let program = Program::new("swapped", source).headers(headers()).entry("probe");
+    let error = compile_for(Architecture::SM_90, &program, &Nvrtc::emulated().unwrap()).unwrap_err();
+    let DeviceError::Compile { log, .. } = error else {
+        panic!("{error}")
+    };
+    assert!(log.contains("offset of CopyBandwidthArguments.target"), "{log}");
+}

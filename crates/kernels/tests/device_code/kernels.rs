@@ -1,0 +1,172 @@
+//! What each kernel computes, on the emulated device and on a GPU where there is one.
+
+use galatea_device::{
+    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
+};
+use galatea_kernels::{
+    Checksum, CopyBandwidth, FillPattern, Nothing, ReadBandwidth, calibrate, checksum_of, measure, pattern,
+};
+
+use crate::emulated;
+
+/// Lengths around the boundaries of warps, blocks and grids.
+const LENGTHS: [usize; 12] = [0, 1, 2, 31, 32, 33, 255, 256, 257, 511, 512, 40_000];
+
+fn devices() -> Vec<Device> {
+    let mut devices: Vec<Device> = [0, 1, 7].map(emulated).into();
+    devices.extend(testing::gpu());
+    devices
+}
+
+#[test]
+fn fill_and_checksum_agree_with_the_host() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (fill, checksum) = (
+            FillPattern::new(&device).unwrap(),
+            Checksum::new(&device).unwrap(),
+        );
+        for len in LENGTHS {
+            let seed = 0x1234_5678_9abc_def0 + len as u64;
+            let mut values = device.zeroed::<u64>(&stream, len).unwrap();
+            fill.launch(&stream, Out(&mut values), seed).unwrap();
+            let mut sum = device.upload(&stream, &[5u64]).unwrap();
+            checksum.launch(&stream, In(&values), InOut(&mut sum)).unwrap();
+            let expected: Vec<u64> = (0..len as u64).map(|index| pattern(seed, index)).collect();
+            assert_eq!(
+                stream.read(&values, ..).unwrap(),
+                expected,
+                "{len} values on {}",
+                device.info().name
+            );
+            let sum = stream.read(&sum, ..).unwrap()[0];
+            assert_eq!(
+                sum,
+                checksum_of(&expected).wrapping_add(5),
+                "{len} values on {}",
+                device.info().name
+            );
+        }
+    }
+}
+
+#[test]
+fn read_sums_everything_once() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (fill, read) = (
+            FillPattern::new(&device).unwrap(),
+            ReadBandwidth::new(&device).unwrap(),
+        );
+        for len in LENGTHS.into_iter().filter(|len| len % 2 == 0) {
+            let mut values = device.zeroed::<u64>(&stream, len).unwrap();
+            fill.launch(&stream, Out(&mut values), 3).unwrap();
+            let mut sums = device.zeroed::<u64>(&stream, read.blocks()).unwrap();
+            read.launch(&stream, In(&values), Out(&mut sums)).unwrap();
+            let sum = stream
+                .read(&sums, ..)
+                .unwrap()
+                .into_iter()
+                .fold(0u64, u64::wrapping_add);
+            let expected = (0..len as u64)
+                .map(|index| pattern(3, index))
+                .fold(0u64, u64::wrapping_add);
+            assert_eq!(sum, expected, "{len} values on {}", device.info().name);
+        }
+    }
+}
+
+#[test]
+fn copy_copies_everything() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (fill, copy) = (
+            FillPattern::new(&device).unwrap(),
+            CopyBandwidth::new(&device).unwrap(),
+        );
+        for len in LENGTHS.into_iter().filter(|len| len % 2 == 0) {
+            let mut source = device.zeroed::<u64>(&stream, len).unwrap();
+            fill.launch(&stream, Out(&mut source), 9).unwrap();
+            let mut target = device.zeroed::<u64>(&stream, len).unwrap();
+            copy.launch(&stream, In(&source), Out(&mut target)).unwrap();
+            assert_eq!(
+                stream.read(&target, ..).unwrap(),
+                stream.read(&source, ..).unwrap(),
+                "{len} values"
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    let device = emulated(1);
+    let stream = device.stream().unwrap();
+    let mut odd = device.zeroed::<u64>(&stream, 7).unwrap();
+    let mut even = device.zeroed::<u64>(&stream, 8).unwrap();
+    let read = ReadBandwidth::new(&device).unwrap();
+    let copy = CopyBandwidth::new(&device).unwrap();
+    let checksum = Checksum::new(&device).unwrap();
+    let mut sums = device.zeroed::<u64>(&stream, read.blocks() + 1).unwrap();
+    let refused = |result: Result<(), DeviceError>| {
+        assert!(matches!(result, Err(DeviceError::Range { .. })), "{result:?}")
+    };
+    refused(read.launch(&stream, In(&odd), Out(sums.slice_mut(1..).unwrap())));
+    refused(read.launch(&stream, In(&even), Out(&mut sums)));
+    refused(copy.launch(&stream, In(&even), Out(&mut odd)));
+    refused(checksum.launch(&stream, In(&odd), InOut(&mut even)));
+}
+
+#[test]
+fn nothing_launches() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        Nothing::new(&device).unwrap().launch(&stream).unwrap();
+        stream.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn calibration_is_measured_once() {
+    let folder = tempfile_folder("calibration");
+    let options = DeviceOptions {
+        cache_directory: Some(folder.clone()),
+        ..DeviceOptions::default()
+    };
+    let device = Device::emulated(EmulatorOptions::default(), options).unwrap();
+    assert_eq!(Calibration::load(&device), None);
+    let measured = calibrate(&device).unwrap();
+    for rate in [
+        measured.hbm_read,
+        measured.hbm_copy,
+        measured.h2d,
+        measured.d2h,
+        measured.both_ways,
+    ] {
+        assert!(rate.is_finite() && rate > 0.0, "{measured:?}");
+    }
+    assert_eq!(Calibration::load(&device), Some(measured));
+    assert_eq!(calibrate(&device).unwrap(), measured);
+    let used = device.budget().used();
+    assert_eq!(used, 0, "measuring leaves {used} bytes behind");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Prints what a GPU delivers; run with `--nocapture`.
+#[test]
+#[expect(clippy::print_stderr, reason = "the measurement is the point")]
+fn gpu_delivers() {
+    let Some(device) = testing::gpu() else { return };
+    let measured = measure(&device).unwrap();
+    eprintln!("{}: {measured:#?}", device.info().name);
+    assert!(
+        measured.hbm_read > measured.h2d,
+        "device memory is faster than the link: {measured:?}"
+    );
+}
+
+fn tempfile_folder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("galatea-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}

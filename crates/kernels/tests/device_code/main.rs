@@ -1,0 +1,18 @@
+//! Tests of the device code: that lists and folders agree, that everything compiles for every target, that both sides agree
+//! on every argument struct, and what each kernel and primitive computes.
+
+mod compiles;
+mod kernels;
+mod primitives;
+mod registry;
+
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+
+/// An emulated device with a seed.
+fn emulated(seed: u64) -> Device {
+    let options = EmulatorOptions {
+        seed,
+        ..EmulatorOptions::default()
+    };
+    Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
+}

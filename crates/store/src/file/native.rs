@@ -1,0 +1,194 @@
+//! Columns of CSV, JSON, Arrow and Avro files, read by DataFusion.
+//!
+//! The scan's own source reads the files again, whole: one partition per file, large files cut into byte ranges in order where
+//! the format allows, and the partitions' rows are put together in that order. A CSV source is rebuilt, so that any column can
+//! be read; of other formats the columns that the scan produces as they are can be.
+
+use std::sync::Arc;
+
+use datafusion::common::config::CsvOptions;
+use datafusion::datasource::physical_plan::{
+    CsvSource, FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource,
+};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::execution::TaskContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::version::Version;
+use super::{FileTable, SourceFile};
+use crate::column::Column;
+use crate::error::{Result, StoreError};
+use crate::ingest::{ChunkEncoder, EncodedChunk, Meter, ingest_plan, on_pool};
+use crate::source::{LoadHints, ProgressCallback};
+
+/// Partitions that large files are cut into. A constant, so that every load of a version has the same chunks.
+const PARTITIONS: usize = 16;
+/// Bytes of files from which they are cut.
+const MIN_BYTES_TO_CUT: usize = 16 << 20;
+
+/// A scan by DataFusion of whole files.
+#[derive(Clone)]
+pub(super) struct NativeScan {
+    config: FileScanConfig,
+    csv: Option<CsvOptions>,
+    chunk_rows: usize,
+}
+
+impl std::fmt::Debug for NativeScan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NativeScan({})", self.describe())
+    }
+}
+
+impl NativeScan {
+    pub(super) fn new(scan: &FileScanConfig, chunk_rows: usize) -> Self {
+        let csv = scan
+            .file_source
+            .downcast_ref::<CsvSource>()
+            .map(|source| CsvOptions {
+                has_header: Some(source.has_header()),
+                delimiter: source.delimiter(),
+                quote: source.quote(),
+                terminator: source.terminator(),
+                escape: source.escape(),
+                comment: source.comment(),
+                truncated_rows: Some(source.truncate_rows()),
+                newlines_in_values: Some(source.newlines_in_values()),
+                ..CsvOptions::default()
+            });
+        Self {
+            config: scan.clone(),
+            csv,
+            chunk_rows,
+        }
+    }
+
+    /// What tells apart two ways of reading the same files.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{:?} {:?} {}",
+            self.config.file_compression_type, self.csv, self.chunk_rows
+        )
+    }
+
+    /// A plan that produces these columns of the table, in partitions whose order is that of the files.
+    fn plan(&self, files: &[SourceFile], table: &str, columns: &[usize]) -> Result<Arc<dyn ExecutionPlan>> {
+        let (source, positions): (Arc<dyn FileSource>, Vec<usize>) = match &self.csv {
+            Some(options) => {
+                let schema = self.config.file_source.table_schema().clone();
+                let source = CsvSource::new(schema).with_csv_options(options.clone());
+                (Arc::new(source), columns.to_vec())
+            }
+            None => {
+                let source = &self.config.file_source;
+                let positions = columns.iter().map(|column| match source.projection() {
+                    None => Some(*column),
+                    Some(projection) => position(projection, *column),
+                });
+                let positions =
+                    positions
+                        .collect::<Option<Vec<_>>>()
+                        .ok_or_else(|| StoreError::UnsupportedSource {
+                            table: table.to_owned(),
+                            reason: "its reader computes expressions instead of giving columns".to_owned(),
+                        })?;
+                (Arc::clone(source), positions)
+            }
+        };
+        let produced = match source.projection() {
+            Some(projection) => projection.project_schema(source.table_schema().table_schema())?,
+            None => source.table_schema().table_schema().as_ref().clone(),
+        };
+        let projection = ProjectionExprs::from_indices(&positions, &produced);
+        let Some(source) = source.try_pushdown_projection(&projection)? else {
+            return Err(StoreError::UnsupportedSource {
+                table: table.to_owned(),
+                reason: "its reader cannot choose columns".to_owned(),
+            });
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        let mut groups = Vec::new();
+        for file in self.config.file_groups.iter().flat_map(|group| group.iter()) {
+            let Some(now) = files
+                .iter()
+                .find(|now| now.meta.location == file.object_meta.location)
+            else {
+                continue;
+            };
+            if seen.insert(&file.object_meta.location) {
+                let mut whole = file.clone();
+                whole.range = None;
+                whole.statistics = None;
+                whole.object_meta = now.meta.clone();
+                groups.push(FileGroup::new(vec![whole]));
+            }
+        }
+        let config = FileScanConfigBuilder::new(self.config.object_store_url.clone(), source)
+            .with_file_groups(groups)
+            .with_file_compression_type(self.config.file_compression_type)
+            .with_preserve_order(true)
+            .build();
+        let cut = config.repartitioned(PARTITIONS, MIN_BYTES_TO_CUT, None)?;
+        Ok(Arc::new(DataSourceExec::new(
+            cut.unwrap_or_else(|| Arc::new(config)),
+        )))
+    }
+}
+
+/// Where a projection gives a column of the table as it is.
+fn position(projection: &ProjectionExprs, column: usize) -> Option<usize> {
+    projection.iter().position(|projected| {
+        projected
+            .expr
+            .downcast_ref::<ColumnExpr>()
+            .is_some_and(|projected| projected.index() == column)
+    })
+}
+
+impl FileTable {
+    pub(super) async fn load_native(
+        &self,
+        version: &Arc<Version>,
+        scan: &NativeScan,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<&ProgressCallback>,
+    ) -> Result<Vec<Arc<Column>>> {
+        let limit = self.store.memory_limit();
+        if let Some(needed) = version.known_too_large(columns, limit) {
+            return Err(self.too_large(needed));
+        }
+        let schema = self.projected(columns)?;
+        let rows = version
+            .chunk_rows
+            .get()
+            .map(|rows| rows.iter().map(|rows| u64::from(*rows)).sum());
+        let meter = Meter::new(progress.cloned(), rows, columns.len());
+        let dictionary = |index: usize| hints.dictionary.contains(&columns[index]);
+        let encoder = ChunkEncoder::new(&self.store, &self.name, &schema, dictionary, meter)?;
+        let plan = scan.plan(&self.fresh_files().await?, &self.name, columns)?;
+        let context = context(&self.runtime);
+        let chunks = match ingest_plan(&encoder, &plan, &context, true).await {
+            Err(error @ StoreError::StoreLimit { needed, .. }) => {
+                version.refuse(columns, needed);
+                return Err(error);
+            }
+            chunks => chunks?,
+        };
+        let chunk_rows: Vec<u32> = chunks.iter().map(|chunk: &EncodedChunk| chunk.rows).collect();
+        if version.chunk_rows.get_or_init(|| chunk_rows.clone()) != &chunk_rows {
+            return Err(StoreError::Io {
+                file: self.name.clone(),
+                source: "it has other rows than when it was read before".into(),
+            });
+        }
+        on_pool(move || encoder.finish(chunks)).await
+    }
+}
+
+fn context(runtime: &Arc<RuntimeEnv>) -> Arc<TaskContext> {
+    Arc::new(TaskContext::default().with_runtime(Arc::clone(runtime)))
+}
