@@ -53,10 +53,20 @@ use datafusion::prelude::SessionContext;
 /// Registers the settings under `galatea.` and the rule that places subtrees on the GPU. Catalogs, tables, functions,
 /// other optimizer rules and settings stay as they are.
 pub fn install(ctx: &SessionContext) -> Result<()> {
+    let Some((runtime, config)) = install_rules(ctx) else { return Ok(()) };
+    // Where there is a device, tables the session creates are kept as it reads them.
+    if runtime.usable(&config).is_ok() {
+        galatea_store::install(ctx, Arc::clone(runtime.store(&config)))?;
+    }
+    Ok(())
+}
+
+/// Replaces the session's state by one with our settings, rules and extensions; none when it has them already.
+fn install_rules(ctx: &SessionContext) -> Option<(Arc<Runtime>, GalateaConfig)> {
     let shared = ctx.state_ref();
     let mut state = shared.write();
     if state.config().get_extension::<QueryReports>().is_some() {
-        return Ok(());
+        return None;
     }
     let reports = QueryReports::default();
     let runtime = Arc::new(Runtime::new(reports.clone()));
@@ -74,8 +84,9 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
         .with_config(config)
         .with_physical_optimizer_rules(with_placement(state.physical_optimizers(), &runtime))
         .build();
+    let config = GalateaConfig::of(installed.config_options());
     *state = installed;
-    Ok(())
+    Some((runtime, config))
 }
 
 /// The rules with ours among them: placement early, right after what DataFusion answers from statistics alone, so that

@@ -14,7 +14,7 @@ const SLOTS: usize = 3;
 
 /// The chunks of a launch, as the kernel reads them (`tile.cuh`).
 #[derive(Debug, Clone)]
-pub struct ChunkTable {
+pub(super) struct ChunkTable {
     /// The words, sentinel included.
     pub words: Vec<u64>,
     /// Words per chunk.
@@ -27,7 +27,7 @@ pub struct ChunkTable {
 
 impl ChunkTable {
     /// The table of `chunks` (indices into the view) whose buffers `place` knows.
-    pub fn new(
+    pub(super) fn new(
         view: &TableView,
         chunks: &[usize],
         columns: &[ColumnAccess],
@@ -63,14 +63,14 @@ impl ChunkTable {
     }
 
     /// Number of units.
-    pub fn units(&self) -> u32 {
+    pub(super) fn units(&self) -> u32 {
         self.first_units.last().copied().unwrap_or(0)
     }
 }
 
 /// How the chunks of a query reach the device.
 #[derive(Debug)]
-pub enum Placement {
+pub(super) enum Placement {
     /// All columns are resident: one launch over everything.
     Resident {
         /// By kernel column.
@@ -82,7 +82,7 @@ pub enum Placement {
 
 impl Placement {
     /// Makes the columns resident if they fit together, else sets up streaming. Returns the bytes copied so far.
-    pub fn choose(
+    pub(super) fn choose(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
@@ -111,7 +111,7 @@ impl Placement {
 
 /// Device buffers that chunks pass through, in turn.
 #[derive(Debug)]
-pub struct SlotRing {
+pub(super) struct SlotRing {
     slots: Vec<Slot>,
     layouts: Vec<Vec<[Option<u64>; 3]>>,
 }
@@ -175,18 +175,18 @@ impl SlotRing {
     }
 
     /// Where column `k` of the chunk at `position` will lie.
-    pub fn place(&self, position: usize, k: usize) -> ChunkAddresses {
+    pub(super) fn place(&self, position: usize, k: usize) -> ChunkAddresses {
         let slot = &self.slots[position % self.slots.len()];
         addresses(slot.buffer.address(), self.layouts[position][k])
     }
 
     /// Chunks that can be ahead of the one computed on.
-    pub fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         self.slots.len()
     }
 
     /// Queues the copy of a chunk into its slot once the slot is free; the event says when it is there.
-    pub fn fetch(
+    pub(super) fn fetch(
         &mut self,
         streams: &QueryStreams,
         columns: &[Arc<Column>],
@@ -206,7 +206,7 @@ impl SlotRing {
     }
 
     /// Marks the slot of a chunk free once everything queued on `compute` is done.
-    pub fn release(&mut self, streams: &QueryStreams, position: usize) -> Result<(), RunError> {
+    pub(super) fn release(&mut self, streams: &QueryStreams, position: usize) -> Result<(), RunError> {
         let index = position % self.slots.len();
         self.slots[index].free = Some(streams.compute.record()?);
         Ok(())

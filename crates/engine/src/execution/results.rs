@@ -20,7 +20,7 @@ use galatea_device::{DeviceBuffer, Stream};
 use galatea_store::{Chunk, Encoding, TableView};
 
 /// The record batch of a grouped or scalar aggregate.
-pub fn groups(plan: &PipelinePlan, bound: &BoundPipeline, contents: &Contents) -> Result<RecordBatch, RunError> {
+pub(super) fn groups(plan: &PipelinePlan, bound: &BoundPipeline, contents: &Contents) -> Result<RecordBatch, RunError> {
     let ResultPlan::Groups { key, accumulators, occupied } = &bound.result else {
         return Err(RunError::Raised("a sink of rows has no groups".into()));
     };
@@ -96,7 +96,7 @@ fn key_array(part: &KeyPart, values: &[Option<KeyValue>]) -> Result<ArrayRef, Ru
 }
 
 /// Integers, dates, timestamps, decimals and booleans from mathematical integers.
-pub fn integer_array(values: impl Iterator<Item = Option<i128>>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(super) fn integer_array(values: impl Iterator<Item = Option<i128>>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     use std::sync::Arc;
     match data_type {
         DataType::Decimal128(precision, scale) => {
@@ -221,7 +221,7 @@ fn decimal_average(sum: i128, count: u64, scale: i8, precision: u8, target: i8) 
 
 /// Rows of an append sink, collected in pieces.
 #[derive(Debug)]
-pub struct Rows<'a> {
+pub(super) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
     chunks: &'a [usize],
@@ -230,12 +230,12 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Nothing collected yet.
-    pub fn new(plan: &'a PipelinePlan, view: &'a TableView, chunks: &'a [usize]) -> Self {
+    pub(super) fn new(plan: &'a PipelinePlan, view: &'a TableView, chunks: &'a [usize]) -> Self {
         Self { plan, view, chunks, batches: Vec::new() }
     }
 
     /// Reads `count` rows from the output columns; returns the bytes read.
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         stream: &Stream,
         columns: &[OutputColumn],
@@ -331,7 +331,7 @@ impl<'a> Rows<'a> {
     }
 
     /// All batches.
-    pub fn finish(self) -> Result<Vec<RecordBatch>, RunError> {
+    pub(super) fn finish(self) -> Result<Vec<RecordBatch>, RunError> {
         Ok(self.batches)
     }
 }

@@ -95,7 +95,7 @@ pub struct RunReport {
 
 /// A run's inputs.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub(super) struct Run<'a> {
     /// The device.
     pub runtime: &'a DeviceRuntime,
     /// Settings of the query.
@@ -123,7 +123,7 @@ impl Drop for Settle<'_> {
 
 impl Run<'_> {
     /// Runs the pipeline.
-    pub fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport { chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(), ..Default::default() };
         let bound = bind(self.plan, self.view, self.shape())?;

@@ -18,7 +18,7 @@ const APPEND_ROWS: u64 = 16 << 20;
 
 /// Device memory of a sink.
 #[derive(Debug)]
-pub struct SinkState {
+pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: DeviceBuffer<u64>,
     progress: DeviceBuffer<u32>,
@@ -34,7 +34,7 @@ enum Form {
 
 /// A sink's contents on the host.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub(super) struct Contents {
     /// Group words; hash slots include their key words.
     pub words: Vec<u64>,
     /// Rows that passed the filters.
@@ -48,7 +48,7 @@ pub struct Contents {
 impl SinkState {
     /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks; a hash table starts with at least
     /// `hash_slots` slots, unless there can be fewer groups.
-    pub fn new(
+    pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
@@ -103,12 +103,12 @@ impl SinkState {
     }
 
     /// Whether launches can stop before all units are done.
-    pub fn stops(&self) -> bool {
+    pub(super) fn stops(&self) -> bool {
         !matches!(self.form, Form::Fixed)
     }
 
     /// Points the kernel's arguments at the sink.
-    pub fn bind(&self, args: &mut PipelineArguments) {
+    pub(super) fn bind(&self, args: &mut PipelineArguments) {
         let control = self.control.address();
         args.error = control;
         args.counters = control + 8;
@@ -132,7 +132,7 @@ impl SinkState {
     }
 
     /// After a launch that may have stopped: makes room. `true`: blocks stopped and must be resumed.
-    pub fn drain(
+    pub(super) fn drain(
         &mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -170,7 +170,7 @@ impl SinkState {
     }
 
     /// Reads the contents back.
-    pub fn finish(
+    pub(super) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,

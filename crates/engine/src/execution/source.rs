@@ -10,13 +10,13 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
-use galatea_store::{ColumnSource, LoadHints, Store, StoreError, StoredTable, TableView};
+use galatea_store::{ColumnSource, LoadHints, StoreError, StoredTable, TableView};
 use std::sync::Arc;
 
 /// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
-pub async fn load(
+pub(super) async fn load(
     runtime: &Runtime,
     source: &PipelineSource,
     plan: &PipelinePlan,
@@ -26,7 +26,11 @@ pub async fn load(
     let store = runtime.store(config);
     let table: Arc<dyn ColumnSource> = match source {
         PipelineSource::Stored(table) => Arc::clone(table),
-        PipelineSource::Files { scan } => file_table(store, scan, context, config).await?,
+        PipelineSource::Files { scan } => {
+            let scan = scan.data_source().downcast_ref::<FileScanConfig>();
+            let scan = scan.ok_or_else(|| StoreError::Internal("a file scan without its files".into()))?;
+            store.file_table(scan, &context.runtime_env())?
+        }
         PipelineSource::Plan(child) => {
             let stored = StoredTable::from_plan(store, "batches", child, context, None).await?;
             stored.snapshot() as Arc<dyn ColumnSource>
@@ -34,21 +38,17 @@ pub async fn load(
     };
     let columns: Vec<usize> = plan.columns().into_iter().collect();
     let hints = LoadHints { dictionary: plan.dictionary_columns().into_iter().collect() };
-    table.load(&columns, &hints, None).await
-}
-
-async fn file_table(
-    _store: &Arc<Store>,
-    _scan: &DataSourceExec,
-    _context: &Arc<TaskContext>,
-    _config: &GalateaConfig,
-) -> Result<Arc<dyn ColumnSource>, StoreError> {
-    Err(StoreError::Internal("file tables".into()))
+    let view = table.load(&columns, &hints, None).await?;
+    if !config.cache_files.0 && matches!(source, PipelineSource::Files { .. }) {
+        // The view keeps what this query needs.
+        store.clear_cache();
+    }
+    Ok(view)
 }
 
 /// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view holds
 /// `columns`, ascending.
-pub fn surviving(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>], columns: &[usize]) -> Vec<usize> {
+pub(super) fn surviving(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>], columns: &[usize]) -> Vec<usize> {
     let rewritten: Vec<_> = predicates.iter().filter_map(|p| to_view(p, view, columns)).collect();
     let kept = galatea_store::prune(view, &rewritten);
     (0..view.chunk_rows.len()).filter(|chunk| kept[*chunk] && view.chunk_rows[*chunk] > 0).collect()
@@ -77,7 +77,7 @@ fn to_view(predicate: &Arc<dyn PhysicalExpr>, view: &TableView, columns: &[usize
 }
 
 /// The children of a source in the plan.
-pub fn children(source: &PipelineSource) -> Vec<&Arc<dyn ExecutionPlan>> {
+pub(super) fn children(source: &PipelineSource) -> Vec<&Arc<dyn ExecutionPlan>> {
     match source {
         PipelineSource::Plan(child) => vec![child],
         _ => Vec::new(),
@@ -85,6 +85,6 @@ pub fn children(source: &PipelineSource) -> Vec<&Arc<dyn ExecutionPlan>> {
 }
 
 /// An error of the store in DataFusion's terms.
-pub fn store_error(error: StoreError) -> DataFusionError {
+pub(super) fn store_error(error: StoreError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

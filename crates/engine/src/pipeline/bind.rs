@@ -320,7 +320,7 @@ impl AccumulatorPlan {
     ) -> Result<FinishForm, Reason> {
         let code = &argument.code;
         let flip = if complement { "~" } else { "" };
-        let mut word = |plan: &mut Self, rank: String| plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"));
+        let word = |plan: &mut Self, rank: String| plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"));
         Ok(match &argument.kind {
             Kind::I32 | Kind::I64 => {
                 FinishForm::RankInteger { word: word(self, format!("galatea::rank_i64(i64({code}))")), complement }
