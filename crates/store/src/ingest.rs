@@ -378,7 +378,6 @@ pub(crate) async fn ingest_plan(
     context: &Arc<TaskContext>,
     keep_order: bool,
 ) -> Result<Vec<EncodedChunk>> {
-    let _cancel = encoder.cancellation.on_drop();
     let partitions = plan.output_partitioning().partition_count();
     let mut tasks = JoinSet::new();
     for partition in 0..partitions {

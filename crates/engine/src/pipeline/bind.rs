@@ -323,7 +323,7 @@ impl AccumulatorPlan {
         let word = |plan: &mut Self, rank: String| plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"));
         Ok(match &argument.kind {
             Kind::I32 | Kind::I64 => {
-                FinishForm::RankInteger { word: word(self, format!("galatea::rank_i64(i64({code}))")), complement }
+                FinishForm::RankInteger { word: word(self, format!("rank_i64(i64({code}))")), complement }
             }
             Kind::I128 => {
                 let fits = argument
@@ -335,10 +335,10 @@ impl AccumulatorPlan {
                         place: "min or max of values beyond 64 bits".into(),
                     });
                 }
-                FinishForm::RankInteger { word: word(self, format!("galatea::rank_i64(i64({code}))")), complement }
+                FinishForm::RankInteger { word: word(self, format!("rank_i64(i64({code}))")), complement }
             }
             Kind::F32 | Kind::F64 => {
-                FinishForm::RankFloat { word: word(self, format!("galatea::rank_f64(double({code}))")), complement }
+                FinishForm::RankFloat { word: word(self, format!("rank_f64(double({code}))")), complement }
             }
             Kind::Code { values } => {
                 FinishForm::RankCode { word: word(self, format!("u64({code})")), complement, values: values.clone() }

@@ -250,7 +250,7 @@ impl Stage<'_> {
         for &k in &fresh {
             loaded[k] = true;
             if let Some(element) = element(self.columns[k].form) {
-                let _ = writeln!(body, "            galatea::Rows<{element}, {}> q{k};", self.items);
+                let _ = writeln!(body, "            Rows<{element}, {}> q{k};", self.items);
             }
             if self.columns[k].nullable {
                 let _ = writeln!(body, "            u32 v{k} = 0;");
@@ -259,10 +259,10 @@ impl Stage<'_> {
         body.push_str("            if (live != 0) {\n");
         for &k in &fresh {
             if let Some(element) = element(self.columns[k].form) {
-                let _ = writeln!(body, "            q{k} = galatea::load_rows<{element}, {}>(d{k}, row);", self.items);
+                let _ = writeln!(body, "            q{k} = load_rows<{element}, {}>(d{k}, row);", self.items);
             }
             if self.columns[k].nullable {
-                let _ = writeln!(body, "            v{k} = galatea::load_validity<{}>(m{k}, row);", self.items);
+                let _ = writeln!(body, "            v{k} = load_validity<{}>(m{k}, row);", self.items);
             }
         }
         let _ = writeln!(body, "#pragma unroll\n            for (int i = 0; i < {}; ++i) {{", self.items);
@@ -325,7 +325,7 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
         (AccessForm::Code { width: 0 }, _) => format!("const u32 c{k} = 0;"),
         (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32(q{k}[i]);"),
         (AccessForm::Text { offset_width }, _) => format!(
-            "const galatea::Text c{k} = galatea::text_at<{}>(o{k}, d{k}, row + i, end);",
+            "const Text c{k} = text_at<{}>(o{k}, d{k}, row + i, end);",
             if offset_width == 4 { "u32" } else { "u64" }
         ),
         (form, kind) => format!("#error column {k}: {form:?} as {kind:?}"),
@@ -357,7 +357,7 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
     let block = bound.block;
     let _ = writeln!(s, "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArguments args) {{");
     s.push_str(&indent(&sink.prologue, 1));
-    s.push_str("    u32 passed = 0;\n    galatea::ChunkCursor cursor(args);\n");
+    s.push_str("    u32 passed = 0;\n    ChunkCursor cursor(args);\n");
     s.push_str("    u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;\n");
     s.push_str("    for (; unit < args.end_unit; unit += gridDim.x) {\n");
     s.push_str(&indent(&sink.unit, 2));

@@ -196,7 +196,7 @@ impl GroupKey {
                 let _ = write!(nulls, " | ({null} ? {}ull : 0ull)", 1u64 << bit);
             }
             match (&part.form, &value.kind) {
-                (KeyForm::Float64, _) => parts.push(guard(format!("galatea::float_key(double({}))", value.code))),
+                (KeyForm::Float64, _) => parts.push(guard(format!("float_group(double({}))", value.code))),
                 (_, Kind::I128) => {
                     parts.push(guard(format!("u64({})", value.code)));
                     parts.push(guard(format!("u64(u128({}) >> 64)", value.code)));

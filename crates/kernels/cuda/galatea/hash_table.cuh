@@ -28,7 +28,7 @@ GALATEA_INLINE u64 hash_next(u64 hash, u64 word, u32 i) {
 }
 
 // Thread scope. The bits of a float that is a group key: zeros of both signs are one group.
-GALATEA_INLINE u64 float_key(double v) { return v == 0.0 ? 0 : u64(__double_as_longlong(v)); }
+GALATEA_INLINE u64 float_group(double v) { return v == 0.0 ? 0 : u64(__double_as_longlong(v)); }
 
 template <int KeyWords, int SlotWords> struct GroupTable {
     u64* slots;

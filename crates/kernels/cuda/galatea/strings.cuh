@@ -12,6 +12,14 @@ struct Text {
 
 GALATEA_INLINE Text make_text(const u8* data, u64 length) { return {data, (u32)length}; }
 
+// String of row `row` of a text column with offsets of type O; empty for rows from `end` on, whose offsets may not be there.
+template <typename O> GALATEA_INLINE Text text_at(const u8* offsets, const u8* bytes, u32 row, u32 end) {
+    if (row >= end) return {bytes, 0};
+    const O* at = reinterpret_cast<const O*>(offsets) + row;
+    const O start = __ldg(at);
+    return {bytes + start, u32(__ldg(at + 1) - start)};
+}
+
 // String `index` of a table of offsets and bytes.
 GALATEA_INLINE Text table_text(const u32* offsets, const u8* bytes, u32 index) {
     const u32 start = offsets[index];

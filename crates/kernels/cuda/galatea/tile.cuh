@@ -87,7 +87,4 @@ struct ChunkCursor {
     }
 };
 
-// Thread scope. Keeps the first error a row raises; the launch goes on and the host reports it.
-GALATEA_INLINE void galatea_raise(unsigned int* error, unsigned int code) { atomicCAS(error, 0u, code); }
-
 }  // namespace galatea

@@ -16,7 +16,7 @@ pub fn update(plan: &AccumulatorPlan, code: &mut String) {
 pub fn frame(key: &GroupKey, slot_words: usize) -> SinkFrame {
     SinkFrame {
         prologue: format!(
-            "const galatea::GroupTable<{}, {slot_words}> table = {{reinterpret_cast<u64*>(args.groups), args.capacity - 1, args.counters}};\n",
+            "const GroupTable<{}, {slot_words}> table = {{reinterpret_cast<u64*>(args.groups), args.capacity - 1, args.counters}};\n",
             key.key_words()
         ),
         unit: STOP_WHEN_FULL.into(),
