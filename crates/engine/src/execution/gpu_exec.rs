@@ -8,6 +8,7 @@ use crate::placement::{PipelineSource, Subtree};
 use crate::reason::Reason;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err};
 use datafusion::error::DataFusionError;
@@ -227,6 +228,21 @@ impl Task {
     }
 }
 
+/// An expression's text with column names in place of `#index`.
+fn named(text: &str, schema: &SchemaRef) -> String {
+    let mut pieces = text.split('#');
+    let mut all = pieces.next().unwrap_or_default().to_string();
+    for piece in pieces {
+        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+        match piece[..digits].parse::<usize>().ok().and_then(|index| schema.fields().get(index)) {
+            Some(field) => all.push_str(field.name()),
+            None => all.push_str(&format!("#{}", &piece[..digits])),
+        }
+        all.push_str(&piece[digits..]);
+    }
+    all
+}
+
 /// Pieces of at most `size` rows.
 fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
     let size = size.max(1);
@@ -235,7 +251,7 @@ fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
 
 impl DisplayAs for GpuExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let join = |items: Vec<String>| items.join(", ");
+        let join = |items: Vec<String>| named(&items.join(", "), &self.subtree.schema);
         write!(f, "GpuExec: ")?;
         match &self.subtree.source {
             PipelineSource::Files { .. } => write!(f, "scan=files")?,

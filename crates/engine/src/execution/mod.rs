@@ -13,7 +13,7 @@
 
 mod chunks;
 mod gpu_exec;
-pub mod residency;
+pub(crate) mod residency;
 mod results;
 mod run;
 mod sinks;

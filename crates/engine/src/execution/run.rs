@@ -129,6 +129,7 @@ impl Run<'_> {
         let bound = bind(self.plan, self.view, self.shape())?;
         report.strategy = bound.strategy.to_string();
         report.generate = start.elapsed();
+        tracing::debug!(source = bound.source, strategy = report.strategy, "generated a pipeline");
 
         let compile_start = Instant::now();
         let (kernel, compiled) = Pipeline::compile(self.runtime.device(), &bound.source, Tier::Optimised)?;

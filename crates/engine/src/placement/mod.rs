@@ -55,7 +55,13 @@ impl PlaceOnDevice {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(outcome) = subtree(&plan, config) {
             match outcome.and_then(|found| worthwhile(found, config)) {
-                Ok(found) => return Ok(Arc::new(GpuExec::new(found, plan, Arc::clone(&self.runtime), config.clone()))),
+                Ok(mut found) => {
+                    // What feeds the pipeline may hold further subtrees, and reasons of its own.
+                    if let PipelineSource::Plan(child) = &mut found.source {
+                        *child = self.place(Arc::clone(child), config, reasons)?;
+                    }
+                    return Ok(Arc::new(GpuExec::new(found, plan, Arc::clone(&self.runtime), config.clone())));
+                }
                 Err(reason) => note(reasons, &plan, &reason),
             }
         } else if let Some(reason) = unsupported(&plan) {
@@ -100,6 +106,10 @@ fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
 
 /// Whether the device is expected to be faster, unless it is forced.
 fn worthwhile(found: Subtree, config: &GalateaConfig) -> Result<Subtree, Reason> {
+    if found.materialises() && found.plan.filters.is_empty() {
+        let detail = "every row is returned: nothing for the device to do".into();
+        return Err(Reason::Node { node: "ProjectionExec".into(), detail });
+    }
     if config.device != DeviceChoice::Auto {
         return Ok(found);
     }
@@ -112,9 +122,6 @@ fn worthwhile(found: Subtree, config: &GalateaConfig) -> Result<Subtree, Reason>
             node: "scan".into(),
             detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
         }),
-        _ if found.plan.filters.is_empty() && found.materialises() => {
-            Err(Reason::Node { node: "scan".into(), detail: "every row is returned: nothing for the device to do".into() })
-        }
         _ => Ok(found),
     }
 }
@@ -157,7 +164,21 @@ fn does_work(reasons: &[String]) -> bool {
     reasons.iter().any(|reason| !reason.starts_with("SortExec:"))
 }
 
-/// Whether a node starts a pipeline candidate.
+/// Whether a node starts a pipeline candidate: an aggregate, or a filter under projections. A projection alone is no
+/// work, and a filter of what another aggregate returns is little.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<AggregateExec>() || plan.is::<FilterExec>() || plan.is::<ProjectionExec>()
+    if plan.is::<AggregateExec>() {
+        return true;
+    }
+    let mut below = plan;
+    let mut filters = false;
+    while below.is::<FilterExec>() || below.is::<ProjectionExec>() {
+        filters |= below.is::<FilterExec>();
+        match below.children().first() {
+            Some(child) => below = child,
+            None => return false,
+        }
+    }
+    let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&below.name());
+    filters && !rowless && !below.is::<AggregateExec>()
 }

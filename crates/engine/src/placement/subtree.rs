@@ -48,6 +48,8 @@ pub struct Subtree {
     pub pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// Rows of the source, where known.
     pub rows: Option<u64>,
+    /// Schema of the source, which the plan's columns index.
+    pub schema: SchemaRef,
 }
 
 impl Subtree {
@@ -256,8 +258,8 @@ impl Chain {
                 return Ok(chain);
             }
         }
-        if plan.is::<AggregateExec>() {
-            return Err(node("AggregateExec", "an aggregate over an aggregate"));
+        if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
+            return Err(node(plan.name(), "no rows to scan"));
         }
         let schema = plan.schema();
         let indices: Vec<usize> = (0..schema.fields().len()).collect();
@@ -317,6 +319,6 @@ impl Chain {
                 return Err(Reason::Type { data_type: field.data_type().clone(), place: field.name().clone() });
             }
         }
-        Ok(Subtree { source: self.source, plan, pruning: self.pruning, rows: self.rows })
+        Ok(Subtree { source: self.source, plan, pruning: self.pruning, rows: self.rows, schema: self.source_schema })
     }
 }
