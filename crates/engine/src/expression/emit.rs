@@ -252,8 +252,10 @@ impl<'a> Emitter<'a> {
             return self.null_value(data_type);
         }
         if let Some(integer) = integer_of(value) {
-            let interval = Interval::class_of(integer);
-            let kind = interval.kind();
+            // The class decides the type, so that literals of one class share code; the interval of what is computed from
+            // it is exact, which is what keeps products and sums narrow.
+            let kind = Interval::class_of(integer).kind();
+            let interval = Interval { low: integer, high: integer };
             let rhs = match kind {
                 Kind::I128 => {
                     let index = self.parameters.wide_literal(integer);

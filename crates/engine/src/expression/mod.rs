@@ -47,6 +47,7 @@ mod value;
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
 pub use emit::Emitter;
+pub(crate) use emit::integer_of as integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
 pub use ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind};

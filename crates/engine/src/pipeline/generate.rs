@@ -4,15 +4,16 @@
 //! for each unit of rows of this block
 //!     for each step of block × V rows                    a thread holds V consecutive rows
 //!         live = bits of the rows that exist
-//!         for each conjunct:  if live: load its columns not yet loaded; live &= conjunct
-//!         if live: load the remaining columns; for each live row: keys, arguments → sink
+//!         for each stage:  if live: load its columns; for each row: live &= conjuncts; in the last one: row → sink
 //! ```
 //!
-//! A column is loaded only by threads that still have a live row when it is first needed, which is what makes
-//! selective scans read less than their columns. Rows are decoded to the narrowest C++ type their interval allows.
+//! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row left, which is
+//! what makes selective scans read less than their columns; columns that will be read anyway are loaded together
+//! (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows.
 
 use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, StrategyLimits, group_key, to_kernel_columns};
-use super::group_key::GroupKey;
+use super::group_key::{GroupKey, KeyLayout};
+use super::stages;
 use super::sink::{self, OutputColumn};
 use super::{PipelinePlan, SinkPlan};
 use crate::config::GroupBy;
@@ -114,94 +115,33 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         (false, _) => 2,
     });
 
-    for filter in &plan.filters {
-        let filter = rewrite(filter);
+    let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
+    let append = matches!(plan.sink, SinkPlan::Materialise { .. });
+    let sink_columns = plan.sink_expressions().into_iter().flat_map(|e| rewrite(e).columns()).collect();
+    let stages = stages::plan(&filters, &columns, &sink_columns, append);
+    let (mut strategy, mut result) = (Strategy::Append, ResultPlan::Rows(Vec::new()));
+    for stage in &stages {
         let mut code = String::new();
-        let value = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0").emit(&filter, &mut code)?;
-        let stage = Stage { columns: &columns, used: filter.columns().into_iter().collect(), items };
-        stage.open(&mut loaded, &mut body);
+        let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0");
+        let mut keep = Vec::new();
+        for index in &stage.filters {
+            keep.push(emitter.emit(&filters[*index], &mut code)?.code);
+        }
+        if !keep.is_empty() {
+            let _ = writeln!(code, "if (!({})) live &= ~(1u << i);", keep.join(" && "));
+        }
+        if stage.sink {
+            code.push_str("if ((live >> i & 1u) == 0) continue;\n");
+            (strategy, result) = sink_rows(plan, &rewrite, &columns, emitter, shape, rows, &mut code)?;
+            if append {
+                body.push_str(sink::append::RESERVE);
+            }
+        }
+        let frame = StageFrame { columns: &columns, used: stage.columns.iter().copied().collect(), items };
+        frame.open(&mut loaded, &mut body);
         body.push_str(&indent(&code, 4));
-        let _ = writeln!(body, "                if (!({})) live &= ~(1u << i);", value.code);
-        stage.close(&mut body);
+        frame.close(&mut body);
     }
-
-    let (used, sink_code, strategy, result) = match &plan.sink {
-        SinkPlan::Aggregate { keys, aggregates } => {
-            let mut code = String::new();
-            let mut emitter = Emitter::new(&bindings, &mut parameters);
-            let mut used = std::collections::BTreeSet::new();
-            let mut emit = |e: &Expr, code: &mut String| -> Result<Value, Reason> {
-                let e = rewrite(e);
-                used.extend(e.columns());
-                emitter.emit(&e, code)
-            };
-            let key_values = keys.iter().map(|k| emit(k, &mut code)).collect::<Result<Vec<_>, _>>()?;
-            let mut accumulators = AccumulatorPlan::default();
-            for call in aggregates {
-                let argument = call.argument.as_ref().map(|a| emit(a, &mut code)).transpose()?;
-                let filter = call.filter.as_ref().map(|f| emit(f, &mut code)).transpose()?;
-                accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, !keys.is_empty())?;
-            }
-            if keys.is_empty() {
-                sink::scalar::update(&accumulators, &mut code);
-                let result = ResultPlan::Groups { key: None, accumulators, occupied: None };
-                (used, code, Strategy::Scalar, result)
-            } else {
-                let key = group_key(&key_values, shape.group_by)?;
-                let limits = StrategyLimits {
-                    block: shape.block,
-                    shared_bytes: shape.shared_bytes.saturating_sub(1024),
-                    shared_bytes_preferred: (shape.shared_bytes_multiprocessor / 3).min(shape.shared_bytes).saturating_sub(2048),
-                    forced: shape.group_by,
-                };
-                // Dense homes have a word for every group there could be: one word must count rows.
-                let dense = matches!(key.layout, super::group_key::KeyLayout::Dense { .. });
-                let occupied = dense.then(|| accumulators.row_count());
-                let strategy = limits.choose(&key, accumulators.partial_words);
-                key.emit(&key_values, &mut code);
-                match strategy {
-                    Strategy::Shared { groups, copies } => {
-                        sink::shared::update(&accumulators, groups, copies, shape.block, &mut code);
-                    }
-                    Strategy::Dense { .. } => sink::dense::update(&accumulators, &mut code),
-                    _ => sink::hash::update(&accumulators, &mut code),
-                }
-                (used, code, strategy, ResultPlan::Groups { key: Some(key), accumulators, occupied })
-            }
-        }
-        SinkPlan::Materialise { outputs } => {
-            let mut code = String::new();
-            let mut used = std::collections::BTreeSet::new();
-            let mut emitter = Emitter::new(&bindings, &mut parameters);
-            let mut columns_out = Vec::new();
-            for (index, output) in outputs.iter().enumerate() {
-                let output = rewrite(output);
-                let value = match sink::append::text_column(&output, &columns) {
-                    Some(text) => {
-                        columns_out.push(text);
-                        None
-                    }
-                    None => Some(emitter.emit(&output, &mut code)?),
-                };
-                if let Some(value) = value {
-                    used.extend(output.columns());
-                    columns_out.push(sink::append::column(index, &value, &mut code)?);
-                }
-            }
-            sink::append::store(&columns_out, &mut code)?;
-            (used, code, Strategy::Append, ResultPlan::Rows(columns_out))
-        }
-    };
-
-    let append = strategy == Strategy::Append;
-    if append {
-        body.push_str(sink::append::RESERVE);
-    }
-    let stage = Stage { columns: &columns, used: used.into_iter().collect(), items };
-    stage.open(&mut loaded, &mut body);
-    body.push_str("                if ((live >> i & 1u) == 0) continue;\n");
-    body.push_str(&indent(&sink_code, 4));
-    stage.close(&mut body);
 
     if parameters.literals.len() > galatea_kernels::MAX_LITERALS {
         return Err(limit("literals", parameters.literals.len(), galatea_kernels::MAX_LITERALS));
@@ -236,14 +176,70 @@ fn limit(what: &str, asked: usize, limit: usize) -> Reason {
     } }
 }
 
+/// Emits what the sink does with a live row; returns the strategy and what to make of the contents.
+fn sink_rows(
+    plan: &PipelinePlan,
+    rewrite: &dyn Fn(&Expr) -> Expr,
+    columns: &[ColumnAccess],
+    mut emitter: Emitter<'_>,
+    shape: Shape,
+    rows: u64,
+    code: &mut String,
+) -> Result<(Strategy, ResultPlan), Reason> {
+    let (keys, aggregates) = match &plan.sink {
+        SinkPlan::Aggregate { keys, aggregates } => (keys, aggregates),
+        SinkPlan::Materialise { outputs } => {
+            let mut columns_out = Vec::new();
+            for (index, output) in outputs.iter().enumerate() {
+                let output = rewrite(output);
+                columns_out.push(match sink::append::text_column(&output, columns) {
+                    Some(text) => text,
+                    None => sink::append::column(index, &emitter.emit(&output, code)?)?,
+                });
+            }
+            sink::append::store(&columns_out, code)?;
+            return Ok((Strategy::Append, ResultPlan::Rows(columns_out)));
+        }
+    };
+    let mut emit = |e: &Expr, code: &mut String| emitter.emit(&rewrite(e), code);
+    let key_values = keys.iter().map(|k| emit(k, code)).collect::<Result<Vec<Value>, _>>()?;
+    let mut accumulators = AccumulatorPlan::default();
+    for call in aggregates {
+        let argument = call.argument.as_ref().map(|a| emit(a, code)).transpose()?;
+        let filter = call.filter.as_ref().map(|f| emit(f, code)).transpose()?;
+        accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, !keys.is_empty())?;
+    }
+    if keys.is_empty() {
+        sink::scalar::update(&accumulators, code);
+        return Ok((Strategy::Scalar, ResultPlan::Groups { key: None, accumulators, occupied: None }));
+    }
+    let key = group_key(&key_values, shape.group_by)?;
+    let limits = StrategyLimits {
+        block: shape.block,
+        shared_bytes: shape.shared_bytes.saturating_sub(1024),
+        shared_bytes_preferred: (shape.shared_bytes_multiprocessor / 3).min(shape.shared_bytes).saturating_sub(2048),
+        forced: shape.group_by,
+    };
+    // Dense homes have a word for every group there could be: one word must count rows.
+    let occupied = matches!(key.layout, KeyLayout::Dense { .. }).then(|| accumulators.row_count());
+    let strategy = limits.choose(&key, accumulators.partial_words);
+    key.emit(&key_values, code);
+    match strategy {
+        Strategy::Shared { groups, copies } => sink::shared::update(&accumulators, groups, copies, shape.block, code),
+        Strategy::Dense { .. } => sink::dense::update(&accumulators, code),
+        _ => sink::hash::update(&accumulators, code),
+    }
+    Ok((strategy, ResultPlan::Groups { key: Some(key), accumulators, occupied }))
+}
+
 /// One `if (live)` block: loads, then a loop over the thread's rows.
-struct Stage<'a> {
+struct StageFrame<'a> {
     columns: &'a [ColumnAccess],
     used: Vec<usize>,
     items: u32,
 }
 
-impl Stage<'_> {
+impl StageFrame<'_> {
     fn open(&self, loaded: &mut [bool], body: &mut String) {
         // Registers are declared outside the condition so that later stages see them.
         let fresh: Vec<usize> = self.used.iter().copied().filter(|k| !loaded[*k]).collect();

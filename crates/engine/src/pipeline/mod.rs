@@ -20,6 +20,7 @@ pub mod bind;
 pub mod generate;
 pub mod group_key;
 pub mod sink;
+mod stages;
 
 use crate::expression::Expr;
 use aggregate::AggregateCall;
@@ -57,18 +58,18 @@ pub enum SinkPlan {
 impl PipelinePlan {
     /// Every expression of the pipeline.
     pub fn expressions(&self) -> Vec<&Expr> {
-        let mut all: Vec<&Expr> = self.filters.iter().collect();
+        self.filters.iter().chain(self.sink_expressions()).collect()
+    }
+
+    /// The expressions evaluated for surviving rows.
+    pub fn sink_expressions(&self) -> Vec<&Expr> {
         match &self.sink {
             SinkPlan::Aggregate { keys, aggregates } => {
-                all.extend(keys);
-                for call in aggregates {
-                    all.extend(&call.argument);
-                    all.extend(&call.filter);
-                }
+                let calls = aggregates.iter().flat_map(|call| call.argument.iter().chain(&call.filter));
+                keys.iter().chain(calls).collect()
             }
-            SinkPlan::Materialise { outputs } => all.extend(outputs),
+            SinkPlan::Materialise { outputs } => outputs.iter().collect(),
         }
-        all
     }
 
     /// Source columns the pipeline reads, ascending.

@@ -76,7 +76,7 @@ pub fn text_column(expr: &Expr, columns: &[ColumnAccess]) -> Option<OutputColumn
 }
 
 /// The output of a computed value.
-pub fn column(index: usize, value: &Value, _code: &mut String) -> Result<OutputColumn, Reason> {
+pub fn column(index: usize, value: &Value) -> Result<OutputColumn, Reason> {
     let form = match &value.kind {
         Kind::Bool => OutputForm::Boolean,
         Kind::I32 => OutputForm::Integer { width: 4 },
