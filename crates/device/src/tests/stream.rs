@@ -156,7 +156,7 @@ fn objects_of_another_device_are_refused() {
         assert!(
             matches!(result, Err(DeviceError::WrongDevice { .. })),
             "{result:?}"
-        )
+        );
     };
     wrong(second.fill(&mut buffer, 1));
     wrong(second.wait(&first.record().unwrap()));

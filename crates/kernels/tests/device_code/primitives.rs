@@ -175,7 +175,11 @@ fn collectives_agree_with_the_host() {
 #[test]
 fn collectives_agree_with_the_host_under_stress() {
     for seed in SEEDS {
-        let options = EmulatorOptions { seed, stress: true, ..EmulatorOptions::default() };
+        let options = EmulatorOptions {
+            seed,
+            stress: true,
+            ..EmulatorOptions::default()
+        };
         let device = Device::emulated(options, DeviceOptions::default()).unwrap();
         check::<u64>(&device, seed);
         check_append(&device, seed);
