@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use galatea_bench::compare::{RowOrder, compare};
 use galatea_bench::duckdb;
 use galatea_bench::machine::Machine;
-use galatea_bench::measure::{Measured, Mode, Plan};
+use galatea_bench::measure::{Ceilings, Measured, Mode, Plan};
 use galatea_bench::result::{self, ResultRow, Summary, summaries};
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::GenerateOptions;
 use galatea_bench::workload::tables::Tables;
+use galatea_device::{Device, DeviceOptions};
 
 use super::generate::with_progress;
 use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
@@ -43,6 +44,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
         warmups: arguments.warmups,
         settings: session.settings.clone(),
         machine: Machine::look(gpu.as_deref(), arguments.commit.clone()),
+        ceilings: ceilings(),
     };
 
     let mut rows = Vec::new();
@@ -82,6 +84,21 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
         "results differ between modes:\n{}",
         differences.join("\n")
     )))
+}
+
+/// The rates of the first GPU, measured before or now; none where there is none or it cannot be measured.
+fn ceilings() -> Option<Ceilings> {
+    let device = Device::gpu(0, DeviceOptions::default()).ok()?;
+    match galatea_kernels::calibrate(&device) {
+        Ok(measured) => Some(Ceilings {
+            device: measured.hbm_read,
+            link: measured.h2d,
+        }),
+        Err(error) => {
+            tracing::warn!("no ceilings: {error}");
+            None
+        }
+    }
 }
 
 fn default_name(workload: Workload, modes: &[Mode]) -> String {
