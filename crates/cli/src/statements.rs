@@ -28,7 +28,7 @@ impl Printer {
         stores: Arc<InstrumentedObjectStoreRegistry>,
     ) -> Self {
         let options = PrintOptions {
-            format: query.format,
+            format: query.format.into(),
             quiet,
             maxrows: query.maxrows,
             color,
