@@ -95,8 +95,11 @@ const _: () = {
 
 /// Kinds of [`Runtime::pause`].
 pub(crate) mod pause {
+    pub(crate) const SPIN: u32 = 0;
     pub(crate) const SLEEP: u32 = 1;
     pub(crate) const STRESS: u32 = 2;
+    /// Inserted by the fault handler, unknown to device code.
+    pub(crate) const INTERRUPT: u32 = 3;
 }
 
 /// Kinds of [`Runtime::stop`].

@@ -25,17 +25,21 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::io;
 use std::ptr;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::abi::{self, BlockView, Dimensions, ThreadView};
 use crate::barrier::Barrier;
 use crate::counters::Recorder;
+use crate::fault::Fault;
 use crate::fiber::{self, Stacks};
 use crate::launch::Launch;
 use crate::random::Random;
 use crate::report::{Failure, FailureKind, Site};
 use crate::shared::SharedMemory;
 use crate::warp::Warp;
+use crate::watchdog::Heartbeat;
 
 /// Lanes of a warp.
 pub(crate) const LANES: usize = 32;
@@ -96,6 +100,10 @@ pub(crate) struct Runner {
     checks: u32,
     stalled: Option<(Instant, u64)>,
     pub(crate) recorder: Option<Box<Recorder>>,
+    /// Set by the fault handler.
+    pub(crate) fault: Option<Fault>,
+    pub(crate) heartbeat: Arc<Heartbeat>,
+    code: Range<usize>,
 }
 
 // SAFETY: rule 2 above; between blocks a runner holds no pointer into any OS thread.
@@ -139,6 +147,9 @@ impl Runner {
             checks: 0,
             stalled: None,
             recorder: None,
+            fault: None,
+            heartbeat: Arc::default(),
+            code: 0..0,
         });
         let own: *mut Runner = &mut *runner;
         let view: *mut BlockView = &mut runner.view;
@@ -187,6 +198,7 @@ impl Runner {
         self.run = launch.function.run;
         self.parameters = launch.parameters.pointers();
         self.launch = launch;
+        self.code = launch.function.code();
         let options = launch.device.options();
         self.stress = options.stress;
         self.ordered = launch.seed == 0 && !options.stress;
@@ -206,6 +218,8 @@ impl Runner {
         if let Some(recorder) = &mut self.recorder {
             recorder.begin_block(&self.shared);
         }
+        self.heartbeat.begin_block();
+        let mut running: *const Thread = ptr::null();
         let first = self.next(0);
         if !first.is_null() {
             // SAFETY: `first` has not started; the carrier is prepared; the context saved in `main` is resumed
@@ -216,10 +230,16 @@ impl Runner {
                 let main: *mut *mut u8 = &mut self.main;
                 fiber::set_current(first);
                 fiber::switch(main, carrier);
+                running = fiber::current();
                 fiber::set_current(ptr::null_mut());
             }
         }
         self.main = ptr::null_mut();
+        if let Some(fault) = self.fault.take() {
+            let what = fault.describe(self);
+            let place = self.place((!running.is_null()).then_some(running));
+            self.failure = Some(Failure { kind: FailureKind::Fault, what, place });
+        }
         if let Some(recorder) = &mut self.recorder {
             recorder.end_block();
         }
@@ -289,6 +309,7 @@ impl Runner {
     #[inline]
     fn next(&mut self, warp: usize) -> *mut Thread {
         let mut warp = warp;
+        self.heartbeat.beat();
         while self.warps[warp].runnable == 0 {
             self.runnable_warps &= !(1 << warp);
             if self.runnable_warps == 0 {
@@ -335,6 +356,11 @@ impl Runner {
         if self.ticks >= TICKS_PER_CHECK {
             self.check_stall();
         }
+    }
+
+    /// Whether an instruction is the running kernel's module's own.
+    pub(crate) fn is_device_code(&self, address: usize) -> bool {
+        self.code.contains(&address)
     }
 
     /// The thread's position in the block.

@@ -191,11 +191,18 @@ impl Stacks {
         })
     }
 
+    /// Whether `address` lies in one of the stacks with at least `bytes` of it below.
+    pub(crate) fn has_room(&self, address: usize, bytes: usize) -> bool {
+        let stride = self.stride();
+        self.chunks.iter().any(|&chunk| {
+            let offset = address.wrapping_sub(chunk as usize);
+            offset < stride * CHUNK && offset % stride >= GUARD + bytes
+        })
+    }
+
     /// Whether `address` lies in one of the stacks.
     pub(crate) fn contains(&self, address: usize) -> bool {
-        self.chunks
-            .iter()
-            .any(|&chunk| address.wrapping_sub(chunk as usize) < self.stride() * CHUNK)
+        self.has_room(address, 0)
     }
 
     /// The mapped ranges, guards included.

@@ -9,9 +9,11 @@ use parking_lot::{Condvar, Mutex};
 use crate::abi::Dimensions;
 use crate::block::LANES;
 use crate::device::Device;
+use crate::fault::SignalStack;
 use crate::module::Function;
 use crate::random::mix;
 use crate::report::{Failure, FailureKind};
+use crate::watchdog::Registration;
 
 /// Threads that can be resident on a multiprocessor.
 pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
@@ -220,6 +222,8 @@ impl Launch {
         if let Err(error) = runner.prepare(self) {
             return self.fail_host(&error);
         }
+        let _signal_stack = SignalStack::install();
+        let _watched = Registration::new(&runner.heartbeat);
         while !self.failed() {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);
             if turn >= self.total {

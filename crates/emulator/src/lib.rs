@@ -12,6 +12,7 @@ mod clock;
 mod compiler;
 mod counters;
 mod device;
+mod divide;
 mod driver;
 mod fault;
 mod fiber;
@@ -30,6 +31,7 @@ mod shared;
 mod stream;
 mod symbols;
 mod warp;
+mod watchdog;
 
 pub use counters::Counters;
 pub use options::EmulatorOptions;

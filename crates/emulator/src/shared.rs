@@ -104,15 +104,14 @@ impl SharedMemory {
             || address.wrapping_sub(self.dynamic as usize) < self.dynamic_bytes
     }
 
-    /// Whether an address lies in the page after the dynamic shared memory.
-    pub(crate) fn is_guard(&self, address: usize) -> bool {
-        let offset = address.wrapping_sub(self.mapping as usize);
-        offset < PAGE || (MOST + PAGE..MOST + 2 * PAGE).contains(&offset)
-    }
-
-    /// Bytes of dynamic shared memory.
-    pub(crate) fn dynamic_bytes(&self) -> usize {
-        self.dynamic_bytes
+    /// What is at an address near the dynamic shared memory.
+    pub(crate) fn describe(&self, address: usize) -> Option<String> {
+        let start = self.mapping as usize;
+        if address.wrapping_sub(start) >= MOST + 2 * PAGE {
+            return None;
+        }
+        let offset = address.wrapping_sub(self.dynamic as usize) as isize;
+        Some(format!("byte {offset} of {} bytes of dynamic shared memory", self.dynamic_bytes))
     }
 }
 

@@ -187,6 +187,12 @@ impl Gpu {
         values
     }
 
+    /// Sets the first `length` values to zero bytes.
+    pub(crate) fn clear<T>(&self, buffer: &Buffer<T>, length: usize) -> CUresult {
+        let bytes = length * size_of::<T>();
+        call!(cuMemsetD8Async: (u64, u8, usize, usize) -> CUresult; buffer.address, 0, bytes, self.stream)
+    }
+
     pub(crate) fn synchronize(&self) -> CUresult {
         call!(cuStreamSynchronize: (usize) -> CUresult; self.stream)
     }
