@@ -76,7 +76,11 @@ struct Bench {
 impl Bench {
     /// Seconds of the fastest of three launches.
     fn time(&self, kernel: &str, grid: u32, block: u32, length: u64) -> f64 {
-        let arguments = Arguments { input: self.input.address, output: self.output.address, length };
+        let arguments = Arguments {
+            input: self.input.address,
+            output: self.output.address,
+            length,
+        };
         (0..3)
             .map(|_| {
                 let start = Instant::now();
@@ -90,7 +94,10 @@ impl Bench {
 fn main() {
     const ROWS: u64 = 1 << 20;
     for workers in [1, 2] {
-        let gpu = Gpu::new(EmulatorOptions { worker_threads: workers, ..EmulatorOptions::default() });
+        let gpu = Gpu::new(EmulatorOptions {
+            worker_threads: workers,
+            ..EmulatorOptions::default()
+        });
         let start = Instant::now();
         // A comment that was never there before is a program that was never compiled before.
         let unique = format!("{SOURCE}// {:?}\n", std::time::SystemTime::now());
@@ -100,23 +107,48 @@ fn main() {
         gpu.try_compile(&unique, &[], &[]).expect("compiles");
         let warm = start.elapsed();
         let program = gpu.load(&image);
-        let values: Vec<u32> = (0..ROWS as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 8).collect();
+        let values: Vec<u32> = (0..ROWS as u32)
+            .map(|i| i.wrapping_mul(2_654_435_761) >> 8)
+            .collect();
         let input = gpu.upload(&values);
         let output = gpu.zeroed::<u64>(1 + ROWS as usize);
-        let bench = Bench { gpu, program, input, output };
+        let bench = Bench {
+            gpu,
+            program,
+            input,
+            output,
+        };
         println!("{workers} worker(s); compile {cold:.0?} cold, {warm:.0?} cached");
         let per_thread = |kernel: &str, grid: u32, block: u32, length: u64| {
             let threads = f64::from(grid) * f64::from(block);
             bench.time(kernel, grid, block, length) * 1e9 / threads / length as f64
         };
-        println!("  launch, 1 thread:        {:8.1} us", bench.time("empty", 1, 1, 1) * 1e6);
-        println!("  thread start and exit:   {:8.1} ns", per_thread("empty", 4096, 256, 1));
-        println!("  shuffle, per lane:       {:8.1} ns", per_thread("shuffles", 2, 32, 100_000));
-        println!("  shuffle, block 256:      {:8.1} ns", per_thread("shuffles", 2, 256, 10_000));
+        println!(
+            "  launch, 1 thread:        {:8.1} us",
+            bench.time("empty", 1, 1, 1) * 1e6
+        );
+        println!(
+            "  thread start and exit:   {:8.1} ns",
+            per_thread("empty", 4096, 256, 1)
+        );
+        println!(
+            "  shuffle, per lane:       {:8.1} ns",
+            per_thread("shuffles", 2, 32, 100_000)
+        );
+        println!(
+            "  shuffle, block 256:      {:8.1} ns",
+            per_thread("shuffles", 2, 256, 10_000)
+        );
         for block in [32, 256, 1024] {
-            println!("  barrier, block {block:4}:     {:8.1} ns", per_thread("barriers", 2, block, 200_000 / u64::from(block)));
+            println!(
+                "  barrier, block {block:4}:     {:8.1} ns",
+                per_thread("barriers", 2, block, 200_000 / u64::from(block))
+            );
         }
-        println!("  global atomic:           {:8.1} ns", per_thread("atomics", 2, 256, 1000));
+        println!(
+            "  global atomic:           {:8.1} ns",
+            per_thread("atomics", 2, 256, 1000)
+        );
         for (kernel, grids) in [("filter_sum", [8, 528, 4096]), ("compact", [8, 528, 4096])] {
             for grid in grids {
                 // The first word is the output's counter.
@@ -130,7 +162,11 @@ fn main() {
 
 impl Bench {
     fn once(&self, kernel: &str, grid: u32, block: u32, length: u64) -> f64 {
-        let arguments = Arguments { input: self.input.address, output: self.output.address, length };
+        let arguments = Arguments {
+            input: self.input.address,
+            output: self.output.address,
+            length,
+        };
         let start = Instant::now();
         self.gpu.go(&self.program, kernel, grid, block, 0, arguments);
         start.elapsed().as_secs_f64()

@@ -166,7 +166,7 @@ pub(crate) mod collective {
 
 /// Kinds of [`Runtime::barrier`].
 pub(crate) mod barrier {
-    pub(crate) const SYNC: u32 = 0;
+    // 0 is __syncthreads.
     pub(crate) const COUNT: u32 = 1;
     pub(crate) const AND: u32 = 2;
     pub(crate) const OR: u32 = 3;
@@ -183,9 +183,6 @@ pub(crate) mod barrier {
             "named barrier",
             "named barrier arrival",
         ];
-        NAMES
-            .get(kind as usize)
-            .copied()
-            .unwrap_or("unknown barrier")
+        NAMES.get(kind as usize).copied().unwrap_or("unknown barrier")
     }
 }

@@ -22,11 +22,15 @@ const REGISTERS: [i32; 16] = [
 pub(crate) unsafe fn repair(registers: &mut [i64; 23]) -> bool {
     let start = registers[REG_RIP as usize] as *const u8;
     // SAFETY: the instruction was executed, so its bytes are readable; decoding reads no further than its length.
-    let Some(division) = decode(|offset| unsafe { start.add(offset).read() }) else { return false };
+    let Some(division) = decode(|offset| unsafe { start.add(offset).read() }) else {
+        return false;
+    };
     let value = |register: i32| registers[register as usize];
     let (low, high) = (value(REG_RAX), value(REG_RDX));
     let (quotient, remainder) = match division.divisor {
-        Operand::Register(number) if truncate(value(REGISTERS[number]), division.bytes) != 0 => overflow(division.bytes),
+        Operand::Register(number) if truncate(value(REGISTERS[number]), division.bytes) != 0 => {
+            overflow(division.bytes)
+        }
         Operand::Memory if !zero_divisor(registers, &division) => overflow(division.bytes),
         _ => (-1, low),
     };
@@ -58,7 +62,11 @@ fn zero_divisor(registers: &[i64; 23], division: &Division) -> bool {
 }
 
 fn truncate(value: i64, bytes: u32) -> u64 {
-    if bytes == 8 { value as u64 } else { value as u64 & ((1 << (8 * bytes)) - 1) }
+    if bytes == 8 {
+        value as u64
+    } else {
+        value as u64 & ((1 << (8 * bytes)) - 1)
+    }
 }
 
 /// Writing 32 bits clears the upper half, writing 16 keeps the rest.
@@ -115,7 +123,12 @@ fn decode(byte: impl Fn(usize) -> u8) -> Option<Division> {
     let signed = kind == 7;
     at += 2;
     if mode == 3 {
-        return Some(Division { divisor: Operand::Register(low + extension), signed, bytes, length: at });
+        return Some(Division {
+            divisor: Operand::Register(low + extension),
+            signed,
+            bytes,
+            length: at,
+        });
     }
     let mut displacement = match mode {
         1 => 1,
@@ -130,7 +143,12 @@ fn decode(byte: impl Fn(usize) -> u8) -> Option<Division> {
     } else if low == 5 && mode == 0 {
         displacement = 4;
     }
-    Some(Division { divisor: Operand::Memory, signed, bytes, length: at + displacement })
+    Some(Division {
+        divisor: Operand::Memory,
+        signed,
+        bytes,
+        length: at + displacement,
+    })
 }
 
 #[cfg(test)]
@@ -144,9 +162,21 @@ mod tests {
     #[test]
     fn divisions_are_decoded_with_their_length() {
         let register = |number, signed, bytes, length| {
-            Some(Division { divisor: Operand::Register(number), signed, bytes, length })
+            Some(Division {
+                divisor: Operand::Register(number),
+                signed,
+                bytes,
+                length,
+            })
         };
-        let memory = |signed, bytes, length| Some(Division { divisor: Operand::Memory, signed, bytes, length });
+        let memory = |signed, bytes, length| {
+            Some(Division {
+                divisor: Operand::Memory,
+                signed,
+                bytes,
+                length,
+            })
+        };
         // idiv ecx; div r9; idiv cl; idiv word [rax]
         assert_eq!(decoded(&[0xf7, 0xf9]), register(1, true, 4, 2));
         assert_eq!(decoded(&[0x49, 0xf7, 0xf1]), register(9, false, 8, 3));

@@ -60,8 +60,12 @@ pub(crate) fn install() {
             unsafe {
                 let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
                 action.sa_sigaction = handle as *const () as usize;
-                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
+                action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+                // One at a time: each ends by returning, which restores the mask.
                 libc::sigemptyset(&mut action.sa_mask);
+                for other in FAULTS.into_iter().chain([INTERRUPT]) {
+                    libc::sigaddset(&mut action.sa_mask, other);
+                }
                 libc::sigaction(signal, &action, ptr::null_mut());
             }
         }
@@ -142,8 +146,10 @@ unsafe extern "C" fn interrupted() {
 
 /// Not ours: what would have happened without us.
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let before =
-        FAULTS.iter().position(|&known| known == signal).and_then(|index| Some(&BEFORE.get()?[index]));
+    let before = FAULTS
+        .iter()
+        .position(|&known| known == signal)
+        .and_then(|index| Some(&BEFORE.get()?[index]));
     // SAFETY: an earlier handler is called as it asked to be; the default action is restored and the instruction
     // repeated.
     unsafe {
@@ -201,43 +207,43 @@ fn instruction_name(address: usize) -> String {
     }
 }
 
-/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full.
+/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full. The one that
+/// Rust gives its threads may be as small as a signal frame.
 #[derive(Debug)]
 pub(crate) struct SignalStack {
-    memory: Option<*mut c_void>,
+    memory: *mut c_void,
+    before: libc::stack_t,
 }
 
 impl SignalStack {
     const BYTES: usize = 64 << 10;
 
-    /// Installs one unless the thread has one.
+    /// Installs it until the result is dropped.
     pub(crate) fn install() -> SignalStack {
-        // SAFETY: queries, then registers memory that stays until it is unregistered in `drop`.
+        // SAFETY: registers memory that stays until the earlier stack is registered again in `drop`.
         unsafe {
-            let mut current = MaybeUninit::<libc::stack_t>::zeroed().assume_init();
-            libc::sigaltstack(ptr::null(), &mut current);
-            if current.ss_flags & libc::SS_DISABLE == 0 {
-                return SignalStack { memory: None };
-            }
             let memory = libc::malloc(SignalStack::BYTES);
-            if memory.is_null() {
-                return SignalStack { memory: None };
+            let mut before = MaybeUninit::<libc::stack_t>::zeroed().assume_init();
+            if !memory.is_null() {
+                let stack = libc::stack_t {
+                    ss_sp: memory,
+                    ss_flags: 0,
+                    ss_size: SignalStack::BYTES,
+                };
+                libc::sigaltstack(&stack, &mut before);
             }
-            let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: SignalStack::BYTES };
-            libc::sigaltstack(&stack, ptr::null_mut());
-            SignalStack { memory: Some(memory) }
+            SignalStack { memory, before }
         }
     }
 }
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        if let Some(memory) = self.memory {
+        if !self.memory.is_null() {
             // SAFETY: unregistered before it is freed.
             unsafe {
-                let none = libc::stack_t { ss_sp: ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
-                libc::sigaltstack(&none, ptr::null_mut());
-                libc::free(memory);
+                libc::sigaltstack(&self.before, ptr::null_mut());
+                libc::free(self.memory);
             }
         }
     }

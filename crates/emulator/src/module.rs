@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::os::unix::Library;
+use tempfile::TempPath;
 
 use crate::abi::{ModuleTable, REVISION, Runtime};
 use crate::{barrier, block, clock, fiber, image, warp};
@@ -50,6 +51,7 @@ struct Object {
     /// Addresses of the executable part.
     code: Range<usize>,
     _library: Library,
+    _file: Option<TempPath>,
 }
 
 /// A kernel.
@@ -79,12 +81,9 @@ impl Module {
         file.write_all(object)?;
         file.flush()?;
         // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
-        let library =
-            unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        if keep_file {
-            // AddressSanitizer reads line numbers from the file when it reports.
-            let _ = file.keep();
-        }
+        let library = unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
+        // AddressSanitizer reads line numbers from the file when it reports; nobody else needs it any more.
+        let file = keep_file.then(|| file.into_temp_path());
         // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
         unsafe {
             let table: *const ModuleTable = *library.get(b"__galatea_module\0")?;
@@ -95,14 +94,21 @@ impl Module {
             *offset = fiber::current_offset();
             let runtime: *mut *const Runtime = *library.get(b"__galatea_rt\0")?;
             *runtime = &RUNTIME;
-            let anchor: unsafe extern "C" fn() -> *mut c_void =
-                *library.get(b"__galatea_anchor\0")?;
+            let anchor: unsafe extern "C" fn() -> *mut c_void = *library.get(b"__galatea_anchor\0")?;
             // The call allocates this thread's block, so that its address is known afterwards.
             let anchored = anchor() as usize;
-            let Segments { thread_local: (block, thread_local_bytes), code } = segments(table as usize);
+            let Segments {
+                thread_local: (block, thread_local_bytes),
+                code,
+            } = segments(table as usize);
             let anchor_offset = anchored.wrapping_sub(block);
-            let object = Arc::new(Object { anchor, anchor_offset, thread_local_bytes, code,
+            let object = Arc::new(Object {
+                anchor,
+                anchor_offset,
+                thread_local_bytes,
+                code,
                 _library: library,
+                _file: file,
             });
             let entries = std::slice::from_raw_parts((*table).kernels, (*table).count as usize);
             let functions = entries
@@ -111,8 +117,7 @@ impl Module {
                     Arc::new(Function {
                         name: CStr::from_ptr(entry.name).to_string_lossy().into_owned(),
                         run: entry.run,
-                        sizes: std::slice::from_raw_parts(entry.sizes, entry.count as usize)
-                            .to_vec(),
+                        sizes: std::slice::from_raw_parts(entry.sizes, entry.count as usize).to_vec(),
                         max_threads: match entry.max_threads {
                             0 => block::MAX_THREADS as u32,
                             bound => bound.min(block::MAX_THREADS as u32),
@@ -207,7 +212,10 @@ fn segments(address: usize) -> Segments {
         }
         1
     }
-    let mut search = Search { address, found: Segments::default() };
+    let mut search = Search {
+        address,
+        found: Segments::default(),
+    };
     // SAFETY: the callback matches and the argument outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
     search.found

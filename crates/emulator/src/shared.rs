@@ -6,6 +6,7 @@
 //! or on what an earlier block left behind gives wrong answers here too.
 
 use std::io;
+use std::ops::Range;
 use std::ptr;
 
 use crate::sanitizer;
@@ -44,13 +45,7 @@ impl SharedMemory {
         }
         let mapping = mapping.cast::<u8>();
         // SAFETY: the inner part of the mapping just made.
-        if unsafe {
-            libc::mprotect(
-                mapping.add(PAGE).cast(),
-                MOST,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        } != 0
+        if unsafe { libc::mprotect(mapping.add(PAGE).cast(), MOST, libc::PROT_READ | libc::PROT_WRITE) } != 0
         {
             return Err(io::Error::last_os_error());
         }
@@ -98,10 +93,10 @@ impl SharedMemory {
         }
     }
 
-    /// Whether an address is the block's shared memory, static or dynamic.
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        address.wrapping_sub(self.fixed as usize) < self.fixed_bytes
-            || address.wrapping_sub(self.dynamic as usize) < self.dynamic_bytes
+    /// The addresses of the static and of the dynamic part.
+    pub(crate) fn ranges(&self) -> [Range<usize>; 2] {
+        [(self.fixed, self.fixed_bytes), (self.dynamic, self.dynamic_bytes)]
+            .map(|(start, bytes)| start as usize..start as usize + bytes)
     }
 
     /// What is at an address near the dynamic shared memory.
@@ -111,7 +106,10 @@ impl SharedMemory {
             return None;
         }
         let offset = address.wrapping_sub(self.dynamic as usize) as isize;
-        Some(format!("byte {offset} of {} bytes of dynamic shared memory", self.dynamic_bytes))
+        Some(format!(
+            "byte {offset} of {} bytes of dynamic shared memory",
+            self.dynamic_bytes
+        ))
     }
 }
 

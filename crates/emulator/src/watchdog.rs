@@ -29,7 +29,10 @@ impl Heartbeat {
     #[inline(always)]
     pub(crate) fn beat(&self) {
         // One writer: no atomic addition needed.
-        self.beats.store(self.beats.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.beats.store(
+            self.beats.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
     }
 
     /// A block starts: no suspicion against it.
@@ -59,7 +62,9 @@ struct Watchdog {
 fn watchdog() -> &'static Watchdog {
     static WATCHDOG: OnceLock<Watchdog> = OnceLock::new();
     WATCHDOG.get_or_init(|| {
-        let spawned = std::thread::Builder::new().name("galatea-watchdog".to_owned()).spawn(watch);
+        let spawned = std::thread::Builder::new()
+            .name("galatea-watchdog".to_owned())
+            .spawn(watch);
         if let Err(error) = spawned {
             tracing::warn!("no watchdog: kernels that spin on plain memory may hang: {error}");
         }
@@ -79,16 +84,26 @@ impl Registration {
         // SAFETY: always succeeds.
         let thread = unsafe { libc::pthread_self() };
         let seen = heartbeat.beats.load(Ordering::Relaxed);
-        watchdog.watched.lock().push(Watched { thread, heartbeat: Arc::clone(heartbeat), seen, still: 0 });
+        watchdog.watched.lock().push(Watched {
+            thread,
+            heartbeat: Arc::clone(heartbeat),
+            seen,
+            still: 0,
+        });
         watchdog.wake.notify_one();
-        Registration { heartbeat: Arc::clone(heartbeat) }
+        Registration {
+            heartbeat: Arc::clone(heartbeat),
+        }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         // While the lock is held, no signal is being sent, so none is sent after the thread has ended.
-        watchdog().watched.lock().retain(|watched| !Arc::ptr_eq(&watched.heartbeat, &self.heartbeat));
+        watchdog()
+            .watched
+            .lock()
+            .retain(|watched| !Arc::ptr_eq(&watched.heartbeat, &self.heartbeat));
     }
 }
 

@@ -10,9 +10,19 @@ use support::{Gpu, Program};
 /// Runs a test on devices of several kinds, under several seeds each.
 fn everywhere(source: &str, seeds: u64, test: impl Fn(&Gpu, &Program, u64)) {
     let kinds = [
-        EmulatorOptions { worker_threads: 2, ..EmulatorOptions::default() },
-        EmulatorOptions { worker_threads: 1, stress: true, ..EmulatorOptions::default() },
-        EmulatorOptions { worker_threads: 3, ..EmulatorOptions::default() },
+        EmulatorOptions {
+            worker_threads: 2,
+            ..EmulatorOptions::default()
+        },
+        EmulatorOptions {
+            worker_threads: 1,
+            stress: true,
+            ..EmulatorOptions::default()
+        },
+        EmulatorOptions {
+            worker_threads: 3,
+            ..EmulatorOptions::default()
+        },
     ];
     for options in kinds {
         let gpu = Gpu::new(options.clone());
@@ -20,7 +30,10 @@ fn everywhere(source: &str, seeds: u64, test: impl Fn(&Gpu, &Program, u64)) {
         for seed in 0..seeds {
             set_seed(gpu.ordinal, seed);
             // Shown when the test fails.
-            println!("seed {seed}, stress {}, {} workers", options.stress, options.worker_threads);
+            println!(
+                "seed {seed}, stress {}, {} workers",
+                options.stress, options.worker_threads
+            );
             test(&gpu, &program, seed);
         }
     }
@@ -47,7 +60,9 @@ fn source(kernel: &str) -> String {
 }
 
 fn numbers(length: u32) -> Vec<u32> {
-    (0..length).map(|i| i.wrapping_mul(2_654_435_761).rotate_left(7)).collect()
+    (0..length)
+        .map(|i| i.wrapping_mul(2_654_435_761).rotate_left(7))
+        .collect()
 }
 
 #[test]
@@ -114,11 +129,17 @@ extern "C" __global__ void tree(Arguments a) {
         for block in [64_u32, 512, 1024] {
             let blocks = values.len().div_ceil(block as usize);
             let output = gpu.alloc::<u64>(blocks);
-            let arguments =
-                Arguments { input: input.address, output: output.address, scratch: 0, length: values.len() as u64 };
+            let arguments = Arguments {
+                input: input.address,
+                output: output.address,
+                scratch: 0,
+                length: values.len() as u64,
+            };
             gpu.go(program, "tree", blocks as u32, block, block * 8, arguments);
-            let expected: Vec<u64> =
-                values.chunks(block as usize).map(|chunk| chunk.iter().map(|&value| u64::from(value)).sum()).collect();
+            let expected: Vec<u64> = values
+                .chunks(block as usize)
+                .map(|chunk| chunk.iter().map(|&value| u64::from(value)).sum())
+                .collect();
             assert_eq!(gpu.read(&output), expected, "block {block}");
         }
     });
@@ -143,7 +164,11 @@ extern "C" __global__ void compact(Arguments a) {
 "#,
     );
     let values = numbers(3001);
-    let mut expected: Vec<u64> = values.iter().filter(|&&value| value % 3 == 0).map(|&v| u64::from(v)).collect();
+    let mut expected: Vec<u64> = values
+        .iter()
+        .filter(|&&value| value % 3 == 0)
+        .map(|&v| u64::from(v))
+        .collect();
     expected.sort_unstable();
     everywhere(&source, 6, |gpu, program, _| {
         let input = gpu.upload(&values);
@@ -226,7 +251,12 @@ extern "C" __global__ void lock(Arguments a) {
     );
     everywhere(&source, 6, |gpu, program, _| {
         let (output, mutex) = (gpu.zeroed::<u64>(1), gpu.zeroed::<u64>(1));
-        let arguments = Arguments { input: 0, output: output.address, scratch: mutex.address, length: 0 };
+        let arguments = Arguments {
+            input: 0,
+            output: output.address,
+            scratch: mutex.address,
+            length: 0,
+        };
         gpu.go(program, "lock", 4, 64, 0, arguments);
         assert_eq!(gpu.read(&output), [4 * (63 * 64 / 2)]);
     });
@@ -264,7 +294,12 @@ extern "C" __global__ void acquire(Arguments a) {
     everywhere(&source, 6, |gpu, program, _| {
         for kernel in ["relay", "acquire"] {
             let (output, scratch) = (gpu.alloc::<u64>(32), gpu.zeroed::<u64>(1));
-            let arguments = Arguments { input: 0, output: output.address, scratch: scratch.address, length: 0 };
+            let arguments = Arguments {
+                input: 0,
+                output: output.address,
+                scratch: scratch.address,
+                length: 0,
+            };
             gpu.go(program, kernel, 1, 32, 0, arguments);
             assert_eq!(gpu.read(&output), expected, "{kernel}");
         }
@@ -285,7 +320,12 @@ extern "C" __global__ void wait(Arguments a) {
     );
     everywhere(&source, 3, |gpu, program, _| {
         let (output, scratch) = (gpu.zeroed::<u64>(32), gpu.zeroed::<u64>(1));
-        let arguments = Arguments { input: 0, output: output.address, scratch: scratch.address, length: 0 };
+        let arguments = Arguments {
+            input: 0,
+            output: output.address,
+            scratch: scratch.address,
+            length: 0,
+        };
         gpu.go(program, "wait", 1, 32, 0, arguments);
         assert_eq!(gpu.read(&output), [1; 32]);
     });
@@ -317,9 +357,27 @@ extern "C" __global__ void early(Arguments a) {
     everywhere(&source, 6, |gpu, program, _| {
         for length in [1_u64, 31, 32, 33, 100, 128] {
             let output = gpu.zeroed::<u64>(3);
-            gpu.go(program, "early", 1, 128, 0, Arguments { input: 0, output: output.address, scratch: 0, length });
-            let ballot = (0..length.min(32)).filter(|lane| lane % 4 == 0).fold(0, |set, lane| set | 1 << lane);
-            assert_eq!(gpu.read(&output), [length, ballot, length.div_ceil(2)], "length {length}");
+            gpu.go(
+                program,
+                "early",
+                1,
+                128,
+                0,
+                Arguments {
+                    input: 0,
+                    output: output.address,
+                    scratch: 0,
+                    length,
+                },
+            );
+            let ballot = (0..length.min(32))
+                .filter(|lane| lane % 4 == 0)
+                .fold(0, |set, lane| set | 1 << lane);
+            assert_eq!(
+                gpu.read(&output),
+                [length, ballot, length.div_ceil(2)],
+                "length {length}"
+            );
         }
     });
 }
@@ -358,11 +416,17 @@ extern "C" __global__ void masks(Arguments a) {
             _ => 3,
         })
         .collect();
-    let neighbours: Vec<u64> =
-        (0..32_u64).map(|lane| lane.saturating_sub(1) + if lane == 31 { 0 } else { lane + 1 }).collect();
+    let neighbours: Vec<u64> = (0..32_u64)
+        .map(|lane| lane.saturating_sub(1) + if lane == 31 { 0 } else { lane + 1 })
+        .collect();
     everywhere(&source, 8, |gpu, program, _| {
         let (output, scratch) = (gpu.alloc::<u64>(32), gpu.alloc::<u64>(32));
-        let arguments = Arguments { input: 0, output: output.address, scratch: scratch.address, length: 0 };
+        let arguments = Arguments {
+            input: 0,
+            output: output.address,
+            scratch: scratch.address,
+            length: 0,
+        };
         gpu.go(program, "masks", 1, 32, 0, arguments);
         assert_eq!(gpu.read(&output), expected);
         assert_eq!(gpu.read(&scratch), neighbours);
@@ -419,7 +483,11 @@ extern "C" __global__ void all(Arguments a) {
             v(if lane % 4 + 3 < 4 { lane + 3 } else { lane }),
             v(lane ^ 21),
             // A lane mask that leaves the segment upwards keeps the own value; downwards it is followed.
-            v(if (lane ^ 12) < lane / 8 * 8 + 8 { lane ^ 12 } else { lane }),
+            v(if (lane ^ 12) < lane / 8 * 8 + 8 {
+                lane ^ 12
+            } else {
+                lane
+            }),
             set(&|l| values[l] % 5 == values[lane] % 5),
             0,
             0xffff_ffff * 2 + 1,
@@ -441,7 +509,12 @@ extern "C" __global__ void all(Arguments a) {
     everywhere(&source, 4, |gpu, program, _| {
         let input = gpu.upload(&values);
         let output = gpu.alloc::<u64>(32 * 24);
-        let arguments = Arguments { input: input.address, output: output.address, scratch: 0, length: 0 };
+        let arguments = Arguments {
+            input: input.address,
+            output: output.address,
+            scratch: 0,
+            length: 0,
+        };
         gpu.go(program, "all", 1, 32, 0, arguments);
         let found = gpu.read(&output);
         for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
@@ -552,7 +625,14 @@ extern "C" __global__ void scan(Arguments a) {
             scratch: scratch.address,
             length: values.len() as u64,
         };
-        gpu.go(program, "scan", values.len().div_ceil(64) as u32, 64, 0, arguments);
+        gpu.go(
+            program,
+            "scan",
+            values.len().div_ceil(64) as u32,
+            64,
+            0,
+            arguments,
+        );
         assert_eq!(gpu.read(&output), expected);
     });
 }
@@ -589,7 +669,12 @@ extern "C" __global__ void grid(Arguments a) {
     for seed in 0..3 {
         set_seed(gpu.ordinal, seed);
         let (output, scratch) = (gpu.zeroed::<u64>(1), gpu.zeroed::<u64>(1));
-        let arguments = Arguments { input: 0, output: output.address, scratch: scratch.address, length: 0 };
+        let arguments = Arguments {
+            input: 0,
+            output: output.address,
+            scratch: scratch.address,
+            length: 0,
+        };
         gpu.go(&program, "grid", 48, 64, 0, arguments);
         assert_eq!(gpu.read(&output), [48 * 6], "seed {seed}");
     }
@@ -618,10 +703,24 @@ extern "C" __global__ void named(Arguments a) {
 }
 "#,
     );
-    let expected: Vec<u64> = (0..64_u64).map(|i| (0..4).map(|round| round * 100 + (i + 1) % 32).sum()).collect();
+    let expected: Vec<u64> = (0..64_u64)
+        .map(|i| (0..4).map(|round| round * 100 + (i + 1) % 32).sum())
+        .collect();
     everywhere(&source, 8, |gpu, program, _| {
         let output = gpu.zeroed::<u64>(64);
-        gpu.go(program, "named", 1, 128, 0, Arguments { input: 0, output: output.address, scratch: 0, length: 0 });
+        gpu.go(
+            program,
+            "named",
+            1,
+            128,
+            0,
+            Arguments {
+                input: 0,
+                output: output.address,
+                scratch: 0,
+                length: 0,
+            },
+        );
         assert_eq!(gpu.read(&output), expected);
     });
 }
@@ -641,7 +740,19 @@ extern "C" __global__ void reducing(Arguments a) {
     everywhere(&source, 4, |gpu, program, _| {
         for (length, all) in [(96, 1), (95, 0)] {
             let output = gpu.alloc::<u64>(96);
-            gpu.go(program, "reducing", 1, 96, 0, Arguments { input: 0, output: output.address, scratch: 0, length });
+            gpu.go(
+                program,
+                "reducing",
+                1,
+                96,
+                0,
+                Arguments {
+                    input: 0,
+                    output: output.address,
+                    scratch: 0,
+                    length,
+                },
+            );
             assert_eq!(gpu.read(&output), [32 * 100 + all * 10 + 1; 96]);
         }
     });
@@ -674,7 +785,19 @@ extern "C" __global__ void atomics(Arguments a) {
         start[5] = 1000;
         start[9] = u64::MAX;
         let output = gpu.upload(&start);
-        gpu.go(program, "atomics", 2, 64, 0, Arguments { input: 0, output: output.address, scratch: 0, length: 0 });
+        gpu.go(
+            program,
+            "atomics",
+            2,
+            64,
+            0,
+            Arguments {
+                input: 0,
+                output: output.address,
+                scratch: 0,
+                length: 0,
+            },
+        );
         let sum = threads * (threads - 1) / 2;
         // Inc counts modulo 10 upwards from 0, Dec downwards.
         let expected = [
@@ -716,10 +839,25 @@ extern "C" __global__ void leftovers(Arguments a) {
 }
 "#,
     );
-    let gpu = Gpu::new(EmulatorOptions { worker_threads: 1, ..EmulatorOptions::default() });
+    let gpu = Gpu::new(EmulatorOptions {
+        worker_threads: 1,
+        ..EmulatorOptions::default()
+    });
     let program = gpu.compile(&source);
     let output = gpu.alloc::<u64>(64 * 4);
-    gpu.go(&program, "leftovers", 4, 32, 256, Arguments { input: 0, output: output.address, scratch: 0, length: 0 });
+    gpu.go(
+        &program,
+        "leftovers",
+        4,
+        32,
+        256,
+        Arguments {
+            input: 0,
+            output: output.address,
+            scratch: 0,
+            length: 0,
+        },
+    );
     let found = gpu.read(&output);
     assert!(found.iter().all(|&value| value != 0 && value != 42), "{found:x?}");
 }
@@ -797,7 +935,19 @@ extern "C" __global__ void bits(Arguments a) {
         4,
     ];
     let output = gpu.zeroed::<u64>(expected.len());
-    gpu.go(&program, "bits", 1, 1, 0, Arguments { input: 0, output: output.address, scratch: 0, length: 0 });
+    gpu.go(
+        &program,
+        "bits",
+        1,
+        1,
+        0,
+        Arguments {
+            input: 0,
+            output: output.address,
+            scratch: 0,
+            length: 0,
+        },
+    );
     let found = gpu.read(&output);
     for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
         assert_eq!(*found, expected, "result {index}");
