@@ -40,6 +40,7 @@ impl Machine {
     /// A short name for a directory: the GPU or else the processor, in lower case with dashes.
     pub fn slug(&self) -> String {
         let name = self.description.split([';', ',']).next().unwrap_or_default();
+        let name = name.replace("(R)", " ").replace("(TM)", " ");
         let words = name
             .split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| !word.is_empty());
@@ -110,6 +111,10 @@ mod tests {
             "nvidia-h200"
         );
         assert_eq!(machine("AMD EPYC 7B13, 2 cores, 4 GiB").slug(), "amd-epyc-7b13");
+        assert_eq!(
+            machine("Intel(R) Xeon(R) Processor, 2 cores").slug(),
+            "intel-xeon-processor"
+        );
         assert_eq!(machine("").slug(), "unknown");
     }
 

@@ -132,6 +132,15 @@ pub async fn run(ctx: &SessionContext, sql: &str) -> Result<Run> {
     })
 }
 
+/// Measured rates that bound a query, in bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ceilings {
+    /// Reading device memory: bounds hot queries' kernels.
+    pub device: f64,
+    /// Copying from pinned host memory to the device: bounds host-resident queries.
+    pub link: f64,
+}
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -147,6 +156,8 @@ pub struct Plan {
     pub settings: Vec<(String, String)>,
     /// Where this happens.
     pub machine: Machine,
+    /// What bounds it; none without a GPU.
+    pub ceilings: Option<Ceilings>,
 }
 
 /// The rows of one mode, and the result of each query's first run.
@@ -239,6 +250,11 @@ impl Plan {
             machine: self.machine.clone(),
         };
         row.observe(run.report.as_ref(), run.planning, run.total);
+        match (self.ceilings, mode) {
+            (Some(ceilings), Mode::Hot) => row.set_ceiling(ceilings.device, row.device_bytes, row.kernel_s),
+            (Some(ceilings), Mode::Host) => row.set_ceiling(ceilings.link, row.link_bytes, row.total_s),
+            _ => {}
+        }
         row
     }
 }

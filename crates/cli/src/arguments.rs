@@ -54,14 +54,45 @@ pub(crate) struct QueryArguments {
     #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
     /// How results are printed; automatic is table.
-    #[arg(long, value_enum, ignore_case = true, default_value_t = PrintFormat::Automatic)]
-    pub(crate) format: PrintFormat,
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Format::Automatic)]
+    pub(crate) format: Format,
     /// Rows of a table that are shown: a number, or inf for all.
     #[arg(long, default_value = "40")]
     pub(crate) maxrows: MaxRows,
     /// Colour SQL in the prompt.
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub(crate) color: Color,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Comma-separated values with a header.
+    Csv,
+    /// Tab-separated values with a header.
+    Tsv,
+    /// A table for people.
+    Table,
+    /// One JSON array of objects.
+    Json,
+    /// One JSON object a line.
+    #[value(name = "ndjson", alias = "nd-json")]
+    NdJson,
+    /// A table.
+    Automatic,
+}
+
+impl From<Format> for PrintFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Csv => Self::Csv,
+            Format::Tsv => Self::Tsv,
+            Format::Table => Self::Table,
+            Format::Json => Self::Json,
+            Format::NdJson => Self::NdJson,
+            Format::Automatic => Self::Automatic,
+        }
+    }
 }
 
 /// When to colour.
@@ -269,7 +300,7 @@ mod tests {
             Arguments::parse_from(["galatea", "-c", "SELECT 1", "-c", "SELECT 2", "--format", "CSV"]);
         assert_eq!(
             (parsed.query.commands.len(), parsed.query.format),
-            (2, PrintFormat::Csv)
+            (2, Format::Csv)
         );
     }
 }

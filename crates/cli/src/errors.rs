@@ -42,6 +42,9 @@ pub(crate) enum CliError {
     /// Ctrl-C.
     #[error("cancelled")]
     Cancelled,
+    /// A bug of ours or of a library, stopped before it took the session with it.
+    #[error("internal error: {0}\nhint: this is a bug; please report it with what is printed above")]
+    Panicked(String),
 }
 
 impl From<BenchError> for CliError {

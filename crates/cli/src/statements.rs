@@ -28,7 +28,7 @@ impl Printer {
         stores: Arc<InstrumentedObjectStoreRegistry>,
     ) -> Self {
         let options = PrintOptions {
-            format: query.format,
+            format: query.format.into(),
             quiet,
             maxrows: query.maxrows,
             color,
@@ -53,7 +53,9 @@ impl Printer {
             quiet: self.options.quiet || !self.is_table(),
             ..self.options.clone()
         };
-        interruptible(exec_from_commands(ctx, vec![statement.to_string()], &options)).await??;
+        let (session, statement) = (ctx.clone(), statement.to_string());
+        interruptible(move || async move { exec_from_commands(&session, vec![statement], &options).await })
+            .await??;
         if self.options.quiet {
             return Ok(());
         }
@@ -87,6 +89,8 @@ impl Printer {
 pub(crate) fn footer(report: &QueryReport) -> String {
     let mut text = format!("Ran on the {}", report.device);
     if let [first, others @ ..] = report.reasons.as_slice() {
+        // A reason may bring a hint on lines of its own: EXPLAIN shows all, the footer is one line.
+        let first = first.lines().next().unwrap_or_default();
         let on_cpu = if report.device == QueryDevice::Cpu {
             ""
         } else {

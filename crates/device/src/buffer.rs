@@ -21,7 +21,7 @@ use crate::budget::{HINT, MemoryBudget};
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
 use crate::host::checked_end;
-use crate::stream::Stream;
+use crate::stream::{Guest, Stream};
 use crate::sys::Code;
 
 /// Device memory of one buffer, charged to the budget.
@@ -30,8 +30,8 @@ pub(crate) struct Allocation {
     /// Bytes charged; 0 for an empty buffer, which has no memory.
     charge: u64,
     home: Stream,
-    /// Other streams that have used it.
-    guests: Mutex<Vec<Stream>>,
+    /// Other streams that have used it and may still.
+    guests: Mutex<Vec<Guest>>,
 }
 
 impl Allocation {
@@ -110,8 +110,9 @@ impl Allocation {
         if guests.iter().any(|guest| guest.is(stream)) {
             return Ok(());
         }
-        stream.wait(&self.home.record()?)?;
-        guests.push(stream.clone());
+        guests.retain(|guest| !guest.is_retired());
+        stream.wait(&self.home.mark()?)?;
+        guests.push(stream.downgrade());
         Ok(())
     }
 }
@@ -125,7 +126,7 @@ impl Drop for Allocation {
         if context.bind_for_drop() {
             for guest in self.guests.get_mut() {
                 // A guest that cannot be waited for has failed, and with it the device: then the order is of no matter.
-                let _ = guest.record().and_then(|event| self.home.wait(&event));
+                let _ = guest.precede(&self.home);
             }
             // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
             let _ = unsafe { (context.driver.cuMemFreeAsync)(self.address, self.home.handle()) };
@@ -231,6 +232,11 @@ impl<T: Pod> DeviceBuffer<T> {
             allocation: &self.allocation,
             values: PhantomData,
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn guests(&self) -> usize {
+        self.allocation.guests.lock().len()
     }
 
     /// Orders work that `stream` is about to get after this buffer's allocation, and the buffer's end after that work. The

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
-use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool, CUresult};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
 use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
@@ -35,6 +35,8 @@ pub(crate) struct Context {
     device: CUdevice,
     handle: CUcontext,
     pool: CUmemoryPool,
+    /// Streams nobody uses, with their priorities.
+    idle_streams: Mutex<Vec<(CUstream, i32)>>,
     lost: OnceLock<String>,
 }
 
@@ -80,6 +82,7 @@ impl Context {
             device,
             handle,
             pool: ptr::null_mut(),
+            idle_streams: Mutex::default(),
             lost: OnceLock::new(),
         };
         context.bind()?;
@@ -215,6 +218,18 @@ impl Context {
         Ok(value)
     }
 
+    /// A stream of some priority that nobody uses, if there is one.
+    pub(crate) fn idle_stream(&self, priority: i32) -> Option<CUstream> {
+        let mut idle = self.idle_streams.lock();
+        let index = idle.iter().position(|(_, of)| *of == priority)?;
+        Some(idle.swap_remove(index).0)
+    }
+
+    /// Keeps a stream whose work is done for the next user.
+    pub(crate) fn keep_stream(&self, stream: CUstream, priority: i32) {
+        self.idle_streams.lock().push((stream, priority));
+    }
+
     /// Waits for all work and gives the pool's free memory back to the card.
     pub(crate) fn trim(&self) -> Result<()> {
         self.synchronize()?;
@@ -235,6 +250,12 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         self.pins.close();
+        if self.bind_for_drop() {
+            for (stream, _) in self.idle_streams.get_mut().drain(..) {
+                // SAFETY: created in this context, used by nobody, destroyed once.
+                let _ = unsafe { (self.driver.cuStreamDestroy_v2)(stream) };
+            }
+        }
         // SAFETY: retained once in `new`; nothing that lived in the context is left, since it would hold it.
         let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }

@@ -308,7 +308,13 @@ impl Device {
     }
 
     #[cfg(test)]
+    pub(crate) fn cubin_key(&self, program: &Program) -> crate::cache::Key {
+        let nvrtc = crate::Nvrtc::of(self.0.context.backend).expect("the device compiles");
+        self.0.programs.key(program, nvrtc)
+    }
+
+    #[cfg(test)]
     pub(crate) fn cubin_path(&self, program: &Program) -> PathBuf {
-        self.0.programs.path(program)
+        self.0.programs.disk.path(self.cubin_key(program))
     }
 }

@@ -56,7 +56,7 @@ struct Slot {
 /// The modules of one device.
 pub(crate) struct Programs {
     context: Arc<Context>,
-    disk: DiskCache,
+    pub(crate) disk: DiskCache,
     /// What the compiler is told about the device besides its architecture: how an emulated one is instrumented.
     device_options: Vec<String>,
     modules: Mutex<HashMap<Key, Arc<Slot>>>,
@@ -157,12 +157,6 @@ impl Programs {
         drop(modules);
         drop(evicted);
         slot
-    }
-
-    #[cfg(test)]
-    pub(crate) fn path(&self, program: &Program) -> std::path::PathBuf {
-        self.disk
-            .path(self.key(program, Nvrtc::of(self.backend()).expect("a compiler")))
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Nothing here blocks except what says so. Copies from [`HostView`]s keep the host memory alive until the device has read
 //! it: the stream holds it, with an event that says when, and lets go of finished ones at the next copy, at a
-//! synchronisation, or when the stream itself goes (which then waits). Copies from and to Rust slices return when the copy is
-//! done, since nothing else would keep the slice from changing or going away.
+//! synchronisation, or when the stream itself goes. Copies from and to Rust slices return when the copy is done, since
+//! nothing else would keep the slice from changing or going away.
+//!
+//! Dropping the last handle of a stream waits for its work. The driver's stream is kept by the context and reused, so making
+//! one per query is cheap.
 
 use std::collections::VecDeque;
 use std::ops::RangeBounds;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytemuck::Pod;
@@ -23,6 +27,8 @@ use crate::sys::Code;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the default stream, which others in the process may use.
 const NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
 
 /// A queue of work on a device. Clones are the same queue.
 #[derive(Clone)]
@@ -31,6 +37,9 @@ pub struct Stream(Arc<Inner>);
 struct Inner {
     context: Arc<Context>,
     handle: CUstream,
+    priority: i32,
+    /// Set when all work is done for good, by the last handle's drop.
+    retired: Arc<AtomicBool>,
     last_kernel: Mutex<Option<Arc<str>>>,
     in_flight: Mutex<VecDeque<(Event, Arc<HostMemory>)>>,
 }
@@ -43,14 +52,22 @@ unsafe impl Sync for Inner {}
 impl Stream {
     pub(crate) fn new(context: &Arc<Context>, priority: i32) -> Result<Self> {
         context.bind()?;
-        let mut handle = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write and the context is current.
-        context.check("cuStreamCreate", unsafe {
-            (context.driver.cuStreamCreateWithPriority)(&raw mut handle, NON_BLOCKING, priority)
-        })?;
+        let handle = match context.idle_stream(priority) {
+            Some(handle) => handle,
+            None => {
+                let mut handle = ptr::null_mut();
+                // SAFETY: the pointer is valid for a write and the context is current.
+                context.check("cuStreamCreate", unsafe {
+                    (context.driver.cuStreamCreateWithPriority)(&raw mut handle, NON_BLOCKING, priority)
+                })?;
+                handle
+            }
+        };
         Ok(Self(Arc::new(Inner {
             context: Arc::clone(context),
             handle,
+            priority,
+            retired: Arc::default(),
             last_kernel: Mutex::default(),
             in_flight: Mutex::default(),
         })))
@@ -70,6 +87,14 @@ impl Stream {
 
     pub(crate) fn same_device(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0.context, &other.0.context)
+    }
+
+    /// A handle that does not keep the stream.
+    pub(crate) fn downgrade(&self) -> Guest {
+        Guest {
+            stream: Arc::downgrade(&self.0),
+            retired: Arc::clone(&self.0.retired),
+        }
     }
 
     pub(crate) fn launched(&self, kernel: &Arc<str>) {
@@ -116,7 +141,14 @@ impl Stream {
     /// # Errors
     /// The device's.
     pub fn record(&self) -> Result<Event> {
-        let event = Event::new(&self.0.context)?;
+        let event = Event::new(&self.0.context, 0)?;
+        self.record_into(&event)?;
+        Ok(event)
+    }
+
+    /// As [`Stream::record`] without a time, which the driver records faster: for order alone.
+    pub(crate) fn mark(&self) -> Result<Event> {
+        let event = Event::new(&self.0.context, DISABLE_TIMING)?;
         self.record_into(&event)?;
         Ok(event)
     }
@@ -301,7 +333,7 @@ impl Stream {
         if bytes > 0 {
             self.enqueue_download(&source, target)?;
         }
-        let done = match self.record() {
+        let done = match self.mark() {
             Ok(done) => done,
             Err(error) => {
                 // The copy is queued, so the memory has to outlive it.
@@ -338,7 +370,7 @@ impl Stream {
         let recorded = match in_flight.back() {
             Some((event, last)) if Arc::ptr_eq(last, &memory) => self.record_into(event),
             _ => self
-                .record()
+                .mark()
                 .map(|event| in_flight.push_back((event, Arc::clone(&memory)))),
         };
         drop(in_flight);
@@ -372,15 +404,46 @@ impl Stream {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !self.context.bind_for_drop() {
-            return;
-        }
-        // SAFETY: the stream is alive until the second call; the driver finishes queued work before it lets go of it.
-        unsafe {
-            if !self.in_flight.get_mut().is_empty() {
-                (self.context.driver.cuStreamSynchronize)(self.handle);
+        if self.context.bind_for_drop() {
+            // SAFETY: the stream is alive and its context current.
+            let code = unsafe { (self.context.driver.cuStreamSynchronize)(self.handle) };
+            if self
+                .context
+                .check_after("cuStreamSynchronize", code, &self.last_kernel)
+                .is_ok()
+            {
+                self.context.keep_stream(self.handle, self.priority);
             }
-            (self.context.driver.cuStreamDestroy_v2)(self.handle);
+        }
+        self.retired.store(true, Ordering::Release);
+    }
+}
+
+/// A stream that uses what another stream owns.
+pub(crate) struct Guest {
+    stream: Weak<Inner>,
+    retired: Arc<AtomicBool>,
+}
+
+impl Guest {
+    pub(crate) fn is(&self, stream: &Stream) -> bool {
+        ptr::eq(self.stream.as_ptr(), Arc::as_ptr(&stream.0))
+    }
+
+    /// Whether all its work is done for good.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Makes `home` wait for what the guest has queued.
+    pub(crate) fn precede(&self, home: &Stream) -> Result<()> {
+        if self.is_retired() {
+            return Ok(());
+        }
+        match self.stream.upgrade() {
+            Some(stream) => home.wait(&Stream(stream).mark()?),
+            // Its last handle is being dropped on another thread, which waits for its work: so must we.
+            None => home.0.context.synchronize(),
         }
     }
 }
@@ -432,12 +495,12 @@ unsafe impl Send for Event {}
 unsafe impl Sync for Event {}
 
 impl Event {
-    fn new(context: &Arc<Context>) -> Result<Self> {
+    fn new(context: &Arc<Context>, flags: u32) -> Result<Self> {
         context.bind()?;
         let mut handle = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write and the context is current. Flags 0: with timing.
+        // SAFETY: the pointer is valid for a write and the context is current.
         context.check("cuEventCreate", unsafe {
-            (context.driver.cuEventCreate)(&raw mut handle, 0)
+            (context.driver.cuEventCreate)(&raw mut handle, flags)
         })?;
         Ok(Self {
             context: Arc::clone(context),

@@ -21,12 +21,12 @@ __GALATEA_INLINE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SE
         old = __galatea_bits<T>(seen);                                                                              \
     } while (!__atomic_compare_exchange_n((BITS *)address, &seen, __galatea_bits<BITS>((T)(EXPRESSION)), true,      \
                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED));                                     \
-    __galatea_after_atomic(address, sizeof(T), (unsigned long long)__galatea_bits<BITS>(old));                      \
+    __galatea_after_atomic(address, sizeof(T), (unsigned long long)__galatea_bits<BITS>(old), __GALATEA_HERE);                      \
     return old;
 
 #define __GALATEA_FETCH(T, BUILTIN)                                                                                 \
     T old = BUILTIN(address, value, __ATOMIC_RELAXED);                                                              \
-    __galatea_after_atomic(address, sizeof(T), (unsigned long long)old);                                            \
+    __galatea_after_atomic(address, sizeof(T), (unsigned long long)old, __GALATEA_HERE);                                            \
     return old;
 
 // One function per scope.
@@ -63,7 +63,7 @@ __GALATEA_SCOPES(atomicExch, float, __GALATEA_CAS_LOOP(float, unsigned, value))
 #define __GALATEA_CAS_BODY(T)                                                                                       \
     T old = compare;                                                                                                \
     __atomic_compare_exchange_n(address, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);                   \
-    __galatea_after_atomic(address, sizeof(T), (unsigned long long)old);                                            \
+    __galatea_after_atomic(address, sizeof(T), (unsigned long long)old, __GALATEA_HERE);                                            \
     return old;
 #define __GALATEA_CAS(T)                                                                                            \
     __GALATEA_ATOMIC_FN T atomicCAS(T *address, T compare, T value) { __GALATEA_CAS_BODY(T) }                       \
@@ -84,7 +84,7 @@ template <class T> __GALATEA_ATOMIC_FN T __nv_atomic_load_n(const T *address, in
     T value = order == __ATOMIC_RELAXED   ? __atomic_load_n(address, __ATOMIC_RELAXED)
               : order == __ATOMIC_SEQ_CST ? __atomic_load_n(address, __ATOMIC_SEQ_CST)
                                           : __atomic_load_n(address, __ATOMIC_ACQUIRE);
-    __galatea_after_atomic(address, sizeof(T), (unsigned long long)value);
+    __galatea_after_atomic(address, sizeof(T), (unsigned long long)value, __GALATEA_HERE);
     return value;
 }
 template <class T, class V> __GALATEA_ATOMIC_FN void __nv_atomic_store_n(T *address, V value, int order, int = 4) {
@@ -94,7 +94,7 @@ template <class T, class V> __GALATEA_ATOMIC_FN void __nv_atomic_store_n(T *addr
 #define __GALATEA_NV_FETCH(NAME, BUILTIN)                                                                           \
     template <class T, class V> __GALATEA_ATOMIC_FN T NAME(T *address, V value, int, int = 4) {                     \
         T old = BUILTIN(address, (T)value, __ATOMIC_SEQ_CST);                                                       \
-        __galatea_after_atomic(address, sizeof(T), (unsigned long long)old);                                        \
+        __galatea_after_atomic(address, sizeof(T), (unsigned long long)old, __GALATEA_HERE);                                        \
         return old;                                                                                                 \
     }
 __GALATEA_NV_FETCH(__nv_atomic_fetch_add, __atomic_fetch_add)
@@ -106,7 +106,7 @@ __GALATEA_NV_FETCH(__nv_atomic_exchange_n, __atomic_exchange_n)
 template <class T> __GALATEA_ATOMIC_FN bool __nv_atomic_compare_exchange_n(T *address, T *expected, T value, bool,
                                                                            int, int, int = 4) {
     bool done = __atomic_compare_exchange_n(address, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    __galatea_after_atomic(address, sizeof(T), (unsigned long long)*expected);
+    __galatea_after_atomic(address, sizeof(T), (unsigned long long)*expected, __GALATEA_HERE);
     return done;
 }
 __GALATEA_INLINE void __nv_atomic_thread_fence(int, int = 4) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -120,13 +120,15 @@ enum { __GALATEA_STOP_TRAP = 0, __GALATEA_STOP_ASSERT = 1 };
 enum { __GALATEA_READ = 0, __GALATEA_WRITE = 1, __GALATEA_ATOMIC = 2 };
 
 // Called after every atomic that can be what a thread spins on: lets other fibers run when the same
-// location keeps giving the same answer.
-__GALATEA_HOOK void __galatea_after_atomic(const volatile void *address, unsigned bytes, unsigned long long old) {
+// location keeps giving the same answer. The site is the caller's return address where atomics are not inlined.
+#define __GALATEA_HERE __builtin_return_address(0)
+__GALATEA_HOOK void __galatea_after_atomic(const volatile void *address, unsigned bytes, unsigned long long old,
+                                           const void *site) {
     __galatea_thread *self = __galatea_self();
 #if defined(GALATEA_EMULATOR_COUNT)
-    __galatea_rt->access(address, bytes, __GALATEA_ATOMIC, __builtin_return_address(0));
+    __galatea_rt->access(address, bytes, __GALATEA_ATOMIC, site);
 #endif
-    (void)bytes;
+    (void)bytes, (void)site;
     if (self->spin_address == address && self->spin_value == old) {
         if (++self->spin_count >= 16) {
             self->spin_count = 0;

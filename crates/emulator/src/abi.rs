@@ -95,8 +95,11 @@ const _: () = {
 
 /// Kinds of [`Runtime::pause`].
 pub(crate) mod pause {
+    pub(crate) const SPIN: u32 = 0;
     pub(crate) const SLEEP: u32 = 1;
     pub(crate) const STRESS: u32 = 2;
+    /// Inserted by the fault handler, unknown to device code.
+    pub(crate) const INTERRUPT: u32 = 3;
 }
 
 /// Kinds of [`Runtime::stop`].
@@ -163,7 +166,7 @@ pub(crate) mod collective {
 
 /// Kinds of [`Runtime::barrier`].
 pub(crate) mod barrier {
-    pub(crate) const SYNC: u32 = 0;
+    // 0 is __syncthreads.
     pub(crate) const COUNT: u32 = 1;
     pub(crate) const AND: u32 = 2;
     pub(crate) const OR: u32 = 3;
@@ -180,9 +183,6 @@ pub(crate) mod barrier {
             "named barrier",
             "named barrier arrival",
         ];
-        NAMES
-            .get(kind as usize)
-            .copied()
-            .unwrap_or("unknown barrier")
+        NAMES.get(kind as usize).copied().unwrap_or("unknown barrier")
     }
 }

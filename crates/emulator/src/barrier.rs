@@ -60,10 +60,10 @@ impl Runner {
         barrier.result = match barrier.kind {
             kinds::AND => u32::from(barrier.holding == barrier.arrived),
             kinds::OR => u32::from(barrier.holding != 0),
-            _ => barrier.holding,
+            kinds::COUNT => barrier.holding,
+            _ => 0,
         };
-        for (index, (waiting, warp)) in barrier.waiting.iter_mut().zip(&mut self.warps).enumerate()
-        {
+        for (index, (waiting, warp)) in barrier.waiting.iter_mut().zip(&mut self.warps).enumerate() {
             if *waiting != 0 {
                 warp.runnable |= *waiting;
                 self.runnable_warps |= 1 << index;

@@ -122,9 +122,7 @@ impl Device {
     pub(crate) fn release(&self) -> bool {
         let released = self
             .retained
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-                count.checked_sub(1)
-            });
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
         if released == Ok(1) {
             self.synchronize();
             *self.error.lock() = CUresult::CUDA_SUCCESS;
@@ -149,23 +147,18 @@ impl Device {
 
     /// Waits for everything on all streams.
     pub(crate) fn synchronize(&self) {
-        let streams: Vec<_> = self
-            .streams
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
+        let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
         for stream in streams {
             stream.synchronize();
         }
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        self.counters.lock().clone()
+        *self.counters.lock()
     }
 
     pub(crate) fn add_counters(&self, counters: &Counters) {
-        self.counters.lock().add(counters);
+        *self.counters.lock() += *counters;
     }
 
     pub(crate) fn reset_counters(&self) {

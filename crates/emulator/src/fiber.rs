@@ -161,10 +161,7 @@ impl Stacks {
     #[inline]
     pub(crate) unsafe fn take(&mut self) -> *mut u8 {
         // At most one carrier per thread is in use and as many were reserved.
-        let top = self
-            .free
-            .pop()
-            .expect("as many stacks as threads are reserved");
+        let top = self.free.pop().expect("as many stacks as threads are reserved");
         // SAFETY: `top` is 16-byte aligned and has at least 16 KiB of stack below it.
         unsafe {
             let frame = top.cast::<usize>().sub(FRAME_WORDS);
@@ -191,18 +188,18 @@ impl Stacks {
         })
     }
 
-    /// Whether `address` lies in one of the stacks.
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        self.chunks
-            .iter()
-            .any(|&chunk| address.wrapping_sub(chunk as usize) < self.stride() * CHUNK)
+    /// Whether `address` lies in one of the stacks with at least `bytes` of it below.
+    pub(crate) fn has_room(&self, address: usize, bytes: usize) -> bool {
+        let stride = self.stride();
+        self.chunks.iter().any(|&chunk| {
+            let offset = address.wrapping_sub(chunk as usize);
+            offset < stride * CHUNK && offset % stride >= GUARD + bytes
+        })
     }
 
     /// The mapped ranges, guards included.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (*mut u8, usize)> + '_ {
-        self.chunks
-            .iter()
-            .map(|&chunk| (chunk, self.stride() * CHUNK))
+        self.chunks.iter().map(|&chunk| (chunk, self.stride() * CHUNK))
     }
 
     fn stride(&self) -> usize {

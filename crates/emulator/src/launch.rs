@@ -9,9 +9,11 @@ use parking_lot::{Condvar, Mutex};
 use crate::abi::Dimensions;
 use crate::block::LANES;
 use crate::device::Device;
+use crate::fault::SignalStack;
 use crate::module::Function;
 use crate::random::mix;
 use crate::report::{Failure, FailureKind};
+use crate::watchdog::Registration;
 
 /// Threads that can be resident on a multiprocessor.
 pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
@@ -38,8 +40,7 @@ impl Parameters {
     /// `arguments` points to one pointer per size, each leading to that many readable bytes.
     pub(crate) unsafe fn copy(sizes: &[u32], arguments: *mut *mut c_void) -> Parameters {
         let units = |size: u32| (size as usize).div_ceil(16).max(1);
-        let mut storage =
-            vec![0_u128; sizes.iter().map(|&size| units(size)).sum()].into_boxed_slice();
+        let mut storage = vec![0_u128; sizes.iter().map(|&size| units(size)).sum()].into_boxed_slice();
         let mut pointers = Vec::with_capacity(sizes.len());
         let mut next = storage.as_mut_ptr();
         for (index, &size) in sizes.iter().enumerate() {
@@ -120,10 +121,6 @@ pub(crate) fn shared_per_multiprocessor(device: &Device) -> u32 {
 }
 
 impl Launch {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the driver's launch has them all"
-    )]
     pub(crate) fn new(
         device: &Arc<Device>,
         function: &Arc<Function>,
@@ -165,11 +162,7 @@ impl Launch {
     pub(crate) fn execute(self: &Arc<Self>) -> Result<(), Failure> {
         /// Under AddressSanitizer, static shared memory exists once.
         static ONE_BLOCK: Mutex<()> = Mutex::new(());
-        let _one = self
-            .device
-            .options()
-            .address_sanitizer
-            .then(|| ONE_BLOCK.lock());
+        let _one = self.device.options().address_sanitizer.then(|| ONE_BLOCK.lock());
         let workers = (self.device.pool.workers() as u64)
             .min(self.total)
             .min(u64::from(self.limit)) as u32;
@@ -220,6 +213,8 @@ impl Launch {
         if let Err(error) = runner.prepare(self) {
             return self.fail_host(&error);
         }
+        let _signal_stack = SignalStack::install();
+        let _watched = Registration::new(&runner.heartbeat);
         while !self.failed() {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);
             if turn >= self.total {
@@ -272,9 +267,7 @@ impl Launch {
 
     /// A block waits for something: if others have not started and may be resident, one more thread runs them.
     pub(crate) fn ask_for_help(&self) {
-        if self.device.options().address_sanitizer
-            || self.next.load(Ordering::Relaxed) >= self.total
-        {
+        if self.device.options().address_sanitizer || self.next.load(Ordering::Relaxed) >= self.total {
             return;
         }
         let asked = self
@@ -297,8 +290,7 @@ impl Launch {
     /// The block to run at a turn: a walk through all of them.
     fn block_at(&self, turn: u64) -> u64 {
         let (start, stride) = self.order;
-        ((u128::from(start) + u128::from(turn) * u128::from(stride)) % u128::from(self.total))
-            as u64
+        ((u128::from(start) + u128::from(turn) * u128::from(stride)) % u128::from(self.total)) as u64
     }
 }
 

@@ -8,6 +8,7 @@
 //! Freed in stream order: the memory stays until the stream gets there, but the handle is dead at once.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::ptr;
 
 use parking_lot::Mutex;
@@ -115,11 +116,7 @@ impl Memory {
 
     /// Whether some allocation waits for its stream to free it.
     pub(crate) fn has_dying(&self) -> bool {
-        self.state
-            .lock()
-            .live
-            .values()
-            .any(|allocation| allocation.dying)
+        self.state.lock().live.values().any(|allocation| allocation.dying)
     }
 
     /// Frees a retired allocation. The error says what was written around it.
@@ -201,17 +198,29 @@ impl Memory {
             .is_some_and(|(&start, &length)| address + bytes as u64 <= start + length as u64)
     }
 
+    /// All allocations and pinned ranges, ascending.
+    pub(crate) fn ranges(&self) -> Vec<Range<u64>> {
+        let state = self.state.lock();
+        let live = state
+            .live
+            .iter()
+            .map(|(&start, allocation)| start..start + allocation.bytes as u64);
+        let pinned = state
+            .pinned
+            .iter()
+            .map(|(&start, &bytes)| start..start + bytes as u64);
+        let mut ranges: Vec<_> = live.chain(pinned).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        ranges
+    }
+
     /// What an address is near to, for reports.
     pub(crate) fn describe(&self, address: u64) -> Option<String> {
         let state = self.state.lock();
         let (&start, allocation) = state.live.range(..=address).next_back()?;
         let offset = address - start;
-        (offset < allocation.bytes as u64 + PAGE as u64).then(|| {
-            format!(
-                "byte {offset} of an allocation of {} bytes",
-                allocation.bytes
-            )
-        })
+        (offset < allocation.bytes as u64 + PAGE as u64)
+            .then(|| format!("byte {offset} of an allocation of {} bytes", allocation.bytes))
     }
 }
 
@@ -245,11 +254,7 @@ fn acquire(bytes: usize) -> Option<(u64, Backing)> {
         }
         // SAFETY: the last page of the mapping just made; advice about the rest of it.
         unsafe {
-            libc::mprotect(
-                base.cast::<u8>().add(length - PAGE).cast(),
-                PAGE,
-                libc::PROT_NONE,
-            );
+            libc::mprotect(base.cast::<u8>().add(length - PAGE).cast(), PAGE, libc::PROT_NONE);
             libc::madvise(base, length - PAGE, libc::MADV_HUGEPAGE);
         }
         let end = base as usize + length - PAGE;

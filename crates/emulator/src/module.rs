@@ -2,10 +2,12 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libloading::os::unix::Library;
+use tempfile::TempPath;
 
 use crate::abi::{ModuleTable, REVISION, Runtime};
 use crate::{barrier, block, clock, fiber, image, warp};
@@ -46,7 +48,10 @@ struct Object {
     /// Distance of the anchor from the start of the thread-local block, and the block's size.
     anchor_offset: usize,
     thread_local_bytes: usize,
+    /// Addresses of the executable part.
+    code: Range<usize>,
     _library: Library,
+    _file: Option<TempPath>,
 }
 
 /// A kernel.
@@ -76,12 +81,9 @@ impl Module {
         file.write_all(object)?;
         file.flush()?;
         // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
-        let library =
-            unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        if keep_file {
-            // AddressSanitizer reads line numbers from the file when it reports.
-            let _ = file.keep();
-        }
+        let library = unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
+        // AddressSanitizer reads line numbers from the file when it reports; nobody else needs it any more.
+        let file = keep_file.then(|| file.into_temp_path());
         // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
         unsafe {
             let table: *const ModuleTable = *library.get(b"__galatea_module\0")?;
@@ -92,17 +94,21 @@ impl Module {
             *offset = fiber::current_offset();
             let runtime: *mut *const Runtime = *library.get(b"__galatea_rt\0")?;
             *runtime = &RUNTIME;
-            let anchor: unsafe extern "C" fn() -> *mut c_void =
-                *library.get(b"__galatea_anchor\0")?;
+            let anchor: unsafe extern "C" fn() -> *mut c_void = *library.get(b"__galatea_anchor\0")?;
             // The call allocates this thread's block, so that its address is known afterwards.
             let anchored = anchor() as usize;
-            let (block, thread_local_bytes) = thread_local_block(table as usize);
+            let Segments {
+                thread_local: (block, thread_local_bytes),
+                code,
+            } = segments(table as usize);
             let anchor_offset = anchored.wrapping_sub(block);
             let object = Arc::new(Object {
                 anchor,
                 anchor_offset,
                 thread_local_bytes,
+                code,
                 _library: library,
+                _file: file,
             });
             let entries = std::slice::from_raw_parts((*table).kernels, (*table).count as usize);
             let functions = entries
@@ -111,8 +117,7 @@ impl Module {
                     Arc::new(Function {
                         name: CStr::from_ptr(entry.name).to_string_lossy().into_owned(),
                         run: entry.run,
-                        sizes: std::slice::from_raw_parts(entry.sizes, entry.count as usize)
-                            .to_vec(),
+                        sizes: std::slice::from_raw_parts(entry.sizes, entry.count as usize).to_vec(),
                         max_threads: match entry.max_threads {
                             0 => block::MAX_THREADS as u32,
                             bound => bound.min(block::MAX_THREADS as u32),
@@ -147,6 +152,11 @@ impl Function {
         )
     }
 
+    /// Addresses of the module's code.
+    pub(crate) fn code(&self) -> Range<usize> {
+        self.object.code.clone()
+    }
+
     /// Static shared memory in bytes; 0 if the module has several kernels and their shares are unknown.
     pub(crate) fn static_shared(&self) -> u32 {
         // The anchor itself takes 8 bytes.
@@ -167,41 +177,44 @@ impl Function {
     }
 }
 
-/// Start (on this OS thread; 0 if not allocated yet) and size of the thread-local block of the shared object that
-/// contains `address`.
-fn thread_local_block(address: usize) -> (usize, usize) {
+/// Parts of a loaded shared object.
+#[derive(Debug, Default)]
+struct Segments {
+    /// Start on this OS thread (0 if not allocated yet) and size.
+    thread_local: (usize, usize),
+    code: Range<usize>,
+}
+
+/// The parts of the shared object that contains `address`.
+fn segments(address: usize) -> Segments {
     struct Search {
         address: usize,
-        found: (usize, usize),
+        found: Segments,
     }
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        _: usize,
-        search: *mut c_void,
-    ) -> c_int {
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
         // SAFETY: called by `dl_iterate_phdr` with the pointer given below.
         let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
         // SAFETY: the program headers of a loaded object.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let inside = headers.iter().any(|header| {
-            header.p_type == libc::PT_LOAD
-                && search
-                    .address
-                    .wrapping_sub(info.dlpi_addr as usize + header.p_vaddr as usize)
-                    < header.p_memsz as usize
-        });
-        if !inside {
+        let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+        let range = |header: &libc::Elf64_Phdr| {
+            let start = info.dlpi_addr as usize + header.p_vaddr as usize;
+            start..start + header.p_memsz as usize
+        };
+        let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+        if !loads().any(|header| range(header).contains(&search.address)) {
             return 0;
         }
         if let Some(header) = headers.iter().find(|header| header.p_type == libc::PT_TLS) {
-            search.found = (info.dlpi_tls_data as usize, header.p_memsz as usize);
+            search.found.thread_local = (info.dlpi_tls_data as usize, header.p_memsz as usize);
+        }
+        if let Some(header) = loads().find(|header| header.p_flags & libc::PF_X != 0) {
+            search.found.code = range(header);
         }
         1
     }
     let mut search = Search {
         address,
-        found: (0, 0),
+        found: Segments::default(),
     };
     // SAFETY: the callback matches and the argument outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };

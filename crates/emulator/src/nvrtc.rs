@@ -46,11 +46,7 @@ unsafe fn text(pointer: *const c_char) -> Option<String> {
         return None;
     }
     // SAFETY: the caller passes C strings.
-    Some(
-        unsafe { CStr::from_ptr(pointer) }
-            .to_string_lossy()
-            .into_owned(),
-    )
+    Some(unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 
 pub(crate) unsafe extern "C" fn create(
@@ -70,8 +66,7 @@ pub(crate) unsafe extern "C" fn create(
         if program.is_null() || count > 0 && (headers.is_null() || names.is_null()) {
             return nvrtcResult::NVRTC_ERROR_INVALID_INPUT;
         }
-        let headers =
-            (0..count).map(|index| Some((text(*names.add(index))?, text(*headers.add(index))?)));
+        let headers = (0..count).map(|index| Some((text(*names.add(index))?, text(*headers.add(index))?)));
         let Some(headers) = headers.collect::<Option<Vec<_>>>() else {
             return nvrtcResult::NVRTC_ERROR_INVALID_INPUT;
         };
@@ -125,22 +120,10 @@ pub(crate) unsafe extern "C" fn compile(
         crate::driver::current_options()
     };
     let (result, log, image) = match Options::parse(given.iter().map(String::as_str), defaults) {
-        Err(error) => (
-            nvrtcResult::NVRTC_ERROR_INVALID_OPTION,
-            error.to_string(),
-            None,
-        ),
+        Err(error) => (nvrtcResult::NVRTC_ERROR_INVALID_OPTION, error.to_string(), None),
         Ok(options) => match compiler::compile(&program.source, &options) {
-            Ok(image) => (
-                nvrtcResult::NVRTC_SUCCESS,
-                String::new(),
-                Some(image.into()),
-            ),
-            Err(error) => (
-                nvrtcResult::NVRTC_ERROR_COMPILATION,
-                error.to_string(),
-                None,
-            ),
+            Ok(image) => (nvrtcResult::NVRTC_SUCCESS, String::new(), Some(image.into())),
+            Err(error) => (nvrtcResult::NVRTC_ERROR_COMPILATION, error.to_string(), None),
         },
     };
     let log = CString::new(log.replace('\0', " ")).unwrap_or_default();
@@ -148,10 +131,7 @@ pub(crate) unsafe extern "C" fn compile(
     result
 }
 
-pub(crate) unsafe extern "C" fn cubin_size(
-    program: ProgramHandle,
-    size: *mut usize,
-) -> nvrtcResult {
+pub(crate) unsafe extern "C" fn cubin_size(program: ProgramHandle, size: *mut usize) -> nvrtcResult {
     let Some(program) = PROGRAMS.get(program) else {
         return nvrtcResult::NVRTC_ERROR_INVALID_PROGRAM;
     };

@@ -25,6 +25,10 @@ pub(crate) struct Pool {
     queue: Arc<Queue>,
     workers: usize,
     stack_bytes: usize,
+    #[expect(
+        clippy::vec_box,
+        reason = "a runner holds pointers to itself and must not move"
+    )]
     runners: Mutex<Vec<Box<Runner>>>,
 }
 

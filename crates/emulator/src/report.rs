@@ -72,10 +72,9 @@ impl FailureKind {
             FailureKind::Assert => CUresult::CUDA_ERROR_ASSERT,
             FailureKind::Fault => CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
             FailureKind::Deadlock | FailureKind::Stall => CUresult::CUDA_ERROR_LAUNCH_TIMEOUT,
-            FailureKind::Trap
-            | FailureKind::Collective
-            | FailureKind::Barrier
-            | FailureKind::Host => CUresult::CUDA_ERROR_LAUNCH_FAILED,
+            FailureKind::Trap | FailureKind::Collective | FailureKind::Barrier | FailureKind::Host => {
+                CUresult::CUDA_ERROR_LAUNCH_FAILED
+            }
         }
     }
 
@@ -128,11 +127,7 @@ pub(crate) fn deadlock(runner: &Runner) -> String {
 
 /// Describes a block whose threads spin.
 pub(crate) fn stall(runner: &Runner, limit: Duration) -> String {
-    let running: u32 = runner
-        .warps
-        .iter()
-        .map(|warp| warp.runnable.count_ones())
-        .sum();
+    let running: u32 = runner.warps.iter().map(|warp| warp.runnable.count_ones()).sum();
     format!(
         "no thread of the launch has exited for {limit:?}; in this block {} have not exited and {} of them are running; {}",
         runner.live,
@@ -169,20 +164,12 @@ fn waiting(runner: &Runner) -> String {
         }
         let named = barrier.kind == barriers::NAMED || barrier.kind == barriers::ARRIVE;
         let expected = if named { barrier.expected } else { runner.live };
-        let number = if named {
-            format!(" {id}")
-        } else {
-            String::new()
-        };
+        let number = if named { format!(" {id}") } else { String::new() };
         let missing = (0..LANES)
             .find_map(|warp| {
                 let absent = !barrier.waiting[warp] & !runner.warps[warp].exited;
-                (absent != 0).then(|| {
-                    format!(
-                        ", first missing: warp {warp} lane {}",
-                        absent.trailing_zeros()
-                    )
-                })
+                (absent != 0)
+                    .then(|| format!(", first missing: warp {warp} lane {}", absent.trailing_zeros()))
             })
             .unwrap_or_default();
         groups.push(format!(

@@ -6,6 +6,7 @@
 //! or on what an earlier block left behind gives wrong answers here too.
 
 use std::io;
+use std::ops::Range;
 use std::ptr;
 
 use crate::sanitizer;
@@ -44,13 +45,7 @@ impl SharedMemory {
         }
         let mapping = mapping.cast::<u8>();
         // SAFETY: the inner part of the mapping just made.
-        if unsafe {
-            libc::mprotect(
-                mapping.add(PAGE).cast(),
-                MOST,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        } != 0
+        if unsafe { libc::mprotect(mapping.add(PAGE).cast(), MOST, libc::PROT_READ | libc::PROT_WRITE) } != 0
         {
             return Err(io::Error::last_os_error());
         }
@@ -98,21 +93,23 @@ impl SharedMemory {
         }
     }
 
-    /// Whether an address is the block's shared memory, static or dynamic.
-    pub(crate) fn contains(&self, address: usize) -> bool {
-        address.wrapping_sub(self.fixed as usize) < self.fixed_bytes
-            || address.wrapping_sub(self.dynamic as usize) < self.dynamic_bytes
+    /// The addresses of the static and of the dynamic part.
+    pub(crate) fn ranges(&self) -> [Range<usize>; 2] {
+        [(self.fixed, self.fixed_bytes), (self.dynamic, self.dynamic_bytes)]
+            .map(|(start, bytes)| start as usize..start as usize + bytes)
     }
 
-    /// Whether an address lies in the page after the dynamic shared memory.
-    pub(crate) fn is_guard(&self, address: usize) -> bool {
-        let offset = address.wrapping_sub(self.mapping as usize);
-        offset < PAGE || (MOST + PAGE..MOST + 2 * PAGE).contains(&offset)
-    }
-
-    /// Bytes of dynamic shared memory.
-    pub(crate) fn dynamic_bytes(&self) -> usize {
-        self.dynamic_bytes
+    /// What is at an address near the dynamic shared memory.
+    pub(crate) fn describe(&self, address: usize) -> Option<String> {
+        let start = self.mapping as usize;
+        if address.wrapping_sub(start) >= MOST + 2 * PAGE {
+            return None;
+        }
+        let offset = address.wrapping_sub(self.dynamic as usize) as isize;
+        Some(format!(
+            "byte {offset} of {} bytes of dynamic shared memory",
+            self.dynamic_bytes
+        ))
     }
 }
 

@@ -139,9 +139,16 @@ impl Queue {
                 }
                 self.wake.wait(&mut state);
             };
+            // An event and its position in the stream are reached at the same time, whomever one asks.
+            if let Operation::Record(completion) = &operation {
+                completion.complete();
+            } else {
+                drop(state);
+                self.perform(operation);
+                state = self.state.lock();
+            }
+            state.completed += 1;
             drop(state);
-            self.perform(operation);
-            self.state.lock().completed += 1;
             self.done.notify_all();
         }
     }
@@ -155,7 +162,7 @@ impl Queue {
                     self.fail(what);
                 }
             }
-            Operation::Record(completion) => completion.complete(),
+            Operation::Record(_) => {}
             Operation::Wait(completion) => completion.wait(),
             _ if lost => {}
             Operation::Launch(launch) => {

@@ -195,7 +195,8 @@ impl Warp {
                     }
                     operation::REDUCE_AND => values.fold(u32::MAX, |all, value| all & value),
                     operation::REDUCE_OR => values.fold(0, |all, value| all | value),
-                    _ => values.fold(0, |all, value| all ^ value),
+                    operation::REDUCE_XOR => values.fold(0, |all, value| all ^ value),
+                    _ => unreachable!("device code and run time have the same list of operations"),
                 };
                 self.give(needed, u64::from(result));
             }
@@ -278,7 +279,7 @@ pub(crate) unsafe extern "C" fn collective(
                 warp.waiting &= !needed;
                 warp.runnable |= needed & !bit;
                 let runner = (*thread).runner;
-                (*runner).group_done(thread, kind);
+                (*runner).group_done(thread, needed == !warp.exited);
             }
             Group::Incomplete => block::suspend(thread),
             Group::Mixed(other) => mixed(thread, kind, site, other),
@@ -289,11 +290,12 @@ pub(crate) unsafe extern "C" fn collective(
 
 impl Runner {
     #[inline]
-    fn group_done(&mut self, thread: *const Thread, kind: u32) {
+    fn group_done(&mut self, thread: *const Thread, whole_warp: bool) {
+        let warp = self.index_of(thread) / LANES;
         self.tick(1);
-        self.runnable_warps |= 1 << (self.index_of(thread) / LANES);
+        self.runnable_warps |= 1 << warp;
         if let Some(recorder) = &mut self.recorder {
-            recorder.collective(kind);
+            recorder.collective(warp, whole_warp);
         }
     }
 }

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use galatea_bench::compare::{RowOrder, compare};
 use galatea_bench::duckdb;
 use galatea_bench::machine::Machine;
-use galatea_bench::measure::{Measured, Mode, Plan};
+use galatea_bench::measure::{Ceilings, Measured, Mode, Plan};
 use galatea_bench::result::{self, ResultRow, Summary, summaries};
-use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::GenerateOptions;
 use galatea_bench::workload::tables::Tables;
+use galatea_bench::workload::{Query, Workload};
+use galatea_device::{Device, DeviceOptions};
 
 use super::generate::with_progress;
 use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
@@ -43,6 +44,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
         warmups: arguments.warmups,
         settings: session.settings.clone(),
         machine: Machine::look(gpu.as_deref(), arguments.commit.clone()),
+        ceilings: ceilings(),
     };
 
     let mut rows = Vec::new();
@@ -50,16 +52,17 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
     let mut first: Option<(Mode, Measured)> = None;
     for mode in &arguments.mode {
         let bar = steps(session.quiet, &mode.to_string(), plan.queries.len() as u64);
-        let done = |query: &galatea_bench::workload::Query| {
-            bar.set_message(query.name.clone());
-            bar.inc(1);
+        let (work, mode, steps) = (plan.clone(), *mode, bar.clone());
+        let done = move |query: &Query| {
+            steps.set_message(query.name.clone());
+            steps.inc(1);
         };
-        let measured = interruptible(plan.measure(*mode, done)).await??;
+        let measured = interruptible(move || async move { work.measure(mode, done).await }).await??;
         bar.finish_and_clear();
         rows.extend(measured.rows.iter().cloned());
         match &first {
-            Some(first) => differences.extend(differing(&plan, first, (*mode, &measured))),
-            None => first = Some((*mode, measured)),
+            Some(first) => differences.extend(differing(&plan, first, (mode, &measured))),
+            None => first = Some((mode, measured)),
         }
     }
     if arguments.duckdb != DuckDb::Never {
@@ -82,6 +85,21 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
         "results differ between modes:\n{}",
         differences.join("\n")
     )))
+}
+
+/// The rates of the first GPU, measured before or now; none where there is none or it cannot be measured.
+fn ceilings() -> Option<Ceilings> {
+    let device = Device::gpu(0, DeviceOptions::default()).ok()?;
+    match galatea_kernels::calibrate(&device) {
+        Ok(measured) => Some(Ceilings {
+            device: measured.hbm_read,
+            link: measured.h2d,
+        }),
+        Err(error) => {
+            tracing::warn!("no ceilings: {error}");
+            None
+        }
+    }
 }
 
 fn default_name(workload: Workload, modes: &[Mode]) -> String {
@@ -142,9 +160,7 @@ async fn duckdb_rows(plan: &Plan, choice: DuckDb, quiet: bool) -> Result<Vec<Res
     };
     for in_memory in in_memory {
         let plan = plan.clone();
-        let measured = tokio::task::spawn_blocking(move || duckdb::measure(&plan, in_memory));
-        let measured = interruptible(measured).await?;
-        rows.extend(measured.map_err(|cause| CliError::Other(cause.to_string()))??);
+        rows.extend(interruptible(move || async move { duckdb::measure(&plan, in_memory) }).await??);
     }
     Ok(rows)
 }

@@ -7,6 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use galatea::QueryDevice;
+use galatea_bench::BenchError;
 use galatea_bench::compare::{RowOrder, compare};
 use galatea_bench::measure::{self, Run};
 use galatea_bench::workload::generate::GenerateOptions;
@@ -86,8 +87,8 @@ pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> R
     ));
 
     let tables = Tables::find(Workload::Tpch, &directory)?;
+    let reference = session(arguments, &tables, Some("cpu")).await?;
     let session = session(arguments, &tables, None).await?;
-    let reference = session_on_cpu(arguments, &tables).await?;
     let names: Vec<String> = TPCH.iter().map(ToString::to_string).collect();
     let mut queries = Workload::Tpch.select(demo.scale, &names)?;
     for query in &mut queries {
@@ -97,7 +98,10 @@ pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> R
 
     let mut summary = Summary::default();
     for query in &queries {
-        interruptible(one(query, &session, &reference, arguments.quiet, &mut summary)).await??;
+        let (sql, session, reference) = (query.sql.clone(), session.clone(), reference.clone());
+        let outcome =
+            interruptible(move || async move { outcome(&sql, &session, &reference).await }).await??;
+        show(query, &outcome, arguments.quiet, &mut summary)?;
     }
     say(&summary.text());
     if summary.different > 0 {
@@ -126,43 +130,60 @@ async fn session(
     Ok(ctx)
 }
 
-async fn session_on_cpu(arguments: &SessionArguments, tables: &Tables) -> Result<SessionContext, CliError> {
-    session(arguments, tables, Some("cpu")).await
+/// Two runs of a query, and one on the CPU if they left it.
+struct Outcome {
+    first: Run,
+    again: Run,
+    reference: Option<Run>,
 }
 
-/// Runs a query twice, since the first run reads files and compiles kernels; checks it against the CPU if it left the CPU.
-async fn one(
-    query: &Query,
+/// Runs a query twice, since the first run reads files and compiles kernels.
+async fn outcome(
+    sql: &str,
     session: &SessionContext,
     reference: &SessionContext,
-    quiet: bool,
-    summary: &mut Summary,
-) -> Result<(), CliError> {
-    let first = measure::run(session, &query.sql).await?;
-    let again = measure::run(session, &query.sql).await?;
+) -> Result<Outcome, BenchError> {
+    let first = measure::run(session, sql).await?;
+    let again = measure::run(session, sql).await?;
+    let reference = if device(&again) == QueryDevice::Cpu {
+        None
+    } else {
+        Some(measure::run(reference, sql).await?)
+    };
+    Ok(Outcome {
+        first,
+        again,
+        reference,
+    })
+}
+
+fn device(run: &Run) -> QueryDevice {
+    run.report
+        .as_ref()
+        .map_or(QueryDevice::Cpu, |report| report.device)
+}
+
+fn show(query: &Query, outcome: &Outcome, quiet: bool, summary: &mut Summary) -> Result<(), CliError> {
+    let Outcome {
+        first,
+        again,
+        reference,
+    } = outcome;
     say(&format!("{}: {}", query.name, query.title));
     if !quiet {
         say(&shown(&again.batches)?);
     }
-    let times = format!(
-        "{} row(s), first {}, then {}.",
-        again.rows(),
-        milliseconds(first.total),
-        milliseconds(again.total)
-    );
-    let device = again
-        .report
-        .as_ref()
-        .map_or(QueryDevice::Cpu, |report| report.device);
+    let (cold, warm) = (milliseconds(first.total), milliseconds(again.total));
     let place = again.report.as_ref().map(footer).unwrap_or_default();
-    let verdict = if device == QueryDevice::Cpu {
-        String::new()
-    } else {
-        let expected = measure::run(reference, &query.sql).await?;
-        summary.check(&expected, &again)
-    };
-    summary.count(device, again.total);
-    say(&format!("{times} {place}{verdict}\n"));
+    let verdict = reference
+        .as_ref()
+        .map(|expected| summary.check(expected, again))
+        .unwrap_or_default();
+    summary.count(device(again), again.total);
+    say(&format!(
+        "{} row(s), first {cold}, then {warm}. {place}{verdict}\n",
+        again.rows()
+    ));
     Ok(())
 }
 

@@ -186,11 +186,11 @@ fn bandwidths(report: &mut Report, measure: bool) {
             report.row("pinning host memory", rate(measured.pinning));
             report.row(
                 "kernel launch",
-                format!("{:.1} us", measured.launch_nanoseconds as f64 / 1e3),
+                format!("{:.1} us", measured.launch_nanoseconds / 1e3),
             );
             report.row(
                 "launch and wait",
-                format!("{:.1} us", measured.round_trip_nanoseconds as f64 / 1e3),
+                format!("{:.1} us", measured.round_trip_nanoseconds / 1e3),
             );
         }
         Err(error) => report.row("failed", error),

@@ -60,7 +60,6 @@ pub(crate) async fn with_progress(options: GenerateOptions, quiet: bool) -> Resu
         done = &mut work => done,
         () = interrupt::pressed() => {
             cancel.store(true, Ordering::Relaxed);
-            interrupt::leave_on_next();
             work.await
         }
     };

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use datafusion::prelude::SessionContext;
 use datafusion_cli::command::{Command, OutputFormat};
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::PrintOptions;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -79,7 +81,7 @@ async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), 
         // The first time there is no file.
         let _ = editor.load_history(path);
     }
-    // A second Ctrl-C on an empty line leaves.
+    // A second Ctrl-C in a row leaves, whether the first cancelled a query or cleared a line.
     let mut interrupted = false;
     loop {
         if let Some(helper) = editor.helper_mut() {
@@ -109,6 +111,7 @@ async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), 
                 for statement in split(&line) {
                     if let Err(error) = printer.run(ctx, &statement).await {
                         errors::report(&error);
+                        interrupted = matches!(error, CliError::Cancelled);
                         break;
                     }
                 }
@@ -156,8 +159,21 @@ async fn backslash(ctx: &SessionContext, printer: &mut Printer, text: &str) -> b
             Err(()) => unknown(),
         },
         Ok(command) => {
-            let done = interruptible(command.execute(ctx, &mut printer.options)).await;
-            if let Err(error) = done.and_then(|done| done.map_err(CliError::from)) {
+            let (session, mut options) = (ctx.clone(), printer.options.clone());
+            // DataFusion's commands print what they list in the chosen format; chosen by nobody, it is a table.
+            let chosen = options.format;
+            if chosen == PrintFormat::Automatic {
+                options.format = PrintFormat::Table;
+            }
+            let execute = move || async move { (command.execute(&session, &mut options).await, options) };
+            let done = interruptible(execute).await.and_then(|(done, options)| {
+                printer.options = PrintOptions {
+                    format: chosen,
+                    ..options
+                };
+                Ok(done?)
+            });
+            if let Err(error) = done {
                 errors::report(&error);
             }
         }

@@ -39,7 +39,10 @@ fn missing_files() {
 
 #[test]
 fn corrupt_files() {
-    insta::assert_snapshot!(error_of("SELECT * FROM 'broken.parquet'"), @"");
+    insta::assert_snapshot!(error_of("SELECT * FROM 'broken.parquet'"), @r"
+    error: cannot read 'broken.parquet': invalid Parquet file. Corrupt footer
+    hint: the file is cut off, damaged, or not Parquet
+    ");
 }
 
 #[test]
@@ -68,23 +71,31 @@ fn truncated_files() {
 
 #[test]
 fn wrong_types() {
-    insta::assert_snapshot!(error_of("SELECT name - price FROM 'a.csv'"), @"");
+    insta::assert_snapshot!(error_of("SELECT name - price FROM 'a.csv'"), @r"
+    error: cannot coerce arithmetic expression Utf8 - Float64 to valid types
+    hint: the operands have types that do not fit; convert one with CAST(... AS ...)
+    ");
 }
 
 #[test]
 fn invalid_sql() {
-    insta::assert_snapshot!(error_of("SELEC 1"), @"");
+    insta::assert_snapshot!(error_of("SELEC 1"), @"error: invalid SQL: expected: an SQL statement, found: SELEC at Line: 1, Column: 1");
 }
 
 #[test]
 fn divisions_by_zero() {
-    insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @"");
+    insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @"error: divide by zero error");
 }
 
 #[test]
 fn unknown_settings_and_wrong_values() {
-    insta::assert_snapshot!(error_of("SET galatea.devise = 'cpu'"), @"");
-    insta::assert_snapshot!(error_of("SET galatea.device = 'tpu'"), @"");
+    let unknown = error_of("SET galatea.devise = 'cpu'");
+    let expected = "error: unknown setting: galatea.devise\nhint: did you mean galatea.device? settings are galatea.device, ";
+    assert!(unknown.starts_with(expected), "{unknown}");
+    insta::assert_snapshot!(error_of("SET galatea.device = 'tpu'"), @r"
+    error: invalid value for galatea.device: 'tpu'
+    hint: galatea.device accepts auto, cpu, gpu or emulated
+    ");
     let directory = samples();
     let ran = galatea(
         directory.path(),

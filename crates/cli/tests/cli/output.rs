@@ -57,7 +57,7 @@ fn files_are_tables() {
     };
     assert_eq!(value("SELECT count(*), sum(id) FROM 'parts/*.parquet'"), "6,42");
     assert_eq!(value("SELECT sum(id) FROM 'parts/[2-9].parquet'"), "36");
-    assert_eq!(value("SELECT sum(id) FROM '**/*.parquet'").as_str(), "42");
+    assert_eq!(value("SELECT sum(id) FROM 'p*/**/*.parquet'"), "42");
     assert_eq!(value("SELECT count(*) FROM 'parts'"), "6");
     assert_eq!(value("SELECT sum(id) FROM 'array.json'"), "3");
     assert_eq!(value("SELECT sum(id) FROM 'lines.ndjson'"), "6");

@@ -21,6 +21,7 @@ pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
         .env("GALATEA_CACHE_DIR", directory.join("cache"));
     command
         .env_remove("RUST_LOG")
+        .env_remove("RUST_BACKTRACE")
         .env("HOME", directory)
         .env("XDG_DATA_HOME", directory);
     command
@@ -110,7 +111,7 @@ pub(crate) fn samples() -> tempfile::TempDir {
         "[{\"id\": 1, \"tags\": [\"x\"]}, {\"id\": 2, \"tags\": []}]",
     );
     put("lines.ndjson", "{\"id\": 1}\n{\"id\": 2}\n{\"id\": 3}\n");
-    put("broken.parquet", "PAR1 this is no Parquet file PAR1");
+    put("broken.parquet", "this is a text that someone called Parquet");
     let copy = "COPY (SELECT * FROM 'a.csv') TO 'parts/1.parquet'; COPY (SELECT id + 10 AS id, name, price FROM 'a.csv') TO 'parts/2.parquet'";
     let ran = galatea(directory.path(), &["-q", "-c", copy]);
     assert_eq!(ran.code, 0, "{}", ran.err);

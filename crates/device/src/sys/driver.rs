@@ -87,8 +87,8 @@ impl Driver {
     }
 
     fn load() -> Result<Self, Missing> {
-        let library =
-            super::library::open("libcuda.so.1".as_ref()).map_err(|reason| missing(reason.to_string()))?;
+        let library = super::library::open("libcuda.so.1".as_ref())
+            .map_err(|error| missing(super::library::reason(&error)))?;
         // Never unloaded: the tables live as long as the process.
         let library = Box::leak(Box::new(library));
         // SAFETY: libcuda.so.1 is NVIDIA's driver, so its symbols are its functions; it is never unloaded.

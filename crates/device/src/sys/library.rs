@@ -39,6 +39,11 @@ pub(crate) fn open(name: &Path) -> Result<Library, libloading::Error> {
     unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) }
 }
 
+/// The dynamic linker's words, which the error keeps as its source.
+pub(crate) fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// Address of a symbol.
 pub(crate) fn symbol(library: &Library, name: &str) -> Option<*const c_void> {
     let name = CString::new(name).ok()?;
@@ -72,7 +77,7 @@ pub(crate) fn find_nvrtc() -> Result<(Library, FoundNvrtc), Missing> {
                     },
                 ));
             }
-            Err(error) => tried.push(error.to_string()),
+            Err(error) => tried.push(reason(&error)),
         }
     }
     for (folder, how) in candidate_folders() {
@@ -114,7 +119,7 @@ fn open_file(path: &Path, how: &str, tried: &mut Vec<String>) -> Option<(Library
             },
         )),
         Err(error) => {
-            tried.push(error.to_string());
+            tried.push(reason(&error));
             None
         }
     }
@@ -158,7 +163,7 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     for folder in ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"] {
         folders.push((folder.into(), "the system's libraries"));
     }
-    for site_packages in python_site_packages() {
+    for site_packages in site_packages(&python_prefixes()) {
         for wheel in ["cu13", "cuda_nvrtc"] {
             folders.push((
                 site_packages.join("nvidia").join(wheel).join("lib"),
@@ -175,8 +180,8 @@ fn version_number(text: &str) -> Option<(u32, u32)> {
     Some((parts.next()??, parts.next().flatten().unwrap_or(0)))
 }
 
-/// `site-packages` of the Python environments a user is likely to have installed the wheel into.
-fn python_site_packages() -> Vec<PathBuf> {
+/// Prefixes of the Python environments a user is likely to have installed the wheel into.
+fn python_prefixes() -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
     for folder in environment::executable_folders() {
         let python = folder.join("python3");
@@ -195,31 +200,31 @@ fn python_site_packages() -> Vec<PathBuf> {
             prefixes.push(prefix.to_owned());
         }
     }
-    for environment in [".venv", "venv"] {
-        prefixes.push(environment.into());
-    }
+    prefixes.extend([".venv", "venv"].map(PathBuf::from));
     if let Some(home) = dirs::home_dir() {
         prefixes.extend([home.join(".local"), home.join(".venv"), home.join("venv")]);
     }
-    prefixes.push("/usr/local".into());
-    prefixes.push("/usr".into());
+    prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
+    prefixes
+}
 
+/// `site-packages` under some prefixes that hold anything of NVIDIA's, in order.
+fn site_packages(prefixes: &[PathBuf]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for prefix in prefixes {
-        for library in ["lib", "lib64", "local/lib"] {
-            for python in entries(&prefix.join(library)) {
-                if !python
-                    .file_name()
-                    .is_some_and(|name| name.to_string_lossy().starts_with("python3"))
-                {
-                    continue;
-                }
-                for packages in ["site-packages", "dist-packages"] {
-                    let folder = python.join(packages);
-                    if folder.join("nvidia").is_dir() && !found.contains(&folder) {
-                        found.push(folder);
-                    }
-                }
+    let libraries = prefixes
+        .iter()
+        .flat_map(|prefix| ["lib", "lib64", "local/lib"].map(|name| prefix.join(name)));
+    for python in libraries.flat_map(|library| entries(&library)) {
+        if !python
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("python3"))
+        {
+            continue;
+        }
+        for packages in ["site-packages", "dist-packages"] {
+            let folder = python.join(packages);
+            if folder.join("nvidia").is_dir() && !found.contains(&folder) {
+                found.push(folder);
             }
         }
     }
@@ -233,4 +238,46 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
         .unwrap_or_default();
     paths.sort();
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wheels_are_found_in_every_layout() {
+        let root = tempfile::tempdir().unwrap();
+        let folders = [
+            "a/lib/python3.12/site-packages",
+            "b/lib64/python3.9/site-packages",
+            "b/local/lib/python3/dist-packages",
+        ]
+        .map(|folder| root.path().join(folder));
+        for folder in &folders {
+            std::fs::create_dir_all(folder.join("nvidia/cu13/lib")).unwrap();
+        }
+        std::fs::create_dir_all(root.path().join("a/lib/python3.11/site-packages/numpy")).unwrap();
+        std::fs::create_dir_all(root.path().join("a/lib/perl/site-packages/nvidia")).unwrap();
+        let prefixes = ["a", "nowhere", "b", "a"].map(|prefix| root.path().join(prefix));
+        assert_eq!(site_packages(&prefixes), folders);
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_reported_and_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("libnvrtc.so.12"), "not a library").unwrap();
+        let mut tried = Vec::new();
+        assert!(open_in(folder.path(), "a test", &mut tried).is_none());
+        assert_eq!(tried.len(), 1);
+        assert!(tried[0].contains("libnvrtc.so.12"), "{tried:?}");
+        assert!(open_in(&folder.path().join("missing"), "a test", &mut tried).is_none());
+        assert_eq!(tried.len(), 1, "what does not exist is not worth a word");
+    }
+
+    #[test]
+    fn newer_versions_come_first() {
+        assert!(version_number("13.0") > version_number("12.9"));
+        assert!(version_number("12.10") > version_number("12.9"));
+        assert_eq!(version_number("cuda"), None);
+    }
 }

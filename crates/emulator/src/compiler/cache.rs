@@ -73,10 +73,7 @@ pub(crate) fn write(directory: &Path, key: &str, image: &[u8]) {
         Ok(())
     };
     if let Err(error) = attempt() {
-        tracing::debug!(
-            "compiled kernel not kept in {}: {error}",
-            directory.display()
-        );
+        tracing::debug!("compiled kernel not kept in {}: {error}", directory.display());
     }
 }
 

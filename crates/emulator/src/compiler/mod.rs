@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Component, Path};
 use std::process::Command;
 
-pub(crate) use options::{Mode, OptionError, Options};
+pub(crate) use options::{Mode, Options};
 pub(crate) use toolchain::Toolchain;
 
 use crate::{abi, image, sanitizer};
@@ -149,9 +149,7 @@ fn build(
     toolchain: &Toolchain,
     flags: &[String],
 ) -> Result<Vec<u8>, CompileError> {
-    let folder = tempfile::Builder::new()
-        .prefix("galatea-compile-")
-        .tempdir()?;
+    let folder = tempfile::Builder::new().prefix("galatea-compile-").tempdir()?;
     let main = main_name(&source.name);
     fs::write(folder.path().join(SHIM_NAME), shim())?;
     for (name, text) in &source.headers {
@@ -196,8 +194,7 @@ fn build(
         compile.args(["-c", preprocessed, "-o", "program.o"]);
         run(compile)?;
         let mut link = Command::new(&toolchain.path);
-        link.current_dir(folder.path())
-            .args(["-shared", "-nostdlib"]);
+        link.current_dir(folder.path()).args(["-shared", "-nostdlib"]);
         link.args(flags.iter().filter(|flag| flag.starts_with("-fuse-ld")));
         link.arg("program.o").arg("-o").arg(&object).args(LIBRARIES);
         run(link)?;

@@ -74,9 +74,7 @@ impl Options {
                     options.architecture = digits.parse().map_err(|_| malformed())?;
                 }
                 "--define-macro" | "-D" => options.preprocessor.push(format!("-D{}", argument()?)),
-                "--undefine-macro" | "-U" => {
-                    options.preprocessor.push(format!("-U{}", argument()?))
-                }
+                "--undefine-macro" | "-U" => options.preprocessor.push(format!("-U{}", argument()?)),
                 "--include-path" | "-I" => options.preprocessor.push(format!("-I{}", argument()?)),
                 // These take a separate argument if none is attached.
                 "--maxrregcount"
@@ -86,10 +84,7 @@ impl Options {
                 | "--optimization-level" => {
                     argument()?;
                 }
-                _ if option.starts_with("-D")
-                    || option.starts_with("-U")
-                    || option.starts_with("-I") =>
-                {
+                _ if option.starts_with("-D") || option.starts_with("-U") || option.starts_with("-I") => {
                     options.preprocessor.push(option.to_owned());
                 }
                 _ if INERT.contains(&name) => {}

@@ -115,10 +115,7 @@ fn parentheses(text: &str, from: usize) -> (usize, usize) {
 }
 
 fn first_argument(inside: &str) -> Option<String> {
-    let plain: Vec<&str> = inside
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .collect();
+    let plain: Vec<&str> = inside.lines().filter(|line| !line.starts_with('#')).collect();
     let inside = plain.join(" ");
     let inside = inside.strip_suffix(')').unwrap_or(&inside);
     let mut depth = 0;

@@ -35,11 +35,7 @@ fn bounds_of_one_kernel_are_not_another_ones() {
     );
     assert_eq!(
         program.kernels,
-        [
-            kernel("a", None),
-            kernel("b", Some("64")),
-            kernel("c", None)
-        ]
+        [kernel("a", None), kernel("b", Some("64")), kernel("c", None)]
     );
 }
 
@@ -66,10 +62,7 @@ fn nvrtc_options_are_understood() {
         "-DY=1",
         "-DGALATEA_EMULATOR_STRESS",
     ] {
-        assert!(
-            flags.iter().any(|given| given == flag),
-            "{flag} in {flags:?}"
-        );
+        assert!(flags.iter().any(|given| given == flag), "{flag} in {flags:?}");
     }
 }
 

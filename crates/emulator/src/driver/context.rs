@@ -4,9 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use cudarc::driver::sys::CUresult;
 
-use super::{
-    Handle, Outcome, answer, context_of, current, current_device, device_of, set_current, write,
-};
+use super::{Handle, Outcome, answer, context_of, current, current_device, device_of, set_current, write};
 use crate::device::Device;
 
 /// The driver version reported: CUDA 13.0.

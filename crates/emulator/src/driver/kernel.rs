@@ -66,9 +66,7 @@ pub(crate) unsafe extern "C" fn function(
     name: *const c_char,
 ) -> CUresult {
     answer(|| {
-        let loaded = MODULES
-            .get(module)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let loaded = MODULES.get(module).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         if name.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -86,16 +84,10 @@ pub(crate) unsafe extern "C" fn function(
 }
 
 fn find(function: Handle) -> Result<Arc<Function>, CUresult> {
-    FUNCTIONS
-        .get(function)
-        .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    FUNCTIONS.get(function).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
 }
 
-pub(crate) unsafe extern "C" fn set_attribute(
-    function: Handle,
-    attribute: u32,
-    value: c_int,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn set_attribute(function: Handle, attribute: u32, value: c_int) -> CUresult {
     const MAX_DYNAMIC: u32 = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
     const CARVEOUT: u32 = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as u32;
     answer(|| {
@@ -195,8 +187,7 @@ pub(crate) unsafe extern "C" fn launch(
             z: block_z,
         };
         let grid_fits = grid.x <= i32::MAX as u32 && grid.y <= 65535 && grid.z <= 65535;
-        let block_fits =
-            block.x <= 1024 && block.y <= 1024 && block.z <= 64 && block.volume() <= 1024;
+        let block_fits = block.x <= 1024 && block.y <= 1024 && block.z <= 64 && block.volume() <= 1024;
         if grid.volume() == 0 || block.volume() == 0 || !grid_fits || !block_fits {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }

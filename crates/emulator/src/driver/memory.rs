@@ -71,11 +71,7 @@ pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
     })
 }
 
-pub(crate) unsafe extern "C" fn alloc_async(
-    address: *mut u64,
-    bytes: usize,
-    stream: Handle,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn alloc_async(address: *mut u64, bytes: usize, stream: Handle) -> CUresult {
     answer(|| {
         let stream = stream::find(stream)?;
         stream.device().check()?;
@@ -114,11 +110,7 @@ fn device_of_pool(pool: Handle) -> Result<std::sync::Arc<Device>, CUresult> {
 }
 
 /// Accepted without effect: freed memory goes back to the host at once.
-pub(crate) unsafe extern "C" fn pool_set(
-    pool: Handle,
-    _attribute: u32,
-    value: *mut c_void,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn pool_set(pool: Handle, _attribute: u32, value: *mut c_void) -> CUresult {
     answer(|| {
         device_of_pool(pool)?;
         if value.is_null() {
@@ -129,11 +121,7 @@ pub(crate) unsafe extern "C" fn pool_set(
     })
 }
 
-pub(crate) unsafe extern "C" fn pool_get(
-    pool: Handle,
-    attribute: u32,
-    value: *mut c_void,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn pool_get(pool: Handle, attribute: u32, value: *mut c_void) -> CUresult {
     const RESERVED: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT as u32;
     const RESERVED_HIGH: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH as u32;
     const USED: u32 = PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT as u32;
@@ -156,11 +144,7 @@ pub(crate) unsafe extern "C" fn pool_trim(pool: Handle, _keep: usize) -> CUresul
     answer(|| device_of_pool(pool).map(drop))
 }
 
-pub(crate) unsafe extern "C" fn host_register(
-    start: *mut c_void,
-    bytes: usize,
-    _flags: c_uint,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, _flags: c_uint) -> CUresult {
     answer(|| {
         let device = usable_device()?;
         if start.is_null() || bytes == 0 {
@@ -250,12 +234,7 @@ pub(crate) unsafe extern "C" fn to_host(
     answer(|| copy(to as u64, from, bytes, (false, true), stream))
 }
 
-pub(crate) unsafe extern "C" fn within_device(
-    to: u64,
-    from: u64,
-    bytes: usize,
-    stream: Handle,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn within_device(to: u64, from: u64, bytes: usize, stream: Handle) -> CUresult {
     answer(|| copy(to, from, bytes, (true, true), stream))
 }
 
@@ -268,7 +247,7 @@ fn set(to: u64, value: u32, width: usize, count: usize, stream: Handle) -> Outco
     let bytes = count
         .checked_mul(width)
         .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    if to % width as u64 != 0 || !stream.device().memory.usable(to, bytes) {
+    if !to.is_multiple_of(width as u64) || !stream.device().memory.usable(to, bytes) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     push(
@@ -282,20 +261,10 @@ fn set(to: u64, value: u32, width: usize, count: usize, stream: Handle) -> Outco
     )
 }
 
-pub(crate) unsafe extern "C" fn set_bytes(
-    to: u64,
-    value: c_uchar,
-    count: usize,
-    stream: Handle,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn set_bytes(to: u64, value: c_uchar, count: usize, stream: Handle) -> CUresult {
     answer(|| set(to, u32::from(value), 1, count, stream))
 }
 
-pub(crate) unsafe extern "C" fn set_words(
-    to: u64,
-    value: c_uint,
-    count: usize,
-    stream: Handle,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn set_words(to: u64, value: c_uint, count: usize, stream: Handle) -> CUresult {
     answer(|| set(to, value, 4, count, stream))
 }

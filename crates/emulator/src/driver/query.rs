@@ -23,11 +23,7 @@ pub(crate) unsafe extern "C" fn get(device: *mut c_int, ordinal: c_int) -> CUres
     })
 }
 
-pub(crate) unsafe extern "C" fn name(
-    buffer: *mut c_char,
-    length: c_int,
-    device: c_int,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn name(buffer: *mut c_char, length: c_int, device: c_int) -> CUresult {
     answer(|| {
         Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         let room = usize::try_from(length).unwrap_or(0);
@@ -69,11 +65,7 @@ pub(crate) unsafe extern "C" fn total_memory(bytes: *mut usize, device: c_int) -
     })
 }
 
-pub(crate) unsafe extern "C" fn attribute(
-    value: *mut c_int,
-    attribute: u32,
-    device: c_int,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn attribute(value: *mut c_int, attribute: u32, device: c_int) -> CUresult {
     answer(|| {
         let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         // SAFETY: the caller's pointer.
@@ -134,10 +126,7 @@ fn value_of(device: &Device, attribute: u32) -> c_int {
         (CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1),
         (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, 1),
         (CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, 1),
-        (
-            CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
-            1,
-        ),
+        (CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1),
         (CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1),
         (
             CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,

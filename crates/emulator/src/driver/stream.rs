@@ -21,9 +21,7 @@ pub(crate) fn find(handle: Handle) -> Result<Arc<Stream>, CUresult> {
     if handle <= 2 {
         return Ok(current_device()?.default_stream());
     }
-    STREAMS
-        .get(handle)
-        .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    STREAMS.get(handle).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
 }
 
 /// Appends to a stream.
@@ -35,11 +33,7 @@ pub(crate) fn push(stream: &Stream, operation: Operation) -> Outcome {
     }
 }
 
-pub(crate) unsafe extern "C" fn create(
-    stream: *mut Handle,
-    _flags: c_uint,
-    _priority: c_int,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn create(stream: *mut Handle, _flags: c_uint, _priority: c_int) -> CUresult {
     answer(|| {
         let device = usable_device()?;
         // SAFETY: the caller's pointer.
@@ -77,16 +71,10 @@ pub(crate) unsafe extern "C" fn query(stream: Handle) -> CUresult {
     })
 }
 
-pub(crate) unsafe extern "C" fn wait_event(
-    stream: Handle,
-    event: Handle,
-    _flags: c_uint,
-) -> CUresult {
+pub(crate) unsafe extern "C" fn wait_event(stream: Handle, event: Handle, _flags: c_uint) -> CUresult {
     answer(|| {
         let stream = find(stream)?;
-        let event = EVENTS
-            .get(event)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let event = EVENTS.get(event).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         match event.last() {
             Some(completion) => push(&stream, Operation::Wait(completion)),
             None => Ok(()),
@@ -128,9 +116,7 @@ pub(crate) unsafe extern "C" fn event_destroy(event: Handle) -> CUresult {
 pub(crate) unsafe extern "C" fn event_record(event: Handle, stream: Handle) -> CUresult {
     answer(|| {
         let stream = find(stream)?;
-        let event = EVENTS
-            .get(event)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let event = EVENTS.get(event).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         stream.device().check()?;
         if event.device.ordinal != stream.device().ordinal {
             return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
@@ -145,9 +131,7 @@ pub(crate) unsafe extern "C" fn event_record(event: Handle, stream: Handle) -> C
 
 pub(crate) unsafe extern "C" fn event_synchronize(event: Handle) -> CUresult {
     answer(|| {
-        let event = EVENTS
-            .get(event)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let event = EVENTS.get(event).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         if let Some(completion) = event.last() {
             completion.wait();
         }
@@ -157,9 +141,7 @@ pub(crate) unsafe extern "C" fn event_synchronize(event: Handle) -> CUresult {
 
 pub(crate) unsafe extern "C" fn event_query(event: Handle) -> CUresult {
     answer(|| {
-        let event = EVENTS
-            .get(event)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let event = EVENTS.get(event).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         event.device.check()?;
         match event.last() {
             Some(completion) if completion.time().is_none() => Err(CUresult::CUDA_ERROR_NOT_READY),
@@ -175,9 +157,7 @@ pub(crate) unsafe extern "C" fn event_elapsed(
 ) -> CUresult {
     answer(|| {
         let time = |handle| -> Result<_, CUresult> {
-            let event = EVENTS
-                .get(handle)
-                .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+            let event = EVENTS.get(handle).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
             event.device.check()?;
             let completion = event
                 .last()

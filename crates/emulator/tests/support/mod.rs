@@ -1,6 +1,6 @@
 //! A small host layer over the emulated driver, for the tests of this crate.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses a part")]
 #![allow(
     clippy::allow_attributes,
     reason = "expect would be unfulfilled in the binaries that use all of it"
@@ -66,9 +66,7 @@ impl Gpu {
         ok(call!(cuDevicePrimaryCtxRetain: (*mut usize, c_int) -> CUresult; &mut context, ordinal));
         ok(call!(cuCtxSetCurrent: (usize) -> CUresult; context));
         let mut stream = 0_usize;
-        ok(
-            call!(cuStreamCreateWithPriority: (*mut usize, c_uint, c_int) -> CUresult; &mut stream, 1, 0),
-        );
+        ok(call!(cuStreamCreateWithPriority: (*mut usize, c_uint, c_int) -> CUresult; &mut stream, 1, 0));
         Gpu { ordinal, stream }
     }
 
@@ -147,9 +145,7 @@ impl Gpu {
     pub(crate) fn alloc<T>(&self, length: usize) -> Buffer<T> {
         let mut address = 0_u64;
         let bytes = length * size_of::<T>();
-        ok(
-            call!(cuMemAllocAsync: (*mut u64, usize, usize) -> CUresult; &mut address, bytes, self.stream),
-        );
+        ok(call!(cuMemAllocAsync: (*mut u64, usize, usize) -> CUresult; &mut address, bytes, self.stream));
         Buffer {
             address,
             length,
@@ -187,6 +183,12 @@ impl Gpu {
         values
     }
 
+    /// Sets the first `length` values to zero bytes.
+    pub(crate) fn clear<T>(&self, buffer: &Buffer<T>, length: usize) -> CUresult {
+        let bytes = length * size_of::<T>();
+        call!(cuMemsetD8Async: (u64, u8, usize, usize) -> CUresult; buffer.address, 0, bytes, self.stream)
+    }
+
     pub(crate) fn synchronize(&self) -> CUresult {
         call!(cuStreamSynchronize: (usize) -> CUresult; self.stream)
     }
@@ -218,9 +220,7 @@ impl Gpu {
     ) -> CUresult {
         let function = program.function(kernel);
         if dynamic > 48 << 10 {
-            ok(
-                call!(cuFuncSetAttribute: (usize, c_uint, c_int) -> CUresult; function, 8, dynamic as c_int),
-            );
+            ok(call!(cuFuncSetAttribute: (usize, c_uint, c_int) -> CUresult; function, 8, dynamic as c_int));
         }
         let mut parameters = [(&raw mut argument).cast::<c_void>()];
         call!(cuLaunchKernel: (usize, u32, u32, u32, u32, u32, u32, u32, usize, *mut *mut c_void, *mut *mut c_void) -> CUresult;
@@ -244,6 +244,10 @@ impl Gpu {
 }
 
 impl Program {
+    pub(crate) fn handle(&self) -> usize {
+        self.module
+    }
+
     #[track_caller]
     pub(crate) fn function(&self, kernel: &str) -> usize {
         let name = CString::new(kernel).expect("no zero byte");

@@ -21,11 +21,11 @@ template <typename T, typename Op> GALATEA_INLINE T block_reduce(T value, Op op,
     value = warp_reduce(value, op);
     if (lane() == 0) scratch.warp[warp()] = value;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        T total = scratch.warp[0];
-#pragma unroll 1
-        for (u32 i = 1; i < warps(); ++i) total = op(total, scratch.warp[i]);
-        scratch.total = total;
+    // With more than one warp the first is whole, so it has a lane for every warp.
+    if (warp() == 0) {
+        const T of_warp = lane() < warps() ? scratch.warp[lane()] : op.template identity<T>();
+        const T total = warp_reduce(of_warp, op);
+        if (lane() == 0) scratch.total = total;
     }
     __syncthreads();
     const T total = scratch.total;
@@ -41,15 +41,12 @@ GALATEA_INLINE T block_exclusive_scan(T value, Op op, T& total, Scratch<T>& scra
     const T before_in_warp = warp_exclusive_scan(value, op, inclusive);
     if (lane() == live_lanes() - 1) scratch.warp[warp()] = inclusive;
     __syncthreads();
-    if (threadIdx.x == 0) {
-        T running = op.template identity<T>();
-#pragma unroll 1
-        for (u32 i = 0; i < warps(); ++i) {
-            const T of_warp = scratch.warp[i];
-            scratch.warp[i] = running;
-            running = op(running, of_warp);
-        }
-        scratch.total = running;
+    if (warp() == 0) {
+        const T of_warp = lane() < warps() ? scratch.warp[lane()] : op.template identity<T>();
+        T through_warp;
+        const T before_warp = warp_exclusive_scan(of_warp, op, through_warp);
+        if (lane() < warps()) scratch.warp[lane()] = before_warp;
+        if (lane() == live_lanes() - 1) scratch.total = through_warp;
     }
     __syncthreads();
     const T before_warp = scratch.warp[warp()];

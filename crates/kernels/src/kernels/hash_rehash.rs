@@ -83,6 +83,7 @@ impl HashRehash {
             collide: collide.into(),
         };
         let geometry = Geometry::grid_stride(arguments.from_capacity, BLOCK.into(), BLOCK, self.blocks);
-        self.function.launch(stream, geometry, &arguments, &[from.reference(), to.reference()])
+        self.function
+            .launch(stream, geometry, &arguments, &[from.reference(), to.reference()])
     }
 }

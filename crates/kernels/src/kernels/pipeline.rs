@@ -80,7 +80,10 @@ pub struct Pipeline {
 impl Pipeline {
     /// The program of a generated source.
     pub fn program(source: &str, tier: Tier) -> Program {
-        Program::new("pipeline", source).headers(headers()).entry("pipeline").tier(tier)
+        Program::new("pipeline", source)
+            .headers(headers())
+            .entry("pipeline")
+            .tier(tier)
     }
 
     /// Compiles a generated source, or finds it compiled.
@@ -89,7 +92,12 @@ impl Pipeline {
     /// As [`Device::compile`].
     pub fn compile(device: &Device, source: &str, tier: Tier) -> Result<(Self, Compiled)> {
         let compiled = device.compile(&Self::program(source, tier))?;
-        Ok((Self { function: compiled.module.function("pipeline")? }, compiled))
+        Ok((
+            Self {
+                function: compiled.module.function("pipeline")?,
+            },
+            compiled,
+        ))
     }
 
     /// Blocks of it that the whole device runs at once.

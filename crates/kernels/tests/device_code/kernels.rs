@@ -109,7 +109,7 @@ fn wrong_lengths_are_refused() {
     let checksum = Checksum::new(&device).unwrap();
     let mut sums = device.zeroed::<u64>(&stream, read.blocks() + 1).unwrap();
     let refused = |result: Result<(), DeviceError>| {
-        assert!(matches!(result, Err(DeviceError::Range { .. })), "{result:?}")
+        assert!(matches!(result, Err(DeviceError::Range { .. })), "{result:?}");
     };
     refused(read.launch(&stream, In(&odd), Out(sums.slice_mut(1..).unwrap())));
     refused(read.launch(&stream, In(&even), Out(&mut sums)));
@@ -154,7 +154,6 @@ fn calibration_is_measured_once() {
 
 /// Prints what a GPU delivers; run with `--nocapture`.
 #[test]
-#[expect(clippy::print_stderr, reason = "the measurement is the point")]
 fn gpu_delivers() {
     let Some(device) = testing::gpu() else { return };
     let measured = measure(&device).unwrap();

@@ -2,7 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 
-use galatea_device::{ArgumentBytes, Device, Geometry, Program};
+use galatea_device::{ArgumentBytes, Device, DeviceOptions, EmulatorOptions, Geometry, Program};
 use galatea_kernels::headers;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -168,6 +168,21 @@ fn check_all(device: &Device, seed: u64) {
 fn collectives_agree_with_the_host() {
     for seed in SEEDS {
         check_all(&emulated(seed), seed);
+    }
+}
+
+/// Threads may be switched at every basic block: a missing barrier shows.
+#[test]
+fn collectives_agree_with_the_host_under_stress() {
+    for seed in SEEDS {
+        let options = EmulatorOptions {
+            seed,
+            stress: true,
+            ..EmulatorOptions::default()
+        };
+        let device = Device::emulated(options, DeviceOptions::default()).unwrap();
+        check::<u64>(&device, seed);
+        check_append(&device, seed);
     }
 }
 

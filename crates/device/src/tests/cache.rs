@@ -1,0 +1,116 @@
+//! The cache key: every field counts.
+
+use std::collections::HashSet;
+
+use crate::cache::KeyRecord;
+
+#[test]
+fn any_field_changes_the_key() {
+    let strings = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let (entries, options) = (strings(&["a", "b"]), strings(&["-x", "-y"]));
+    let record = KeyRecord {
+        source: "source",
+        entries: &entries,
+        options: &options,
+        headers: [1; 32],
+        nvrtc_version: (13, 0),
+        driver_version: (13, 0),
+        architecture: "sm_90",
+        target: "gpu",
+    };
+    let (more, reordered, joined, moved) = (
+        strings(&["a", "b", "c"]),
+        strings(&["b", "a"]),
+        strings(&["ab"]),
+        strings(&["-y", "-x"]),
+    );
+    let (entries_and_option, options_left) = (strings(&["a", "b", "-x"]), strings(&["-y"]));
+    let others = [
+        KeyRecord {
+            source: "source ",
+            ..record
+        },
+        KeyRecord {
+            entries: &more,
+            ..record
+        },
+        KeyRecord {
+            entries: &reordered,
+            ..record
+        },
+        KeyRecord {
+            entries: &joined,
+            ..record
+        },
+        KeyRecord {
+            entries: &[],
+            ..record
+        },
+        KeyRecord {
+            options: &moved,
+            ..record
+        },
+        KeyRecord {
+            options: &[],
+            ..record
+        },
+        // The same strings, divided differently between the lists.
+        KeyRecord {
+            entries: &entries_and_option,
+            options: &options_left,
+            ..record
+        },
+        KeyRecord {
+            headers: [2; 32],
+            ..record
+        },
+        KeyRecord {
+            nvrtc_version: (13, 1),
+            ..record
+        },
+        KeyRecord {
+            nvrtc_version: (12, 0),
+            ..record
+        },
+        KeyRecord {
+            driver_version: (13, 1),
+            ..record
+        },
+        KeyRecord {
+            nvrtc_version: (0, 13),
+            ..record
+        },
+        KeyRecord {
+            architecture: "sm_80",
+            ..record
+        },
+        KeyRecord {
+            target: "emulated",
+            ..record
+        },
+    ];
+    let mut keys: HashSet<String> = others.iter().map(|record| record.key().to_string()).collect();
+    assert_eq!(keys.len(), others.len());
+    assert!(keys.insert(record.key().to_string()));
+    assert_eq!(record.key(), record.key());
+}
+
+/// Files of earlier versions stay valid: a change of the record must change `KEY_VERSION`, and this value with it.
+#[test]
+fn the_record_is_version_1() {
+    assert_eq!(crate::KEY_VERSION, 1);
+    let record = KeyRecord {
+        source: "s",
+        entries: &["e".to_owned()],
+        options: &["-o".to_owned()],
+        headers: [0; 32],
+        nvrtc_version: (13, 0),
+        driver_version: (13, 1),
+        architecture: "sm_90",
+        target: "gpu",
+    };
+    assert_eq!(
+        record.key().to_string(),
+        "c3134919cbb35a0064b48831c18e7ff12868138960007c59ac7302ae44a500ac"
+    );
+}

@@ -1,0 +1,117 @@
+//! Host memory and pinning.
+
+use std::sync::Arc;
+
+use super::{devices, emulated};
+use crate::{DeviceError, HostMemory, HostView};
+
+#[test]
+fn memory_is_zeroed_aligned_and_of_the_size_asked_for() {
+    for bytes in [0usize, 1, 255, 4096, (2 << 20) - 1, 2 << 20, (40 << 20) + 3] {
+        let mut memory = HostMemory::new(bytes).unwrap();
+        assert_eq!(memory.len(), bytes);
+        assert!(memory.as_slice().iter().all(|byte| *byte == 0));
+        let alignment = if bytes >= 2 << 20 { 2 << 20 } else { 4096 };
+        assert_eq!(
+            memory.as_slice().as_ptr() as usize % alignment,
+            0,
+            "{bytes} bytes"
+        );
+        memory.as_mut_slice().fill(7);
+        assert!(memory.as_slice().iter().all(|byte| *byte == 7));
+    }
+}
+
+#[test]
+fn too_much_is_an_error_not_a_death() {
+    let error = HostMemory::new(1 << 50).unwrap_err();
+    let DeviceError::HostMemory {
+        requested, available, ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(*requested, 1 << 50);
+    assert!(*available < 1 << 50);
+    assert!(error.to_string().contains("hint: "), "{error}");
+    assert!(matches!(
+        HostMemory::new(usize::MAX),
+        Err(DeviceError::HostMemory { .. })
+    ));
+}
+
+#[test]
+fn views_stay_inside() {
+    let mut memory = HostMemory::new(100).unwrap();
+    memory
+        .as_mut_slice()
+        .iter_mut()
+        .zip(0u8..)
+        .for_each(|(byte, index)| *byte = index);
+    let view = memory.into_view();
+    let part = view.slice(10..20).unwrap();
+    assert_eq!(part.as_slice(), (10..20).collect::<Vec<u8>>());
+    assert_eq!(part.slice(5..10).unwrap().as_slice(), [15, 16, 17, 18, 19]);
+    assert!(part.slice(10..10).unwrap().is_empty());
+    for range in [0..11, 10..11, 11..11] {
+        assert!(matches!(part.slice(range), Err(DeviceError::Range { .. })));
+    }
+    assert!(HostView::new(Arc::clone(view.memory()), 99, 2).is_err());
+    assert!(HostView::new(Arc::clone(view.memory()), usize::MAX, 2).is_err());
+}
+
+#[test]
+fn pinning_is_idempotent_and_undone_by_either_end() {
+    for device in devices() {
+        let memory = Arc::new(HostMemory::new(3 << 20).unwrap());
+        assert!(!device.is_pinned(&memory));
+        device.pin(&memory).unwrap();
+        device.pin(&memory).unwrap();
+        assert!(device.is_pinned(&memory));
+        // The memory goes first; the device lives on.
+        drop(memory);
+        device.synchronize().unwrap();
+    }
+    // The device goes first; the memory stays usable, and can be pinned for another device.
+    let memory = Arc::new(HostMemory::new(3 << 20).unwrap());
+    let first = emulated();
+    first.pin(&memory).unwrap();
+    drop(first);
+    assert_eq!(memory.as_slice()[3], 0);
+    let second = emulated();
+    assert!(!second.is_pinned(&memory));
+    second.pin(&memory).unwrap();
+    assert!(second.is_pinned(&memory));
+    device_reads(&second, &memory);
+}
+
+fn device_reads(device: &crate::Device, memory: &Arc<HostMemory>) {
+    let stream = device.stream().unwrap();
+    let mut buffer = device.zeroed::<u8>(&stream, 16).unwrap();
+    let view = HostView::new(Arc::clone(memory), 1 << 20, 16).unwrap();
+    stream.copy_to_device(&mut buffer, &view).unwrap();
+    assert_eq!(stream.read(&buffer, ..).unwrap(), view.as_slice());
+}
+
+#[test]
+fn mapped_addresses_are_for_pinned_memory_only() {
+    for device in devices() {
+        let view = HostMemory::new(8192).unwrap().into_view();
+        assert_eq!(device.mapped_address(&view).unwrap(), None);
+        device.pin(view.memory()).unwrap();
+        let start = device.mapped_address(&view).unwrap().unwrap();
+        let inside = device
+            .mapped_address(&view.slice(100..200).unwrap())
+            .unwrap()
+            .unwrap();
+        assert_eq!(inside, start + 100);
+    }
+}
+
+#[test]
+fn empty_memory_is_always_pinned() {
+    let device = emulated();
+    let memory = Arc::new(HostMemory::new(0).unwrap());
+    device.pin(&memory).unwrap();
+    assert!(device.is_pinned(&memory));
+}

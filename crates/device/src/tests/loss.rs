@@ -1,0 +1,93 @@
+//! A device that fails: typed errors, nothing else harmed.
+
+use std::sync::Arc;
+
+use super::{emulated, function, launch_add, program};
+use crate::{ArgumentBytes, Device, DeviceError, Geometry, HostMemory, Stream};
+
+/// Runs the kernel that traps and returns the error of waiting for it.
+fn lose(device: &Device, stream: &Stream) -> DeviceError {
+    let mut arguments = ArgumentBytes::new();
+    arguments.push(0u64);
+    let launched = function(device, "fail").launch(stream, Geometry::new(1u32, 32u32), &arguments);
+    launched.and_then(|()| stream.synchronize()).unwrap_err()
+}
+
+#[test]
+fn a_failed_kernel_is_reported_once_and_the_device_is_lost_from_then_on() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let buffer = device.zeroed::<u32>(&stream, 100).unwrap();
+    stream.synchronize().unwrap();
+
+    let error = lose(&device, &stream);
+    let DeviceError::LaunchFailed {
+        kernel, report, name, ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(kernel, "fail");
+    assert!(name.starts_with("CUDA_ERROR_"), "{name}");
+    assert!(!report.is_empty(), "{error}");
+    assert!(error.is_device_lost() && !error.is_out_of_memory());
+
+    let lost = |result: Result<(), DeviceError>| match result {
+        Err(DeviceError::DeviceLost { cause, .. }) => assert!(cause.contains("fail"), "{cause}"),
+        other => panic!("{other:?}"),
+    };
+    lost(stream.synchronize());
+    lost(device.synchronize());
+    lost(device.alive());
+    lost(device.stream().map(drop));
+    lost(device.zeroed::<u8>(&stream, 1).map(drop));
+    lost(stream.read(&buffer, ..).map(drop));
+    lost(stream.record().map(drop));
+    lost(device.memory_use().map(drop));
+    lost(device.pin(&Arc::new(HostMemory::new(1).unwrap())));
+    lost(device.compile(&program().option("-DNEW")).map(drop));
+}
+
+#[test]
+fn everything_of_a_lost_device_drops_silently_and_is_no_longer_charged() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let other = device.stream().unwrap();
+    let mut buffer = device.zeroed::<u8>(&stream, 100).unwrap();
+    let event = stream.record().unwrap();
+    let memory = HostMemory::new(100).unwrap().into_view();
+    device.pin(memory.memory()).unwrap();
+    other.copy_to_device(&mut buffer, &memory).unwrap();
+    let module = device.compile(&program()).unwrap().module;
+    lose(&device, &stream);
+    drop((buffer, event, memory, module, other));
+    assert_eq!(device.budget().used(), 0);
+    drop((stream, device));
+}
+
+#[test]
+fn other_devices_go_on() {
+    let (one, two) = (emulated(), emulated());
+    let (first, second) = (one.stream().unwrap(), two.stream().unwrap());
+    let values = two.zeroed::<u32>(&second, 100).unwrap();
+    lose(&one, &first);
+    launch_add(&two, &second, &values, 5);
+    assert_eq!(second.read(&values, ..).unwrap(), vec![5; 100]);
+    two.alive().unwrap();
+    // Pinned memory of the lost device serves the other one.
+    let memory = Arc::new(HostMemory::new(1 << 20).unwrap());
+    assert!(one.pin(&memory).is_err());
+    two.pin(&memory).unwrap();
+    assert!(two.is_pinned(&memory));
+}
+
+#[test]
+fn another_stream_of_the_device_learns_of_the_loss() {
+    let device = emulated();
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    let values = device.zeroed::<u32>(&second, 100).unwrap();
+    second.synchronize().unwrap();
+    lose(&device, &first);
+    let error = second.read(&values, ..).unwrap_err();
+    assert!(matches!(error, DeviceError::DeviceLost { .. }), "{error}");
+}

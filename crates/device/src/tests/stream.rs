@@ -1,0 +1,363 @@
+//! Copies, fills, events, and order among streams.
+
+use std::sync::Arc;
+
+use super::{Gate, devices, emulated, launch_add, other_handles};
+use crate::{DeviceBuffer, DeviceError, HostMemory, HostView};
+
+fn counting(bytes: usize) -> HostView {
+    let mut memory = HostMemory::new(bytes).unwrap();
+    memory
+        .as_mut_slice()
+        .iter_mut()
+        .enumerate()
+        .for_each(|(index, byte)| *byte = (index % 251) as u8);
+    memory.into_view()
+}
+
+#[test]
+fn slices_come_back_as_they_went() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for len in [0usize, 1, 31, 1000, 300_000] {
+            let values: Vec<u64> = (0..len as u64)
+                .map(|value| value.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+                .collect();
+            let buffer = device.upload(&stream, &values).unwrap();
+            assert_eq!((buffer.len(), buffer.bytes()), (len, 8 * len as u64));
+            assert_eq!(stream.read(&buffer, ..).unwrap(), values);
+            if len > 10 {
+                assert_eq!(stream.read(&buffer, 3..10).unwrap(), values[3..10]);
+                assert_eq!(stream.read(&buffer, len - 1..).unwrap(), values[len - 1..]);
+                assert_eq!(stream.read(&buffer, ..=2).unwrap(), values[..=2]);
+            }
+        }
+    }
+}
+
+#[test]
+fn host_memory_is_copied_pinned_or_not() {
+    for device in devices() {
+        for pinned in [false, true] {
+            let stream = device.stream().unwrap();
+            let view = counting(3 << 20);
+            if pinned {
+                device.pin(view.memory()).unwrap();
+            }
+            let mut buffer = device.zeroed::<u8>(&stream, 3 << 20).unwrap();
+            stream
+                .copy_to_device(
+                    buffer.slice_mut(..1 << 20).unwrap(),
+                    &view.slice(0..1 << 20).unwrap(),
+                )
+                .unwrap();
+            stream
+                .copy_to_device(
+                    buffer.slice_mut(1 << 20..).unwrap(),
+                    &view.slice(1 << 20..3 << 20).unwrap(),
+                )
+                .unwrap();
+            assert_eq!(
+                stream.read(&buffer, ..).unwrap(),
+                view.as_slice(),
+                "pinned: {pinned}"
+            );
+
+            let target = Arc::new(HostMemory::new(1 << 20).unwrap());
+            if pinned {
+                device.pin(&target).unwrap();
+            }
+            let download = stream
+                .copy_to_host(buffer.slice(5..1005).unwrap(), target, 24)
+                .unwrap();
+            let target = download.wait().unwrap();
+            assert_eq!(target.as_slice()[24..1024], view.as_slice()[5..1005]);
+            assert_eq!((target.as_slice()[23], target.as_slice()[1024]), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn fill_and_device_copies() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut buffer = device.zeroed::<u16>(&stream, 100).unwrap();
+        stream.fill(buffer.slice_mut(10..20).unwrap(), 0xab).unwrap();
+        let mut other = device.zeroed::<u16>(&stream, 50).unwrap();
+        stream
+            .copy(other.slice_mut(1..31).unwrap(), buffer.slice(..30).unwrap())
+            .unwrap();
+        let expected: Vec<u16> = (0..50)
+            .map(|i| if (11..21).contains(&i) { 0xabab } else { 0 })
+            .collect();
+        assert_eq!(stream.read(&other, ..).unwrap(), expected);
+    }
+}
+
+#[test]
+fn wrong_lengths_are_refused() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let mut buffer = device.zeroed::<u32>(&stream, 10).unwrap();
+    let view = counting(39);
+    let refused = |result: Result<(), DeviceError>, text: &str| match result {
+        Err(error @ DeviceError::Range { .. }) => assert_eq!(error.to_string(), text),
+        other => panic!("{other:?}"),
+    };
+    refused(
+        stream.copy_to_device(&mut buffer, &view),
+        "copy of host memory to the device: elements 0..39 of 40",
+    );
+    refused(
+        stream.copy_from_slice(&mut buffer, &[1; 11]),
+        "copy of a slice to the device: elements 0..11 of 10",
+    );
+    refused(
+        stream.read_into(&buffer, &mut [0; 9]),
+        "read of device memory: elements 0..10 of 9",
+    );
+    refused(
+        stream.read(&buffer, 5..11).map(drop),
+        "read of device memory: elements 5..11 of 10",
+    );
+    let (start, end) = (7, 6);
+    refused(
+        buffer.slice(start..end).map(drop),
+        "device slice: elements 7..6 of 10",
+    );
+    refused(
+        buffer.slice_mut(11..).map(drop),
+        "device slice: elements 11..10 of 10",
+    );
+    let other = device.zeroed::<u32>(&stream, 9).unwrap();
+    refused(
+        stream.copy(&mut buffer, &other),
+        "copy on the device: elements 0..9 of 10",
+    );
+    let memory = Arc::new(HostMemory::new(40).unwrap());
+    let download = stream.copy_to_host(&buffer, Arc::clone(&memory), 1).map(drop);
+    refused(
+        download,
+        "copy of device memory to the host: elements 1..41 of 40",
+    );
+    let shared = stream.copy_to_host(&buffer, Arc::clone(&memory), 0);
+    assert!(
+        matches!(shared, Err(DeviceError::HostMemoryShared { bytes: 40 })),
+        "{shared:?}"
+    );
+}
+
+#[test]
+fn objects_of_another_device_are_refused() {
+    let (one, two) = (emulated(), emulated());
+    let (first, second) = (one.stream().unwrap(), two.stream().unwrap());
+    let mut buffer = one.zeroed::<u32>(&first, 4).unwrap();
+    let wrong = |result: Result<(), DeviceError>| {
+        assert!(
+            matches!(result, Err(DeviceError::WrongDevice { .. })),
+            "{result:?}"
+        );
+    };
+    wrong(second.fill(&mut buffer, 1));
+    wrong(second.wait(&first.record().unwrap()));
+    wrong(two.alloc::<u8>(&first, 1).map(drop));
+    wrong(
+        second
+            .record()
+            .unwrap()
+            .elapsed_since(&first.record().unwrap())
+            .map(drop),
+    );
+}
+
+#[test]
+fn host_memory_lives_until_it_is_copied() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut buffer = device.zeroed::<u8>(&stream, 1 << 16).unwrap();
+        let mut gate = Gate::new(&device);
+        gate.close(&device, &stream);
+        let view = counting(1 << 16);
+        device.pin(view.memory()).unwrap();
+        let memory = Arc::downgrade(view.memory());
+        let expected = view.as_slice().to_vec();
+        stream
+            .copy_to_device(buffer.slice_mut(..100).unwrap(), &view.slice(0..100).unwrap())
+            .unwrap();
+        stream
+            .copy_to_device(
+                buffer.slice_mut(100..).unwrap(),
+                &view.slice(100..1 << 16).unwrap(),
+            )
+            .unwrap();
+        drop(view);
+        assert!(memory.upgrade().is_some(), "dropped while the copy waits");
+        assert!(!stream.is_idle().unwrap());
+        gate.open();
+        stream.synchronize().unwrap();
+        assert!(stream.is_idle().unwrap());
+        assert!(memory.upgrade().is_none(), "kept after the copy");
+        assert_eq!(stream.read(&buffer, ..).unwrap(), expected);
+    }
+}
+
+#[test]
+fn finished_sources_are_let_go_without_a_synchronisation() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let mut buffer = device.zeroed::<u8>(&stream, 64).unwrap();
+    let views: Vec<HostView> = (0..10).map(|_| counting(64)).collect();
+    for view in &views {
+        stream.copy_to_device(&mut buffer, view).unwrap();
+        stream.record().unwrap().synchronize().unwrap();
+    }
+    let held: usize = views.iter().map(|view| other_handles(view.memory())).sum();
+    assert!(held <= 1, "the stream holds {held} finished sources");
+}
+
+#[test]
+fn dropping_a_stream_waits_for_its_sources() {
+    let device = emulated();
+    let home = device.stream().unwrap();
+    let mut buffer = device.zeroed::<u8>(&home, 1 << 16).unwrap();
+    home.synchronize().unwrap();
+    let mut gate = Gate::new(&device);
+    let stream = device.stream().unwrap();
+    gate.close(&device, &stream);
+    let view = counting(1 << 16);
+    device.pin(view.memory()).unwrap();
+    let expected = view.as_slice().to_vec();
+    stream.copy_to_device(&mut buffer, &view).unwrap();
+    drop(view);
+    let opener = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        gate.open();
+    });
+    drop(stream);
+    assert_eq!(home.read(&buffer, ..).unwrap(), expected);
+    opener.join().unwrap();
+}
+
+#[test]
+fn streams_are_reused_and_leave_no_trace_in_what_they_used() {
+    let device = emulated();
+    let home = device.stream().unwrap();
+    let values: DeviceBuffer<u32> = device.zeroed(&home, 100).unwrap();
+    let mut handles = std::collections::HashSet::new();
+    for _ in 0..50 {
+        let guest = device.stream().unwrap();
+        handles.insert(guest.handle() as usize);
+        launch_add(&device, &guest, &values, 1);
+    }
+    assert_eq!(
+        handles.len(),
+        1,
+        "one after another, they are one stream of the driver"
+    );
+    assert!(values.guests() <= 1, "{} dead guests", values.guests());
+    home.synchronize().unwrap();
+    assert_eq!(home.read(&values, ..).unwrap(), vec![50; 100]);
+}
+
+#[test]
+fn a_dropped_download_waits() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let buffer = device.zeroed::<u8>(&stream, 1 << 20).unwrap();
+    drop(
+        stream
+            .copy_to_host(&buffer, Arc::new(HostMemory::new(1 << 20).unwrap()), 0)
+            .unwrap(),
+    );
+    assert!(stream.is_idle().unwrap());
+}
+
+#[test]
+fn streams_are_independent_until_an_event_joins_them() {
+    for device in devices() {
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let values: DeviceBuffer<u32> = device.zeroed(&first, 1000).unwrap();
+        first.synchronize().unwrap();
+        let mut gate = Gate::new(&device);
+        gate.close(&device, &first);
+        launch_add(&device, &first, &values, 3);
+        let added = first.record().unwrap();
+        // Not held up by the gate: another stream.
+        let other: DeviceBuffer<u32> = device.zeroed(&second, 10).unwrap();
+        launch_add(&device, &second, &other, 1);
+        assert_eq!(second.read(&other, ..).unwrap(), [1; 10]);
+        assert!(!added.is_complete().unwrap());
+        // Held up by the event, and with it by the gate.
+        second.wait(&added).unwrap();
+        let mut copy: DeviceBuffer<u32> = device.zeroed(&second, 1000).unwrap();
+        second.copy(&mut copy, &values).unwrap();
+        assert!(!second.is_idle().unwrap());
+        gate.open();
+        assert_eq!(second.read(&copy, ..).unwrap(), vec![3; 1000]);
+        assert!(added.is_complete().unwrap());
+    }
+}
+
+#[test]
+fn a_buffer_dropped_while_another_stream_uses_it_outlives_the_use() {
+    for device in devices() {
+        let (home, guest) = (device.stream().unwrap(), device.stream().unwrap());
+        let source = device.upload(&home, &vec![7u32; 4096]).unwrap();
+        let mut copy = device.zeroed::<u32>(&guest, 4096).unwrap();
+        let mut gate = Gate::new(&device);
+        gate.close(&device, &guest);
+        guest.copy(&mut copy, &source).unwrap();
+        drop(source);
+        // The home stream gets memory of the same size, most likely the same memory, and overwrites it.
+        let mut next = device.zeroed::<u32>(&home, 4096).unwrap();
+        home.fill(&mut next, 0xff).unwrap();
+        gate.open();
+        assert_eq!(
+            guest.read(&copy, ..).unwrap(),
+            vec![7; 4096],
+            "on {}",
+            device.info().name
+        );
+        home.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn events_measure_time_in_order() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let start = stream.record().unwrap();
+        let values: DeviceBuffer<u32> = device.zeroed(&stream, 10_000).unwrap();
+        launch_add(&device, &stream, &values, 1);
+        let middle = stream.record().unwrap();
+        launch_add(&device, &stream, &values, 1);
+        let end = stream.record().unwrap();
+        let (whole, part) = (
+            end.elapsed_since(&start).unwrap(),
+            middle.elapsed_since(&start).unwrap(),
+        );
+        assert!(whole >= part, "{whole:?} {part:?}");
+        assert!(start.is_complete().unwrap());
+    }
+}
+
+#[test]
+fn many_threads_share_a_device() {
+    let device = emulated();
+    std::thread::scope(|scope| {
+        for thread in 0..4u32 {
+            let device = &device;
+            scope.spawn(move || {
+                let stream = device.stream().unwrap();
+                for round in 0..10 {
+                    let values: DeviceBuffer<u32> = device.upload(&stream, &vec![thread; 500]).unwrap();
+                    launch_add(device, &stream, &values, round);
+                    assert_eq!(
+                        stream.read(&values, ..).unwrap(),
+                        vec![thread + round as u32; 500]
+                    );
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,174 @@
+//! What emulation costs: compile times, collectives, barriers, and rows per second of simple kernels.
+//!
+//! `cargo run -p galatea-emulator --example speed`
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::time::Instant;
+
+use galatea_emulator::EmulatorOptions;
+use support::{Buffer, Gpu, Program};
+
+const SOURCE: &str = r#"
+struct Arguments { const unsigned *input; unsigned long long *output; unsigned long long length; };
+extern "C" __global__ void empty(Arguments) {}
+extern "C" __global__ void shuffles(Arguments a) {
+    unsigned v = threadIdx.x;
+    for (unsigned long long i = 0; i < a.length; i++) v += __shfl_xor_sync(0xffffffffu, v, 1);
+    if (v == 0x12345) a.output[0] = v;
+}
+extern "C" __global__ void barriers(Arguments a) {
+    for (unsigned long long i = 0; i < a.length; i++) __syncthreads();
+}
+extern "C" __global__ void atomics(Arguments a) {
+    for (unsigned long long i = 0; i < a.length; i++) atomicAdd(a.output + threadIdx.x % 32, 1ull);
+}
+// A filter and a sum, as a scalar aggregate of a query.
+extern "C" __global__ void filter_sum(Arguments a) {
+    unsigned long long sum = 0;
+    for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < a.length;
+         i += (unsigned long long)gridDim.x * blockDim.x) {
+        unsigned v = a.input[i];
+        if (v % 7 < 3) sum += v;
+    }
+    __shared__ unsigned long long sums[32];
+    for (int delta = 16; delta > 0; delta /= 2) sum += __shfl_down_sync(0xffffffffu, sum, delta);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (unsigned w = 1; w < blockDim.x / 32; w++) sum += sums[w];
+        atomicAdd(a.output, sum);
+    }
+}
+// Compaction: ballot, count, one atomic per warp.
+extern "C" __global__ void compact(Arguments a) {
+    unsigned long long *count = a.output;
+    unsigned *kept = (unsigned *)(a.output + 1);
+    unsigned lane = threadIdx.x % 32;
+    for (unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x; i < a.length;
+         i += (unsigned long long)gridDim.x * blockDim.x) {
+        bool keep = a.input[i] % 7 < 3;
+        unsigned ballot = __ballot_sync(0xffffffffu, keep);
+        unsigned long long base = 0;
+        if (lane == 0) base = atomicAdd(count, (unsigned long long)__popc(ballot));
+        base = __shfl_sync(0xffffffffu, base, 0);
+        if (keep) kept[base + __popc(ballot & ((1u << lane) - 1))] = a.input[i];
+    }
+}
+"#;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Arguments {
+    input: u64,
+    output: u64,
+    length: u64,
+}
+
+struct Bench {
+    gpu: Gpu,
+    program: Program,
+    input: Buffer<u32>,
+    output: Buffer<u64>,
+}
+
+impl Bench {
+    /// Seconds of the fastest of three launches.
+    fn time(&self, kernel: &str, grid: u32, block: u32, length: u64) -> f64 {
+        let arguments = Arguments {
+            input: self.input.address,
+            output: self.output.address,
+            length,
+        };
+        (0..3)
+            .map(|_| {
+                let start = Instant::now();
+                self.gpu.go(&self.program, kernel, grid, block, 0, arguments);
+                start.elapsed().as_secs_f64()
+            })
+            .fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn main() {
+    const ROWS: u64 = 1 << 20;
+    for workers in [1, 2] {
+        let gpu = Gpu::new(EmulatorOptions {
+            worker_threads: workers,
+            ..EmulatorOptions::default()
+        });
+        let start = Instant::now();
+        // A comment that was never there before is a program that was never compiled before.
+        let unique = format!("{SOURCE}// {:?}\n", std::time::SystemTime::now());
+        let image = gpu.try_compile(&unique, &[], &[]).expect("compiles");
+        let cold = start.elapsed();
+        let start = Instant::now();
+        gpu.try_compile(&unique, &[], &[]).expect("compiles");
+        let warm = start.elapsed();
+        let program = gpu.load(&image);
+        let values: Vec<u32> = (0..ROWS as u32)
+            .map(|i| i.wrapping_mul(2_654_435_761) >> 8)
+            .collect();
+        let input = gpu.upload(&values);
+        let output = gpu.zeroed::<u64>(1 + ROWS as usize);
+        let bench = Bench {
+            gpu,
+            program,
+            input,
+            output,
+        };
+        println!("{workers} worker(s); compile {cold:.0?} cold, {warm:.0?} cached");
+        let per_thread = |kernel: &str, grid: u32, block: u32, length: u64| {
+            let threads = f64::from(grid) * f64::from(block);
+            bench.time(kernel, grid, block, length) * 1e9 / threads / length as f64
+        };
+        println!(
+            "  launch, 1 thread:        {:8.1} us",
+            bench.time("empty", 1, 1, 1) * 1e6
+        );
+        println!(
+            "  thread start and exit:   {:8.1} ns",
+            per_thread("empty", 4096, 256, 1)
+        );
+        println!(
+            "  shuffle, per lane:       {:8.1} ns",
+            per_thread("shuffles", 2, 32, 100_000)
+        );
+        println!(
+            "  shuffle, block 256:      {:8.1} ns",
+            per_thread("shuffles", 2, 256, 10_000)
+        );
+        for block in [32, 256, 1024] {
+            println!(
+                "  barrier, block {block:4}:     {:8.1} ns",
+                per_thread("barriers", 2, block, 200_000 / u64::from(block))
+            );
+        }
+        println!(
+            "  global atomic:           {:8.1} ns",
+            per_thread("atomics", 2, 256, 1000)
+        );
+        for (kernel, grids) in [("filter_sum", [8, 528, 4096]), ("compact", [8, 528, 4096])] {
+            for grid in grids {
+                // The first word is the output's counter.
+                support::ok(bench.gpu.clear(&bench.output, 1));
+                let rows = ROWS as f64 / bench.once(kernel, grid, 256, ROWS) / 1e6;
+                println!("  {kernel}, {grid:4} x 256:   {rows:8.1} M rows/s");
+            }
+        }
+    }
+}
+
+impl Bench {
+    fn once(&self, kernel: &str, grid: u32, block: u32, length: u64) -> f64 {
+        let arguments = Arguments {
+            input: self.input.address,
+            output: self.output.address,
+            length,
+        };
+        let start = Instant::now();
+        self.gpu.go(&self.program, kernel, grid, block, 0, arguments);
+        start.elapsed().as_secs_f64()
+    }
+}

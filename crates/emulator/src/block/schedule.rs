@@ -1,0 +1,247 @@
+//! Which thread runs next.
+//!
+//! A thread runs until it waits or exits; then the next runnable lane of the same warp goes on, in cyclic order
+//! from a random lane and in a random direction, and when the warp has none, a random other warp. If no thread is
+//! runnable and some are waiting, the block is deadlocked, and the launch fails with a report.
+//!
+//! Threads that spin call [`pause`], which goes on with *any* runnable thread of the block. Pauses and collectives
+//! are counted; now and then, if no thread has exited since, the launch is asked for help (another resident block
+//! may be what this one waits for), and it fails when nothing in it has exited for longer than allowed.
+
+use std::ffi::{CStr, c_char};
+use std::ptr;
+use std::time::Instant;
+
+use super::{LANES, Runner, STRESS_STEPS, Thread};
+use crate::abi;
+use crate::fiber;
+use crate::report::{FailureKind, Site};
+
+/// Ticks between two looks at the clock. A pause is this many ticks, a collective or barrier is one: that a block
+/// pauses is a sign that it waits for another, that it uses collectives is not.
+const TICKS_PER_CHECK: u32 = 1 << 20;
+const TICKS_PER_PAUSE: u32 = 1 << 8;
+
+impl Runner {
+    /// A new random order of lanes.
+    #[inline]
+    pub(super) fn turn(&mut self) {
+        if !self.ordered {
+            let random = self.random.next();
+            self.rotation = random & 31;
+            self.descending = random & 32 != 0;
+        }
+    }
+
+    /// Takes a runnable thread, of warp `warp` if it has one; null if there is none in the block.
+    #[inline]
+    pub(super) fn next(&mut self, warp: usize) -> *mut Thread {
+        let mut warp = warp;
+        self.heartbeat.beat();
+        while self.warps[warp].runnable == 0 {
+            self.runnable_warps &= !(1 << warp);
+            if self.runnable_warps == 0 {
+                return ptr::null_mut();
+            }
+            self.turn();
+            warp = self.choose(self.runnable_warps);
+        }
+        if self.stress {
+            self.turn();
+        }
+        let lane = self.choose(self.warps[warp].runnable);
+        self.warps[warp].runnable &= !(1 << lane);
+        &mut self.threads[warp * LANES + lane]
+    }
+
+    #[inline(always)]
+    fn choose(&self, mask: u32) -> usize {
+        let turned = mask.rotate_right(self.rotation);
+        let bit = if self.descending {
+            31 - turned.leading_zeros()
+        } else {
+            turned.trailing_zeros()
+        };
+        ((bit + self.rotation) & 31) as usize
+    }
+
+    #[inline(always)]
+    pub(super) unsafe fn mark_started(&mut self, thread: *mut Thread) -> bool {
+        // SAFETY: rule 1.
+        unsafe {
+            let bit = 1 << (*thread).view.lane;
+            let warp = (*thread).warp;
+            let started = (*warp).started & bit != 0;
+            (*warp).started |= bit;
+            started
+        }
+    }
+
+    /// Something was done that waiting loops do as well.
+    #[inline(always)]
+    pub(crate) fn tick(&mut self, weight: u32) {
+        self.ticks += weight;
+        if self.ticks >= TICKS_PER_CHECK {
+            self.check_stall();
+        }
+    }
+
+    /// No thread can go on.
+    pub(crate) fn deadlock(&mut self) -> ! {
+        let what = crate::report::deadlock(self);
+        self.fail(None, FailureKind::Deadlock, &what)
+    }
+
+    #[cold]
+    fn check_stall(&mut self) {
+        self.ticks = 0;
+        self.checks += 1;
+        let launch = self.launch();
+        if launch.failed() {
+            self.leave();
+        }
+        launch.ask_for_help();
+        let progress = launch.progress();
+        let limit = launch.device.options().spin_limit;
+        match self.stalled {
+            Some((since, seen)) if seen == progress && self.checks > 1 => {
+                if since.elapsed() > limit {
+                    let what = crate::report::stall(self, limit);
+                    self.fail(None, FailureKind::Stall, &what);
+                }
+            }
+            _ => self.stalled = Some((Instant::now(), progress)),
+        }
+        std::thread::yield_now();
+    }
+
+    /// The thread's kernel function returned. Whom to run next; null when the block is finished.
+    unsafe fn exit(&mut self, thread: *mut Thread) -> *mut Thread {
+        // SAFETY: rule 1.
+        let (warp, lane) = unsafe { (&mut *(*thread).warp, (*thread).view.lane) };
+        self.live -= 1;
+        self.ticks = 0;
+        self.checks = 0;
+        warp.exited |= 1 << lane;
+        if warp.waiting != 0 && warp.release_without_exited() {
+            self.runnable_warps |= 1 << (self.index_of(thread) / LANES);
+        }
+        if self.live > 0 && self.barriers[0].arrived == self.live {
+            self.release_barrier(0);
+        }
+        let next = self.next(self.index_of(thread) / LANES);
+        if next.is_null() && self.live > 0 {
+            self.deadlock();
+        }
+        next
+    }
+}
+
+/// The loop of a carrier, entered with the top of its own stack.
+pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
+    loop {
+        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives its
+        // stack back just before it leaves it for good; nothing else on this OS thread runs in between.
+        unsafe {
+            let runner = (*fiber::current()).runner;
+            ((*runner).run)((*runner).parameters);
+            let thread = fiber::current();
+            let next = (*runner).exit(thread);
+            if next.is_null() {
+                (*runner).stacks.give(top);
+                (*runner).leave();
+            }
+            fiber::set_current(next);
+            if (*runner).mark_started(next) {
+                (*runner).stacks.give(top);
+                let abandoned: *mut *mut u8 = &raw mut (*runner).abandoned;
+                fiber::switch(abandoned, (*next).stack_pointer);
+            }
+        }
+    }
+}
+
+/// Suspends the running thread until somebody makes it runnable.
+///
+/// # Safety
+/// Called on a fiber, by the thread itself, after it recorded what it waits for.
+#[inline]
+pub(crate) unsafe fn suspend(thread: *mut Thread) {
+    // SAFETY: rules 1 to 3.
+    unsafe {
+        let runner = (*thread).runner;
+        let next = (*runner).next((*runner).index_of(thread) / LANES);
+        if next.is_null() {
+            (*runner).deadlock();
+        }
+        go(runner, thread, next);
+    }
+}
+
+/// Switches from `thread` to `next`.
+#[inline]
+unsafe fn go(runner: *mut Runner, thread: *mut Thread, next: *mut Thread) {
+    // SAFETY: rules 1 to 3; `next` was runnable, so it has a saved context or none yet.
+    unsafe {
+        fiber::set_current(next);
+        let load = if (*runner).mark_started(next) {
+            (*next).stack_pointer
+        } else {
+            (*runner).stacks.take()
+        };
+        fiber::switch(&raw mut (*thread).stack_pointer, load);
+    }
+}
+
+/// `__galatea_runtime::pause`: the running thread has nothing to do but wait for others.
+pub(crate) unsafe extern "C" fn pause(kind: u32) {
+    let thread = fiber::current();
+    // SAFETY: called by device code, so `thread` is the running one; rules 1 to 3.
+    unsafe {
+        let runner = (*thread).runner;
+        if kind == abi::pause::STRESS {
+            (*thread).view.fuel = 1 + ((*runner).random.next() % STRESS_STEPS) as i32;
+        }
+        (*runner).tick(match kind {
+            abi::pause::STRESS => 1,
+            abi::pause::SPIN | abi::pause::SLEEP => TICKS_PER_PAUSE,
+            _ => TICKS_PER_CHECK,
+        });
+        if kind == abi::pause::INTERRUPT {
+            (*runner).heartbeat.interrupted();
+        }
+        // Any runnable thread, this one included.
+        let own = (*runner).index_of(thread);
+        (*(*thread).warp).runnable |= 1 << (*thread).view.lane;
+        (*runner).runnable_warps |= 1 << (own / LANES);
+        if (*runner).ordered {
+            (*runner).rotation = (*runner).random.next() & 31;
+        } else {
+            (*runner).turn();
+        }
+        let warp = (*runner).choose((*runner).runnable_warps);
+        let next = (*runner).next(warp);
+        if next != thread {
+            go(runner, thread, next);
+        }
+    }
+}
+
+/// `__galatea_runtime::stop`: `__trap` or a failed assertion.
+pub(crate) unsafe extern "C" fn stop(kind: u32, text: *const c_char, file: *const c_char, line: u32) {
+    let thread = fiber::current();
+    // SAFETY: called by device code with string literals.
+    unsafe {
+        let text = CStr::from_ptr(text).to_string_lossy();
+        let site = Site { file, line };
+        let runner = (*thread).runner;
+        if kind == abi::stop::ASSERT {
+            (*runner).fail(
+                Some(thread),
+                FailureKind::Assert,
+                &format!("assertion failed: {text} at {site}"),
+            );
+        }
+        (*runner).fail(Some(thread), FailureKind::Trap, &text);
+    }
+}

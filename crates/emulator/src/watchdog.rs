@@ -1,0 +1,134 @@
+//! The thread that notices OS threads stuck in one fiber.
+//!
+//! Threads that execute blocks register with a counter that every scheduling decision advances. When it stands still
+//! for [`PATIENCE`], the thread is interrupted (see [`crate::fault`]) and from then on, until its block ends, at every
+//! look: whoever spins on a volatile once does so again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::fault;
+
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_millis(2);
+/// Looks without a scheduling decision before the first interruption: 40 ms.
+const PATIENCE: u32 = 20;
+
+/// What the watchdog knows of an OS thread; written by that thread.
+#[derive(Debug, Default)]
+pub(crate) struct Heartbeat {
+    beats: AtomicU64,
+    impatient: AtomicBool,
+}
+
+impl Heartbeat {
+    /// A scheduling decision was made.
+    #[inline(always)]
+    pub(crate) fn beat(&self) {
+        // One writer: no atomic addition needed.
+        self.beats.store(
+            self.beats.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// A block starts: no suspicion against it.
+    pub(crate) fn begin_block(&self) {
+        self.impatient.store(false, Ordering::Relaxed);
+    }
+
+    /// The running block was interrupted.
+    pub(crate) fn interrupted(&self) {
+        self.impatient.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Watched {
+    thread: libc::pthread_t,
+    heartbeat: Arc<Heartbeat>,
+    seen: u64,
+    still: u32,
+}
+
+#[derive(Default)]
+struct Watchdog {
+    watched: Mutex<Vec<Watched>>,
+    wake: Condvar,
+}
+
+fn watchdog() -> &'static Watchdog {
+    static WATCHDOG: OnceLock<Watchdog> = OnceLock::new();
+    WATCHDOG.get_or_init(|| {
+        let spawned = std::thread::Builder::new()
+            .name("galatea-watchdog".to_owned())
+            .spawn(watch);
+        if let Err(error) = spawned {
+            tracing::warn!("no watchdog: kernels that spin on plain memory may hang: {error}");
+        }
+        Watchdog::default()
+    })
+}
+
+/// The calling thread executes blocks until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    heartbeat: Arc<Heartbeat>,
+}
+
+impl Registration {
+    pub(crate) fn new(heartbeat: &Arc<Heartbeat>) -> Registration {
+        let watchdog = watchdog();
+        // SAFETY: always succeeds.
+        let thread = unsafe { libc::pthread_self() };
+        let seen = heartbeat.beats.load(Ordering::Relaxed);
+        watchdog.watched.lock().push(Watched {
+            thread,
+            heartbeat: Arc::clone(heartbeat),
+            seen,
+            still: 0,
+        });
+        watchdog.wake.notify_one();
+        Registration {
+            heartbeat: Arc::clone(heartbeat),
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // While the lock is held, no signal is being sent, so none is sent after the thread has ended.
+        watchdog()
+            .watched
+            .lock()
+            .retain(|watched| !Arc::ptr_eq(&watched.heartbeat, &self.heartbeat));
+    }
+}
+
+fn watch() {
+    let watchdog = watchdog();
+    loop {
+        {
+            let mut watched = watchdog.watched.lock();
+            while watched.is_empty() {
+                watchdog.wake.wait(&mut watched);
+            }
+            for entry in watched.iter_mut() {
+                let beats = entry.heartbeat.beats.load(Ordering::Relaxed);
+                if beats != entry.seen {
+                    entry.seen = beats;
+                    entry.still = 0;
+                    continue;
+                }
+                entry.still += 1;
+                if entry.still >= PATIENCE || entry.heartbeat.impatient.load(Ordering::Relaxed) {
+                    // SAFETY: the thread is registered, so it has not ended.
+                    unsafe { libc::pthread_kill(entry.thread, fault::INTERRUPT) };
+                }
+            }
+        }
+        std::thread::sleep(PERIOD);
+    }
+}
