@@ -159,8 +159,6 @@ settings! {
         pub group_by: GroupBy = GroupBy::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
-        /// Whether columns stay in device memory after a query, while there is room. Off, every query copies them again.
-        pub cache_columns: Switch = Switch(true),
         /// Threads of a pipeline's blocks: a power of two.
         pub block_threads: BlockThreads = BlockThreads(256),
         /// Most consecutive rows a thread holds; rounded down to a power of two.

@@ -181,7 +181,7 @@ impl Run<'_> {
 
         let transfer_start = Instant::now();
         let (mut placement, copied) =
-            Placement::choose(self.runtime, streams, self.view, self.chunks, self.config.cache_columns.0)?;
+            Placement::choose(self.runtime, streams, self.view, self.chunks, self.config.cache_device.0)?;
         report.transfer = transfer_start.elapsed();
         report.link_bytes += copied;
         report.resident = matches!(placement, Placement::Resident { .. });

@@ -23,7 +23,7 @@ async fn every_setting_gives_the_same_answer() {
         &[("galatea.block_threads", "32")],
         &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "64")],
         &[("galatea.chunk_rows", "1")],
-        &[("galatea.chunk_rows", "33"), ("galatea.cache_columns", "false")],
+        &[("galatea.chunk_rows", "33"), ("galatea.cache_device", "false")],
         &[("galatea.gpu_memory_limit", "1 MiB"), ("galatea.chunk_rows", "50"), ("galatea.block_threads", "32")],
     ] {
         let pair = Pair::new(settings);
