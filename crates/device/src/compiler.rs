@@ -7,7 +7,7 @@ use cudarc::nvrtc::sys::{nvrtcProgram, nvrtcResult};
 
 use crate::errors::{DeviceError, Missing, Result};
 use crate::info::Architecture;
-use crate::program::{Program, QUICK};
+use crate::program::{OPTIONAL, Program};
 use crate::sys::{Backend, Bound, Code, NvrtcTable};
 
 /// A run-time compiler.
@@ -56,10 +56,8 @@ impl Nvrtc {
         mut options: Vec<String>,
     ) -> Result<Vec<u8>> {
         match self.compile_with(program, &options) {
-            Err(Failure { code, .. })
-                if code.is_some_and(is_invalid_option) && options.iter().any(|o| o == QUICK) =>
-            {
-                options.retain(|option| option != QUICK);
+            Err(Failure { code, .. }) if code.is_some_and(is_invalid_option) => {
+                options.retain(|option| !OPTIONAL.contains(&option.as_str()));
                 self.compile_with(program, &options)
             }
             outcome => outcome,

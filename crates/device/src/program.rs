@@ -137,7 +137,7 @@ impl Program {
     pub fn all_options(&self, architecture: Architecture) -> Vec<String> {
         let mut options = vec![
             format!("-arch={architecture}"),
-            "--minimal".to_owned(),
+            MINIMAL.to_owned(),
             "-std=c++17".to_owned(),
             "--device-int128".to_owned(),
             "-default-device".to_owned(),
@@ -151,5 +151,10 @@ impl Program {
     }
 }
 
-/// The quick tier's option; compilers that do not know it go without.
-pub(crate) const QUICK: &str = "--Ofast-compile=mid";
+/// Leaves out what only the runtime API needs.
+const MINIMAL: &str = "--minimal";
+/// The quick tier's option.
+const QUICK: &str = "--Ofast-compile=mid";
+
+/// Options that only save time: compilers too old to know them go without.
+pub(crate) const OPTIONAL: [&str; 2] = [MINIMAL, QUICK];

@@ -3,7 +3,10 @@
 //! A test that needs a GPU asks at run time and returns when there is none. Each skip is counted and printed; on a machine
 //! that has what it takes, `GALATEA_REQUIRE_GPU=1` turns a skip into a failure.
 
+use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::compiler::Nvrtc;
 use crate::device::{Device, DeviceOptions};
@@ -18,6 +21,35 @@ static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 #[must_use]
 pub fn gpu() -> Option<Device> {
     present(Device::gpu(0, DeviceOptions::default()))
+}
+
+/// The first GPU for one test at a time: for tests that look at the budget, measure, or lose the device.
+#[derive(Debug)]
+pub struct ExclusiveGpu {
+    device: Device,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl std::ops::Deref for ExclusiveGpu {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        &self.device
+    }
+}
+
+/// As [`gpu`], after all other tests of this process that asked for it exclusively.
+///
+/// # Panics
+/// As [`gpu`].
+#[must_use]
+pub fn exclusive_gpu() -> Option<ExclusiveGpu> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let device = gpu()?;
+    Some(ExclusiveGpu {
+        device,
+        _turn: TURN.lock(),
+    })
 }
 
 /// NVIDIA's compiler; `None` means skip the test.
@@ -35,26 +67,22 @@ pub fn skipped() -> usize {
     SKIPPED.load(Ordering::Relaxed)
 }
 
-#[expect(
-    clippy::print_stderr,
-    clippy::manual_assert,
-    reason = "the report of a test run goes to its output"
-)]
 fn present<T, E: std::fmt::Display>(found: Result<T, E>) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(error) => {
-            if environment::require_gpu() {
-                panic!("{} is set, but {error}", environment::REQUIRE_GPU);
-            }
+            assert!(
+                !environment::require_gpu(),
+                "{} is set, but {error}",
+                environment::REQUIRE_GPU
+            );
             let skipped = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
             let thread = std::thread::current();
             let reason = error.to_string();
             let reason = reason.lines().next().unwrap_or_default();
-            eprintln!(
-                "skipped ({skipped} so far): {}: {reason}",
-                thread.name().unwrap_or("a test")
-            );
+            let name = thread.name().unwrap_or("a test");
+            // Written to the handle: what the print macros write is shown for failed tests only.
+            let _ = writeln!(std::io::stderr(), "skipped ({skipped} so far): {name}: {reason}");
             None
         }
     }

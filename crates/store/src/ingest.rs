@@ -100,6 +100,14 @@ impl Meter {
         }
     }
 
+    /// Rows times columns encoded so far, and the bytes of them.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (
+            self.cells.load(Ordering::Relaxed),
+            self.bytes_encoded.load(Ordering::Relaxed),
+        )
+    }
+
     /// Adds a column of a chunk.
     pub(crate) fn add(&self, rows: u64, bytes_read: u64, bytes_encoded: u64) {
         let cells = self.cells.fetch_add(rows, Ordering::Relaxed) + rows;
@@ -370,7 +378,8 @@ pub(crate) fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Re
     }
 }
 
-/// Executes all partitions of a plan and encodes what they give, partition by partition in order. With `keep_order` rows stay
+/// Executes all partitions of a plan and encodes what they give, partition by partition in order. The caller cancels when it
+/// is dropped. With `keep_order` rows stay
 /// in that order and a partition ends with a chunk that may be small; else the rows that fill no chunk come last, together.
 pub(crate) async fn ingest_plan(
     encoder: &Arc<ChunkEncoder>,

@@ -5,6 +5,7 @@
 //! lets go of it, and a column dropped anywhere is no longer counted, without anybody reporting it. Bytes that are about to
 //! become slabs (columns being encoded) are counted as reservations.
 
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -55,9 +56,16 @@ impl Ledger {
         self.slabs.lock().push((Arc::downgrade(slab), bytes));
     }
 
+    /// Tracks a dictionary, once however many columns share it.
     pub(crate) fn track_dictionary(&self, values: &ArrayRef) {
         let bytes = values.get_buffer_memory_size() as u64;
-        self.dictionaries.lock().push((Arc::downgrade(values), bytes));
+        let mut dictionaries = self.dictionaries.lock();
+        if !dictionaries
+            .iter()
+            .any(|(known, _)| ptr::addr_eq(known.as_ptr(), Arc::as_ptr(values)))
+        {
+            dictionaries.push((Arc::downgrade(values), bytes));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column as ColumnName, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use half::f16;
 
@@ -34,9 +35,14 @@ pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool
 pub(crate) fn prune_with(statistics: &ZoneStatistics<'_>, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
     let mut keep = vec![true; statistics.chunk_rows.len()];
     for predicate in predicates {
-        let pruned = PruningPredicateBuilder::new()
-            .with_file_schema(Arc::clone(statistics.schema))
-            .try_build(Arc::clone(predicate))
+        // Literals under casts are not taken for literals.
+        let pruned = PhysicalExprSimplifier::new(statistics.schema)
+            .simplify(Arc::clone(predicate))
+            .and_then(|predicate| {
+                PruningPredicateBuilder::new()
+                    .with_file_schema(Arc::clone(statistics.schema))
+                    .try_build(predicate)
+            })
             .and_then(|predicate| predicate.prune(statistics));
         match pruned {
             Ok(pruned) => keep.iter_mut().zip(pruned).for_each(|(keep, may)| *keep &= may),

@@ -163,10 +163,17 @@ impl Store {
         let oldest = unused
             .min_by_key(|(_, cached)| cached.last_used)
             .map(|(key, _)| *key);
-        oldest.is_some_and(|key| {
-            tracing::debug!(table = key.0.value(), column = key.1, "evicting a column");
-            cache.columns.remove(&key).is_some()
-        })
+        let evicted = oldest.and_then(|key| cache.columns.remove(&key));
+        // Unmapping takes a while; the cache is free meanwhile.
+        drop(cache);
+        if let Some(evicted) = &evicted {
+            tracing::debug!(
+                column = evicted.column.name,
+                bytes = evicted.column.bytes(),
+                "evicting a column"
+            );
+        }
+        evicted.is_some()
     }
 }
 

@@ -15,7 +15,7 @@ use datafusion::common::Constraints;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use rayon::prelude::*;
 
 use crate::column::{Column, Encoding};
@@ -41,7 +41,7 @@ pub struct Snapshot {
     /// All columns, in schema order.
     pub columns: Vec<Arc<Column>>,
     /// Dictionary versions of text columns, made when first asked for.
-    dictionaries: Mutex<HashMap<usize, Arc<Column>>>,
+    dictionaries: tokio::sync::Mutex<HashMap<usize, Arc<Column>>>,
 }
 
 impl Snapshot {
@@ -102,16 +102,22 @@ impl Snapshot {
     }
 
     /// The column as a dictionary, encoding it anew where it is not.
-    fn dictionary(&self, index: usize) -> Result<Arc<Column>> {
+    async fn dictionary(&self, index: usize) -> Result<Arc<Column>> {
         let column = &self.columns[index];
         if !matches!(column.encoding, Encoding::Text { .. }) {
             return Ok(Arc::clone(column));
         }
-        let mut dictionaries = self.dictionaries.lock();
+        let mut dictionaries = self.dictionaries.lock().await;
         if let Some(column) = dictionaries.get(&index) {
             return Ok(Arc::clone(column));
         }
-        let made = text_to_dictionary(&self.store, &self.name, &self.schema, index, column)?;
+        let (store, name, schema) = (
+            Arc::clone(&self.store),
+            self.name.clone(),
+            Arc::clone(&self.schema),
+        );
+        let text = Arc::clone(column);
+        let made = on_pool(move || text_to_dictionary(&store, &name, &schema, index, &text)).await?;
         dictionaries.insert(index, Arc::clone(&made));
         Ok(made)
     }
@@ -148,18 +154,19 @@ impl ColumnSource for Snapshot {
         _progress: Option<ProgressCallback>,
     ) -> Result<TableView> {
         check_columns(columns, self.columns.len())?;
-        let encoded = columns
-            .iter()
-            .map(|index| match hints.dictionary.contains(index) {
-                true => self.dictionary(*index),
-                false => Ok(Arc::clone(&self.columns[*index])),
+        let mut encoded = Vec::with_capacity(columns.len());
+        for index in columns {
+            encoded.push(match hints.dictionary.contains(index) {
+                true => self.dictionary(*index).await?,
+                false => Arc::clone(&self.columns[*index]),
             });
+        }
         Ok(TableView {
             id: self.id,
             schema: Arc::new(self.schema.project(columns)?),
             rows: self.rows(),
             chunk_rows: self.chunk_rows.clone(),
-            columns: encoded.collect::<Result<Vec<_>>>()?,
+            columns: encoded,
         })
     }
 }
@@ -368,7 +375,7 @@ impl StoredTable {
                 .chain(added_rows)
                 .collect(),
             columns: columns.collect::<Result<Vec<_>>>()?,
-            dictionaries: Mutex::default(),
+            dictionaries: tokio::sync::Mutex::default(),
         };
         *self.shared.snapshot.write() = Arc::new(after);
         Ok(rows as u64)
@@ -415,7 +422,7 @@ fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk
         id: TableId::next(),
         chunk_rows,
         columns: encoder.finish(chunks)?,
-        dictionaries: Mutex::default(),
+        dictionaries: tokio::sync::Mutex::default(),
     })
 }
 

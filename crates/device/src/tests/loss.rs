@@ -91,3 +91,20 @@ fn another_stream_of_the_device_learns_of_the_loss() {
     let error = second.read(&values, ..).unwrap_err();
     assert!(matches!(error, DeviceError::DeviceLost { .. }), "{error}");
 }
+
+#[test]
+fn an_illegal_address_is_a_failed_launch() {
+    let device = emulated();
+    let stream = device.stream().unwrap();
+    let mut arguments = ArgumentBytes::new();
+    for number in [0x10u64, 1000, 1] {
+        arguments.push(number);
+    }
+    let launched = function(&device, "add").launch(&stream, Geometry::new(1u32, 32u32), &arguments);
+    let error = launched.and_then(|()| stream.synchronize()).unwrap_err();
+    assert!(
+        matches!(&error, DeviceError::LaunchFailed { kernel, .. } if kernel == "add"),
+        "{error}"
+    );
+    assert!(matches!(device.alive(), Err(DeviceError::DeviceLost { .. })));
+}

@@ -44,7 +44,7 @@ fn the_emulated_device_says_what_it_is() {
 
 #[test]
 fn handles_of_one_device_share_its_budget() {
-    let Some(first) = crate::testing::gpu() else {
+    let Some(first) = crate::testing::exclusive_gpu() else {
         return;
     };
     let second = Device::gpu(0, DeviceOptions::default()).unwrap();

@@ -27,11 +27,16 @@ fn emulated_with(options: EmulatorOptions) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// The emulated device and, where there is one, the GPU.
-fn devices() -> Vec<Device> {
-    let mut devices = vec![emulated()];
-    devices.extend(testing::gpu());
-    devices
+/// The emulated device and, where there is one, the GPU, which the tests of this crate use one at a time.
+fn devices() -> impl Iterator<Item = Device> {
+    let gpu = testing::exclusive_gpu();
+    [Some(emulated()), gpu.as_deref().cloned()]
+        .into_iter()
+        .chain(std::iter::once_with(move || {
+            drop(gpu);
+            None
+        }))
+        .flatten()
 }
 
 /// Test kernels: each takes addresses and 64-bit numbers.

@@ -1,6 +1,8 @@
 //! Copies, fills, events, and order among streams.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::{Gate, devices, emulated, launch_add, other_handles};
 use crate::{DeviceBuffer, DeviceError, HostMemory, HostView};
@@ -230,7 +232,7 @@ fn dropping_a_stream_waits_for_its_sources() {
     stream.copy_to_device(&mut buffer, &view).unwrap();
     drop(view);
     let opener = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
         gate.open();
     });
     drop(stream);
@@ -264,12 +266,25 @@ fn a_dropped_download_waits() {
     let device = emulated();
     let stream = device.stream().unwrap();
     let buffer = device.zeroed::<u8>(&stream, 1 << 20).unwrap();
-    drop(
-        stream
-            .copy_to_host(&buffer, Arc::new(HostMemory::new(1 << 20).unwrap()), 0)
-            .unwrap(),
-    );
-    assert!(stream.is_idle().unwrap());
+    let mut gate = Gate::new(&device);
+    gate.close(&device, &stream);
+    let memory = Arc::new(HostMemory::new(1 << 20).unwrap());
+    // Only a copy to pinned memory returns before it is done.
+    device.pin(&memory).unwrap();
+    let download = stream.copy_to_host(&buffer, memory, 0).unwrap();
+    let opened = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            opened.store(true, Ordering::Release);
+            gate.open();
+        });
+        drop(download);
+        assert!(
+            opened.load(Ordering::Acquire),
+            "the memory is freed while the copy waits"
+        );
+    });
 }
 
 #[test]

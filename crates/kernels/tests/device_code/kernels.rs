@@ -155,7 +155,9 @@ fn calibration_is_measured_once() {
 /// Prints what a GPU delivers; run with `--nocapture`.
 #[test]
 fn gpu_delivers() {
-    let Some(device) = testing::gpu() else { return };
+    let Some(device) = testing::exclusive_gpu() else {
+        return;
+    };
     let measured = measure(&device).unwrap();
     eprintln!("{}: {measured:#?}", device.info().name);
     assert!(

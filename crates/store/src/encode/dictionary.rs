@@ -168,7 +168,8 @@ impl DictionaryBuilder {
         K::Native: ArrowNativeTypeOp,
     {
         const UNSEEN: u32 = u32::MAX;
-        let mut codes = vec![UNSEEN; strings.rows()];
+        // The code and the length of each value of the array's dictionary, once it was met.
+        let mut met = vec![(UNSEEN, 0u64); strings.rows()];
         let value_nulls = strings.validity();
         let keys = array.keys();
         let key_nulls = arrow::array::Array::nulls(keys).filter(|nulls| nulls.null_count() > 0);
@@ -178,20 +179,18 @@ impl DictionaryBuilder {
                 continue;
             }
             let key = key.as_usize();
-            if codes[key] == UNSEEN {
-                codes[key] = if value_nulls.is_some_and(|nulls| nulls.is_null(key)) {
-                    0
+            if met[key].0 == UNSEEN {
+                met[key] = if value_nulls.is_some_and(|nulls| nulls.is_null(key)) {
+                    (0, 0)
                 } else {
                     // Rows that come with a dictionary were found worth one before.
                     self.valid_rows += CHUNK_MIN_REPEATS;
-                    self.enter(strings.bytes(key))?
+                    let value = strings.bytes(key);
+                    (self.enter(value)?, value.len() as u64)
                 };
             }
-            let code = codes[key];
-            if code != 0 {
-                self.valid_rows += 1;
-                self.text_bytes += strings.bytes(key).len() as u64;
-            }
+            let (code, length) = met[key];
+            self.text_bytes += length;
             self.codes.push(code);
         }
         Ok(())

@@ -242,17 +242,10 @@ impl FileTable {
         progress: Option<&ProgressCallback>,
     ) -> Result<TableView> {
         let wanted: BTreeSet<usize> = columns.iter().copied().collect();
-        let all_kept = || {
-            wanted
-                .iter()
-                .all(|column| self.kept(version.id, *column, hints).is_some())
-        };
         // Loaders are taken in the order of columns, so that two loads never wait for each other.
         let mut loaders = Vec::new();
-        if !all_kept() {
-            for column in &wanted {
-                loaders.push(version.loader(*column).lock_owned().await);
-            }
+        for column in &wanted {
+            loaders.push(version.loader(*column).lock_owned().await);
         }
         let mut loaded: Vec<(usize, Arc<Column>)> = Vec::new();
         let mut missing = Vec::new();
@@ -289,13 +282,38 @@ impl FileTable {
                 .map(|(_, column)| Arc::clone(column))
                 .ok_or_else(|| StoreError::Internal(format!("column {index} was not loaded")))
         };
+        self.view(
+            version,
+            columns,
+            columns.iter().map(find).collect::<Result<Vec<_>>>()?,
+        )
+    }
+
+    /// The columns, when all are kept.
+    fn kept_view(
+        &self,
+        version: &Version,
+        columns: &[usize],
+        hints: &LoadHints,
+    ) -> Result<Option<TableView>> {
+        if version.chunk_rows.get().is_none() {
+            return Ok(None);
+        }
+        let kept = columns.iter().map(|column| self.kept(version.id, *column, hints));
+        match kept.collect::<Option<Vec<_>>>() {
+            Some(kept) => self.view(version, columns, kept).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn view(&self, version: &Version, columns: &[usize], encoded: Vec<Arc<Column>>) -> Result<TableView> {
         let chunk_rows = version.chunk_rows.get().cloned().unwrap_or_default();
         Ok(TableView {
             id: version.id,
             schema: Arc::new(self.schema.project(columns)?),
             rows: chunk_rows.iter().map(|rows| u64::from(*rows)).sum(),
             chunk_rows,
-            columns: columns.iter().map(find).collect::<Result<Vec<_>>>()?,
+            columns: encoded,
         })
     }
 
@@ -333,6 +351,9 @@ impl ColumnSource for FileTable {
     ) -> Result<TableView> {
         check_columns(columns, self.schema.fields().len())?;
         let version = self.refresh()?;
+        if let Some(view) = self.kept_view(&version, columns, hints)? {
+            return Ok(view);
+        }
         let result = self
             .load_version(&version, columns, hints, progress.as_ref())
             .await;

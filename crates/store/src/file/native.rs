@@ -159,7 +159,7 @@ impl FileTable {
     ) -> Result<Vec<Arc<Column>>> {
         let limit = self.store.memory_limit();
         if let Some(needed) = version.known_too_large(columns, limit) {
-            return Err(self.too_large(needed));
+            return Err(self.too_large(needed, 0));
         }
         let schema = self.projected(columns)?;
         let rows = version
@@ -169,6 +169,7 @@ impl FileTable {
         let meter = Meter::new(progress.cloned(), rows, columns.len());
         let dictionary = |index: usize| hints.dictionary.contains(&columns[index]);
         let encoder = ChunkEncoder::new(&self.store, &self.name, &schema, dictionary, meter)?;
+        let _cancel = encoder.cancellation.on_drop();
         let plan = scan.plan(&self.fresh_files().await?, &self.name, columns)?;
         let context = context(&self.runtime);
         let chunks = match ingest_plan(&encoder, &plan, &context, true).await {

@@ -84,7 +84,7 @@ impl FileTable {
         let chunk_rows = version.chunk_rows.get_or_init(|| layout.chunk_rows()).clone();
         let limit = self.store.memory_limit();
         if let Some(needed) = version.known_too_large(columns, limit) {
-            return Err(self.too_large(needed));
+            return Err(self.too_large(needed, 0));
         }
         let rows = chunk_rows.iter().map(|rows| u64::from(*rows)).sum();
         let schema = self.projected(columns)?;
@@ -114,11 +114,12 @@ impl FileTable {
         let (mut done, mut cells, mut bytes) = (0, 0, 0);
         while let Some(unit) = running.next().await {
             let (chunk, column, encoded) = match unit {
-                Err(StoreError::StoreLimit { needed, .. }) => {
-                    // What is encoded so far is all that is known for sure.
-                    let estimate = estimate(bytes, cells, total_cells).max(needed);
-                    version.refuse(columns, estimate);
-                    return Err(self.too_large(estimate));
+                Err(StoreError::StoreLimit { needed, used, .. }) => {
+                    let (cells, bytes) = encoder.meter.totals();
+                    let room = limit.saturating_sub(used);
+                    let needed = estimate(bytes, cells, total_cells).max(needed).max(room + 1);
+                    version.refuse(columns, needed);
+                    return Err(self.too_large(needed, used));
                 }
                 unit => unit?,
             };
@@ -129,7 +130,7 @@ impl FileTable {
             let estimate = estimate(bytes, cells, total_cells);
             if done >= UNITS_TO_JUDGE.max(count / 16) && estimate > limit + limit / 4 {
                 version.refuse(columns, estimate);
-                return Err(self.too_large(estimate));
+                return Err(self.too_large(estimate, 0));
             }
         }
         drop(running);
@@ -146,11 +147,11 @@ impl FileTable {
         on_pool(move || finisher.finish(chunks)).await
     }
 
-    pub(super) fn too_large(&self, needed: u64) -> StoreError {
+    pub(super) fn too_large(&self, needed: u64, used: u64) -> StoreError {
         StoreError::StoreLimit {
             table: self.name.clone(),
             needed,
-            used: self.store.memory_used(),
+            used,
             limit: self.store.memory_limit(),
             knob: MEMORY_LIMIT_KNOB,
         }

@@ -1,0 +1,312 @@
+//! Columns of files are kept, evicted, dropped when files change, and loaded once.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arrow::array::*;
+use datafusion::prelude::*;
+use futures::FutureExt;
+use galatea_store::*;
+use parquet::arrow::ArrowWriter;
+
+use crate::files::{context, file_table, properties, scan};
+use crate::round_trip::{assert_same, decoded};
+
+const ROWS: i64 = 20_000;
+
+fn write(path: &Path, columns: usize, offset: i64) {
+    let columns = (0..columns).map(|column| {
+        let values = (0..ROWS).map(|row| offset + (row * 31 + column as i64) % 60_000);
+        (
+            format!("c{column}"),
+            Arc::new(Int64Array::from_iter_values(values)) as ArrayRef,
+        )
+    });
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut writer = ArrowWriter::try_new(
+        File::create(path).unwrap(),
+        batch.schema(),
+        Some(properties().build()),
+    )
+    .unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+async fn table(path: &Path, store: &Arc<Store>) -> (SessionContext, Arc<FileTable>) {
+    let context = context();
+    context
+        .register_parquet("t", path.to_str().unwrap(), ParquetReadOptions::default())
+        .await
+        .unwrap();
+    let table = file_table(&context, store, "select * from t").await;
+    (context, table)
+}
+
+fn store(memory_limit: u64) -> Arc<Store> {
+    Store::new(StoreOptions {
+        memory_limit: Some(memory_limit),
+        chunk_rows: 1000,
+    })
+}
+
+/// Waits until what loads have left running is done and nothing is in memory.
+async fn settle(store: &Store) {
+    for _ in 0..200 {
+        if store.memory_used() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes stay in use", store.memory_used());
+}
+
+/// Counts the rows that loads have read.
+fn counter() -> (Arc<AtomicU64>, ProgressCallback) {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&calls);
+    (
+        calls,
+        Arc::new(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }),
+    )
+}
+
+#[tokio::test]
+async fn columns_are_read_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 3, 0);
+    let store = store(1 << 30);
+    let (context, table) = table(&path, &store).await;
+    let (calls, progress) = counter();
+    assert!(!table.is_loaded(&[0], &LoadHints::default()));
+    let first = table
+        .load(&[0, 2], &LoadHints::default(), Some(Arc::clone(&progress)))
+        .await
+        .unwrap();
+    let after_first = calls.load(Ordering::Relaxed);
+    assert!(after_first > 0);
+    assert!(table.is_loaded(&[2, 0], &LoadHints::default()));
+    // The same files behind another query's scan are the same table.
+    let scan = scan(&context, "select c2 from t where c0 > 5").await;
+    let again = store.file_table(&scan, &context.runtime_env()).unwrap();
+    let second = again
+        .load(&[2, 0, 2], &LoadHints::default(), Some(Arc::clone(&progress)))
+        .await
+        .unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), after_first);
+    assert_eq!(first.id, second.id);
+    assert!(Arc::ptr_eq(&first.columns[0], &second.columns[1]));
+    assert!(Arc::ptr_eq(&second.columns[0], &second.columns[2]));
+    // A column that is not there yet is the only one read.
+    again
+        .load(&[0, 1], &LoadHints::default(), Some(progress))
+        .await
+        .unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), after_first + after_first / 2);
+    assert_eq!(store.cached_columns(), 3);
+    drop((first, second));
+    store.clear_cache();
+    assert_eq!(store.memory_used(), 0);
+}
+
+#[tokio::test]
+async fn progress_ends_with_all_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 2, 0);
+    let store = store(1 << 30);
+    let (_context, table) = table(&path, &store).await;
+    let largest = Arc::new(parking_lot::Mutex::new(None::<LoadProgress>));
+    let seen = Arc::clone(&largest);
+    let progress: ProgressCallback = Arc::new(move |now| {
+        let mut largest = seen.lock();
+        if largest.is_none_or(|largest| largest.rows_done <= now.rows_done) {
+            *largest = Some(now);
+        }
+    });
+    table
+        .load(&[0, 1], &LoadHints::default(), Some(progress))
+        .await
+        .unwrap();
+    let last = largest.lock().unwrap();
+    assert_eq!(
+        (last.rows_done, last.rows_total),
+        (ROWS as u64, Some(ROWS as u64))
+    );
+    assert!(last.bytes_read > 0 && last.bytes_read < std::fs::metadata(&path).unwrap().len());
+    // Two bytes a value, but for a last chunk that fits one.
+    let two = 2 * 2 * ROWS as u64;
+    assert!((two - 1000..=two).contains(&last.bytes_encoded), "{last:?}");
+}
+
+#[tokio::test]
+async fn the_least_recently_used_column_goes_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 4, 0);
+    // Two bytes a row: room for three columns, their padding, and one being encoded.
+    let column_bytes = 46_000;
+    let store = store(3 * column_bytes);
+    let (_context, table) = table(&path, &store).await;
+    let hints = LoadHints::default();
+    for column in [0, 1, 2] {
+        table.load(&[column], &hints, None).await.unwrap();
+    }
+    assert_eq!(store.cached_columns(), 3);
+    table.load(&[0], &hints, None).await.unwrap();
+    table.load(&[3], &hints, None).await.unwrap();
+    assert!(store.memory_used() <= store.memory_limit());
+    let loaded: Vec<bool> = (0..4).map(|column| table.is_loaded(&[column], &hints)).collect();
+    assert_eq!(loaded, [true, false, true, true]);
+    // What a query holds is not evicted; what is left is not enough.
+    let held = table.load(&[0, 2], &hints, None).await.unwrap();
+    store.set_memory_limit(2 * column_bytes + 1000);
+    match table.load(&[1], &hints, None).await.unwrap_err() {
+        StoreError::StoreLimit {
+            needed, used, limit, ..
+        } => {
+            assert!(
+                used >= held.columns.iter().map(|column| column.bytes()).sum() && used + needed > limit,
+                "{needed} {used} {limit}"
+            );
+        }
+        other => panic!("{other}"),
+    }
+    assert!(table.is_loaded(&[0, 2], &hints));
+    drop(held);
+    table.load(&[1], &hints, None).await.unwrap();
+    assert!(store.memory_used() <= store.memory_limit());
+}
+
+#[tokio::test]
+async fn a_table_too_large_is_refused_early_and_at_once_the_next_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 4, 0);
+    let store = store(ROWS as u64);
+    let (_context, table) = table(&path, &store).await;
+    let (calls, progress) = counter();
+    let error = table
+        .load(&[0, 1, 2, 3], &LoadHints::default(), Some(Arc::clone(&progress)))
+        .await
+        .unwrap_err();
+    match error {
+        StoreError::StoreLimit { needed, .. } => assert!(needed >= 4 * ROWS as u64, "{needed}"),
+        other => panic!("{other}"),
+    }
+    settle(&store).await;
+    let units = 4 * table
+        .load(&[], &LoadHints::default(), None)
+        .await
+        .unwrap()
+        .chunk_rows
+        .len() as u64;
+    let first = calls.load(Ordering::Relaxed);
+    assert!(first < units, "{first} of {units}");
+    table
+        .load(&[0, 1, 2, 3], &LoadHints::default(), Some(Arc::clone(&progress)))
+        .await
+        .unwrap_err();
+    assert_eq!(calls.load(Ordering::Relaxed), first);
+    store.set_memory_limit(1 << 30);
+    table
+        .load(&[0, 1, 2, 3], &LoadHints::default(), Some(progress))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn changed_files_are_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 2, 0);
+    let store = store(1 << 30);
+    let (_context, table) = table(&path, &store).await;
+    let before = table.load(&[0, 1], &LoadHints::default(), None).await.unwrap();
+    // The same size, other contents.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    write(&path, 2, 5);
+    let after = table.load(&[0], &LoadHints::default(), None).await.unwrap();
+    assert_ne!(before.id, after.id);
+    assert_eq!(table.identity(), after.id);
+    let expected = |offset: i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(
+            (0..ROWS).map(|row| offset + row * 31 % 60_000),
+        ))
+    };
+    assert_same(&expected(5), &decoded(&after.columns[0]), "after");
+    assert_same(&expected(0), &decoded(&before.columns[0]), "before, still held");
+    // Nothing of the old version is kept.
+    assert_eq!(store.cached_columns(), 1);
+    drop(before);
+    assert_eq!(store.memory_used(), after.columns[0].bytes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_loads_of_a_column_read_it_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 6, 0);
+    let store = store(1 << 30);
+    let (_context, table) = table(&path, &store).await;
+    let (calls, progress) = counter();
+    let loads = (0..12).map(|load: usize| {
+        let (table, progress) = (Arc::clone(&table), Arc::clone(&progress));
+        let columns: Vec<usize> = (0..6).filter(|column| (column + load) % 3 != 0).collect();
+        tokio::spawn(async move {
+            table
+                .load(&columns, &LoadHints::default(), Some(progress))
+                .await
+                .unwrap()
+        })
+    });
+    let views = futures::future::join_all(loads).await;
+    let chunks = views[0].as_ref().unwrap().chunk_rows.len() as u64;
+    assert_eq!(calls.load(Ordering::Relaxed), 6 * chunks);
+    assert_eq!(store.cached_columns(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_load_stops_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    write(&path, 8, 0);
+    let store = store(1 << 30);
+    let (_context, table) = table(&path, &store).await;
+    let units = 8 * table
+        .load(&[], &LoadHints::default(), None)
+        .await
+        .unwrap()
+        .chunk_rows
+        .len();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let progress: ProgressCallback = Arc::new(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_millis(5));
+    });
+    let columns: Vec<usize> = (0..8).collect();
+    let hints = LoadHints::default();
+    let mut load = Box::pin(table.load(&columns, &hints, Some(progress)));
+    while calls.load(Ordering::SeqCst) == 0 {
+        assert!(load.as_mut().now_or_never().is_none());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(load);
+    // What runs ends, nothing begins, and the memory goes back.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let stopped = calls.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), stopped);
+    assert!(stopped < units / 2, "{stopped} of {units}");
+    assert_eq!(store.cached_columns(), 0);
+    settle(&store).await;
+    // And another load begins where this one left nothing.
+    table.load(&columns, &LoadHints::default(), None).await.unwrap();
+}

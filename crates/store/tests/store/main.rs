@@ -1,0 +1,10 @@
+//! Tests of the store, in one binary: each links all of DataFusion.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod cache;
+mod data;
+mod encoding;
+mod files;
+mod round_trip;
+mod sql;
+mod zones;
