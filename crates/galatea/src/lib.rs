@@ -53,7 +53,9 @@ use datafusion::prelude::SessionContext;
 /// Registers the settings under `galatea.` and the rule that places subtrees on the GPU. Catalogs, tables, functions,
 /// other optimizer rules and settings stay as they are.
 pub fn install(ctx: &SessionContext) -> Result<()> {
-    let Some((runtime, config)) = install_rules(ctx) else { return Ok(()) };
+    let Some((runtime, config)) = install_rules(ctx) else {
+        return Ok(());
+    };
     // Where there is a device, tables the session creates are kept as it reads them.
     if runtime.usable(&config).is_ok() {
         galatea_store::install(ctx, Arc::clone(runtime.store(&config)))?;
@@ -96,7 +98,10 @@ fn with_placement(
     runtime: &Arc<Runtime>,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = rules.to_vec();
-    let early = rules.iter().position(|rule| rule.name() == "aggregate_statistics").map_or(0, |at| at + 1);
+    let early = rules
+        .iter()
+        .position(|rule| rule.name() == "aggregate_statistics")
+        .map_or(0, |at| at + 1);
     rules.insert(early, Arc::new(PlaceOnDevice::new(Arc::clone(runtime))));
     rules.push(Arc::new(AnnotatePlacement::new(Arc::clone(runtime))));
     rules

@@ -255,7 +255,10 @@ impl<'a> Emitter<'a> {
             // The class decides the type, so that literals of one class share code; the interval of what is computed from
             // it is exact, which is what keeps products and sums narrow.
             let kind = Interval::class_of(integer).kind();
-            let interval = Interval { low: integer, high: integer };
+            let interval = Interval {
+                low: integer,
+                high: integer,
+            };
             let rhs = match kind {
                 Kind::I128 => {
                     let index = self.parameters.wide_literal(integer);

@@ -65,7 +65,9 @@ impl PipelinePlan {
     pub fn sink_expressions(&self) -> Vec<&Expr> {
         match &self.sink {
             SinkPlan::Aggregate { keys, aggregates } => {
-                let calls = aggregates.iter().flat_map(|call| call.argument.iter().chain(&call.filter));
+                let calls = aggregates
+                    .iter()
+                    .flat_map(|call| call.argument.iter().chain(&call.filter));
                 keys.iter().chain(calls).collect()
             }
             SinkPlan::Materialise { outputs } => outputs.iter().collect(),
@@ -80,7 +82,11 @@ impl PipelinePlan {
     /// Source columns that must arrive dictionary encoded, whatever their cardinality: string group keys, MIN and
     /// MAX of strings, and string functions that have no device form.
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
-        let mut all: BTreeSet<usize> = self.expressions().iter().flat_map(|e| e.dictionary_columns()).collect();
+        let mut all: BTreeSet<usize> = self
+            .expressions()
+            .iter()
+            .flat_map(|e| e.dictionary_columns())
+            .collect();
         let mut whole = |e: &Expr| {
             if aggregate::is_string(e.data_type()) {
                 all.extend(e.columns());

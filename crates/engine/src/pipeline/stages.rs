@@ -39,7 +39,13 @@ pub(super) fn plan(
     let mut selectivity = 1.0;
     for (index, filter) in filters.iter().enumerate() {
         let used = filter.columns();
-        extend(&mut stages, used.difference(&loaded).copied(), columns, selectivity, false);
+        extend(
+            &mut stages,
+            used.difference(&loaded).copied(),
+            columns,
+            selectivity,
+            false,
+        );
         loaded.extend(&used);
         if let Some(stage) = stages.last_mut() {
             stage.filters.push(index);
@@ -48,7 +54,13 @@ pub(super) fn plan(
         selectivity *= estimate(filter, columns);
     }
     let separate = separate && !filters.is_empty();
-    extend(&mut stages, sink.difference(&loaded).copied(), columns, selectivity, separate);
+    extend(
+        &mut stages,
+        sink.difference(&loaded).copied(),
+        columns,
+        selectivity,
+        separate,
+    );
     if let Some(stage) = stages.last_mut() {
         stage.sink = true;
         stage.columns.extend(sink);
@@ -79,14 +91,28 @@ fn untouched(column: &ColumnAccess, selectivity: f64) -> f64 {
 /// The share of rows a conjunct keeps, as if values were uniform between the column's least and greatest.
 fn estimate(filter: &Expr, columns: &[ColumnAccess]) -> f64 {
     let guess = match filter.kind() {
-        ExprKind::Compare { operator, left, right, .. } => {
+        ExprKind::Compare {
+            operator,
+            left,
+            right,
+            ..
+        } => {
             let range = |e: &Expr| match &columns[e.as_column()?].binding.kind {
                 ColumnKind::Integer { min, max } => Some((*min as f64, *max as f64)),
                 _ => None,
             };
-            let literal = |e: &Expr| e.as_literal().and_then(crate::expression::integer_literal).map(|v| v as f64);
-            let below = |(min, max): (f64, f64), value: f64| ((value - min) / (max - min + 1.0)).clamp(0.0, 1.0);
-            match (range(left).zip(literal(right)), range(right).zip(literal(left)), operator) {
+            let literal = |e: &Expr| {
+                e.as_literal()
+                    .and_then(crate::expression::integer_literal)
+                    .map(|v| v as f64)
+            };
+            let below =
+                |(min, max): (f64, f64), value: f64| ((value - min) / (max - min + 1.0)).clamp(0.0, 1.0);
+            match (
+                range(left).zip(literal(right)),
+                range(right).zip(literal(left)),
+                operator,
+            ) {
                 (_, _, Comparison::Equal | Comparison::NotDistinct) => Some(0.05),
                 (Some((range, value)), _, Comparison::Less | Comparison::LessOrEqual)
                 | (_, Some((range, value)), Comparison::Greater | Comparison::GreaterOrEqual) => {

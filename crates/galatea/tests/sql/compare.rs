@@ -30,17 +30,23 @@ impl Pair {
             .with_setting("galatea.device", "cpu")
             .build()
             .expect("a CPU session");
-        let mut builder = galatea::session().with_file_queries(true).with_setting("galatea.device", "emulated");
+        let mut builder = galatea::session()
+            .with_file_queries(true)
+            .with_setting("galatea.device", "emulated");
         for (name, value) in settings {
             builder = builder.with_setting(*name, *value);
         }
-        Self { cpu, gpu: builder.build().expect("an emulated session") }
+        Self {
+            cpu,
+            gpu: builder.build().expect("an emulated session"),
+        }
     }
 
     /// The same rows as table `name` in both; the emulated session encodes them.
     pub(crate) fn table(&self, name: &str, batches: &[RecordBatch]) {
         for ctx in [&self.cpu, &self.gpu] {
-            let table = MemTable::try_new(batches[0].schema(), vec![batches.to_vec()]).expect("batches of one schema");
+            let table = MemTable::try_new(batches[0].schema(), vec![batches.to_vec()])
+                .expect("batches of one schema");
             ctx.register_table(name, Arc::new(table)).expect("a new table");
         }
     }
@@ -78,11 +84,17 @@ fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
     let options = FormatOptions::default().with_null("NULL");
     let mut rows = Vec::new();
     for batch in batches {
-        let formatters: Vec<_> =
-            batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("printable")).collect();
+        let formatters: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|c| ArrayFormatter::try_new(c, &options).expect("printable"))
+            .collect();
         for row in 0..batch.num_rows() {
-            let cell = |(column, formatter): (&Arc<dyn Array>, &ArrayFormatter<'_>)| match column.data_type() {
-                DataType::Float64 if column.is_valid(row) => Cell::Float(column.as_primitive::<Float64Type>().value(row)),
+            let cell = |(column, formatter): (&Arc<dyn Array>, &ArrayFormatter<'_>)| match column.data_type()
+            {
+                DataType::Float64 if column.is_valid(row) => {
+                    Cell::Float(column.as_primitive::<Float64Type>().value(row))
+                }
                 DataType::Float32 if column.is_valid(row) => {
                     Cell::Float(f64::from(column.as_primitive::<Float32Type>().value(row)))
                 }
@@ -98,13 +110,28 @@ fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
 /// Exact cells first, so that rows that differ only by rounding stay side by side.
 fn order(a: &Vec<Cell>, b: &Vec<Cell>) -> Ordering {
     let texts = |row: &Vec<Cell>| {
-        row.iter().filter_map(|c| if let Cell::Text(t) = c { Some(t.clone()) } else { None }).collect::<Vec<_>>()
+        row.iter()
+            .filter_map(|c| {
+                if let Cell::Text(t) = c {
+                    Some(t.clone())
+                } else {
+                    None
+                }
+            })
+            .collect::<Vec<_>>()
     };
     let floats = |row: &Vec<Cell>| {
-        row.iter().filter_map(|c| if let Cell::Float(f) = c { Some(*f) } else { None }).collect::<Vec<_>>()
+        row.iter()
+            .filter_map(|c| if let Cell::Float(f) = c { Some(*f) } else { None })
+            .collect::<Vec<_>>()
     };
     texts(a).cmp(&texts(b)).then_with(|| {
-        floats(a).iter().zip(floats(b)).map(|(x, y)| x.total_cmp(&y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+        floats(a)
+            .iter()
+            .zip(floats(b))
+            .map(|(x, y)| x.total_cmp(&y))
+            .find(|o| o.is_ne())
+            .unwrap_or(Ordering::Equal)
     })
 }
 
@@ -128,8 +155,13 @@ pub(crate) fn same(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(
     }
     let (expected, actual) = (cells(expected), cells(actual));
     if expected.len() != actual.len() {
-        return Err(format!("expected {} rows, got {}\nexpected: {:?}\nactual: {:?}", expected.len(), actual.len(),
-            expected.iter().take(5).collect::<Vec<_>>(), actual.iter().take(5).collect::<Vec<_>>()));
+        return Err(format!(
+            "expected {} rows, got {}\nexpected: {:?}\nactual: {:?}",
+            expected.len(),
+            actual.len(),
+            expected.iter().take(5).collect::<Vec<_>>(),
+            actual.iter().take(5).collect::<Vec<_>>()
+        ));
     }
     for (e, a) in expected.iter().zip(&actual) {
         if e.len() != a.len() || !e.iter().zip(a).all(|(x, y)| close(x, y)) {
@@ -144,13 +176,24 @@ fn comparison_sees_differences() {
     use datafusion::arrow::array::{Float64Array, Int64Array};
     use datafusion::arrow::record_batch::RecordBatch;
     let batch = |i: Vec<i64>, f: Vec<f64>| {
-        let columns: Vec<(&str, Arc<dyn Array>)> =
-            vec![("i", Arc::new(Int64Array::from(i))), ("f", Arc::new(Float64Array::from(f)))];
+        let columns: Vec<(&str, Arc<dyn Array>)> = vec![
+            ("i", Arc::new(Int64Array::from(i))),
+            ("f", Arc::new(Float64Array::from(f))),
+        ];
         vec![RecordBatch::try_from_iter(columns).expect("equal lengths")]
     };
     let left = batch(vec![1, 2], vec![0.5, 1.5]);
-    assert!(same(&left, &batch(vec![2, 1], vec![1.5, 0.5 + 1e-14])).is_ok(), "order and rounding do not matter");
-    assert!(same(&left, &batch(vec![1, 3], vec![0.5, 1.5])).is_err(), "a value");
-    assert!(same(&left, &batch(vec![1, 2], vec![0.5, 1.6])).is_err(), "a float");
+    assert!(
+        same(&left, &batch(vec![2, 1], vec![1.5, 0.5 + 1e-14])).is_ok(),
+        "order and rounding do not matter"
+    );
+    assert!(
+        same(&left, &batch(vec![1, 3], vec![0.5, 1.5])).is_err(),
+        "a value"
+    );
+    assert!(
+        same(&left, &batch(vec![1, 2], vec![0.5, 1.6])).is_err(),
+        "a float"
+    );
     assert!(same(&left, &batch(vec![1], vec![0.5])).is_err(), "a missing row");
 }

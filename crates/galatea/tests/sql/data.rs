@@ -1,8 +1,9 @@
 //! Random tables of every type, with NULLs and edge values.
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array,
-    Int64Array, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray, UInt8Array, UInt32Array, UInt64Array,
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
+    Int32Array, Int64Array, RecordBatch, StringArray, StringViewArray, TimestampMicrosecondArray, UInt8Array,
+    UInt32Array, UInt64Array,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -26,23 +27,50 @@ pub(crate) enum Shape {
 pub(crate) fn batch(rows: usize, seed: u64, shape: Shape) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut column = |make: &mut dyn FnMut(&mut Picker) -> ArrayRef| {
-        let mut picker = Picker { rows, shape, rng: SmallRng::seed_from_u64(rng.random()) };
+        let mut picker = Picker {
+            rows,
+            shape,
+            rng: SmallRng::seed_from_u64(rng.random()),
+        };
         make(&mut picker)
     };
     macro_rules! primitive {
         ($array:ty, $range:expr) => {
-            column(&mut |p: &mut Picker| Arc::new(p.values(|r| r.random_range($range)).into_iter().collect::<$array>()))
+            column(&mut |p: &mut Picker| {
+                Arc::new(
+                    p.values(|r| r.random_range($range))
+                        .into_iter()
+                        .collect::<$array>(),
+                )
+            })
         };
     }
-    let words = ["AIR", "RAIL", "SHIP", "", "TRUCK", "MAIL", "FOB", "REG AIR", "ünïcödé", "%_\\"];
+    let words = [
+        "AIR",
+        "RAIL",
+        "SHIP",
+        "",
+        "TRUCK",
+        "MAIL",
+        "FOB",
+        "REG AIR",
+        "ünïcödé",
+        "%_\\",
+    ];
     let low = |r: &mut SmallRng| words[r.random_range(0..words.len())].to_string();
     let high = |r: &mut SmallRng| {
         let length = r.random_range(0..40);
-        (0..length).map(|_| char::from(r.random_range(b'a'..=b'e'))).collect::<String>()
+        (0..length)
+            .map(|_| char::from(r.random_range(b'a'..=b'e')))
+            .collect::<String>()
     };
     let decimal = |p: &mut Picker, limit: i128, precision: u8, scale: i8| -> ArrayRef {
         let array: Decimal128Array = p.values(|r| r.random_range(-limit..=limit)).into_iter().collect();
-        Arc::new(array.with_precision_and_scale(precision, scale).expect("a valid decimal type"))
+        Arc::new(
+            array
+                .with_precision_and_scale(precision, scale)
+                .expect("a valid decimal type"),
+        )
     };
     let columns: Vec<(&str, ArrayRef, bool)> = vec![
         ("i8", primitive!(Int8Array, i8::MIN..=i8::MAX), true),
@@ -72,13 +100,47 @@ pub(crate) fn batch(rows: usize, seed: u64, shape: Shape) -> RecordBatch {
         ("f32", primitive!(Float32Array, -1000.0f32..1000.0), true),
         ("f64", primitive!(Float64Array, -1.0e6..1.0e6), true),
         ("day", primitive!(Date32Array, 8000..12000), true),
-        ("ts", primitive!(TimestampMicrosecondArray, 0i64..2_000_000_000_000_000), true),
-        ("flag", column(&mut |p| Arc::new(p.values(|r| r.random::<bool>()).into_iter().collect::<BooleanArray>())), true),
-        ("low", column(&mut |p| Arc::new(p.values(low).into_iter().collect::<StringArray>())), true),
-        ("high", column(&mut |p| Arc::new(p.values(high).into_iter().collect::<StringArray>())), true),
-        ("view", column(&mut |p| Arc::new(p.values(low).into_iter().collect::<StringViewArray>())), true),
-        ("k", Arc::new(Int32Array::from_iter_values((0..rows).map(|i| (i % 7) as i32))), false),
-        ("v", Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i as i64 - 5))), false),
+        (
+            "ts",
+            primitive!(TimestampMicrosecondArray, 0i64..2_000_000_000_000_000),
+            true,
+        ),
+        (
+            "flag",
+            column(&mut |p| {
+                Arc::new(
+                    p.values(|r| r.random::<bool>())
+                        .into_iter()
+                        .collect::<BooleanArray>(),
+                )
+            }),
+            true,
+        ),
+        (
+            "low",
+            column(&mut |p| Arc::new(p.values(low).into_iter().collect::<StringArray>())),
+            true,
+        ),
+        (
+            "high",
+            column(&mut |p| Arc::new(p.values(high).into_iter().collect::<StringArray>())),
+            true,
+        ),
+        (
+            "view",
+            column(&mut |p| Arc::new(p.values(low).into_iter().collect::<StringViewArray>())),
+            true,
+        ),
+        (
+            "k",
+            Arc::new(Int32Array::from_iter_values((0..rows).map(|i| (i % 7) as i32))),
+            false,
+        ),
+        (
+            "v",
+            Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i as i64 - 5))),
+            false,
+        ),
     ];
     RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length")
 }

@@ -5,7 +5,14 @@ use crate::data::{Shape, batch};
 use datafusion::arrow::util::pretty::pretty_format_batches;
 
 async fn text(pair: &Pair, sql: &str) -> String {
-    let batches = pair.gpu.sql(sql).await.expect("plans").collect().await.expect("runs");
+    let batches = pair
+        .gpu
+        .sql(sql)
+        .await
+        .expect("plans")
+        .collect()
+        .await
+        .expect("runs");
     pretty_format_batches(&batches).expect("prints").to_string()
 }
 
@@ -13,23 +20,58 @@ async fn text(pair: &Pair, sql: &str) -> String {
 async fn explain_shows_pipelines_strategies_and_reasons() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(1000, 1, Shape::Ordinary)]);
-    let plan = text(&pair, "EXPLAIN SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low").await;
-    for part in ["GpuExec", "scan=store", "group_by=", "PlacementExec: device=emulated GPU"] {
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low",
+    )
+    .await;
+    for part in [
+        "GpuExec",
+        "scan=store",
+        "group_by=",
+        "PlacementExec: device=emulated GPU",
+    ] {
         assert!(plan.contains(part), "{part} is missing:\n{plan}");
     }
-    let analysed = text(&pair, "EXPLAIN ANALYZE SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low").await;
-    for part in ["strategy=shared(", "rows_scanned=1", "kernel_time=", "compile_time=", "device_bytes="] {
+    let analysed = text(
+        &pair,
+        "EXPLAIN ANALYZE SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low",
+    )
+    .await;
+    for part in [
+        "strategy=shared(",
+        "rows_scanned=1",
+        "kernel_time=",
+        "compile_time=",
+        "device_bytes=",
+    ] {
         assert!(analysed.contains(part), "{part} is missing:\n{analysed}");
     }
-    let joined = text(&pair, "EXPLAIN SELECT a.low, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.low").await;
-    assert!(joined.contains("HashJoinExec: this operator has no device version"), "{joined}");
+    let joined = text(
+        &pair,
+        "EXPLAIN SELECT a.low, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.low",
+    )
+    .await;
+    assert!(
+        joined.contains("HashJoinExec: this operator has no device version"),
+        "{joined}"
+    );
 }
 
 #[tokio::test]
 async fn a_forbidden_fallback_is_an_error_that_says_why() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     pair.table("t", &[batch(10, 1, Shape::Ordinary)]);
-    let error = pair.gpu.sql("SELECT a.v FROM t a JOIN t b ON a.k = b.k").await.expect("plans lazily").collect().await;
+    let error = pair
+        .gpu
+        .sql("SELECT a.v FROM t a JOIN t b ON a.k = b.k")
+        .await
+        .expect("plans lazily")
+        .collect()
+        .await;
     let error = error.expect_err("joins are refused").to_string();
-    assert!(error.contains("HashJoinExec") && error.contains("galatea.fallback"), "{error}");
+    assert!(
+        error.contains("HashJoinExec") && error.contains("galatea.fallback"),
+        "{error}"
+    );
 }

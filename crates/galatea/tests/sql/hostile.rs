@@ -24,7 +24,11 @@ async fn every_setting_gives_the_same_answer() {
         &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "64")],
         &[("galatea.chunk_rows", "1")],
         &[("galatea.chunk_rows", "33"), ("galatea.cache_device", "false")],
-        &[("galatea.gpu_memory_limit", "1 MiB"), ("galatea.chunk_rows", "50"), ("galatea.block_threads", "32")],
+        &[
+            ("galatea.gpu_memory_limit", "1 MiB"),
+            ("galatea.chunk_rows", "50"),
+            ("galatea.block_threads", "32"),
+        ],
     ] {
         let pair = Pair::new(settings);
         pair.table("t", &[batch(400, 77, Shape::Ordinary)]);
@@ -43,6 +47,16 @@ async fn a_growing_hash_table_loses_no_row() {
         ("galatea.rows_per_thread", "1"),
     ]);
     pair.table("t", &[batch(20_000, 9, Shape::Ordinary)]);
-    pair.check("SELECT i32, count(*), sum(v) FROM t GROUP BY i32", true, "growing").await;
-    pair.check("SELECT i64, u64, count(*), sum(v) FROM t GROUP BY i64, u64", true, "growing, wide keys").await;
+    pair.check(
+        "SELECT i32, count(*), sum(v) FROM t GROUP BY i32",
+        true,
+        "growing",
+    )
+    .await;
+    pair.check(
+        "SELECT i64, u64, count(*), sum(v) FROM t GROUP BY i64, u64",
+        true,
+        "growing, wide keys",
+    )
+    .await;
 }

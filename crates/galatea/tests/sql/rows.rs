@@ -5,7 +5,12 @@ use crate::data::{Shape, batch};
 
 #[tokio::test]
 async fn selected_rows_agree() {
-    for (rows, shape) in [(0, Shape::Ordinary), (1, Shape::Ordinary), (33, Shape::AllNull), (3000, Shape::Ordinary)] {
+    for (rows, shape) in [
+        (0, Shape::Ordinary),
+        (1, Shape::Ordinary),
+        (33, Shape::AllNull),
+        (3000, Shape::Ordinary),
+    ] {
         let pair = Pair::new(&[]);
         pair.table("t", &[batch(rows, 3, shape)]);
         for sql in [

@@ -23,11 +23,16 @@ async fn sqllogictest_files_pass() {
         let mut runner = sqllogictest::Runner::new(|| {
             let name = name.clone();
             async move {
-                let ctx = galatea::session().with_setting("galatea.device", "emulated").build()?;
+                let ctx = galatea::session()
+                    .with_setting("galatea.device", "emulated")
+                    .build()?;
                 Ok(DataFusion::new(ctx, name, indicatif::ProgressBar::hidden()))
             }
         });
         runner.with_column_validator(sqllogictest::strict_column_validator);
-        runner.run_file_async(&file).await.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        runner
+            .run_file_async(&file)
+            .await
+            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     }
 }
