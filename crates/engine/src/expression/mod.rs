@@ -41,16 +41,21 @@ mod function;
 mod interval;
 mod ir;
 mod lower;
+mod operator;
 mod parameters;
 mod value;
+
+#[cfg(test)]
+mod tests;
 
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
 pub use emit::Emitter;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
-pub use ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind};
+pub use ir::{Expr, ExprKind};
 pub use lower::lower;
+pub use operator::{Arithmetic, Bitwise, Comparison};
 pub use parameters::{LookupTable, Parameters};
 pub use value::{Kind, Value};
 

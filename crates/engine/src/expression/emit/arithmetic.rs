@@ -6,7 +6,8 @@ use super::{Emitter, as_kind, integer_value};
 use crate::expression::error::ErrorCode;
 use crate::expression::function::Function;
 use crate::expression::interval::{Interval, domain};
-use crate::expression::ir::{Arithmetic, Bitwise, Expr};
+use crate::expression::ir::Expr;
+use crate::expression::operator::{Arithmetic, Bitwise};
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
 

@@ -7,7 +7,8 @@ use super::datetime::{VALID_DAYS, per_second};
 use super::{Emitter, as_kind, boolean, constant_text, integer_value};
 use crate::expression::error::ErrorCode;
 use crate::expression::interval::{Interval, domain};
-use crate::expression::ir::{Arithmetic, Expr, is_text, is_utf8};
+use crate::expression::ir::{Expr, is_text, is_utf8};
+use crate::expression::operator::Arithmetic;
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
 
