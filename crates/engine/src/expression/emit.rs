@@ -193,8 +193,7 @@ impl<'a> Emitter<'a> {
             (
                 Function::Ceiling
                 | Function::Floor
-                | Function::Round
-                | Function::Truncate
+                | Function::Round { .. }
                 | Function::SquareRoot
                 | Function::Sign
                 | Function::IsNan,

@@ -416,8 +416,24 @@ impl Emitter<'_> {
         let name = match function {
             Function::Ceiling => "float_ceiling",
             Function::Floor => "float_floor",
-            Function::Round => "float_round",
-            Function::Truncate => "float_truncate",
+            Function::Round { places: 0 } => "float_round",
+            Function::Round { places } => {
+                let factor = 10f64.powi(*places).to_bits();
+                let factor = self.define(
+                    &value.kind,
+                    &format!("({})double_of_bits({factor:#x}ull)", value.kind.c_type()),
+                );
+                let rhs = format!(
+                    "float_divide(float_round(float_multiply({}, {factor})), {factor})",
+                    value.code
+                );
+                let code = self.define(&value.kind, &rhs);
+                return Ok(Value {
+                    code,
+                    data_type: expression.data_type().clone(),
+                    ..value
+                });
+            }
             Function::SquareRoot => "float_square_root",
             Function::Sign => "float_sign",
             _ => {

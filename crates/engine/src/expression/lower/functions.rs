@@ -58,6 +58,19 @@ impl Lowering<'_> {
                 };
                 self.call(Function::DateTrunc(unit), &[value], data_type, nullable)
             }
+            ("round", [value, rest @ ..])
+                if data_type.is_floating() && self.data_type(value)? == *data_type =>
+            {
+                let places = match rest {
+                    [] => Some(0),
+                    [places] => self
+                        .integer_constant(places)
+                        .and_then(|places| i32::try_from(places).ok()),
+                    _ => None,
+                };
+                let places = places.ok_or_else(|| refuse("the number of places is not a constant"))?;
+                self.call(Function::Round { places }, &[value], data_type, nullable)
+            }
             ("to_date", [value]) if self.data_type(value)? == DataType::Date32 => self.lower(value),
             ("substr", [value, rest @ ..])
                 if is_utf8(&self.data_type(value)?) && (1..=2).contains(&rest.len()) =>
