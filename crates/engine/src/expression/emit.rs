@@ -15,7 +15,7 @@ mod inlist;
 mod literal;
 mod strings;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use arrow::datatypes::DataType;
@@ -46,8 +46,8 @@ pub struct Emitter<'a> {
     scope: Scope,
     /// Conditions of the places around the current one, outermost first.
     guards: Vec<String>,
-    /// Every error that may be raised so far, in order: condition and code.
-    raises: Vec<(String, u32)>,
+    /// Every error that may be raised so far, in order.
+    raises: Vec<Raise>,
 }
 
 /// What is defined at a place of the code.
@@ -55,13 +55,24 @@ pub struct Emitter<'a> {
 pub struct Scope {
     expressions: HashMap<Expr, Emitted>,
     definitions: HashMap<String, String>,
-    raised: HashSet<String>,
+    /// Conditions of places where an error was raised, by condition and code of the error.
+    raised: HashMap<(String, u32), Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Clone)]
 struct Emitted {
     value: Value,
-    raises: Vec<(String, u32)>,
+    /// With the conditions of places inside the expression only.
+    raises: Vec<Raise>,
+}
+
+/// An error that an expression may raise.
+#[derive(Debug, Clone)]
+struct Raise {
+    /// Conditions of the place, outermost first.
+    guards: Vec<String>,
+    condition: String,
+    code: u32,
 }
 
 impl<'a> Emitter<'a> {
@@ -126,16 +137,29 @@ impl<'a> Emitter<'a> {
             _ => {}
         }
         if let Some(known) = self.scope.expressions.get(expression).cloned() {
-            for (condition, code) in known.raises {
+            let depth = self.guards.len();
+            for Raise {
+                guards,
+                condition,
+                code,
+            } in known.raises
+            {
+                self.guards.extend(guards);
                 self.raise_number(&condition, code);
+                self.guards.truncate(depth);
             }
             return Ok(known.value);
         }
-        let first = self.raises.len();
+        let (first, depth) = (self.raises.len(), self.guards.len());
         let value = self.compute(expression)?;
+        let inside = |raise: &Raise| Raise {
+            guards: raise.guards[depth..].to_vec(),
+            ..raise.clone()
+        };
+        let raises = self.raises[first..].iter().map(inside).collect();
         let emitted = Emitted {
             value: value.clone(),
-            raises: self.raises[first..].to_vec(),
+            raises,
         };
         self.scope.expressions.insert(expression.clone(), emitted);
         Ok(value)
@@ -252,6 +276,11 @@ impl<'a> Emitter<'a> {
     }
 
     fn define_as(&mut self, c_type: &str, rhs: &str) -> String {
+        let rhs = match rhs {
+            "!false" => "true",
+            "!true" => "false",
+            rhs => rhs,
+        };
         if rhs
             .chars()
             .all(|character| character.is_ascii_alphanumeric() || character == '_')
@@ -315,15 +344,32 @@ impl<'a> Emitter<'a> {
     }
 
     fn raise_number(&mut self, condition: &str, code: u32) {
-        self.raises.push((condition.to_owned(), code));
-        let statement = match self.guard() {
-            None => format!("if ({condition}) galatea_raise(args.error, {code}u);"),
-            Some(guard) => format!("if ({guard} && {condition}) galatea_raise(args.error, {code}u);"),
-        };
-        if self.scope.raised.insert(statement.clone()) {
-            self.out.push_str(&statement);
-            self.out.push('\n');
+        let (guards, condition) = (self.guards.clone(), condition.to_owned());
+        self.raises.push(Raise {
+            guards: guards.clone(),
+            condition: condition.clone(),
+            code,
+        });
+        if condition == "false" {
+            return;
         }
+        // Raised already under fewer conditions, it is raised here, too.
+        let places = self.scope.raised.entry((condition.clone(), code)).or_default();
+        if places
+            .iter()
+            .any(|place| place.iter().all(|guard| guards.contains(guard)))
+        {
+            return;
+        }
+        places.push(guards);
+        let guard = self
+            .guard()
+            .map(|guard| format!("{guard} && "))
+            .unwrap_or_default();
+        let _ = writeln!(
+            self.out,
+            "if ({guard}{condition}) galatea_raise(args.error, {code}u);"
+        );
     }
 
     /// `condition` only where `null` is not set.

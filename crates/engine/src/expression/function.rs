@@ -17,9 +17,9 @@ pub enum Function {
         /// Digits after the point; negative: zeros before it.
         places: i32,
     },
-    /// Square root of a float (correctly rounded).
+    /// Square root of a float (correctly rounded); of a negative number, an error.
     SquareRoot,
-    /// -1, 0 or 1 as a float; NaN stays.
+    /// -1, 0 or 1 as a float, or a positive NaN.
     Sign,
     /// Whether a float is NaN.
     IsNan,

@@ -101,10 +101,10 @@ static GALATEA_INLINE float float_square_root(float a) {
 }
 
 static GALATEA_INLINE double float_sign(double a) {
-    return a == a ? (a > 0.0 ? 1.0 : (a < 0.0 ? -1.0 : 0.0)) : nan_of(a, a);
+    return a == a ? (a > 0.0 ? 1.0 : (a < 0.0 ? -1.0 : 0.0)) : double_of_bits(0x7ff8000000000000ull);
 }
 static GALATEA_INLINE float float_sign(float a) {
-    return a == a ? (a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f)) : nan_of(a, a);
+    return a == a ? (a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f)) : float_of_bits(0x7fc00000u);
 }
 
 #undef GALATEA_OPERATION

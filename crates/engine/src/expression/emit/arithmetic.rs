@@ -91,6 +91,15 @@ impl Emitter<'_> {
         data_type: &DataType,
         domain: Interval,
     ) -> Option<Value> {
+        // Arrow computes nothing where either side is NULL, so scaling must not overflow there.
+        let null = self.any_null(&[&left, &right]);
+        let (left, right) = (
+            Value {
+                null: null.clone(),
+                ..left
+            },
+            Value { null, ..right },
+        );
         let mut scaled = |value: Value, by: i8| -> Option<Value> {
             if by == 0 {
                 return Some(value);
@@ -226,7 +235,12 @@ impl Emitter<'_> {
         null: Option<&String>,
         minimum: Option<i128>,
     ) -> (String, Kind) {
-        let kind = left.interval().hull(right.interval()).kind();
+        // The least integer of a kind by -1 leaves the kind, if not the type.
+        let operands = left.interval().hull(right.interval());
+        let quotient = left.interval().divide(right.interval());
+        let kind = quotient
+            .map_or(operands, |quotient| operands.hull(quotient))
+            .kind();
         let mut divisor = as_kind(right, &kind);
         if right.interval().contains(0) {
             let zero = self.define(&Kind::Bool, &format!("{} == 0", right.code));
@@ -434,7 +448,12 @@ impl Emitter<'_> {
                     ..value
                 });
             }
-            Function::SquareRoot => "float_square_root",
+            Function::SquareRoot => {
+                let negative = self.define(&Kind::Bool, &format!("{} < 0", value.code));
+                let negative = self.unless_null(&negative, value.null.as_ref());
+                self.raise(&negative, ErrorCode::SquareRoot);
+                "float_square_root"
+            }
             Function::Sign => "float_sign",
             _ => {
                 return Err(Reason::Function {
