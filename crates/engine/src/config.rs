@@ -425,7 +425,10 @@ impl SettingValue for BlockThreads {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().filter(|n: &u32| n.is_power_of_two() && (32..=1024).contains(n)).map(Self)
+        text.parse()
+            .ok()
+            .filter(|n: &u32| n.is_power_of_two() && (32..=1024).contains(n))
+            .map(Self)
     }
 }
 

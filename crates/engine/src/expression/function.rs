@@ -110,7 +110,7 @@ impl Function {
             Self::Ceiling | Self::Floor | Self::Sign => 2,
             Self::Round { .. } => 20,
             Self::SquareRoot => 10,
-            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } => 30,
+            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
             Self::CharacterLength | Self::Like | Self::Contains => 200,
         }

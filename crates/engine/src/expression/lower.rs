@@ -26,7 +26,7 @@ use temporal::is_interval;
 use super::dictionary::{HostFunction, renumbered};
 use super::interval::domain;
 use super::ir::{Expr, ExprKind, is_text};
-use super::operator::{Arithmetic, Bitwise, Comparison};
+use super::operator::{Arithmetic, Comparison};
 use crate::reason::Reason;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.

@@ -16,7 +16,8 @@ impl Emitter<'_> {
             return self.null_value(data_type);
         }
         if let Some(integer) = integer_of(value) {
-            let interval = Interval::class_of(integer);
+            // The number decides the types of what it meets, which seldom differ between literals of one place.
+            let interval = Interval::point(integer);
             let kind = interval.kind();
             let rhs = match kind {
                 Kind::I128 => {
