@@ -4,7 +4,7 @@
 //! evaluation per distinct value rather than one per row, and the device needs no version of the function: it reads a table by
 //! code. NULL is one more input, after the values, because `coalesce(s, 'x')` or `s IS NULL` are functions too.
 //!
-//! A value that raises an error raises it only for rows that have the value, hence the evaluation one by one after a failure.
+//! A value that raises an error raises it only for rows that have the value, hence the evaluation in ever smaller parts after a failure.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -84,29 +84,37 @@ impl HostFunction {
             detail: error.to_string(),
         };
         let inputs = cast(inputs, input_type).map_err(refuse)?;
-        if let Ok(results) = self.evaluate_all(&inputs) {
-            return Ok(Evaluated {
-                results,
-                errors: vec![],
-            });
-        }
-        let mut results = Vec::with_capacity(inputs.len());
-        let mut errors = Vec::with_capacity(inputs.len());
-        for row in 0..inputs.len() {
-            match self.evaluate_all(&inputs.slice(row, 1)) {
-                Ok(result) => {
-                    results.push(result);
-                    errors.push(None);
-                }
-                Err(error) => {
-                    results.push(new_null_array(&self.result_type, 1));
-                    errors.push(Some(error));
-                }
-            }
+        let (mut results, mut errors) = (Vec::new(), Vec::with_capacity(inputs.len()));
+        self.evaluate_parts(&inputs, &mut results, &mut errors);
+        if errors.iter().all(Option::is_none) {
+            errors.clear();
         }
         let results: Vec<&dyn Array> = results.iter().map(AsRef::as_ref).collect();
         let results = concat(&results).map_err(refuse)?;
         Ok(Evaluated { results, errors })
+    }
+
+    /// Evaluates inputs together, or in halves if some of them raise errors.
+    fn evaluate_parts(
+        &self,
+        inputs: &ArrayRef,
+        results: &mut Vec<ArrayRef>,
+        errors: &mut Vec<Option<String>>,
+    ) {
+        match (self.evaluate_all(inputs), inputs.len()) {
+            (Ok(result), len) => {
+                results.push(result);
+                errors.resize(errors.len() + len, None);
+            }
+            (Err(error), len @ 0..=1) => {
+                results.push(new_null_array(&self.result_type, len));
+                errors.resize(errors.len() + len, Some(error));
+            }
+            (Err(_), len) => {
+                self.evaluate_parts(&inputs.slice(0, len / 2), results, errors);
+                self.evaluate_parts(&inputs.slice(len / 2, len - len / 2), results, errors);
+            }
+        }
     }
 
     fn evaluate_all(&self, input: &ArrayRef) -> Result<ArrayRef, String> {

@@ -12,24 +12,25 @@ mod compare;
 mod datetime;
 mod dictionary;
 mod inlist;
+mod literal;
 mod strings;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
 
 use super::binding::{ColumnBinding, ColumnKind};
 use super::error::ErrorCode;
 use super::function::Function;
 use super::interval::Interval;
-use super::ir::{Expr, ExprKind, is_text};
+use super::ir::{Expr, ExprKind};
 use super::parameters::Parameters;
 use super::value::{Kind, Value};
 use crate::reason::Reason;
 
 pub(crate) use cast::supported as cast_supported;
+use literal::{constant_text, integer_of, text_of};
 
 /// Writes the statements of expressions over the same row.
 ///
@@ -45,8 +46,8 @@ pub struct Emitter<'a> {
     scope: Scope,
     /// Conditions of the places around the current one, outermost first.
     guards: Vec<String>,
-    /// Every error that may be raised so far, in order: condition and code.
-    raises: Vec<(String, u32)>,
+    /// Every error that may be raised so far, in order.
+    raises: Vec<Raise>,
 }
 
 /// What is defined at a place of the code.
@@ -54,13 +55,24 @@ pub struct Emitter<'a> {
 pub struct Scope {
     expressions: HashMap<Expr, Emitted>,
     definitions: HashMap<String, String>,
-    raised: HashSet<String>,
+    /// Conditions of places where an error was raised, by condition and code of the error.
+    raised: HashMap<(String, u32), Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Clone)]
 struct Emitted {
     value: Value,
-    raises: Vec<(String, u32)>,
+    /// With the conditions of places inside the expression only.
+    raises: Vec<Raise>,
+}
+
+/// An error that an expression may raise.
+#[derive(Debug, Clone)]
+struct Raise {
+    /// Conditions of the place, outermost first.
+    guards: Vec<String>,
+    condition: String,
+    code: u32,
 }
 
 impl<'a> Emitter<'a> {
@@ -125,16 +137,29 @@ impl<'a> Emitter<'a> {
             _ => {}
         }
         if let Some(known) = self.scope.expressions.get(expression).cloned() {
-            for (condition, code) in known.raises {
+            let depth = self.guards.len();
+            for Raise {
+                guards,
+                condition,
+                code,
+            } in known.raises
+            {
+                self.guards.extend(guards);
                 self.raise_number(&condition, code);
+                self.guards.truncate(depth);
             }
             return Ok(known.value);
         }
-        let first = self.raises.len();
+        let (first, depth) = (self.raises.len(), self.guards.len());
         let value = self.compute(expression)?;
+        let inside = |raise: &Raise| Raise {
+            guards: raise.guards[depth..].to_vec(),
+            ..raise.clone()
+        };
+        let raises = self.raises[first..].iter().map(inside).collect();
         let emitted = Emitted {
             value: value.clone(),
-            raises: self.raises[first..].to_vec(),
+            raises,
         };
         self.scope.expressions.insert(expression.clone(), emitted);
         Ok(value)
@@ -192,8 +217,7 @@ impl<'a> Emitter<'a> {
             (
                 Function::Ceiling
                 | Function::Floor
-                | Function::Round
-                | Function::Truncate
+                | Function::Round { .. }
                 | Function::SquareRoot
                 | Function::Sign
                 | Function::IsNan,
@@ -246,130 +270,17 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// A literal, read from the parameters; NULL needs none.
-    fn literal(&mut self, value: &ScalarValue, data_type: &DataType) -> Result<Value, Reason> {
-        if value.is_null() {
-            return self.null_value(data_type);
-        }
-        if let Some(integer) = integer_of(value) {
-            // The class decides the type, so that literals of one class share code; the interval of what is computed from
-            // it is exact, which is what keeps products and sums narrow.
-            let kind = Interval::class_of(integer).kind();
-            let interval = Interval {
-                low: integer,
-                high: integer,
-            };
-            let rhs = match kind {
-                Kind::I128 => {
-                    let index = self.parameters.wide_literal(integer);
-                    format!("make_i128(args.literals[{index}], args.literals[{}])", index + 1)
-                }
-                _ => format!(
-                    "({})args.literals[{}]",
-                    kind.c_type(),
-                    self.parameters.literal(integer as u64)
-                ),
-            };
-            let code = self.define(&kind, &rhs);
-            return Ok(integer_value(code, None, kind, data_type.clone(), interval));
-        }
-        Ok(match value {
-            ScalarValue::Boolean(Some(value)) => {
-                let index = self.parameters.literal(u64::from(*value));
-                let code = self.define(&Kind::Bool, &format!("args.literals[{index}] != 0"));
-                boolean(code, None)
-            }
-            ScalarValue::Float32(Some(value)) => {
-                let index = self.parameters.literal(u64::from(value.to_bits()));
-                let code = self.define(&Kind::F32, &format!("float_of_bits(args.literals[{index}])"));
-                Value {
-                    code,
-                    null: None,
-                    kind: Kind::F32,
-                    data_type: data_type.clone(),
-                    range: None,
-                }
-            }
-            ScalarValue::Float64(Some(value)) => {
-                let index = self.parameters.literal(value.to_bits());
-                let code = self.define(&Kind::F64, &format!("double_of_bits(args.literals[{index}])"));
-                Value {
-                    code,
-                    null: None,
-                    kind: Kind::F64,
-                    data_type: data_type.clone(),
-                    range: None,
-                }
-            }
-            value => match text_of(value) {
-                Some(bytes) => self.text_literal(bytes, data_type),
-                None => {
-                    return Err(Reason::Type {
-                        data_type: data_type.clone(),
-                        place: "literal".to_owned(),
-                    });
-                }
-            },
-        })
-    }
-
-    /// NULL of a type.
-    fn null_value(&mut self, data_type: &DataType) -> Result<Value, Reason> {
-        let null = Some("true".to_owned());
-        let (code, kind) = match data_type {
-            DataType::Boolean => ("false", Kind::Bool),
-            DataType::Float32 => ("0.0f", Kind::F32),
-            DataType::Float64 => ("0.0", Kind::F64),
-            data_type if is_text(data_type) => {
-                let values = arrow::array::new_empty_array(&DataType::Utf8);
-                ("0u", Kind::Code { values })
-            }
-            data_type => {
-                if super::interval::domain(data_type).is_none() && *data_type != DataType::Null {
-                    return Err(Reason::Type {
-                        data_type: data_type.clone(),
-                        place: "NULL".to_owned(),
-                    });
-                }
-                ("0", Kind::I32)
-            }
-        };
-        let range = kind.is_integer().then_some((0, 0));
-        Ok(Value {
-            code: code.to_owned(),
-            null,
-            kind,
-            data_type: data_type.clone(),
-            range,
-        })
-    }
-
-    /// An integer that is part of the code, not a parameter.
-    fn constant(&self, value: i128, data_type: &DataType) -> Value {
-        let interval = Interval::point(value);
-        integer_value(
-            constant_text(value),
-            None,
-            interval.kind(),
-            data_type.clone(),
-            interval,
-        )
-    }
-
-    /// The operand as a constant in the code if it is a literal, else as usual. For operations much cheaper by a known number.
-    fn operand_or_constant(&mut self, expression: &Expr) -> Result<Value, Reason> {
-        match expression.as_literal().and_then(integer_of) {
-            Some(value) => Ok(self.constant(value, expression.data_type())),
-            None => self.expression(expression),
-        }
-    }
-
     /// Defines a constant, or finds one with the same definition; returns its name.
     fn define(&mut self, kind: &Kind, rhs: &str) -> String {
         self.define_as(kind.c_type(), rhs)
     }
 
     fn define_as(&mut self, c_type: &str, rhs: &str) -> String {
+        let rhs = match rhs {
+            "!false" => "true",
+            "!true" => "false",
+            rhs => rhs,
+        };
         if rhs
             .chars()
             .all(|character| character.is_ascii_alphanumeric() || character == '_')
@@ -433,15 +344,32 @@ impl<'a> Emitter<'a> {
     }
 
     fn raise_number(&mut self, condition: &str, code: u32) {
-        self.raises.push((condition.to_owned(), code));
-        let statement = match self.guard() {
-            None => format!("if ({condition}) galatea_raise(args.error, {code}u);"),
-            Some(guard) => format!("if ({guard} && {condition}) galatea_raise(args.error, {code}u);"),
-        };
-        if self.scope.raised.insert(statement.clone()) {
-            self.out.push_str(&statement);
-            self.out.push('\n');
+        let (guards, condition) = (self.guards.clone(), condition.to_owned());
+        self.raises.push(Raise {
+            guards: guards.clone(),
+            condition: condition.clone(),
+            code,
+        });
+        if condition == "false" {
+            return;
         }
+        // Raised already under fewer conditions, it is raised here, too.
+        let places = self.scope.raised.entry((condition.clone(), code)).or_default();
+        if places
+            .iter()
+            .any(|place| place.iter().all(|guard| guards.contains(guard)))
+        {
+            return;
+        }
+        places.push(guards);
+        let guard = self
+            .guard()
+            .map(|guard| format!("{guard} && "))
+            .unwrap_or_default();
+        let _ = writeln!(
+            self.out,
+            "if ({guard}{condition}) galatea_raise(args.error, {code}u);"
+        );
     }
 
     /// `condition` only where `null` is not set.
@@ -480,74 +408,11 @@ fn integer_value(
     }
 }
 
-/// An integer in C++ text.
-fn constant_text(value: i128) -> String {
-    if let Ok(small) = i32::try_from(value) {
-        // The least i32 is no literal: -2147483648 is the negation of a long.
-        return if small == i32::MIN {
-            "(-2147483647 - 1)".to_owned()
-        } else {
-            small.to_string()
-        };
-    }
-    match i64::try_from(value) {
-        Ok(i64::MIN) => "(-9223372036854775807ll - 1)".to_owned(),
-        Ok(middle) => format!("{middle}ll"),
-        Err(_) => format!("make_i128({}ull, {}ull)", value as u64, (value >> 64) as u64),
-    }
-}
-
 /// The value in another integer type.
 fn as_kind(value: &Value, kind: &Kind) -> String {
     if value.kind.c_type() == kind.c_type() {
         value.code.clone()
     } else {
         format!("({}){}", kind.c_type(), value.code)
-    }
-}
-
-/// The integer that Arrow stores for a scalar of an integer-like type.
-pub(crate) fn integer_of(value: &ScalarValue) -> Option<i128> {
-    Some(match value {
-        ScalarValue::Int8(Some(value)) => i128::from(*value),
-        ScalarValue::Int16(Some(value)) => i128::from(*value),
-        ScalarValue::Int32(Some(value))
-        | ScalarValue::Date32(Some(value))
-        | ScalarValue::Time32Second(Some(value))
-        | ScalarValue::Time32Millisecond(Some(value))
-        | ScalarValue::Decimal32(Some(value), _, _) => i128::from(*value),
-        ScalarValue::Int64(Some(value))
-        | ScalarValue::Date64(Some(value))
-        | ScalarValue::Time64Microsecond(Some(value))
-        | ScalarValue::Time64Nanosecond(Some(value))
-        | ScalarValue::TimestampSecond(Some(value), _)
-        | ScalarValue::TimestampMillisecond(Some(value), _)
-        | ScalarValue::TimestampMicrosecond(Some(value), _)
-        | ScalarValue::TimestampNanosecond(Some(value), _)
-        | ScalarValue::DurationSecond(Some(value))
-        | ScalarValue::DurationMillisecond(Some(value))
-        | ScalarValue::DurationMicrosecond(Some(value))
-        | ScalarValue::DurationNanosecond(Some(value))
-        | ScalarValue::Decimal64(Some(value), _, _) => i128::from(*value),
-        ScalarValue::UInt8(Some(value)) => i128::from(*value),
-        ScalarValue::UInt16(Some(value)) => i128::from(*value),
-        ScalarValue::UInt32(Some(value)) => i128::from(*value),
-        ScalarValue::UInt64(Some(value)) => i128::from(*value),
-        ScalarValue::Decimal128(Some(value), _, _) => *value,
-        _ => return None,
-    })
-}
-
-/// The bytes of a string or binary scalar.
-pub(crate) fn text_of(value: &ScalarValue) -> Option<&[u8]> {
-    match value {
-        ScalarValue::Utf8(Some(value))
-        | ScalarValue::LargeUtf8(Some(value))
-        | ScalarValue::Utf8View(Some(value)) => Some(value.as_bytes()),
-        ScalarValue::Binary(Some(value))
-        | ScalarValue::LargeBinary(Some(value))
-        | ScalarValue::BinaryView(Some(value)) => Some(value),
-        ScalarValue::Dictionary(_, value) => text_of(value),
-        _ => None,
     }
 }

@@ -22,6 +22,8 @@ pub enum ErrorCode {
     Precision,
     /// A date or timestamp outside the calendar.
     DateRange,
+    /// Square root of a negative number.
+    SquareRoot,
     /// An error of DataFusion's own evaluation over a dictionary; index into [`Parameters::errors`].
     Host(u32),
 }
@@ -39,6 +41,7 @@ impl ErrorCode {
             Self::Cast => 3,
             Self::Precision => 4,
             Self::DateRange => 5,
+            Self::SquareRoot => 6,
             Self::Host(index) => HOST + index,
         }
     }
@@ -52,6 +55,7 @@ impl ErrorCode {
             3 => Some(Self::Cast),
             4 => Some(Self::Precision),
             5 => Some(Self::DateRange),
+            6 => Some(Self::SquareRoot),
             host if host >= HOST => Some(Self::Host(host - HOST)),
             _ => None,
         }
@@ -70,6 +74,9 @@ impl ErrorCode {
                 "decimal has more digits than its precision allows".to_owned(),
             ),
             Self::DateRange => ArrowError::ComputeError("Date arithmetic overflow".to_owned()),
+            Self::SquareRoot => ArrowError::ComputeError(
+                "Execution error: cannot take square root of a negative number".to_owned(),
+            ),
             Self::Host(index) => {
                 let text = parameters.errors.get(index as usize).cloned().unwrap_or_default();
                 return DataFusionError::Execution(text);
@@ -85,13 +92,14 @@ mod tests {
 
     #[test]
     fn codes_come_back() {
-        use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Precision};
+        use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Precision, SquareRoot};
         for code in [
             DivideByZero,
             Overflow,
             Cast,
             Precision,
             DateRange,
+            SquareRoot,
             Host(0),
             Host(7),
         ] {

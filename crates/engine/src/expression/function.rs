@@ -12,13 +12,14 @@ pub enum Function {
     Ceiling,
     /// Greatest integer that is not greater, of a float.
     Floor,
-    /// Nearest integer, halves away from zero, of a float.
-    Round,
-    /// Integer part, of a float.
-    Truncate,
-    /// Square root of a float (correctly rounded).
+    /// A float rounded to decimal places, halves away from zero: `round(x * 10^places) / 10^places` in its own type.
+    Round {
+        /// Digits after the point; negative: zeros before it.
+        places: i32,
+    },
+    /// Square root of a float (correctly rounded); of a negative number, an error.
     SquareRoot,
-    /// -1, 0 or 1 as a float; NaN stays.
+    /// -1, 0 or 1 as a float, or a positive NaN.
     Sign,
     /// Whether a float is NaN.
     IsNan,
@@ -106,9 +107,10 @@ impl Function {
     pub(crate) fn cost(&self) -> u32 {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
-            Self::Ceiling | Self::Floor | Self::Round | Self::Truncate | Self::Sign => 2,
+            Self::Ceiling | Self::Floor | Self::Sign => 2,
+            Self::Round { .. } => 20,
             Self::SquareRoot => 10,
-            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } => 30,
+            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
             Self::CharacterLength | Self::Like | Self::Contains => 200,
         }

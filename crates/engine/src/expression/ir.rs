@@ -13,6 +13,7 @@ use datafusion::common::ScalarValue;
 
 use super::dictionary::HostFunction;
 use super::function::Function;
+use super::operator::{Arithmetic, Bitwise, Comparison};
 
 /// A typed expression over the columns of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -23,57 +24,6 @@ struct Node {
     kind: ExprKind,
     data_type: DataType,
     nullable: bool,
-}
-
-/// Arithmetic operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Arithmetic {
-    /// `+`
-    Add,
-    /// `-`
-    Subtract,
-    /// `*`
-    Multiply,
-    /// `/`, towards zero for integers
-    Divide,
-    /// `%`, with the sign of the dividend
-    Remainder,
-}
-
-/// Operators on the bits of integers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Bitwise {
-    /// `&`
-    And,
-    /// `|`
-    Or,
-    /// `^` (SQL `#` or `^`)
-    Xor,
-    /// `<<`, the distance taken modulo the width
-    ShiftLeft,
-    /// `>>`, arithmetic for signed types
-    ShiftRight,
-}
-
-/// Comparisons; the first six are NULL when an operand is, the last two never.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Comparison {
-    /// `=`
-    Equal,
-    /// `<>`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
-    /// `IS DISTINCT FROM`
-    Distinct,
-    /// `IS NOT DISTINCT FROM`
-    NotDistinct,
 }
 
 /// What a node computes.
@@ -470,45 +420,6 @@ impl Expr {
         self.children()
             .into_iter()
             .fold(own, |sum, child| sum.saturating_add(child.cost()))
-    }
-}
-
-impl fmt::Display for Arithmetic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::Remainder => "%",
-        })
-    }
-}
-
-impl fmt::Display for Bitwise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::And => "&",
-            Self::Or => "|",
-            Self::Xor => "^",
-            Self::ShiftLeft => "<<",
-            Self::ShiftRight => ">>",
-        })
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Equal => "=",
-            Self::NotEqual => "<>",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::Distinct => "IS DISTINCT FROM",
-            Self::NotDistinct => "IS NOT DISTINCT FROM",
-        })
     }
 }
 

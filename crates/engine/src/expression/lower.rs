@@ -4,6 +4,8 @@
 //! evaluates over the column's dictionary, and, where device code exists, natively for strings without one.
 
 mod functions;
+mod operators;
+mod temporal;
 
 use std::sync::Arc;
 
@@ -18,10 +20,13 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use operators::{bitwise, comparison};
+use temporal::is_interval;
+
 use super::dictionary::{HostFunction, renumbered};
-use super::function::Function;
 use super::interval::domain;
-use super::ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind, is_text};
+use super::ir::{Expr, ExprKind, is_text};
+use super::operator::{Arithmetic, Comparison};
 use crate::reason::Reason;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
@@ -311,106 +316,6 @@ impl Lowering<'_> {
         }))
     }
 
-    /// Arithmetic with dates, times and intervals; `None` if there is no device version.
-    fn temporal(
-        &self,
-        binary: &BinaryExpr,
-        operator: Arithmetic,
-        data_type: &DataType,
-        nullable: bool,
-    ) -> Option<Result<Expr, Reason>> {
-        let (left, right) = (binary.left(), binary.right());
-        let (left_type, right_type) = (self.data_type(left).ok()?, self.data_type(right).ok()?);
-        match operator {
-            Arithmetic::Subtract
-                if left_type == right_type
-                    && *data_type == DataType::Int64
-                    && left_type == DataType::Date32 =>
-            {
-                // Days between dates.
-                Some(self.lower(left).and_then(|left| {
-                    let right = self.lower(right)?;
-                    Ok(Expr::new(
-                        ExprKind::Arithmetic {
-                            operator,
-                            left,
-                            right,
-                            checked: false,
-                        },
-                        DataType::Int64,
-                        nullable,
-                    ))
-                }))
-            }
-            Arithmetic::Add if is_interval(&left_type) => {
-                self.shift(right, &right_type, left, false, data_type, nullable)
-            }
-            Arithmetic::Add if is_interval(&right_type) => {
-                self.shift(left, &left_type, right, false, data_type, nullable)
-            }
-            Arithmetic::Subtract if is_interval(&right_type) => {
-                self.shift(left, &left_type, right, true, data_type, nullable)
-            }
-            _ => None,
-        }
-    }
-
-    /// `point ± interval` for a constant interval.
-    fn shift(
-        &self,
-        point: &Arc<dyn PhysicalExpr>,
-        point_type: &DataType,
-        interval: &Arc<dyn PhysicalExpr>,
-        negative: bool,
-        data_type: &DataType,
-        nullable: bool,
-    ) -> Option<Result<Expr, Reason>> {
-        if point_type != data_type {
-            return None;
-        }
-        let supported = match data_type {
-            DataType::Date32 => true,
-            // Days and months have the same length everywhere only without a time zone.
-            DataType::Timestamp(_, zone) => zone.is_none(),
-            _ => false,
-        };
-        if !supported {
-            return None;
-        }
-        let (months, days, nanoseconds) = match self.constant(interval)? {
-            ScalarValue::IntervalYearMonth(Some(months)) => (months, 0, 0),
-            ScalarValue::IntervalDayTime(Some(value)) => {
-                (0, value.days, i64::from(value.milliseconds) * 1_000_000)
-            }
-            ScalarValue::IntervalMonthDayNano(Some(value)) => (value.months, value.days, value.nanoseconds),
-            _ => return None,
-        };
-        let (months, days, nanoseconds) = if negative {
-            (
-                months.checked_neg()?,
-                days.checked_neg()?,
-                nanoseconds.checked_neg()?,
-            )
-        } else {
-            (months, days, nanoseconds)
-        };
-        let function = Function::AddInterval {
-            months,
-            days,
-            nanoseconds,
-        };
-        Some(self.lower(point).map(|point| {
-            Expr::new(
-                ExprKind::Call {
-                    function,
-                    arguments: vec![point],
-                },
-                data_type.clone(),
-                nullable,
-            )
-        }))
-    }
-
     fn case(&self, case: &CaseExpr, data_type: &DataType, nullable: bool) -> Result<Expr, Reason> {
         let base = case.expr().map(|base| self.lower(base)).transpose()?;
         let mut branches = Vec::with_capacity(case.when_then_expr().len());
@@ -583,35 +488,6 @@ fn plain(value: ScalarValue) -> ScalarValue {
 /// Whether the device compares values of the two types by their representation.
 fn comparable(left: &DataType, right: &DataType) -> bool {
     left == right && representable(left) || is_text(left) && is_text(right)
-}
-
-fn is_interval(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Interval(_))
-}
-
-fn comparison(operator: Operator) -> Option<Comparison> {
-    Some(match operator {
-        Operator::Eq => Comparison::Equal,
-        Operator::NotEq => Comparison::NotEqual,
-        Operator::Lt => Comparison::Less,
-        Operator::LtEq => Comparison::LessOrEqual,
-        Operator::Gt => Comparison::Greater,
-        Operator::GtEq => Comparison::GreaterOrEqual,
-        Operator::IsDistinctFrom => Comparison::Distinct,
-        Operator::IsNotDistinctFrom => Comparison::NotDistinct,
-        _ => return None,
-    })
-}
-
-fn bitwise(operator: Operator) -> Option<Bitwise> {
-    Some(match operator {
-        Operator::BitwiseAnd => Bitwise::And,
-        Operator::BitwiseOr => Bitwise::Or,
-        Operator::BitwiseXor => Bitwise::Xor,
-        Operator::BitwiseShiftLeft => Bitwise::ShiftLeft,
-        Operator::BitwiseShiftRight => Bitwise::ShiftRight,
-        _ => return None,
-    })
 }
 
 /// Whether integer overflow of the node is an error: equality with a copy that has the flag tells.

@@ -41,8 +41,12 @@ mod function;
 mod interval;
 mod ir;
 mod lower;
+mod operator;
 mod parameters;
 mod value;
+
+#[cfg(test)]
+mod tests;
 
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
@@ -50,8 +54,9 @@ pub use emit::Emitter;
 pub(crate) use emit::integer_of as integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
-pub use ir::{Arithmetic, Bitwise, Comparison, Expr, ExprKind};
+pub use ir::{Expr, ExprKind};
 pub use lower::lower;
+pub use operator::{Arithmetic, Bitwise, Comparison};
 pub use parameters::{LookupTable, Parameters};
 pub use value::{Kind, Value};
 

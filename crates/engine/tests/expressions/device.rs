@@ -125,7 +125,7 @@ pub(crate) fn run(batch: &RecordBatch, bindings: &[ColumnBinding], expressions: 
         .unwrap_or_else(|error| panic!("{error}\n{source}"));
     let function = compiled.module.function("evaluate").expect("the entry");
     function
-        .launch(&stream, Geometry::new(2, 32), &arguments.bytes)
+        .launch(&stream, Geometry::new(2_u64, 32_u64), &arguments.bytes)
         .expect("a launch");
     let values = stream.read(&values, ..).expect("values");
     let nulls = stream.read(&nulls, ..).expect("nulls");

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
-use galatea_engine::expression::{Emitter, Expr, Parameters, lower};
+use galatea_engine::expression::{Emitter, Expr, Parameters, Value, lower};
 
 use super::device::{Emitted, Outcome, Ran, expected, run};
 use super::rows::{rows, schema};
@@ -33,7 +35,7 @@ pub(crate) struct Summary {
 pub(crate) fn check(seed: u64, expressions: &[String], check: Check) -> Summary {
     let context = SessionContext::new();
     let schema = schema();
-    let df_schema = DFSchema::try_from(schema.clone()).expect("a schema");
+    let df_schema = Arc::new(DFSchema::try_from(schema.clone()).expect("a schema"));
     let rows = rows(seed);
     let mut summary = Summary::default();
     let mut refuse = |sql: &str, why: String| {
@@ -43,9 +45,7 @@ pub(crate) fn check(seed: u64, expressions: &[String], check: Check) -> Summary 
     let mut planned: Vec<(&str, Arc<dyn PhysicalExpr>, Expr)> = Vec::new();
     let mut emitted = Vec::new();
     for sql in expressions {
-        let physical = context
-            .parse_sql_expr(sql, &df_schema)
-            .and_then(|expression| context.create_physical_expr(expression, &df_schema));
+        let physical = plan(&context, sql, &df_schema);
         let physical = match physical {
             Ok(physical) => physical,
             Err(error) => {
@@ -78,52 +78,68 @@ pub(crate) fn check(seed: u64, expressions: &[String], check: Check) -> Summary 
         }
     }
     let ran = run(&rows.batch, &rows.bindings, &emitted);
+    let mut failures = Vec::new();
     for (((sql, physical, lowered), emitted), ran) in planned.iter().zip(&emitted).zip(&ran) {
         let outcomes = evaluate(physical, &rows.batch);
-        for (row, (outcome, Ran { outcome: found, raw })) in outcomes.iter().zip(ran).enumerate() {
-            let inputs = || {
-                lowered
-                    .columns()
-                    .into_iter()
-                    .map(|column| {
-                        let array = rows.batch.column(column);
-                        let value = datafusion::common::ScalarValue::try_from_array(array, row);
-                        format!("{} = {:?}", schema.field(column).name(), value.expect("a scalar"))
-                    })
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
-            assert_eq!(
-                found,
-                outcome,
-                "seed {seed}, row {row}: {sql}\n{physical}\ninputs: {}\n{}\nliterals: {:?}",
-                inputs(),
+        let wrong = outcomes
+            .iter()
+            .zip(ran)
+            .enumerate()
+            .find_map(|(row, (outcome, ran))| {
+                difference(outcome, ran, &emitted.value, lowered).map(|difference| (row, difference))
+            });
+        if let Some((row, difference)) = wrong {
+            let inputs = lowered.columns().into_iter().map(|column| {
+                let value = ScalarValue::try_from_array(rows.batch.column(column), row).expect("a scalar");
+                format!("{} = {value:?}", schema.field(column).name())
+            });
+            failures.push(format!(
+                "seed {seed}, row {row}: {sql}\n{difference}\nplan: {physical}\ninputs: {}\n{}literals: {:?}\n",
+                inputs.collect::<Vec<_>>().join(", "),
                 emitted.statements,
                 emitted.parameters.literals,
-            );
-            if let Some((low, high)) = emitted.value.range {
-                assert!(
-                    low <= *raw && *raw <= high,
-                    "seed {seed}, row {row}: {sql}: {raw} outside {low}..={high}\ninputs: {}\n{}",
-                    inputs(),
-                    emitted.statements
-                );
-            }
-            assert!(
-                lowered.nullable() || *outcome != Outcome::Null,
-                "seed {seed}, row {row}: {sql} is NULL but not nullable"
-            );
+            ));
         }
         summary.compared += 1;
     }
+    assert!(
+        failures.is_empty(),
+        "{} expressions differ:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     summary
+}
+
+/// The physical expression of an SQL expression, by the rules that queries go through.
+fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+    let expression = context.parse_sql_expr(sql, schema)?;
+    let simplifier = ExprSimplifier::new(SimplifyContext::default().with_schema(Arc::clone(schema)));
+    let expression = simplifier.simplify(simplifier.coerce(expression, schema)?)?;
+    context.create_physical_expr(expression, schema)
+}
+
+/// What is wrong with the outcome of a row, if anything.
+fn difference(expected: &Outcome, ran: &Ran, value: &Value, lowered: &Expr) -> Option<String> {
+    if ran.outcome != *expected {
+        return Some(format!("expected {expected:?}, got {:?}", ran.outcome));
+    }
+    if value
+        .range
+        .is_some_and(|(low, high)| ran.raw < low || high < ran.raw)
+    {
+        return Some(format!("{} is outside {:?}", ran.raw, value.range));
+    }
+    if *expected == Outcome::Null && !lowered.nullable() {
+        return Some("NULL, but not nullable".to_owned());
+    }
+    None
 }
 
 /// DataFusion's outcome per row; rows are evaluated one by one where the batch as a whole fails.
 fn evaluate(physical: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Vec<Outcome> {
-    let array = |batch: &RecordBatch| -> Result<ArrayRef, datafusion::error::DataFusionError> {
-        physical.evaluate(batch)?.into_array(batch.num_rows())
-    };
+    let array =
+        |batch: &RecordBatch| -> Result<ArrayRef> { physical.evaluate(batch)?.into_array(batch.num_rows()) };
     match array(batch) {
         Ok(array) => (0..array.len()).map(|row| expected(&array, row)).collect(),
         Err(_) => (0..batch.num_rows())

@@ -7,11 +7,11 @@
 namespace galatea {
 
 // Keeps the first error of a kernel; code is not 0.
-GALATEA_NOINLINE void galatea_raise(u32* error, u32 code) { atomicCAS(error, 0u, code); }
+static GALATEA_NOINLINE void galatea_raise(u32* error, u32 code) { atomicCAS(error, 0u, code); }
 
-GALATEA_INLINE i128 make_i128(u64 low, u64 high) { return (i128)(((u128)high << 64) | low); }
+static GALATEA_INLINE i128 make_i128(u64 low, u64 high) { return (i128)(((u128)high << 64) | low); }
 
-template <typename To, typename From> GALATEA_INLINE To bits_as(From from) {
+template <typename To, typename From> static GALATEA_INLINE To bits_as(From from) {
     static_assert(sizeof(To) == sizeof(From), "bits are only renamed");
     union {
         From from;
@@ -20,20 +20,20 @@ template <typename To, typename From> GALATEA_INLINE To bits_as(From from) {
     return bits.to;
 }
 
-GALATEA_INLINE double double_of_bits(u64 bits) { return bits_as<double>(bits); }
-GALATEA_INLINE float float_of_bits(u64 bits) { return bits_as<float>((u32)bits); }
+static GALATEA_INLINE double double_of_bits(u64 bits) { return bits_as<double>(bits); }
+static GALATEA_INLINE float float_of_bits(u64 bits) { return bits_as<float>((u32)bits); }
 
 // ---- floats ----
 // Results are those of x86-64 with SSE: correctly rounded, never contracted to a fused multiply-add; a NaN operand is passed on, and
 // a NaN out of numbers has its sign set. Arrow compares floats by bits, so the sign of a NaN is visible.
 
-GALATEA_NOINLINE double nan_of(double a, double b) {
+static GALATEA_NOINLINE double nan_of(double a, double b) {
     const u64 quiet = 0x0008000000000000ull;
     if (a != a) return double_of_bits(bits_as<u64>(a) | quiet);
     if (b != b) return double_of_bits(bits_as<u64>(b) | quiet);
     return double_of_bits(0xfff8000000000000ull);
 }
-GALATEA_NOINLINE float nan_of(float a, float b) {
+static GALATEA_NOINLINE float nan_of(float a, float b) {
     const u32 quiet = 0x00400000u;
     if (a != a) return float_of_bits(bits_as<u32>(a) | quiet);
     if (b != b) return float_of_bits(bits_as<u32>(b) | quiet);
@@ -49,7 +49,7 @@ GALATEA_NOINLINE float nan_of(float a, float b) {
 #endif
 
 #define GALATEA_FLOAT_OPERATION(name, type, sign, device_operation) \
-    GALATEA_INLINE type name(type a, type b) {                      \
+    static GALATEA_INLINE type name(type a, type b) {                      \
         const type r = GALATEA_OPERATION(sign, device_operation);   \
         return r == r ? r : nan_of(a, b);                           \
     }
@@ -63,18 +63,18 @@ GALATEA_FLOAT_OPERATION(float_divide, double, /, __ddiv_rn)
 GALATEA_FLOAT_OPERATION(float_divide, float, /, __fdiv_rn)
 #undef GALATEA_FLOAT_OPERATION
 
-GALATEA_NOINLINE double float_remainder(double a, double b) {
+static GALATEA_NOINLINE double float_remainder(double a, double b) {
     const double r = GALATEA_FUNCTION(__builtin_fmod, ::fmod)(a, b);
     return r == r ? r : nan_of(a, b);
 }
-GALATEA_NOINLINE float float_remainder(float a, float b) {
+static GALATEA_NOINLINE float float_remainder(float a, float b) {
     const float r = GALATEA_FUNCTION(__builtin_fmodf, ::fmodf)(a, b);
     return r == r ? r : nan_of(a, b);
 }
 
 // Functions that pass a NaN on.
 #define GALATEA_FLOAT_FUNCTION(name, type, host_function, device_function) \
-    GALATEA_INLINE type name(type a) { return a == a ? GALATEA_FUNCTION(host_function, device_function)(a) : nan_of(a, a); }
+    static GALATEA_INLINE type name(type a) { return a == a ? GALATEA_FUNCTION(host_function, device_function)(a) : nan_of(a, a); }
 GALATEA_FLOAT_FUNCTION(float_ceiling, double, __builtin_ceil, ::ceil)
 GALATEA_FLOAT_FUNCTION(float_ceiling, float, __builtin_ceilf, ::ceilf)
 GALATEA_FLOAT_FUNCTION(float_floor, double, __builtin_floor, ::floor)
@@ -85,64 +85,64 @@ GALATEA_FLOAT_FUNCTION(float_round, double, __builtin_round, ::round)
 GALATEA_FLOAT_FUNCTION(float_round, float, __builtin_roundf, ::roundf)
 #undef GALATEA_FLOAT_FUNCTION
 
-GALATEA_INLINE double float_absolute(double a) {
+static GALATEA_INLINE double float_absolute(double a) {
     return double_of_bits(bits_as<u64>(a) & 0x7fffffffffffffffull);
 }
-GALATEA_INLINE float float_absolute(float a) { return float_of_bits(bits_as<u32>(a) & 0x7fffffffu); }
+static GALATEA_INLINE float float_absolute(float a) { return float_of_bits(bits_as<u32>(a) & 0x7fffffffu); }
 
-GALATEA_INLINE double float_negate(double a) { return double_of_bits(bits_as<u64>(a) ^ 0x8000000000000000ull); }
-GALATEA_INLINE float float_negate(float a) { return float_of_bits(bits_as<u32>(a) ^ 0x80000000u); }
+static GALATEA_INLINE double float_negate(double a) { return double_of_bits(bits_as<u64>(a) ^ 0x8000000000000000ull); }
+static GALATEA_INLINE float float_negate(float a) { return float_of_bits(bits_as<u32>(a) ^ 0x80000000u); }
 
-GALATEA_INLINE double float_square_root(double a) {
+static GALATEA_INLINE double float_square_root(double a) {
     return a >= 0.0 ? GALATEA_FUNCTION(__builtin_sqrt, __dsqrt_rn)(a) : (a == a ? nan_of(0.0, 0.0) : nan_of(a, a));
 }
-GALATEA_INLINE float float_square_root(float a) {
+static GALATEA_INLINE float float_square_root(float a) {
     return a >= 0.0f ? GALATEA_FUNCTION(__builtin_sqrtf, __fsqrt_rn)(a) : (a == a ? nan_of(0.0f, 0.0f) : nan_of(a, a));
 }
 
-GALATEA_INLINE double float_sign(double a) {
-    return a == a ? (a > 0.0 ? 1.0 : (a < 0.0 ? -1.0 : 0.0)) : nan_of(a, a);
+static GALATEA_INLINE double float_sign(double a) {
+    return a == a ? (a > 0.0 ? 1.0 : (a < 0.0 ? -1.0 : 0.0)) : double_of_bits(0x7ff8000000000000ull);
 }
-GALATEA_INLINE float float_sign(float a) {
-    return a == a ? (a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f)) : nan_of(a, a);
+static GALATEA_INLINE float float_sign(float a) {
+    return a == a ? (a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f)) : float_of_bits(0x7fc00000u);
 }
 
 #undef GALATEA_OPERATION
 #undef GALATEA_FUNCTION
 
 // Between the two widths; the payload of a NaN keeps its leading bits.
-GALATEA_INLINE float float_narrow(double a) {
+static GALATEA_INLINE float float_narrow(double a) {
     if (a == a) return (float)a;
     const u64 bits = bits_as<u64>(a);
     return float_of_bits((u32)(bits >> 32 & 0x80000000u) | 0x7fc00000u | (u32)(bits >> 29 & 0x3fffffu));
 }
-GALATEA_INLINE double float_widen(float a) {
+static GALATEA_INLINE double float_widen(float a) {
     if (a == a) return (double)a;
     const u32 bits = bits_as<u32>(a);
     return double_of_bits((u64)(bits & 0x80000000u) << 32 | 0x7ff8000000000000ull | (u64)(bits & 0x3fffffu) << 29);
 }
 
 // Integers in the order of IEEE 754 totalOrder; float_key has one zero.
-GALATEA_INLINE i64 float_total_key(double a) {
+static GALATEA_INLINE i64 float_total_key(double a) {
     const i64 bits = bits_as<i64>(a);
     return bits ^ (i64)((u64)(bits >> 63) >> 1);
 }
-GALATEA_INLINE i32 float_total_key(float a) {
+static GALATEA_INLINE i32 float_total_key(float a) {
     const i32 bits = bits_as<i32>(a);
     return bits ^ (i32)((u32)(bits >> 31) >> 1);
 }
-GALATEA_INLINE i64 float_key(double a) { return a == 0.0 ? 0 : float_total_key(a); }
-GALATEA_INLINE i32 float_key(float a) { return a == 0.0f ? 0 : float_total_key(a); }
+static GALATEA_INLINE i64 float_key(double a) { return a == 0.0 ? 0 : float_total_key(a); }
+static GALATEA_INLINE i32 float_key(float a) { return a == 0.0f ? 0 : float_total_key(a); }
 
 // ---- lookups ----
 
 // Bit `index` of a bitmap of little-endian words.
-GALATEA_INLINE bool table_bit(const u8* table, u32 index) {
+static GALATEA_INLINE bool table_bit(const u8* table, u32 index) {
     return (((const u32*)table)[index >> 5] >> (index & 31) & 1u) != 0;
 }
 
 // Whether a sorted table has the value.
-template <typename T> GALATEA_NOINLINE bool sorted_contains(const T* table, u32 count, T value) {
+template <typename T> static GALATEA_NOINLINE bool sorted_contains(const T* table, u32 count, T value) {
     u32 low = 0, high = count;
     while (low < high) {
         const u32 middle = low + (high - low) / 2;

@@ -16,7 +16,7 @@ struct CivilDate {
 static constexpr i32 CALENDAR_ERAS = 670;
 static constexpr i32 CALENDAR_SHIFT = 719468 + CALENDAR_ERAS * 146097;
 
-GALATEA_NOINLINE CivilDate civil_date(i32 days) {
+static GALATEA_NOINLINE CivilDate civil_date(i32 days) {
     const u32 shifted = (u32)(days + CALENDAR_SHIFT);
     const u32 era = shifted / 146097u, day_of_era = shifted - era * 146097u;
     const u32 year_of_era = (day_of_era - day_of_era / 1460u + day_of_era / 36524u - day_of_era / 146096u) / 365u;
@@ -27,7 +27,7 @@ GALATEA_NOINLINE CivilDate civil_date(i32 days) {
     return {year, month, day_of_year - (153u * month_index + 2u) / 5u + 1u};
 }
 
-GALATEA_NOINLINE i32 days_of_date(i32 year, u32 month, u32 day) {
+static GALATEA_NOINLINE i32 days_of_date(i32 year, u32 month, u32 day) {
     const u32 shifted = (u32)(year - (month <= 2u ? 1 : 0) + CALENDAR_ERAS * 400);
     const u32 era = shifted / 400u, year_of_era = shifted - era * 400u;
     const u32 month_index = month > 2u ? month - 3u : month + 9u;
@@ -37,32 +37,32 @@ GALATEA_NOINLINE i32 days_of_date(i32 year, u32 month, u32 day) {
 }
 
 // Monday is 0.
-GALATEA_INLINE i32 date_weekday(i32 days) { return (i32)((u32)(days + 98000003) % 7u); }
+static GALATEA_INLINE i32 date_weekday(i32 days) { return (i32)((u32)(days + 98000003) % 7u); }
 
-GALATEA_INLINE i32 date_year(i32 days) { return civil_date(days).year; }
-GALATEA_INLINE i32 date_month(i32 days) { return (i32)civil_date(days).month; }
-GALATEA_INLINE i32 date_day(i32 days) { return (i32)civil_date(days).day; }
-GALATEA_INLINE i32 date_quarter(i32 days) { return (i32)((civil_date(days).month - 1u) / 3u + 1u); }
-GALATEA_INLINE i32 date_day_of_year(i32 days) { return days - days_of_date(date_year(days), 1, 1) + 1; }
-GALATEA_INLINE i32 date_day_of_week(i32 days) { return (date_weekday(days) + 1) % 7; }
-GALATEA_INLINE i32 date_iso_day_of_week(i32 days) { return date_weekday(days) + 1; }
+static GALATEA_INLINE i32 date_year(i32 days) { return civil_date(days).year; }
+static GALATEA_INLINE i32 date_month(i32 days) { return (i32)civil_date(days).month; }
+static GALATEA_INLINE i32 date_day(i32 days) { return (i32)civil_date(days).day; }
+static GALATEA_INLINE i32 date_quarter(i32 days) { return (i32)((civil_date(days).month - 1u) / 3u + 1u); }
+static GALATEA_INLINE i32 date_day_of_year(i32 days) { return days - days_of_date(date_year(days), 1, 1) + 1; }
+static GALATEA_INLINE i32 date_day_of_week(i32 days) { return (date_weekday(days) + 1) % 7; }
+static GALATEA_INLINE i32 date_iso_day_of_week(i32 days) { return date_weekday(days) + 1; }
 
 // The year and week of ISO 8601 are those of the week's Thursday.
-GALATEA_INLINE i32 date_iso_year(i32 days) { return date_year(days - date_weekday(days) + 3); }
-GALATEA_INLINE i32 date_iso_week(i32 days) {
+static GALATEA_INLINE i32 date_iso_year(i32 days) { return date_year(days - date_weekday(days) + 3); }
+static GALATEA_INLINE i32 date_iso_week(i32 days) {
     return (date_day_of_year(days - date_weekday(days) + 3) - 1) / 7 + 1;
 }
 
-GALATEA_INLINE i32 date_week_start(i32 days) { return days - date_weekday(days); }
-GALATEA_INLINE i32 date_month_start(i32 days) { return days - date_day(days) + 1; }
-GALATEA_INLINE i32 date_quarter_start(i32 days) {
+static GALATEA_INLINE i32 date_week_start(i32 days) { return days - date_weekday(days); }
+static GALATEA_INLINE i32 date_month_start(i32 days) { return days - date_day(days) + 1; }
+static GALATEA_INLINE i32 date_quarter_start(i32 days) {
     const CivilDate date = civil_date(days);
     return days_of_date(date.year, (date.month - 1u) / 3u * 3u + 1u, 1);
 }
-GALATEA_INLINE i32 date_year_start(i32 days) { return days_of_date(date_year(days), 1, 1); }
+static GALATEA_INLINE i32 date_year_start(i32 days) { return days_of_date(date_year(days), 1, 1); }
 
 // The same day `months` later (or earlier), or the last day of that month. Outside the calendar: a day outside it.
-GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
+static GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
     const CivilDate date = civil_date(days);
     const i64 total = (i64)date.year * 12 + (i64)date.month - 1 + months;
     i64 year = total / 12;

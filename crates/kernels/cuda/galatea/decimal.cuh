@@ -11,18 +11,18 @@ struct Checked {
     bool overflow;
 };
 
-GALATEA_INLINE Checked checked_add(i128 a, i128 b) {
+static GALATEA_INLINE Checked checked_add(i128 a, i128 b) {
     const i128 value = (i128)((u128)a + (u128)b);
     return {value, ((a ^ value) & (b ^ value)) < 0};
 }
 
-GALATEA_INLINE Checked checked_subtract(i128 a, i128 b) {
+static GALATEA_INLINE Checked checked_subtract(i128 a, i128 b) {
     const i128 value = (i128)((u128)a - (u128)b);
     return {value, ((a ^ b) & (a ^ value)) < 0};
 }
 
 // The product of the magnitudes in 64-bit halves: one high half has to be 0.
-GALATEA_NOINLINE Checked checked_multiply(i128 a, i128 b) {
+static GALATEA_NOINLINE Checked checked_multiply(i128 a, i128 b) {
     const bool negative = (a < 0) != (b < 0);
     const u128 x = a < 0 ? 0 - (u128)a : (u128)a;
     const u128 y = b < 0 ? 0 - (u128)b : (u128)b;
@@ -36,13 +36,13 @@ GALATEA_NOINLINE Checked checked_multiply(i128 a, i128 b) {
 }
 
 // Quotient rounded, halves away from zero; divisor positive and even.
-template <typename T> GALATEA_INLINE T divide_rounded(T value, T divisor) {
+template <typename T> static GALATEA_INLINE T divide_rounded(T value, T divisor) {
     const T quotient = value / divisor, remainder = value - quotient * divisor, half = divisor / 2;
     return quotient + (remainder >= half ? 1 : 0) - (remainder <= -half ? 1 : 0);
 }
 
 // Quotient rounded downwards; divisor positive.
-template <typename T> GALATEA_INLINE T floor_divide(T value, T divisor) {
+template <typename T> static GALATEA_INLINE T floor_divide(T value, T divisor) {
     const T quotient = value / divisor;
     return quotient - (value - quotient * divisor < 0 ? 1 : 0);
 }

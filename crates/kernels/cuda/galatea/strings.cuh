@@ -10,7 +10,7 @@ struct Text {
     u32 length;  // bytes
 };
 
-GALATEA_INLINE Text make_text(const u8* data, u64 length) { return {data, (u32)length}; }
+static GALATEA_INLINE Text make_text(const u8* data, u64 length) { return {data, (u32)length}; }
 
 // String of row `row` of a text column with offsets of type O; empty for rows from `end` on, whose offsets may not be there.
 template <typename O> GALATEA_INLINE Text text_at(const u8* offsets, const u8* bytes, u32 row, u32 end) {
@@ -21,24 +21,24 @@ template <typename O> GALATEA_INLINE Text text_at(const u8* offsets, const u8* b
 }
 
 // String `index` of a table of offsets and bytes.
-GALATEA_INLINE Text table_text(const u32* offsets, const u8* bytes, u32 index) {
+static GALATEA_INLINE Text table_text(const u32* offsets, const u8* bytes, u32 index) {
     const u32 start = offsets[index];
     return {bytes + start, offsets[index + 1] - start};
 }
 
-GALATEA_NOINLINE bool bytes_equal(const u8* a, const u8* b, u32 length) {
+static GALATEA_NOINLINE bool bytes_equal(const u8* a, const u8* b, u32 length) {
     for (u32 i = 0; i < length; ++i) {
         if (a[i] != b[i]) return false;
     }
     return true;
 }
 
-GALATEA_INLINE bool text_equal(Text a, Text b) {
+static GALATEA_INLINE bool text_equal(Text a, Text b) {
     return a.length == b.length && bytes_equal(a.data, b.data, a.length);
 }
 
 // Negative, zero or positive.
-GALATEA_NOINLINE i32 text_compare(Text a, Text b) {
+static GALATEA_NOINLINE i32 text_compare(Text a, Text b) {
     const u32 common = a.length < b.length ? a.length : b.length;
     for (u32 i = 0; i < common; ++i) {
         if (a.data[i] != b.data[i]) return (i32)a.data[i] - (i32)b.data[i];
@@ -46,16 +46,16 @@ GALATEA_NOINLINE i32 text_compare(Text a, Text b) {
     return a.length == b.length ? 0 : (a.length < b.length ? -1 : 1);
 }
 
-GALATEA_INLINE bool text_starts_with(Text text, Text prefix) {
+static GALATEA_INLINE bool text_starts_with(Text text, Text prefix) {
     return prefix.length <= text.length && bytes_equal(text.data, prefix.data, prefix.length);
 }
 
-GALATEA_INLINE bool text_ends_with(Text text, Text suffix) {
+static GALATEA_INLINE bool text_ends_with(Text text, Text suffix) {
     return suffix.length <= text.length &&
            bytes_equal(text.data + (text.length - suffix.length), suffix.data, suffix.length);
 }
 
-GALATEA_NOINLINE bool text_contains(Text text, Text part) {
+static GALATEA_NOINLINE bool text_contains(Text text, Text part) {
     if (part.length == 0) return true;
     const u8 first = part.data[0];
     for (u32 i = 0; i + part.length <= text.length; ++i) {
@@ -65,18 +65,18 @@ GALATEA_NOINLINE bool text_contains(Text text, Text part) {
 }
 
 // Bytes of the character that starts with `lead`.
-GALATEA_INLINE u32 character_bytes(u8 lead) {
+static GALATEA_INLINE u32 character_bytes(u8 lead) {
     return lead < 0x80 ? 1u : (lead < 0xe0 ? 2u : (lead < 0xf0 ? 3u : 4u));
 }
 
-GALATEA_NOINLINE i32 text_characters(Text text) {
+static GALATEA_NOINLINE i32 text_characters(Text text) {
     i32 count = 0;
     for (u32 i = 0; i < text.length; ++i) count += (text.data[i] & 0xc0) != 0x80 ? 1 : 0;
     return count;
 }
 
 // Characters `from` to before `to`, counted from 0; empty if there are none.
-GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
+static GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
     u32 at = 0, start = text.length, end = text.length;
     for (u64 character = 0; at < text.length; ++character) {
         if (character == from) start = at;
@@ -90,7 +90,7 @@ GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
 }
 
 // SQL LIKE: % is any characters, _ one character, \ takes the next literally. On a mismatch only the last % has to be extended.
-GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
+static GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
     const u32 none = 0xffffffffu;
     u32 at = 0, in_pattern = 0, after_percent = none, retry = 0;
     while (at < text.length) {
@@ -127,7 +127,7 @@ GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
 }
 
 // Whether a sorted table of strings has the text.
-GALATEA_NOINLINE bool sorted_contains_text(const u32* offsets, const u8* bytes, u32 count, Text text) {
+static GALATEA_NOINLINE bool sorted_contains_text(const u32* offsets, const u8* bytes, u32 count, Text text) {
     u32 low = 0, high = count;
     while (low < high) {
         const u32 middle = low + (high - low) / 2;

@@ -6,7 +6,8 @@ use super::{Emitter, as_kind, integer_value};
 use crate::expression::error::ErrorCode;
 use crate::expression::function::Function;
 use crate::expression::interval::{Interval, domain};
-use crate::expression::ir::{Arithmetic, Bitwise, Expr};
+use crate::expression::ir::Expr;
+use crate::expression::operator::{Arithmetic, Bitwise};
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
 
@@ -90,6 +91,15 @@ impl Emitter<'_> {
         data_type: &DataType,
         domain: Interval,
     ) -> Option<Value> {
+        // Arrow computes nothing where either side is NULL, so scaling must not overflow there.
+        let null = self.any_null(&[&left, &right]);
+        let (left, right) = (
+            Value {
+                null: null.clone(),
+                ..left
+            },
+            Value { null, ..right },
+        );
         let mut scaled = |value: Value, by: i8| -> Option<Value> {
             if by == 0 {
                 return Some(value);
@@ -217,15 +227,24 @@ impl Emitter<'_> {
         integer_value(code, null, kind, data_type.clone(), domain)
     }
 
-    /// A divisor that is neither zero nor (where `minimum` is given) -1 under the dividend `minimum`, with errors raised there.
+    /// A divisor that is neither zero nor (if `checked`) -1 under the least dividend of `domain`, with errors raised there.
     fn divisor(
         &mut self,
         left: &Value,
         right: &Value,
         null: Option<&String>,
-        minimum: Option<i128>,
+        domain: Interval,
+        checked: bool,
     ) -> (String, Kind) {
-        let kind = left.interval().hull(right.interval()).kind();
+        // The least integer of a kind by -1 leaves the kind, if not the type.
+        let operands = left.interval().hull(right.interval());
+        let quotient = left
+            .interval()
+            .divide(right.interval())
+            .map(|quotient| quotient.clamp(domain));
+        let kind = quotient
+            .map_or(operands, |quotient| operands.hull(quotient))
+            .kind();
         let mut divisor = as_kind(right, &kind);
         if right.interval().contains(0) {
             let zero = self.define(&Kind::Bool, &format!("{} == 0", right.code));
@@ -233,10 +252,8 @@ impl Emitter<'_> {
             self.raise(&error, ErrorCode::DivideByZero);
             divisor = self.define(&kind, &format!("{zero} ? 1 : {divisor}"));
         }
-        if let Some(minimum) =
-            minimum.filter(|minimum| left.interval().contains(*minimum) && right.interval().contains(-1))
-        {
-            let text = super::constant_text(minimum);
+        if checked && least_by_minus_one(left, right, domain) {
+            let text = super::constant_text(domain.low);
             let overflow = self.define(
                 &Kind::Bool,
                 &format!("{} == {text} && {divisor} == -1", left.code),
@@ -250,12 +267,12 @@ impl Emitter<'_> {
 
     fn divide(&mut self, left: &Value, right: &Value, data_type: &DataType, domain: Interval) -> Value {
         let null = self.any_null(&[left, right]);
-        let minimum = (domain.low < 0).then_some(domain.low);
-        let (divisor, kind) = self.divisor(left, right, null.as_ref(), minimum);
+        let (divisor, kind) = self.divisor(left, right, null.as_ref(), domain, true);
         let code = self.define(&kind, &format!("{} / {divisor}", as_kind(left, &kind)));
-        // The quotient by 1 instead of 0 is the dividend, which is in the type too.
+        // The quotient by 1 instead of 0 or -1 is the dividend, which is in the type, too.
+        let replaced = right.interval().contains(0) || least_by_minus_one(left, right, domain);
         let interval = match left.interval().divide(right.interval()) {
-            Some(interval) if right.interval().contains(0) => interval.hull(left.interval()).clamp(domain),
+            Some(interval) if replaced => interval.hull(left.interval()).clamp(domain),
             Some(interval) => interval.clamp(domain),
             None => domain,
         };
@@ -272,10 +289,12 @@ impl Emitter<'_> {
         decimal: bool,
     ) -> Value {
         let null = self.any_null(&[left, right]);
-        let minimum = (decimal && domain.low < 0).then_some(domain.low);
-        let (mut divisor, kind) = self.divisor(left, right, null.as_ref(), minimum);
+        let (mut divisor, kind) = self.divisor(left, right, null.as_ref(), domain, decimal);
         let least = kind_minimum(&kind);
-        if !decimal && left.interval().contains(least) && right.interval().contains(-1) {
+        if !(decimal && least == domain.low)
+            && left.interval().contains(least)
+            && right.interval().contains(-1)
+        {
             // Undefined in C++ although the remainder exists: it is that by 1.
             divisor = self.define(&kind, &format!("{divisor} == -1 ? 1 : {divisor}"));
         }
@@ -415,9 +434,30 @@ impl Emitter<'_> {
         let name = match function {
             Function::Ceiling => "float_ceiling",
             Function::Floor => "float_floor",
-            Function::Round => "float_round",
-            Function::Truncate => "float_truncate",
-            Function::SquareRoot => "float_square_root",
+            Function::Round { places: 0 } => "float_round",
+            Function::Round { places } => {
+                let factor = 10f64.powi(*places).to_bits();
+                let factor = self.define(
+                    &value.kind,
+                    &format!("({})double_of_bits({factor:#x}ull)", value.kind.c_type()),
+                );
+                let rhs = format!(
+                    "float_divide(float_round(float_multiply({}, {factor})), {factor})",
+                    value.code
+                );
+                let code = self.define(&value.kind, &rhs);
+                return Ok(Value {
+                    code,
+                    data_type: expression.data_type().clone(),
+                    ..value
+                });
+            }
+            Function::SquareRoot => {
+                let negative = self.define(&Kind::Bool, &format!("{} < 0", value.code));
+                let negative = self.unless_null(&negative, value.null.as_ref());
+                self.raise(&negative, ErrorCode::SquareRoot);
+                "float_square_root"
+            }
             Function::Sign => "float_sign",
             _ => {
                 return Err(Reason::Function {
@@ -481,6 +521,11 @@ fn interval_of(operator: Arithmetic, left: Interval, right: Interval) -> Option<
         Arithmetic::Divide => left.divide(right),
         Arithmetic::Remainder => Some(left.remainder(right)),
     }
+}
+
+/// Whether the division may leave `domain`: its least integer by -1.
+fn least_by_minus_one(left: &Value, right: &Value, domain: Interval) -> bool {
+    domain.low < 0 && left.interval().contains(domain.low) && right.interval().contains(-1)
 }
 
 fn kind_minimum(kind: &Kind) -> i128 {

@@ -7,7 +7,8 @@ use super::datetime::{VALID_DAYS, per_second};
 use super::{Emitter, as_kind, boolean, constant_text, integer_value};
 use crate::expression::error::ErrorCode;
 use crate::expression::interval::{Interval, domain};
-use crate::expression::ir::{Arithmetic, Expr, is_text, is_utf8};
+use crate::expression::ir::{Expr, is_text, is_utf8};
+use crate::expression::operator::Arithmetic;
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
 
@@ -33,10 +34,8 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
             number(from) && fits && scale_factor(&Int64, to).is_some()
         }
         (from, to) if number(from) && number(to) => true,
-        (Int32 | Int64, Date32) | (Date32, Int32 | Int64) => true,
+        (Int32 | Int64 | Timestamp(_, None), Date32) | (Date32, Int32 | Int64 | Timestamp(_, None)) => true,
         (Timestamp(_, from), Timestamp(_, to)) => from.is_some() || to.is_none(),
-        (Timestamp(_, None), Date32) => true,
-        (Date32, Timestamp(_, None)) => true,
         (Timestamp(_, _), to) => number(to),
         (from, Timestamp(_, _)) => number(from),
         _ => false,

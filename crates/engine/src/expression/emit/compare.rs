@@ -1,34 +1,10 @@
 //! Comparisons and three-valued logic. Boolean values are false where they are NULL.
 
 use super::{Emitter, as_kind, boolean};
-use crate::expression::ir::{Comparison, Expr};
+use crate::expression::ir::Expr;
+use crate::expression::operator::Comparison;
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
-
-impl Comparison {
-    /// The operator of C++ that compares two values that are not NULL.
-    pub(super) fn c_operator(self) -> &'static str {
-        match self {
-            Self::Equal | Self::NotDistinct => "==",
-            Self::NotEqual | Self::Distinct => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-        }
-    }
-
-    /// The comparison with its operands exchanged.
-    pub(super) fn reversed(self) -> Self {
-        match self {
-            Self::Less => Self::Greater,
-            Self::LessOrEqual => Self::GreaterOrEqual,
-            Self::Greater => Self::Less,
-            Self::GreaterOrEqual => Self::LessOrEqual,
-            other => other,
-        }
-    }
-}
 
 impl Emitter<'_> {
     pub(super) fn comparison(

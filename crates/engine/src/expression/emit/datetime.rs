@@ -268,7 +268,7 @@ impl Emitter<'_> {
             ..count
         };
         let product = self.exact(
-            crate::expression::ir::Arithmetic::Multiply,
+            crate::expression::operator::Arithmetic::Multiply,
             &count,
             &length,
             data_type,
@@ -345,7 +345,7 @@ impl Emitter<'_> {
         if shift != 0 {
             let by = self.constant(shift, &DataType::Date32);
             date = self.exact(
-                crate::expression::ir::Arithmetic::Add,
+                crate::expression::operator::Arithmetic::Add,
                 &date,
                 &by,
                 &DataType::Date32,
@@ -370,7 +370,7 @@ impl Emitter<'_> {
             null: value.null.clone(),
             ..rest
         };
-        let add = crate::expression::ir::Arithmetic::Add;
+        let add = crate::expression::operator::Arithmetic::Add;
         let mut result = self.exact(add, &midnight, &rest, &data_type, Interval::of::<i128>());
         let part = i128::from(nanoseconds).div_euclid(i128::from(1_000_000_000 / unit));
         if part != 0 {

@@ -12,7 +12,8 @@ use super::{Emitter, text_of};
 use crate::expression::dictionary::{Bytes, ranked};
 use crate::expression::function::Function;
 use crate::expression::interval::Interval;
-use crate::expression::ir::{Comparison, Expr};
+use crate::expression::ir::Expr;
+use crate::expression::operator::Comparison;
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
 

@@ -13,7 +13,8 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::{Lowering, comparable};
 use crate::expression::function::{DatePart, Function, TruncateUnit};
-use crate::expression::ir::{Comparison, Expr, ExprKind, is_text, is_utf8};
+use crate::expression::ir::{Expr, ExprKind, is_text, is_utf8};
+use crate::expression::operator::Comparison;
 use crate::reason::Reason;
 
 impl Lowering<'_> {
@@ -56,6 +57,19 @@ impl Lowering<'_> {
                     return Err(refuse("no device version for this type"));
                 };
                 self.call(Function::DateTrunc(unit), &[value], data_type, nullable)
+            }
+            ("round", [value, rest @ ..])
+                if data_type.is_floating() && self.data_type(value)? == *data_type =>
+            {
+                let places = match rest {
+                    [] => Some(0),
+                    [places] => self
+                        .integer_constant(places)
+                        .and_then(|places| i32::try_from(places).ok()),
+                    _ => None,
+                };
+                let places = places.ok_or_else(|| refuse("the number of places is not a constant"))?;
+                self.call(Function::Round { places }, &[value], data_type, nullable)
             }
             ("to_date", [value]) if self.data_type(value)? == DataType::Date32 => self.lower(value),
             ("substr", [value, rest @ ..])
