@@ -51,7 +51,10 @@ impl DeviceRuntime {
     pub fn take_streams(&self) -> Result<QueryStreams, DeviceError> {
         match self.streams.lock().pop() {
             Some(streams) => Ok(streams),
-            None => Ok(QueryStreams { compute: self.device.stream()?, transfer: self.device.stream()? }),
+            None => Ok(QueryStreams {
+                compute: self.device.stream()?,
+                transfer: self.device.stream()?,
+            }),
         }
     }
 
@@ -62,7 +65,9 @@ impl DeviceRuntime {
 
     /// Measured ceilings of the device, if they were measured before on this machine (`galatea doctor` measures).
     pub fn calibration(&self) -> Option<&Calibration> {
-        self.calibration.get_or_init(|| Calibration::load(&self.device)).as_ref()
+        self.calibration
+            .get_or_init(|| Calibration::load(&self.device))
+            .as_ref()
     }
 }
 
@@ -79,7 +84,10 @@ pub struct Runtime {
 impl Runtime {
     /// A runtime whose reports go to `reports`; nothing is opened until it is needed.
     pub fn new(reports: QueryReports) -> Self {
-        Self { reports, ..Self::default() }
+        Self {
+            reports,
+            ..Self::default()
+        }
     }
 
     /// Uses these options when the emulated device is first needed.
@@ -95,8 +103,13 @@ impl Runtime {
 
     /// The store, made with the limit of the first configuration that needs it and following later ones.
     pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
-        let limit = config.store_memory_limit.resolve(host_memory(), host_memory() / 2);
-        let options = StoreOptions { memory_limit: Some(limit), chunk_rows: config.chunk_rows.0 as usize };
+        let limit = config
+            .store_memory_limit
+            .resolve(host_memory(), host_memory() / 2);
+        let options = StoreOptions {
+            memory_limit: Some(limit),
+            chunk_rows: config.chunk_rows.0 as usize,
+        };
         let store = self.store.get_or_init(|| Store::new(options));
         store.set_memory_limit(limit);
         store
@@ -105,7 +118,10 @@ impl Runtime {
     /// Whether the configured device can be expected to work; opens nothing.
     pub fn usable(&self, config: &GalateaConfig) -> Result<(), Reason> {
         match config.device {
-            DeviceChoice::Cpu => Err(Reason::Setting { setting: "galatea.device", value: "cpu".into() }),
+            DeviceChoice::Cpu => Err(Reason::Setting {
+                setting: "galatea.device",
+                value: "cpu".into(),
+            }),
             DeviceChoice::Emulated => Ok(()),
             DeviceChoice::Auto | DeviceChoice::Gpu => {
                 if let Some(Err(reason)) = &*self.gpu.lock() {
@@ -117,7 +133,11 @@ impl Runtime {
                         let found = probe();
                         found.driver.map_err(|missing| no_device(&missing.to_string()))?;
                         found.nvrtc.map_err(|missing| no_device(&missing.to_string()))?;
-                        if found.devices.is_empty() { Err(no_device("the driver reports no GPU")) } else { Ok(()) }
+                        if found.devices.is_empty() {
+                            Err(no_device("the driver reports no GPU"))
+                        } else {
+                            Ok(())
+                        }
                     })
                     .clone()
             }
@@ -127,7 +147,11 @@ impl Runtime {
     /// The configured device, opened on first use.
     pub fn device(&self, config: &GalateaConfig) -> Result<Arc<DeviceRuntime>, Reason> {
         let emulated = config.device == DeviceChoice::Emulated;
-        let mut slot = if emulated { self.emulated.lock() } else { self.gpu.lock() };
+        let mut slot = if emulated {
+            self.emulated.lock()
+        } else {
+            self.gpu.lock()
+        };
         let opened = slot.get_or_insert_with(|| {
             let options = DeviceOptions::default();
             let device = if emulated {
@@ -135,7 +159,9 @@ impl Runtime {
             } else {
                 Device::gpu(0, options)
             };
-            device.map(|d| Arc::new(DeviceRuntime::new(d))).map_err(|e| no_device(&e.to_string()))
+            device
+                .map(|d| Arc::new(DeviceRuntime::new(d)))
+                .map_err(|e| no_device(&e.to_string()))
         });
         let runtime = opened.clone()?;
         let total = runtime.device.info().total_memory;
@@ -158,13 +184,23 @@ impl Runtime {
 }
 
 fn no_device(detail: &str) -> Reason {
-    Reason::Device { detail: detail.to_string() }
+    Reason::Device {
+        detail: detail.to_string(),
+    }
 }
 
 /// Memory of this machine, in bytes.
 fn host_memory() -> u64 {
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return FALLBACK_MEMORY };
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
+        return FALLBACK_MEMORY;
+    };
+    let total = text.lines().find_map(|line| {
+        line.strip_prefix("MemTotal:")?
+            .split_whitespace()
+            .next()?
+            .parse::<u64>()
+            .ok()
+    });
     total.map_or(FALLBACK_MEMORY, |kibibytes| kibibytes * 1024)
 }
 

@@ -59,7 +59,12 @@ impl ChunkTable {
         // The sentinel: no rows, and a first unit past every unit.
         words.extend([0, u64::from(u32::MAX)]);
         words.resize((chunks.len() + 1) * stride, 0);
-        Self { words, stride, first_units, units_per_chunk }
+        Self {
+            words,
+            stride,
+            first_units,
+            units_per_chunk,
+        }
     }
 
     /// Number of units.
@@ -93,7 +98,10 @@ impl Placement {
             let mut columns = Vec::new();
             let mut copied = 0;
             for column in &view.columns {
-                match runtime.residency().acquire(runtime.device(), &streams.transfer, column)? {
+                match runtime
+                    .residency()
+                    .acquire(runtime.device(), &streams.transfer, column)?
+                {
                     Some((resident, bytes)) => {
                         columns.push(resident);
                         copied += bytes;
@@ -148,7 +156,10 @@ impl SlotRing {
         }
         for column in &view.columns {
             for chunk in &column.chunks {
-                for part in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()].into_iter().flatten() {
+                for part in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()]
+                    .into_iter()
+                    .flatten()
+                {
                     runtime.device().pin(part.memory())?;
                 }
             }
@@ -200,7 +211,13 @@ impl SlotRing {
         }
         let mut copied = 0;
         for (k, column) in columns.iter().enumerate() {
-            copied += copy_chunk(&streams.transfer, column, chunk, &mut slot.buffer, self.layouts[position][k])?;
+            copied += copy_chunk(
+                &streams.transfer,
+                column,
+                chunk,
+                &mut slot.buffer,
+                self.layouts[position][k],
+            )?;
         }
         Ok((streams.transfer.record()?, copied))
     }

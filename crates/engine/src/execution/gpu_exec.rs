@@ -19,7 +19,8 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions, execute_stream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
+    execute_stream,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use galatea_store::StoreError;
@@ -50,7 +51,12 @@ enum Outcome {
 
 impl GpuExec {
     /// A node for `subtree`, which computes what `cpu` does.
-    pub fn new(subtree: Subtree, cpu: Arc<dyn ExecutionPlan>, runtime: Arc<Runtime>, config: GalateaConfig) -> Self {
+    pub fn new(
+        subtree: Subtree,
+        cpu: Arc<dyn ExecutionPlan>,
+        runtime: Arc<Runtime>,
+        config: GalateaConfig,
+    ) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(cpu.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -127,8 +133,14 @@ impl Task {
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(report));
                 let size = self.context.session_config().batch_size();
-                let pieces = batches.into_iter().flat_map(move |batch| slices(&batch, size)).map(Ok);
-                Ok(Box::pin(RecordBatchStreamAdapter::new(self.cpu.schema(), stream::iter(pieces))))
+                let pieces = batches
+                    .into_iter()
+                    .flat_map(move |batch| slices(&batch, size))
+                    .map(Ok);
+                Ok(Box::pin(RecordBatchStreamAdapter::new(
+                    self.cpu.schema(),
+                    stream::iter(pieces),
+                )))
             }
             Err(Failure::Store(error)) if !error.is_refusal() => Err(store_error(error)),
             Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
@@ -139,11 +151,19 @@ impl Task {
     async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport), Failure> {
         let started = std::time::Instant::now();
         let plan = &self.subtree.plan;
-        let view = load(&self.runtime, &self.subtree.source, plan, &self.config, &self.context)
-            .await
-            .map_err(Failure::Store)?;
+        let view = load(
+            &self.runtime,
+            &self.subtree.source,
+            plan,
+            &self.config,
+            &self.context,
+        )
+        .await
+        .map_err(Failure::Store)?;
         let load_time = started.elapsed();
-        self.runtime.reports().update(|report| report.phases.load += load_time);
+        self.runtime
+            .reports()
+            .update(|report| report.phases.load += load_time);
         let cancelled = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
         let columns: Vec<usize> = plan.columns().into_iter().collect();
@@ -166,7 +186,11 @@ impl Task {
             outcome
         });
         run.await
-            .unwrap_or_else(|error| Err(RunError::Raised(format!("the pipeline's thread ended early: {error}"))))
+            .unwrap_or_else(|error| {
+                Err(RunError::Raised(format!(
+                    "the pipeline's thread ended early: {error}"
+                )))
+            })
             .map_err(Failure::Run)
     }
 
@@ -199,10 +223,14 @@ impl Task {
 
     fn record(&self, report: &RunReport, batches: &[RecordBatch]) {
         let count = |name: &'static str, value: u64| {
-            MetricBuilder::new(&self.metrics).counter(name, 0).add(usize::try_from(value).unwrap_or(usize::MAX));
+            MetricBuilder::new(&self.metrics)
+                .counter(name, 0)
+                .add(usize::try_from(value).unwrap_or(usize::MAX));
         };
         let time = |name: &'static str, value: std::time::Duration| {
-            MetricBuilder::new(&self.metrics).subset_time(name, 0).add_duration(value);
+            MetricBuilder::new(&self.metrics)
+                .subset_time(name, 0)
+                .add_duration(value);
         };
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         MetricBuilder::new(&self.metrics).output_rows(0).add(rows);
@@ -234,7 +262,11 @@ fn named(text: &str, schema: &SchemaRef) -> String {
     let mut all = pieces.next().unwrap_or_default().to_string();
     for piece in pieces {
         let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
-        match piece[..digits].parse::<usize>().ok().and_then(|index| schema.fields().get(index)) {
+        match piece[..digits]
+            .parse::<usize>()
+            .ok()
+            .and_then(|index| schema.fields().get(index))
+        {
             Some(field) => all.push_str(field.name()),
             None => all.push_str(&format!("#{}", &piece[..digits])),
         }
@@ -246,7 +278,10 @@ fn named(text: &str, schema: &SchemaRef) -> String {
 /// Pieces of at most `size` rows.
 fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
     let size = size.max(1);
-    (0..batch.num_rows()).step_by(size).map(|at| batch.slice(at, size.min(batch.num_rows() - at))).collect()
+    (0..batch.num_rows())
+        .step_by(size)
+        .map(|at| batch.slice(at, size.min(batch.num_rows() - at)))
+        .collect()
 }
 
 impl DisplayAs for GpuExec {
@@ -260,18 +295,30 @@ impl DisplayAs for GpuExec {
         }
         let plan = &self.subtree.plan;
         if !plan.filters.is_empty() {
-            write!(f, ", filter=[{}]", join(plan.filters.iter().map(ToString::to_string).collect()))?;
+            write!(
+                f,
+                ", filter=[{}]",
+                join(plan.filters.iter().map(ToString::to_string).collect())
+            )?;
         }
         match &plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => {
                 if !keys.is_empty() {
-                    write!(f, ", group_by=[{}]", join(keys.iter().map(ToString::to_string).collect()))?;
+                    write!(
+                        f,
+                        ", group_by=[{}]",
+                        join(keys.iter().map(ToString::to_string).collect())
+                    )?;
                 }
                 let names = aggregates.iter().map(|call| call.field.name().clone()).collect();
                 write!(f, ", aggregates=[{}]", join(names))?;
             }
             SinkPlan::Materialise { outputs } => {
-                write!(f, ", outputs=[{}]", join(outputs.iter().map(ToString::to_string).collect()))?;
+                write!(
+                    f,
+                    ", outputs=[{}]",
+                    join(outputs.iter().map(ToString::to_string).collect())
+                )?;
             }
         }
         if self.config.device == DeviceChoice::Emulated {
@@ -330,12 +377,23 @@ impl ExecutionPlan for GpuExec {
         if let (PipelineSource::Plan(child), Some(new)) = (&mut subtree.source, children.pop()) {
             *child = new;
         }
-        Ok(Arc::new(Self::new(subtree, Arc::clone(&self.cpu), Arc::clone(&self.runtime), self.config.clone())))
+        Ok(Arc::new(Self::new(
+            subtree,
+            Arc::clone(&self.cpu),
+            Arc::clone(&self.runtime),
+            self.config.clone(),
+        )))
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -97,7 +97,11 @@ pub fn copy_chunk(
 /// Addresses of a chunk laid out at `layout` in an allocation at `base`.
 pub fn addresses(base: u64, layout: [Option<u64>; 3]) -> ChunkAddresses {
     let [data, validity, offsets] = layout.map(|place| place.map_or(0, |place| base + place));
-    ChunkAddresses { data, validity, offsets }
+    ChunkAddresses {
+        data,
+        validity,
+        offsets,
+    }
 }
 
 impl Residency {
@@ -119,11 +123,16 @@ impl Residency {
             layouts.push(layout);
             size = end;
         }
-        let Some(mut buffer) = self.allocate(device, stream, size)? else { return Ok(None) };
+        let Some(mut buffer) = self.allocate(device, stream, size)? else {
+            return Ok(None);
+        };
         let mut copied = 0;
         for (index, layout) in layouts.iter().enumerate() {
             let chunk = &column.chunks[index];
-            for view in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()].into_iter().flatten() {
+            for view in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()]
+                .into_iter()
+                .flatten()
+            {
                 device.pin(view.memory())?;
             }
             copied += copy_chunk(stream, column, index, &mut buffer, *layout)?;
@@ -133,7 +142,10 @@ impl Residency {
         let base = buffer.address();
         let resident = Arc::new(ResidentColumn {
             column: Arc::clone(column),
-            addresses: layouts.into_iter().map(|layout| addresses(base, layout)).collect(),
+            addresses: layouts
+                .into_iter()
+                .map(|layout| addresses(base, layout))
+                .collect(),
             buffer,
         });
         self.columns.lock().push(Arc::clone(&resident));
@@ -162,7 +174,9 @@ impl Residency {
 
     fn touch(&self, column: &Arc<Column>) -> Option<Arc<ResidentColumn>> {
         let mut columns = self.columns.lock();
-        let at = columns.iter().position(|resident| Arc::ptr_eq(&resident.column, column))?;
+        let at = columns
+            .iter()
+            .position(|resident| Arc::ptr_eq(&resident.column, column))?;
         let resident = columns.remove(at);
         columns.push(Arc::clone(&resident));
         Some(resident)
@@ -171,7 +185,10 @@ impl Residency {
     /// Gives up the least recently used column that no query holds.
     pub fn evict_one(&self) -> bool {
         let mut columns = self.columns.lock();
-        match columns.iter().position(|resident| Arc::strong_count(resident) == 1) {
+        match columns
+            .iter()
+            .position(|resident| Arc::strong_count(resident) == 1)
+        {
             Some(at) => {
                 columns.remove(at);
                 true

@@ -125,11 +125,18 @@ impl Run<'_> {
     /// Runs the pipeline.
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let start = Instant::now();
-        let mut report = RunReport { chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(), ..Default::default() };
+        let mut report = RunReport {
+            chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
+            ..Default::default()
+        };
         let bound = bind(self.plan, self.view, self.shape())?;
         report.strategy = bound.strategy.to_string();
         report.generate = start.elapsed();
-        tracing::debug!(source = bound.source, strategy = report.strategy, "generated a pipeline");
+        tracing::debug!(
+            source = bound.source,
+            strategy = report.strategy,
+            "generated a pipeline"
+        );
 
         let compile_start = Instant::now();
         let (kernel, compiled) = Pipeline::compile(self.runtime.device(), &bound.source, Tier::Optimised)?;
@@ -176,24 +183,41 @@ impl Run<'_> {
     ) -> Result<Vec<RecordBatch>, RunError> {
         let device = self.runtime.device();
         report.chunks = self.chunks.len();
-        report.rows = self.chunks.iter().map(|c| u64::from(self.view.chunk_rows[*c])).sum();
+        report.rows = self
+            .chunks
+            .iter()
+            .map(|c| u64::from(self.view.chunk_rows[*c]))
+            .sum();
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
         let transfer_start = Instant::now();
-        let (mut placement, copied) =
-            Placement::choose(self.runtime, streams, self.view, self.chunks, self.config.cache_columns.0)?;
+        let (mut placement, copied) = Placement::choose(
+            self.runtime,
+            streams,
+            self.view,
+            self.chunks,
+            self.config.cache_columns.0,
+        )?;
         report.transfer = transfer_start.elapsed();
         report.link_bytes += copied;
         report.resident = matches!(placement, Placement::Resident { .. });
 
-        let table = ChunkTable::new(self.view, self.chunks, &bound.columns, bound.unit_rows, |position, k| {
-            match &placement {
+        let table = ChunkTable::new(
+            self.view,
+            self.chunks,
+            &bound.columns,
+            bound.unit_rows,
+            |position, k| match &placement {
                 Placement::Resident { columns } => columns[k].chunk(self.chunks[position]),
                 Placement::Streamed(ring) => ring.place(position, k),
-            }
-        });
+            },
+        );
         let resident_blocks = kernel.resident_blocks(bound.block, bound.dynamic_shared)?;
-        let most_units = if report.resident { table.units() } else { table.units_per_chunk };
+        let most_units = if report.resident {
+            table.units()
+        } else {
+            table.units_per_chunk
+        };
         let grid = resident_blocks.min(u64::from(most_units)).max(1) as u32;
         report.grid = grid;
 
@@ -205,7 +229,14 @@ impl Run<'_> {
             .iter()
             .map(|t| device.upload(compute, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
             .collect::<Result<_, _>>()?;
-        let mut sink = SinkState::new(self.runtime, compute, bound, grid, report.rows, self.config.hash_slots.0)?;
+        let mut sink = SinkState::new(
+            self.runtime,
+            compute,
+            bound,
+            grid,
+            report.rows,
+            self.config.hash_slots.0,
+        )?;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = words.address();
         args.chunk_words = table.stride as u32;
@@ -220,15 +251,29 @@ impl Run<'_> {
         let geometry = Geometry::new(grid, bound.block).with_shared(u64::from(bound.dynamic_shared));
         let started = compute.record()?;
         let mut launch = |sink: &mut SinkState, first: u32, end: u32, report: &mut RunReport| {
-            self.launch(kernel, geometry, streams, &mut args, sink, first..end, bound, &mut rows, report)
+            self.launch(
+                kernel,
+                geometry,
+                streams,
+                &mut args,
+                sink,
+                first..end,
+                bound,
+                &mut rows,
+                report,
+            )
         };
         match &mut placement {
             Placement::Resident { .. } => {
                 // A launch is short enough for what a block collects to fit its partial sums.
-                let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1).saturating_mul(u64::from(grid));
+                let most = (BLOCK_ROWS / u64::from(bound.unit_rows))
+                    .max(1)
+                    .saturating_mul(u64::from(grid));
                 let step = usize::try_from(most).unwrap_or(usize::MAX);
                 for first in (0..table.units()).step_by(step) {
-                    let end = u64::from(first).saturating_add(most).min(u64::from(table.units())) as u32;
+                    let end = u64::from(first)
+                        .saturating_add(most)
+                        .min(u64::from(table.units())) as u32;
                     launch(&mut sink, first, end, report)?;
                 }
             }
@@ -249,7 +294,12 @@ impl Run<'_> {
                     if let Some(event) = ready.pop_front() {
                         compute.wait(&event)?;
                     }
-                    launch(&mut sink, table.first_units[position], table.first_units[position + 1], report)?;
+                    launch(
+                        &mut sink,
+                        table.first_units[position],
+                        table.first_units[position + 1],
+                        report,
+                    )?;
                     ring.release(streams, position)?;
                 }
             }
@@ -266,7 +316,10 @@ impl Run<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the state of one launch loop, used in one place")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one launch loop, used in one place"
+    )]
     fn launch(
         &self,
         kernel: &Pipeline,
@@ -299,7 +352,11 @@ impl Run<'_> {
     }
 
     fn check(&self) -> Result<(), RunError> {
-        if self.cancelled.load(Ordering::Relaxed) { Err(RunError::Cancelled) } else { Ok(()) }
+        if self.cancelled.load(Ordering::Relaxed) {
+            Err(RunError::Cancelled)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -321,7 +378,11 @@ fn scan_bytes(view: &TableView, chunks: &[usize]) -> u64 {
         .flat_map(|column| chunks.iter().map(|c| &column.chunks[*c]))
         .map(|chunk| {
             let parts = [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()];
-            parts.into_iter().flatten().map(|view| view.len() as u64).sum::<u64>()
+            parts
+                .into_iter()
+                .flatten()
+                .map(|view| view.len() as u64)
+                .sum::<u64>()
         })
         .sum()
 }

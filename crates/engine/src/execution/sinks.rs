@@ -28,8 +28,19 @@ pub(super) struct SinkState {
 #[derive(Debug)]
 enum Form {
     Fixed,
-    Table { slots: DeviceBuffer<u64>, capacity: u64, limit: u64, layout: SlotLayout, in_flight: u64 },
-    Rows { outputs: Vec<DeviceBuffer<u8>>, validity: Vec<Option<DeviceBuffer<u8>>>, capacity: u64, limit: u64 },
+    Table {
+        slots: DeviceBuffer<u64>,
+        capacity: u64,
+        limit: u64,
+        layout: SlotLayout,
+        in_flight: u64,
+    },
+    Rows {
+        outputs: Vec<DeviceBuffer<u8>>,
+        validity: Vec<Option<DeviceBuffer<u8>>>,
+        capacity: u64,
+        limit: u64,
+    },
 }
 
 /// A sink's contents on the host.
@@ -71,32 +82,62 @@ impl SinkState {
                 let layout = slot_layout(key, bound);
                 // Every row could be a group; more slots than twice that are never needed.
                 let all = (2 * rows).max(2).next_power_of_two();
-                let capacity = (2 * in_flight).max(hash_slots).next_power_of_two().min(all.max(2));
-                let slots = zeroed(runtime, stream, capacity * layout.slot_words as u64, "the group hash table")?;
+                let capacity = (2 * in_flight)
+                    .max(hash_slots)
+                    .next_power_of_two()
+                    .min(all.max(2));
+                let slots = zeroed(
+                    runtime,
+                    stream,
+                    capacity * layout.slot_words as u64,
+                    "the group hash table",
+                )?;
                 let limit = stop_limit(capacity, in_flight, rows);
-                Form::Table { slots, capacity, limit, layout, in_flight }
+                Form::Table {
+                    slots,
+                    capacity,
+                    limit,
+                    layout,
+                    in_flight,
+                }
             }
             (Strategy::Append, ResultPlan::Rows(columns)) => {
                 let capacity = rows.min(APPEND_ROWS.max(2 * in_flight)).max(1);
-                let limit = if capacity >= rows { u64::MAX } else { capacity - in_flight };
+                let limit = if capacity >= rows {
+                    u64::MAX
+                } else {
+                    capacity - in_flight
+                };
                 let allocate = |bytes: u64| -> Result<DeviceBuffer<u8>, RunError> {
                     match runtime.residency().allocate(runtime.device(), stream, bytes)? {
                         Some(buffer) => Ok(buffer),
                         None => Err(memory(runtime, "output columns", bytes)),
                     }
                 };
-                let outputs =
-                    columns.iter().map(|c| allocate(capacity * c.row_bytes() as u64)).collect::<Result<_, _>>()?;
+                let outputs = columns
+                    .iter()
+                    .map(|c| allocate(capacity * c.row_bytes() as u64))
+                    .collect::<Result<_, _>>()?;
                 let validity = columns
                     .iter()
                     .map(|c| c.nullable().then(|| allocate(capacity)).transpose())
                     .collect::<Result<_, _>>()?;
-                Form::Rows { outputs, validity, capacity, limit }
+                Form::Rows {
+                    outputs,
+                    validity,
+                    capacity,
+                    limit,
+                }
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         Ok(Self {
-            control: zeroed(runtime, stream, (CONTROL_WORDS + fixed_words) as u64, "group accumulators")?,
+            control: zeroed(
+                runtime,
+                stream,
+                (CONTROL_WORDS + fixed_words) as u64,
+                "group accumulators",
+            )?,
             progress: runtime.device().zeroed(stream, grid as usize)?,
             form,
         })
@@ -115,12 +156,22 @@ impl SinkState {
         args.progress = self.progress.address();
         match &self.form {
             Form::Fixed => args.groups = control + 8 * CONTROL_WORDS as u64,
-            Form::Table { slots, capacity, limit, .. } => {
+            Form::Table {
+                slots,
+                capacity,
+                limit,
+                ..
+            } => {
                 args.groups = slots.address();
                 args.capacity = *capacity;
                 args.limit = *limit;
             }
-            Form::Rows { outputs, validity, capacity, limit } => {
+            Form::Rows {
+                outputs,
+                validity,
+                capacity,
+                limit,
+            } => {
                 args.capacity = *capacity;
                 args.limit = *limit;
                 for (k, (output, valid)) in outputs.iter().zip(validity).enumerate() {
@@ -145,18 +196,37 @@ impl SinkState {
         let (held, stopped) = (control[1], control[2] != 0);
         match &mut self.form {
             Form::Fixed => return Ok(false),
-            Form::Table { slots, capacity, limit, layout, in_flight } => {
+            Form::Table {
+                slots,
+                capacity,
+                limit,
+                layout,
+                in_flight,
+            } => {
                 if stopped {
                     let larger = (*capacity * 4).max((4 * (held + *in_flight)).next_power_of_two());
-                    let mut new = zeroed(runtime, stream, larger * layout.slot_words as u64, "a larger group hash table")?;
-                    HashRehash::new(runtime.device())?.launch(stream, In(&*slots), InOut(&mut new), *layout, bound.collide)?;
+                    let mut new = zeroed(
+                        runtime,
+                        stream,
+                        larger * layout.slot_words as u64,
+                        "a larger group hash table",
+                    )?;
+                    HashRehash::new(runtime.device())?.launch(
+                        stream,
+                        In(&*slots),
+                        InOut(&mut new),
+                        *layout,
+                        bound.collide,
+                    )?;
                     *slots = new;
                     *capacity = larger;
                     *limit = stop_limit(larger, *in_flight, report.rows);
                     report.grown += 1;
                 }
             }
-            Form::Rows { outputs, validity, .. } => {
+            Form::Rows {
+                outputs, validity, ..
+            } => {
                 if let ResultPlan::Rows(columns) = &bound.result {
                     report.link_bytes += rows.take(stream, columns, outputs, validity, held)?;
                 }
@@ -188,7 +258,12 @@ impl SinkState {
             Form::Table { slots, layout, .. } => {
                 let groups = control[1];
                 if groups > 0 {
-                    let mut out = zeroed(runtime, stream, groups * layout.slot_words as u64, "groups to return")?;
+                    let mut out = zeroed(
+                        runtime,
+                        stream,
+                        groups * layout.slot_words as u64,
+                        "groups to return",
+                    )?;
                     let mut used = runtime.device().zeroed::<u64>(stream, 1)?;
                     HashCollect::new(runtime.device())?.launch(
                         stream,
@@ -208,7 +283,6 @@ impl SinkState {
     }
 }
 
-
 fn slot_layout(key: &GroupKey, bound: &BoundPipeline) -> SlotLayout {
     SlotLayout {
         slot_words: bound.slot_words() as u32,
@@ -220,10 +294,19 @@ fn slot_layout(key: &GroupKey, bound: &BoundPipeline) -> SlotLayout {
 /// Groups at which blocks stop: below 60 % load, and such that all rows in flight still find a slot. No stop when
 /// every row can be a group of its own.
 fn stop_limit(capacity: u64, in_flight: u64, rows: u64) -> u64 {
-    if capacity >= 2 * rows { u64::MAX } else { (capacity * 6 / 10).min(capacity.saturating_sub(in_flight + 1)) }
+    if capacity >= 2 * rows {
+        u64::MAX
+    } else {
+        (capacity * 6 / 10).min(capacity.saturating_sub(in_flight + 1))
+    }
 }
 
-fn zeroed(runtime: &DeviceRuntime, stream: &Stream, words: u64, what: &'static str) -> Result<DeviceBuffer<u64>, RunError> {
+fn zeroed(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    words: u64,
+    what: &'static str,
+) -> Result<DeviceBuffer<u64>, RunError> {
     loop {
         match runtime.device().zeroed::<u64>(stream, words.max(1) as usize) {
             Ok(buffer) => return Ok(buffer),
@@ -239,5 +322,10 @@ fn zeroed(runtime: &DeviceRuntime, stream: &Stream, words: u64, what: &'static s
 
 fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
     let budget = runtime.device().budget();
-    RunError::Memory { what, needed, available: budget.available(), limit: budget.limit() }
+    RunError::Memory {
+        what,
+        needed,
+        available: budget.available(),
+        limit: budget.limit(),
+    }
 }

@@ -5,12 +5,12 @@ use crate::pipeline::PipelinePlan;
 use crate::placement::PipelineSource;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
-use datafusion::error::DataFusionError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, LoadHints, StoreError, StoredTable, TableView};
 use std::sync::Arc;
@@ -37,7 +37,9 @@ pub(super) async fn load(
         }
     };
     let columns: Vec<usize> = plan.columns().into_iter().collect();
-    let hints = LoadHints { dictionary: plan.dictionary_columns().into_iter().collect() };
+    let hints = LoadHints {
+        dictionary: plan.dictionary_columns().into_iter().collect(),
+    };
     let view = table.load(&columns, &hints, None).await?;
     if !config.cache_files.0 && matches!(source, PipelineSource::Files { .. }) {
         // The view keeps what this query needs.
@@ -48,22 +50,39 @@ pub(super) async fn load(
 
 /// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view holds
 /// `columns`, ascending.
-pub(super) fn surviving(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>], columns: &[usize]) -> Vec<usize> {
-    let rewritten: Vec<_> = predicates.iter().filter_map(|p| to_view(p, view, columns)).collect();
+pub(super) fn surviving(
+    view: &TableView,
+    predicates: &[Arc<dyn PhysicalExpr>],
+    columns: &[usize],
+) -> Vec<usize> {
+    let rewritten: Vec<_> = predicates
+        .iter()
+        .filter_map(|p| to_view(p, view, columns))
+        .collect();
     let kept = galatea_store::prune(view, &rewritten);
-    (0..view.chunk_rows.len()).filter(|chunk| kept[*chunk] && view.chunk_rows[*chunk] > 0).collect()
+    (0..view.chunk_rows.len())
+        .filter(|chunk| kept[*chunk] && view.chunk_rows[*chunk] > 0)
+        .collect()
 }
 
 /// The predicate over the view's columns.
-fn to_view(predicate: &Arc<dyn PhysicalExpr>, view: &TableView, columns: &[usize]) -> Option<Arc<dyn PhysicalExpr>> {
+fn to_view(
+    predicate: &Arc<dyn PhysicalExpr>,
+    view: &TableView,
+    columns: &[usize],
+) -> Option<Arc<dyn PhysicalExpr>> {
     let mut known = true;
     let rewritten = Arc::clone(predicate)
         .transform(|e| {
-            let Some(column) = e.downcast_ref::<Column>() else { return Ok(Transformed::no(e)) };
+            let Some(column) = e.downcast_ref::<Column>() else {
+                return Ok(Transformed::no(e));
+            };
             match columns.binary_search(&column.index()) {
                 Ok(at) => {
                     let name = view.schema.field(at).name();
-                    Ok(Transformed::yes(Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>))
+                    Ok(Transformed::yes(
+                        Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>
+                    ))
                 }
                 Err(_) => {
                     known = false;

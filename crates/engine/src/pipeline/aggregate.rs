@@ -54,7 +54,9 @@ pub struct AggregateCall {
 impl AggregateCall {
     /// Whether a pipeline computes this call exactly as DataFusion does.
     pub fn supports(&self) -> Result<(), Reason> {
-        let Some(argument) = &self.argument else { return Ok(()) };
+        let Some(argument) = &self.argument else {
+            return Ok(());
+        };
         let data_type = argument.data_type();
         let fits = match self.function {
             AggregateFunction::Count => true,
@@ -73,16 +75,26 @@ impl AggregateCall {
                 data_type == self.field.data_type() && (is_string(data_type) || is_ordered(data_type))
             }
         };
-        if fits { Ok(()) } else { Err(Reason::Function {
+        if fits {
+            Ok(())
+        } else {
+            Err(Reason::Function {
                 name: format!("{:?}", self.function).to_lowercase(),
-                detail: format!("{data_type} to {} is not an aggregate of a pipeline", self.field.data_type()),
-            }) }
+                detail: format!(
+                    "{data_type} to {} is not an aggregate of a pipeline",
+                    self.field.data_type()
+                ),
+            })
+        }
     }
 }
 
 /// Whether values of the type are strings or bytes.
 pub fn is_string(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
 }
 
 /// Whether MIN and MAX map the type's values to ranks.
@@ -91,7 +103,15 @@ fn is_ordered(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
             data_type,
-            Date32 | Date64 | Decimal128(..) | Duration(_) | Float32 | Float64 | Time32(_) | Time64(_) | Timestamp(..)
+            Date32
+                | Date64
+                | Decimal128(..)
+                | Duration(_)
+                | Float32
+                | Float64
+                | Time32(_)
+                | Time64(_)
+                | Timestamp(..)
         )
 }
 
@@ -114,7 +134,11 @@ pub enum Accumulator {
 impl Accumulator {
     /// Words it occupies in global memory.
     pub fn words(self) -> usize {
-        if matches!(self, Self::Sum128 | Self::SumWidening) { 2 } else { 1 }
+        if matches!(self, Self::Sum128 | Self::SumWidening) {
+            2
+        } else {
+            1
+        }
     }
 
     /// Words it occupies while a block collects.
@@ -134,7 +158,11 @@ impl Accumulator {
 
     /// The function of `GlobalWords` that updates the home.
     pub fn update_home(self) -> &'static str {
-        if self == Self::SumWidening { "sum128" } else { self.update_partial() }
+        if self == Self::SumWidening {
+            "sum128"
+        } else {
+            self.update_partial()
+        }
     }
 
     /// The enumerator of `galatea::Merge`.

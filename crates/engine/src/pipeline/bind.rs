@@ -76,7 +76,13 @@ impl ColumnAccess {
         let (form, kind) = match &column.encoding {
             Encoding::Integer { width, factor } => {
                 let (min, max) = integer_range(column);
-                (AccessForm::Integer { width: bytes(*width), factor: *factor }, ColumnKind::Integer { min, max })
+                (
+                    AccessForm::Integer {
+                        width: bytes(*width),
+                        factor: *factor,
+                    },
+                    ColumnKind::Integer { min, max },
+                )
             }
             Encoding::Boolean => (AccessForm::Boolean, ColumnKind::Boolean),
             Encoding::Float32 => (AccessForm::Float32, ColumnKind::Float32),
@@ -85,29 +91,60 @@ impl ColumnAccess {
                 let (min, max) = integer_range(column);
                 (AccessForm::Wide, ColumnKind::Integer { min, max })
             }
-            Encoding::Dictionary { width, values } => {
-                (AccessForm::Code { width: bytes(*width) }, ColumnKind::Dictionary { values: values.clone() })
-            }
-            Encoding::Text { offset_width } => {
-                (AccessForm::Text { offset_width: bytes(*offset_width) }, ColumnKind::Text)
-            }
+            Encoding::Dictionary { width, values } => (
+                AccessForm::Code { width: bytes(*width) },
+                ColumnKind::Dictionary {
+                    values: values.clone(),
+                },
+            ),
+            Encoding::Text { offset_width } => (
+                AccessForm::Text {
+                    offset_width: bytes(*offset_width),
+                },
+                ColumnKind::Text,
+            ),
         };
-        let binding = ColumnBinding { data_type: column.data_type.clone(), kind, nullable };
-        Self { source, form, nullable, binding }
+        let binding = ColumnBinding {
+            data_type: column.data_type.clone(),
+            kind,
+            nullable,
+        };
+        Self {
+            source,
+            form,
+            nullable,
+            binding,
+        }
     }
 }
 
 /// The interval of an integer column as the kernel decodes it: rows that are NULL hold their chunk's base.
 fn integer_range(column: &Column) -> (i128, i128) {
-    let bases = column.chunks.iter().filter(|_| column.null_count > 0).map(|chunk| i128::from(chunk.base));
+    let bases = column
+        .chunks
+        .iter()
+        .filter(|_| column.null_count > 0)
+        .map(|chunk| i128::from(chunk.base));
     let of_bases = bases.fold(None, |range: Option<(i128, i128)>, base| {
         Some(range.map_or((base, base), |(low, high)| (low.min(base), high.max(base))))
     });
     match (&column.range, of_bases) {
-        (Some(ScalarRange { min: Scalar::Integer(min), max: Scalar::Integer(max), .. }), None) => (*min, *max),
-        (Some(ScalarRange { min: Scalar::Integer(min), max: Scalar::Integer(max), .. }), Some((low, high))) => {
-            (low.min(*min), high.max(*max))
-        }
+        (
+            Some(ScalarRange {
+                min: Scalar::Integer(min),
+                max: Scalar::Integer(max),
+                ..
+            }),
+            None,
+        ) => (*min, *max),
+        (
+            Some(ScalarRange {
+                min: Scalar::Integer(min),
+                max: Scalar::Integer(max),
+                ..
+            }),
+            Some((low, high)),
+        ) => (low.min(*min), high.max(*max)),
         (_, of_bases) => of_bases.unwrap_or((0, 0)),
     }
 }
@@ -221,7 +258,13 @@ impl AccumulatorPlan {
         let (word, partial) = (self.words, self.partial_words);
         self.words += accumulator.words();
         self.partial_words += accumulator.partial_words();
-        self.contributions.push(Contribution { accumulator, condition, value, word, partial });
+        self.contributions.push(Contribution {
+            accumulator,
+            condition,
+            value,
+            word,
+            partial,
+        });
         word
     }
 
@@ -244,17 +287,34 @@ impl AccumulatorPlan {
         let data_type = call.field.data_type().clone();
         let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
             let argument = argument.ok_or_else(|| missing(call))?;
-            let valid = if grouped && condition.is_none() { None } else { Some(count(self)) };
+            let valid = if grouped && condition.is_none() {
+                None
+            } else {
+                Some(count(self))
+            };
             let form = match call.function {
                 AggregateFunction::Sum => self.sum(argument, &condition, rows, &data_type)?,
                 AggregateFunction::Avg => {
                     let count = count(self);
-                    match (self.sum(argument, &condition, rows, &argument.data_type)?, &argument.data_type) {
+                    match (
+                        self.sum(argument, &condition, rows, &argument.data_type)?,
+                        &argument.data_type,
+                    ) {
                         (FinishForm::Sum64(sum), DataType::Decimal128(_, scale)) => {
-                            FinishForm::AverageDecimal { sum, wide: false, count, scale: *scale }
+                            FinishForm::AverageDecimal {
+                                sum,
+                                wide: false,
+                                count,
+                                scale: *scale,
+                            }
                         }
                         (FinishForm::Sum128(sum), DataType::Decimal128(_, scale)) => {
-                            FinishForm::AverageDecimal { sum, wide: true, count, scale: *scale }
+                            FinishForm::AverageDecimal {
+                                sum,
+                                wide: true,
+                                count,
+                                scale: *scale,
+                            }
                         }
                         (FinishForm::SumF64(sum), _) => FinishForm::AverageF64 { sum, count },
                         _ => return Err(missing(call)),
@@ -265,11 +325,19 @@ impl AccumulatorPlan {
                 }
                 AggregateFunction::Count => return Err(missing(call)),
             };
-            self.finishes.push(Finish { form, valid, data_type });
+            self.finishes.push(Finish {
+                form,
+                valid,
+                data_type,
+            });
             return Ok(());
         };
         let word = count(self);
-        self.finishes.push(Finish { form: FinishForm::Count(word), valid: None, data_type });
+        self.finishes.push(Finish {
+            form: FinishForm::Count(word),
+            valid: None,
+            data_type,
+        });
         Ok(())
     }
 
@@ -291,7 +359,10 @@ impl AccumulatorPlan {
                 let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
                 let (low, high) = argument.range.unwrap_or((i128::MIN, i128::MAX));
                 let fits = |rows: u64| {
-                    let bound = low.unsigned_abs().max(high.unsigned_abs()).checked_mul(u128::from(rows.max(1)));
+                    let bound = low
+                        .unsigned_abs()
+                        .max(high.unsigned_abs())
+                        .checked_mul(u128::from(rows.max(1)));
                     bound.is_some_and(|b| b <= i64::MAX as u128)
                 };
                 let narrow = match argument.kind {
@@ -301,13 +372,24 @@ impl AccumulatorPlan {
                 if wraps || fits(rows) {
                     FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow))
                 } else if fits(BLOCK_ROWS) {
-                    FinishForm::Sum128(self.add(Accumulator::SumWidening, condition.clone(), format!("i64({code})")))
+                    FinishForm::Sum128(self.add(
+                        Accumulator::SumWidening,
+                        condition.clone(),
+                        format!("i64({code})"),
+                    ))
                 } else {
-                    FinishForm::Sum128(self.add(Accumulator::Sum128, condition.clone(), format!("i128({code})")))
+                    FinishForm::Sum128(self.add(
+                        Accumulator::Sum128,
+                        condition.clone(),
+                        format!("i128({code})"),
+                    ))
                 }
             }
             _ => {
-                return Err(Reason::Type { data_type: argument.data_type.clone(), place: "sum".into() });
+                return Err(Reason::Type {
+                    data_type: argument.data_type.clone(),
+                    place: "sum".into(),
+                });
             }
         })
     }
@@ -320,11 +402,14 @@ impl AccumulatorPlan {
     ) -> Result<FinishForm, Reason> {
         let code = &argument.code;
         let flip = if complement { "~" } else { "" };
-        let word = |plan: &mut Self, rank: String| plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"));
+        let word = |plan: &mut Self, rank: String| {
+            plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"))
+        };
         Ok(match &argument.kind {
-            Kind::I32 | Kind::I64 => {
-                FinishForm::RankInteger { word: word(self, format!("rank_i64(i64({code}))")), complement }
-            }
+            Kind::I32 | Kind::I64 => FinishForm::RankInteger {
+                word: word(self, format!("rank_i64(i64({code}))")),
+                complement,
+            },
             Kind::I128 => {
                 let fits = argument
                     .range
@@ -335,23 +420,35 @@ impl AccumulatorPlan {
                         place: "min or max of values beyond 64 bits".into(),
                     });
                 }
-                FinishForm::RankInteger { word: word(self, format!("rank_i64(i64({code}))")), complement }
+                FinishForm::RankInteger {
+                    word: word(self, format!("rank_i64(i64({code}))")),
+                    complement,
+                }
             }
-            Kind::F32 | Kind::F64 => {
-                FinishForm::RankFloat { word: word(self, format!("rank_f64(double({code}))")), complement }
-            }
-            Kind::Code { values } => {
-                FinishForm::RankCode { word: word(self, format!("u64({code})")), complement, values: values.clone() }
-            }
+            Kind::F32 | Kind::F64 => FinishForm::RankFloat {
+                word: word(self, format!("rank_f64(double({code}))")),
+                complement,
+            },
+            Kind::Code { values } => FinishForm::RankCode {
+                word: word(self, format!("u64({code})")),
+                complement,
+                values: values.clone(),
+            },
             Kind::Bool | Kind::Text => {
-                return Err(Reason::Type { data_type: argument.data_type.clone(), place: "min or max".into() });
+                return Err(Reason::Type {
+                    data_type: argument.data_type.clone(),
+                    place: "min or max".into(),
+                });
             }
         })
     }
 }
 
 fn missing(call: &AggregateCall) -> Reason {
-    Reason::Function { name: call.field.name().clone(), detail: "no accumulator for this argument".into() }
+    Reason::Function {
+        name: call.field.name().clone(),
+        detail: "no accumulator for this argument".into(),
+    }
 }
 
 /// The condition for a row to count, from a filter and the argument's NULL flag.
@@ -421,7 +518,9 @@ impl StrategyLimits {
 
     /// Chooses for `words` accumulator words per group.
     pub fn choose(&self, key: &GroupKey, words: usize) -> Strategy {
-        let KeyLayout::Dense { groups } = key.layout else { return Strategy::Hash };
+        let KeyLayout::Dense { groups } = key.layout else {
+            return Strategy::Hash;
+        };
         let bytes_per_copy = groups.saturating_mul(words as u64 * 8);
         let mut copies = self.block;
         let fits = |copies: u32, limit: u64| bytes_per_copy.saturating_mul(u64::from(copies)) <= limit;
@@ -444,14 +543,22 @@ impl StrategyLimits {
             }
             GroupBy::Dense | GroupBy::Hash => false,
         };
-        if shared { Strategy::Shared { groups, copies } } else { Strategy::Dense { groups } }
+        if shared {
+            Strategy::Shared { groups, copies }
+        } else {
+            Strategy::Dense { groups }
+        }
     }
 }
 
 /// The key of a grouped pipeline, honouring a forced hash table.
 pub fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
     let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
-    let limit = if forced == GroupBy::Hash { 0 } else { StrategyLimits::DENSE_GROUPS };
+    let limit = if forced == GroupBy::Hash {
+        0
+    } else {
+        StrategyLimits::DENSE_GROUPS
+    };
     GroupKey::new(parts, limit)
 }
 

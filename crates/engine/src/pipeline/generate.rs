@@ -11,7 +11,9 @@
 //! A column is loaded only by threads that still have a live row when it is first needed, which is what makes
 //! selective scans read less than their columns. Rows are decoded to the narrowest C++ type their interval allows.
 
-use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, StrategyLimits, group_key, to_kernel_columns};
+use super::bind::{
+    AccessForm, AccumulatorPlan, ColumnAccess, Strategy, StrategyLimits, group_key, to_kernel_columns,
+};
 use super::group_key::GroupKey;
 use super::sink::{self, OutputColumn};
 use super::{PipelinePlan, SinkPlan};
@@ -81,7 +83,9 @@ impl BoundPipeline {
     /// Words of a group in global memory: key words of a hash slot, then accumulators.
     pub fn slot_words(&self) -> usize {
         match &self.result {
-            ResultPlan::Groups { key, accumulators, .. } => {
+            ResultPlan::Groups {
+                key, accumulators, ..
+            } => {
                 let key_words = match (&self.strategy, key) {
                     (Strategy::Hash, Some(key)) => key.slot_key_words(),
                     _ => 0,
@@ -96,8 +100,11 @@ impl BoundPipeline {
 /// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order.
 pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<BoundPipeline, Reason> {
     let sources: Vec<usize> = plan.columns().into_iter().collect();
-    let columns: Vec<ColumnAccess> =
-        sources.iter().zip(&view.columns).map(|(source, column)| ColumnAccess::new(*source, column)).collect();
+    let columns: Vec<ColumnAccess> = sources
+        .iter()
+        .zip(&view.columns)
+        .map(|(source, column)| ColumnAccess::new(*source, column))
+        .collect();
     let rows = view.rows;
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
     let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
@@ -106,7 +113,9 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     let mut body = String::new();
 
     let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
-    let wide = columns.iter().any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
+    let wide = columns
+        .iter()
+        .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
     let items = shape.items.min(match (wide, cost) {
         (true, _) => 2,
         (false, 0..=80) => 8,
@@ -117,8 +126,14 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     for filter in &plan.filters {
         let filter = rewrite(filter);
         let mut code = String::new();
-        let value = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0").emit(&filter, &mut code)?;
-        let stage = Stage { columns: &columns, used: filter.columns().into_iter().collect(), items };
+        let value = Emitter::new(&bindings, &mut parameters)
+            .with_guard("(live >> i & 1u) != 0")
+            .emit(&filter, &mut code)?;
+        let stage = Stage {
+            columns: &columns,
+            used: filter.columns().into_iter().collect(),
+            items,
+        };
         stage.open(&mut loaded, &mut body);
         body.push_str(&indent(&code, 4));
         let _ = writeln!(body, "                if (!({})) live &= ~(1u << i);", value.code);
@@ -135,7 +150,10 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
                 used.extend(e.columns());
                 emitter.emit(&e, code)
             };
-            let key_values = keys.iter().map(|k| emit(k, &mut code)).collect::<Result<Vec<_>, _>>()?;
+            let key_values = keys
+                .iter()
+                .map(|k| emit(k, &mut code))
+                .collect::<Result<Vec<_>, _>>()?;
             let mut accumulators = AccumulatorPlan::default();
             for call in aggregates {
                 let argument = call.argument.as_ref().map(|a| emit(a, &mut code)).transpose()?;
@@ -144,14 +162,20 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
             }
             if keys.is_empty() {
                 sink::scalar::update(&accumulators, &mut code);
-                let result = ResultPlan::Groups { key: None, accumulators, occupied: None };
+                let result = ResultPlan::Groups {
+                    key: None,
+                    accumulators,
+                    occupied: None,
+                };
                 (used, code, Strategy::Scalar, result)
             } else {
                 let key = group_key(&key_values, shape.group_by)?;
                 let limits = StrategyLimits {
                     block: shape.block,
                     shared_bytes: shape.shared_bytes.saturating_sub(1024),
-                    shared_bytes_preferred: (shape.shared_bytes_multiprocessor / 3).min(shape.shared_bytes).saturating_sub(2048),
+                    shared_bytes_preferred: (shape.shared_bytes_multiprocessor / 3)
+                        .min(shape.shared_bytes)
+                        .saturating_sub(2048),
                     forced: shape.group_by,
                 };
                 // Dense homes have a word for every group there could be: one word must count rows.
@@ -166,7 +190,16 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
                     Strategy::Dense { .. } => sink::dense::update(&accumulators, &mut code),
                     _ => sink::hash::update(&accumulators, &mut code),
                 }
-                (used, code, strategy, ResultPlan::Groups { key: Some(key), accumulators, occupied })
+                (
+                    used,
+                    code,
+                    strategy,
+                    ResultPlan::Groups {
+                        key: Some(key),
+                        accumulators,
+                        occupied,
+                    },
+                )
             }
         }
         SinkPlan::Materialise { outputs } => {
@@ -197,17 +230,29 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     if append {
         body.push_str(sink::append::RESERVE);
     }
-    let stage = Stage { columns: &columns, used: used.into_iter().collect(), items };
+    let stage = Stage {
+        columns: &columns,
+        used: used.into_iter().collect(),
+        items,
+    };
     stage.open(&mut loaded, &mut body);
     body.push_str("                if ((live >> i & 1u) == 0) continue;\n");
     body.push_str(&indent(&sink_code, 4));
     stage.close(&mut body);
 
     if parameters.literals.len() > galatea_kernels::MAX_LITERALS {
-        return Err(limit("literals", parameters.literals.len(), galatea_kernels::MAX_LITERALS));
+        return Err(limit(
+            "literals",
+            parameters.literals.len(),
+            galatea_kernels::MAX_LITERALS,
+        ));
     }
     if parameters.tables.len() > galatea_kernels::MAX_TABLES {
-        return Err(limit("lookup tables", parameters.tables.len(), galatea_kernels::MAX_TABLES));
+        return Err(limit(
+            "lookup tables",
+            parameters.tables.len(),
+            galatea_kernels::MAX_TABLES,
+        ));
     }
 
     let mut bound = BoundPipeline {
@@ -221,7 +266,11 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         unit_rows: 0,
         collide: shape.collide,
     };
-    let steps = if matches!(bound.strategy, Strategy::Hash | Strategy::Append) { 1 } else { 4 };
+    let steps = if matches!(bound.strategy, Strategy::Hash | Strategy::Append) {
+        1
+    } else {
+        4
+    };
     bound.unit_rows = shape.block * items * steps;
     let sink = sink::frame(&bound);
     bound.dynamic_shared = sink.dynamic_shared;
@@ -230,10 +279,15 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
 }
 
 fn limit(what: &str, asked: usize, limit: usize) -> Reason {
-    Reason::Limit { expression: "pipeline".into(), asked: asked as u64, limit: limit as u64, unit: match what {
-        "literals" => "literals",
-        _ => "lookup tables",
-    } }
+    Reason::Limit {
+        expression: "pipeline".into(),
+        asked: asked as u64,
+        limit: limit as u64,
+        unit: match what {
+            "literals" => "literals",
+            _ => "lookup tables",
+        },
+    }
 }
 
 /// One `if (live)` block: loads, then a loop over the thread's rows.
@@ -259,18 +313,33 @@ impl Stage<'_> {
         body.push_str("            if (live != 0) {\n");
         for &k in &fresh {
             if let Some(element) = element(self.columns[k].form) {
-                let _ = writeln!(body, "            q{k} = load_rows<{element}, {}>(d{k}, row);", self.items);
+                let _ = writeln!(
+                    body,
+                    "            q{k} = load_rows<{element}, {}>(d{k}, row);",
+                    self.items
+                );
             }
             if self.columns[k].nullable {
-                let _ = writeln!(body, "            v{k} = load_validity<{}>(m{k}, row);", self.items);
+                let _ = writeln!(
+                    body,
+                    "            v{k} = load_validity<{}>(m{k}, row);",
+                    self.items
+                );
             }
         }
-        let _ = writeln!(body, "#pragma unroll\n            for (int i = 0; i < {}; ++i) {{", self.items);
+        let _ = writeln!(
+            body,
+            "#pragma unroll\n            for (int i = 0; i < {}; ++i) {{",
+            self.items
+        );
         for &k in &self.used {
             let column = &self.columns[k];
             let _ = writeln!(body, "                {}", decode(k, column));
             if column.nullable {
-                let _ = writeln!(body, "                const bool c{k}_null = (v{k} >> i & 1u) == 0;");
+                let _ = writeln!(
+                    body,
+                    "                const bool c{k}_null = (v{k} >> i & 1u) == 0;"
+                );
             }
         }
     }
@@ -312,7 +381,9 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
             match (width, factor) {
                 (0, _) => format!("const {ctype} c{k} = {ctype}(b{k});"),
                 (_, 1) => format!("const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]));"),
-                _ => format!("const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]) * {unsigned}({factor}ull));"),
+                _ => format!(
+                    "const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]) * {unsigned}({factor}ull));"
+                ),
             }
         }
         (AccessForm::Wide, ColumnKind::Integer { min, max }) => {
@@ -350,21 +421,41 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
     if bound.collide {
         s.push_str("#define GALATEA_COLLIDE 1\n");
     }
-    for header in ["prelude", "tile", "aggregate", "hash_table", "arithmetic", "decimal", "datetime", "strings"] {
+    for header in [
+        "prelude",
+        "tile",
+        "aggregate",
+        "hash_table",
+        "arithmetic",
+        "decimal",
+        "datetime",
+        "strings",
+    ] {
         let _ = writeln!(s, "#include \"galatea/{header}.cuh\"");
     }
     s.push_str("using namespace galatea;\n\n");
     let block = bound.block;
-    let _ = writeln!(s, "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArguments args) {{");
+    let _ = writeln!(
+        s,
+        "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArguments args) {{"
+    );
     s.push_str(&indent(&sink.prologue, 1));
     s.push_str("    u32 passed = 0;\n    ChunkCursor cursor(args);\n");
     s.push_str("    u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;\n");
     s.push_str("    for (; unit < args.end_unit; unit += gridDim.x) {\n");
     s.push_str(&indent(&sink.unit, 2));
     s.push_str("        cursor.seek(unit);\n");
-    let _ = writeln!(s, "        const u32 begin = (unit - cursor.first_unit()) * {}u;", bound.unit_rows);
+    let _ = writeln!(
+        s,
+        "        const u32 begin = (unit - cursor.first_unit()) * {}u;",
+        bound.unit_rows
+    );
     let _ = writeln!(s, "        const u32 rows = cursor.rows();");
-    let _ = writeln!(s, "        const u32 end = rows - begin < {0}u ? rows : begin + {0}u;", bound.unit_rows);
+    let _ = writeln!(
+        s,
+        "        const u32 end = rows - begin < {0}u ? rows : begin + {0}u;",
+        bound.unit_rows
+    );
     for (k, column) in bound.columns.iter().enumerate() {
         if element(column.form).is_some() || matches!(column.form, AccessForm::Text { .. }) {
             let _ = writeln!(s, "        const unsigned char* d{k} = cursor.data({k});");
@@ -379,10 +470,21 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
             let _ = writeln!(s, "        const unsigned char* m{k} = cursor.validity({k});");
         }
     }
-    let _ = writeln!(s, "        for (u32 step = begin; step < end; step += {}u) {{", block * items);
+    let _ = writeln!(
+        s,
+        "        for (u32 step = begin; step < end; step += {}u) {{",
+        block * items
+    );
     let _ = writeln!(s, "            const u32 row = step + threadIdx.x * {items}u;");
-    let all = if items == 32 { u32::MAX } else { (1u32 << items) - 1 };
-    let _ = writeln!(s, "            u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;");
+    let all = if items == 32 {
+        u32::MAX
+    } else {
+        (1u32 << items) - 1
+    };
+    let _ = writeln!(
+        s,
+        "            u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;"
+    );
     s.push_str(body);
     s.push_str("            passed += __popc(live);\n        }\n    }\n");
     s.push_str(&indent(&sink.epilogue, 1));
@@ -394,8 +496,9 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
 /// Indents every line by `depth` steps of four blanks.
 pub fn indent(code: &str, depth: usize) -> String {
     let pad = "    ".repeat(depth);
-    code.lines().fold(String::with_capacity(code.len() * 2), |mut all, line| {
-        let _ = writeln!(all, "{}{line}", if line.starts_with('#') { "" } else { &pad });
-        all
-    })
+    code.lines()
+        .fold(String::with_capacity(code.len() * 2), |mut all, line| {
+            let _ = writeln!(all, "{}{line}", if line.starts_with('#') { "" } else { &pad });
+            all
+        })
 }

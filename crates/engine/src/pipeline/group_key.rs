@@ -46,7 +46,11 @@ impl KeyPart {
     /// The part a key expression's value makes.
     pub fn new(value: &Value) -> Result<Self, Reason> {
         let form = match &value.kind {
-            Kind::Bool => KeyForm::Integer { low: 0, size: Some(2), words: 1 },
+            Kind::Bool => KeyForm::Integer {
+                low: 0,
+                size: Some(2),
+                words: 1,
+            },
             Kind::I32 | Kind::I64 | Kind::I128 => {
                 let words = if matches!(value.kind, Kind::I128) { 2 } else { 1 };
                 let (low, high) = value.range.unwrap_or(match value.kind {
@@ -54,17 +58,28 @@ impl KeyPart {
                     Kind::I64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
                     _ => (i128::MIN, i128::MAX),
                 });
-                let size = high.checked_sub(low).and_then(|d| u64::try_from(d).ok()).and_then(|d| d.checked_add(1));
+                let size = high
+                    .checked_sub(low)
+                    .and_then(|d| u64::try_from(d).ok())
+                    .and_then(|d| d.checked_add(1));
                 KeyForm::Integer { low, size, words }
             }
-            Kind::Code { values } => KeyForm::Code { values: values.clone() },
+            Kind::Code { values } => KeyForm::Code {
+                values: values.clone(),
+            },
             Kind::F32 | Kind::F64 => KeyForm::Float64,
-            Kind::Text => return Err(Reason::Expression {
+            Kind::Text => {
+                return Err(Reason::Expression {
                     expression: "group key".into(),
                     detail: "text without a dictionary".into(),
-                }),
+                });
+            }
         };
-        Ok(Self { data_type: value.data_type.clone(), form, nullable: value.null.is_some() })
+        Ok(Self {
+            data_type: value.data_type.clone(),
+            form,
+            nullable: value.null.is_some(),
+        })
     }
 
     /// Number of distinct numbers the part takes, NULL included; `None` when unknown or 2^64 or more.
@@ -112,7 +127,9 @@ pub struct GroupKey {
 impl GroupKey {
     /// Dense up to `dense_limit` groups, then packed, then words.
     pub fn new(parts: Vec<KeyPart>, dense_limit: u64) -> Result<Self, Reason> {
-        let product = parts.iter().try_fold(1u64, |product, part| product.checked_mul(part.radix()?));
+        let product = parts
+            .iter()
+            .try_fold(1u64, |product, part| product.checked_mul(part.radix()?));
         let layout = match product {
             Some(groups) if groups <= dense_limit => KeyLayout::Dense { groups },
             Some(product) if product < u64::MAX => KeyLayout::Packed,
@@ -123,7 +140,7 @@ impl GroupKey {
                     limit: 64,
                     unit: "keys",
                 });
-            },
+            }
             _ => KeyLayout::Words(1 + parts.iter().map(KeyPart::words).sum::<usize>()),
         };
         Ok(Self { parts, layout })
@@ -179,7 +196,11 @@ impl GroupKey {
                 Some(null) => format!("({null} ? {ctype}({}ull) : {offset})", radix - 1),
                 None => offset,
             };
-            number = if number == "0" { offset } else { format!("({number}) * {ctype}({radix}ull) + {offset}") };
+            number = if number == "0" {
+                offset
+            } else {
+                format!("({number}) * {ctype}({radix}ull) + {offset}")
+            };
         }
         let _ = writeln!(code, "const {ctype} {name} = {number};");
     }
@@ -205,7 +226,11 @@ impl GroupKey {
                 _ => parts.push(guard(format!("u64({})", value.code))),
             }
         }
-        let _ = writeln!(code, "const u64 key[{words}] = {{{nulls}, {}}};", parts.join(", "));
+        let _ = writeln!(
+            code,
+            "const u64 key[{words}] = {{{nulls}, {}}};",
+            parts.join(", ")
+        );
     }
 
     /// The values of a group, one per part: `None` for NULL.
@@ -268,5 +293,9 @@ pub enum KeyValue {
 /// A 128-bit constant in C++, which has no such literals.
 pub fn i128_literal(value: i128) -> String {
     let bits = value as u128;
-    format!("i128((u128({}ull) << 64) | {}ull)", (bits >> 64) as u64, bits as u64)
+    format!(
+        "i128((u128({}ull) << 64) | {}ull)",
+        (bits >> 64) as u64,
+        bits as u64
+    )
 }

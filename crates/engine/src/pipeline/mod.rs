@@ -79,7 +79,11 @@ impl PipelinePlan {
     /// Source columns that must arrive dictionary encoded, whatever their cardinality: string group keys, MIN and
     /// MAX of strings, and string functions that have no device form.
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
-        let mut all: BTreeSet<usize> = self.expressions().iter().flat_map(|e| e.dictionary_columns()).collect();
+        let mut all: BTreeSet<usize> = self
+            .expressions()
+            .iter()
+            .flat_map(|e| e.dictionary_columns())
+            .collect();
         let mut whole = |e: &Expr| {
             if aggregate::is_string(e.data_type()) {
                 all.extend(e.columns());

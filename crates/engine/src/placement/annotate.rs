@@ -11,10 +11,10 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,7 +32,11 @@ impl AnnotatePlacement {
 }
 
 impl PhysicalOptimizerRule for AnnotatePlacement {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let reasons = REASONS.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
         // Statements such as SET leave an empty plan without columns behind; they are no query.
         if plan.schema().fields().is_empty() {
@@ -46,11 +50,18 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
             (true, true, _) => QueryDevice::Gpu,
             (true, false, _) => QueryDevice::Both,
         };
-        self.runtime.reports().record(QueryReport { device, ..QueryReport::cpu(reasons.clone()) });
+        self.runtime.reports().record(QueryReport {
+            device,
+            ..QueryReport::cpu(reasons.clone())
+        });
         if config.device == DeviceChoice::Cpu {
             return Ok(plan);
         }
-        Ok(Arc::new(PlacementExec { input: plan, device, reasons }))
+        Ok(Arc::new(PlacementExec {
+            input: plan,
+            device,
+            reasons,
+        }))
     }
 
     fn name(&self) -> &str {
@@ -130,14 +141,21 @@ impl ExecutionPlan for PlacementExec {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
-        Ok(Arc::new(Self { input, device: self.device, reasons: self.reasons.clone() }))
+        Ok(Arc::new(Self {
+            input,
+            device: self.device,
+            reasons: self.reasons.clone(),
+        }))
     }
 
     fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

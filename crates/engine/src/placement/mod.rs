@@ -22,9 +22,9 @@ use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -60,7 +60,12 @@ impl PlaceOnDevice {
                     if let PipelineSource::Plan(child) = &mut found.source {
                         *child = self.place(Arc::clone(child), config, reasons)?;
                     }
-                    return Ok(Arc::new(GpuExec::new(found, plan, Arc::clone(&self.runtime), config.clone())));
+                    return Ok(Arc::new(GpuExec::new(
+                        found,
+                        plan,
+                        Arc::clone(&self.runtime),
+                        config.clone(),
+                    )));
                 }
                 Err(reason) => note(reasons, &plan, &reason),
             }
@@ -75,10 +80,17 @@ impl PlaceOnDevice {
             .iter()
             .map(|child| self.place(Arc::clone(child), config, reasons))
             .collect::<Result<Vec<_>>>()?;
-        if placed.iter().zip(&children).all(|(new, old)| Arc::ptr_eq(new, old)) {
+        if placed
+            .iter()
+            .zip(&children)
+            .all(|(new, old)| Arc::ptr_eq(new, old))
+        {
             return Ok(plan);
         }
-        plan.replace_children(placed, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        plan.replace_children(
+            placed,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 }
 
@@ -95,20 +107,38 @@ fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reaso
 /// Nodes that do work of their own and have no device version; the rest only arrange data.
 fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
     let arranges = [
-        "CoalescePartitionsExec", "CoalesceBatchesExec", "RepartitionExec", "OutputRequirementExec", "GlobalLimitExec",
-        "LocalLimitExec", "CooperativeExec", "DataSourceExec", "StoreScanExec", "EmptyExec", "PlaceholderRowExec",
-        "ExplainExec", "AnalyzeExec", "SortPreservingMergeExec", "DataSinkExec", "ProjectionExec",
+        "CoalescePartitionsExec",
+        "CoalesceBatchesExec",
+        "RepartitionExec",
+        "OutputRequirementExec",
+        "GlobalLimitExec",
+        "LocalLimitExec",
+        "CooperativeExec",
+        "DataSourceExec",
+        "StoreScanExec",
+        "EmptyExec",
+        "PlaceholderRowExec",
+        "ExplainExec",
+        "AnalyzeExec",
+        "SortPreservingMergeExec",
+        "DataSinkExec",
+        "ProjectionExec",
     ];
     let name = plan.name();
-    (!arranges.contains(&name))
-        .then(|| Reason::Node { node: name.to_string(), detail: "this operator has no device version".into() })
+    (!arranges.contains(&name)).then(|| Reason::Node {
+        node: name.to_string(),
+        detail: "this operator has no device version".into(),
+    })
 }
 
 /// Whether the device is expected to be faster, unless it is forced.
 fn worthwhile(found: Subtree, config: &GalateaConfig) -> Result<Subtree, Reason> {
     if found.materialises() && found.plan.filters.is_empty() {
         let detail = "every row is returned: nothing for the device to do".into();
-        return Err(Reason::Node { node: "ProjectionExec".into(), detail });
+        return Err(Reason::Node {
+            node: "ProjectionExec".into(),
+            detail,
+        });
     }
     if config.device != DeviceChoice::Auto {
         return Ok(found);
@@ -127,13 +157,20 @@ fn worthwhile(found: Subtree, config: &GalateaConfig) -> Result<Subtree, Reason>
 }
 
 impl PhysicalOptimizerRule for PlaceOnDevice {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
         let mut reasons = Vec::new();
         let placed = match self.runtime.usable(&config) {
             Ok(()) => self.place(plan, &config, &mut reasons)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
-                return plan_err!("galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'", config.device);
+                return plan_err!(
+                    "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",
+                    config.device
+                );
             }
             Err(reason) => {
                 reasons.push(reason.to_string());

@@ -71,7 +71,10 @@ pub fn subtree(plan: &Arc<dyn ExecutionPlan>, _config: &GalateaConfig) -> Option
 }
 
 fn node(node: &str, detail: impl Into<String>) -> Reason {
-    Reason::Node { node: node.into(), detail: detail.into() }
+    Reason::Node {
+        node: node.into(),
+        detail: detail.into(),
+    }
 }
 
 fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Subtree, Reason> {
@@ -98,7 +101,11 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
     let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
         Ok(lower(e, &input_schema)?.substitute(&chain.columns))
     };
-    let keys = group_by.expr().iter().map(|(e, _)| lower_here(e)).collect::<Result<Vec<_>, _>>()?;
+    let keys = group_by
+        .expr()
+        .iter()
+        .map(|(e, _)| lower_here(e))
+        .collect::<Result<Vec<_>, _>>()?;
     let fields = output.fields();
     let aggregates = first
         .aggr_expr()
@@ -120,7 +127,10 @@ fn aggregate_call(
     lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
 ) -> Result<AggregateCall, Reason> {
     let name = call.fun().name();
-    let refuse = |detail: &str| Reason::Function { name: name.to_string(), detail: detail.to_string() };
+    let refuse = |detail: &str| Reason::Function {
+        name: name.to_string(),
+        detail: detail.to_string(),
+    };
     let function = AggregateFunction::from_name(name).ok_or_else(|| refuse("no aggregate of a pipeline"))?;
     if call.is_distinct() && !function.orders_values() {
         return Err(refuse("DISTINCT"));
@@ -130,12 +140,23 @@ fn aggregate_call(
     }
     let arguments = call.expressions();
     let argument = match (function, arguments.as_slice()) {
-        (AggregateFunction::Count, [one]) if one.downcast_ref::<Literal>().is_some_and(|l| !l.value().is_null()) => None,
+        (AggregateFunction::Count, [one])
+            if one
+                .downcast_ref::<Literal>()
+                .is_some_and(|l| !l.value().is_null()) =>
+        {
+            None
+        }
         (AggregateFunction::Count, []) => None,
         (_, [one]) => Some(lower_here(one)?),
         _ => return Err(refuse("more than one argument")),
     };
-    let call = AggregateCall { function, argument, filter, field };
+    let call = AggregateCall {
+        function,
+        argument,
+        filter,
+        field,
+    };
     call.supports()?;
     Ok(call)
 }
@@ -155,7 +176,11 @@ fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
         || plan.is::<CooperativeExec>()
         || plan.is::<RepartitionExec>()
         || plan.name() == "CoalesceBatchesExec";
-    if moves && plan.fetch().is_none() { plan.children().first().copied() } else { None }
+    if moves && plan.fetch().is_none() {
+        plan.children().first().copied()
+    } else {
+        None
+    }
 }
 
 /// Filters and projections from a source upwards, all in terms of the source's columns.
@@ -183,9 +208,16 @@ impl Chain {
             let mut chain = Self::below(filter.input())?;
             let predicate = lower(filter.predicate(), &filter.input().schema())?.substitute(&chain.columns);
             chain.filters.extend(predicate.conjuncts());
-            chain.pruning.extend(chain.rewrite_for_pruning(filter.predicate()));
+            chain
+                .pruning
+                .extend(chain.rewrite_for_pruning(filter.predicate()));
             if let Some(projection) = filter.projection().as_ref() {
-                chain.project(projection.iter().map(|i| (chain.columns[*i].clone(), chain.plain[*i])).collect());
+                chain.project(
+                    projection
+                        .iter()
+                        .map(|i| (chain.columns[*i].clone(), chain.plain[*i]))
+                        .collect(),
+                );
             }
             return Ok(chain);
         }
@@ -215,10 +247,13 @@ impl Chain {
     }
 
     fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
-        let rows = plan.partition_statistics(None).ok().and_then(|s| match s.num_rows {
-            Precision::Exact(rows) | Precision::Inexact(rows) => Some(rows as u64),
-            Precision::Absent => None,
-        });
+        let rows = plan
+            .partition_statistics(None)
+            .ok()
+            .and_then(|s| match s.num_rows {
+                Precision::Exact(rows) | Precision::Inexact(rows) => Some(rows as u64),
+                Precision::Absent => None,
+            });
         if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
             if scan.fetch().is_some() {
                 return Err(node("StoreScanExec", "a limit inside the scan"));
@@ -226,7 +261,12 @@ impl Chain {
             let source = scan.source();
             let schema = source.schema();
             let indices = scan.projection().to_vec();
-            return Ok(Self::over_table(PipelineSource::Stored(source), schema, rows, &indices));
+            return Ok(Self::over_table(
+                PipelineSource::Stored(source),
+                schema,
+                rows,
+                &indices,
+            ));
         }
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
             && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
@@ -234,13 +274,20 @@ impl Chain {
             if config.limit.is_some() {
                 return Err(node("DataSourceExec", "a limit inside the scan"));
             }
-            if matches!(config.file_source().file_type(), "parquet" | "csv" | "json" | "arrow") {
+            if matches!(
+                config.file_source().file_type(),
+                "parquet" | "csv" | "json" | "arrow"
+            ) {
                 let schema = Arc::clone(config.file_source().table_schema().table_schema());
                 let projection = config.file_source().projection();
                 let scan = Arc::new(scan.clone());
                 let everything: Vec<usize> = (0..schema.fields().len()).collect();
-                let mut chain =
-                    Self::over_table(PipelineSource::Files { scan }, Arc::clone(&schema), rows, &everything);
+                let mut chain = Self::over_table(
+                    PipelineSource::Files { scan },
+                    Arc::clone(&schema),
+                    rows,
+                    &everything,
+                );
                 if let Some(projection) = projection {
                     let columns = projection
                         .as_ref()
@@ -263,7 +310,12 @@ impl Chain {
         }
         let schema = plan.schema();
         let indices: Vec<usize> = (0..schema.fields().len()).collect();
-        Ok(Self::over_table(PipelineSource::Plan(Arc::clone(plan)), schema, rows, &indices))
+        Ok(Self::over_table(
+            PipelineSource::Plan(Arc::clone(plan)),
+            schema,
+            rows,
+            &indices,
+        ))
     }
 
     fn over_table(source: PipelineSource, schema: SchemaRef, rows: Option<u64>, indices: &[usize]) -> Self {
@@ -312,13 +364,26 @@ impl Chain {
     }
 
     fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<Subtree, Reason> {
-        let plan = PipelinePlan { filters: self.filters, sink, output };
+        let plan = PipelinePlan {
+            filters: self.filters,
+            sink,
+            output,
+        };
         for column in plan.columns() {
             let field = self.source_schema.field(column);
             if galatea_store::supports_type(field.data_type()).is_err() {
-                return Err(Reason::Type { data_type: field.data_type().clone(), place: field.name().clone() });
+                return Err(Reason::Type {
+                    data_type: field.data_type().clone(),
+                    place: field.name().clone(),
+                });
             }
         }
-        Ok(Subtree { source: self.source, plan, pruning: self.pruning, rows: self.rows, schema: self.source_schema })
+        Ok(Subtree {
+            source: self.source,
+            plan,
+            pruning: self.pruning,
+            rows: self.rows,
+            schema: self.source_schema,
+        })
     }
 }

@@ -84,7 +84,9 @@ pub fn column(index: usize, value: &Value, _code: &mut String) -> Result<OutputC
         Kind::I128 => OutputForm::Integer { width: 16 },
         Kind::F32 => OutputForm::Float32,
         Kind::F64 => OutputForm::Float64,
-        Kind::Code { values } => OutputForm::Code { values: values.clone() },
+        Kind::Code { values } => OutputForm::Code {
+            values: values.clone(),
+        },
         Kind::Text => {
             return Err(Reason::Expression {
                 expression: format!("output {index}"),
@@ -92,7 +94,11 @@ pub fn column(index: usize, value: &Value, _code: &mut String) -> Result<OutputC
             });
         }
     };
-    Ok(OutputColumn { data_type: value.data_type.clone(), form, code: (value.code.clone(), value.null.clone()) })
+    Ok(OutputColumn {
+        data_type: value.data_type.clone(),
+        form,
+        code: (value.code.clone(), value.null.clone()),
+    })
 }
 
 /// Stores every output of a live row.
@@ -117,9 +123,16 @@ pub fn store(outputs: &[OutputColumn], code: &mut String) -> Result<(), Reason> 
             OutputForm::Row { .. } => "u64",
         };
         let (value, null) = &output.code;
-        let _ = writeln!(code, "reinterpret_cast<{ctype}*>(args.outputs[{k}])[at] = {ctype}({value});");
+        let _ = writeln!(
+            code,
+            "reinterpret_cast<{ctype}*>(args.outputs[{k}])[at] = {ctype}({value});"
+        );
         if let Some(null) = null {
-            let _ = writeln!(code, "args.outputs[{}][at] = {null} ? 0 : 1;", MAX_OUTPUTS / 2 + k);
+            let _ = writeln!(
+                code,
+                "args.outputs[{}][at] = {null} ? 0 : 1;",
+                MAX_OUTPUTS / 2 + k
+            );
         }
     }
     code.push_str("++at;\n");

@@ -6,6 +6,10 @@ use std::fmt::Write;
 
 /// Adds a row to its group.
 pub fn update(plan: &AccumulatorPlan, code: &mut String) {
-    let _ = writeln!(code, "u64* const at = reinterpret_cast<u64*>(args.groups) + u64(group) * {}u;", plan.words);
+    let _ = writeln!(
+        code,
+        "u64* const at = reinterpret_cast<u64*>(args.groups) + u64(group) * {}u;",
+        plan.words
+    );
     add_to_home(plan, code);
 }

@@ -26,7 +26,9 @@ use std::fmt::Write;
 /// The parts of the kernel around the rows.
 pub fn frame(bound: &BoundPipeline) -> SinkFrame {
     match (&bound.strategy, &bound.result) {
-        (Strategy::Scalar, ResultPlan::Groups { accumulators, .. }) => scalar::frame(accumulators, bound.block),
+        (Strategy::Scalar, ResultPlan::Groups { accumulators, .. }) => {
+            scalar::frame(accumulators, bound.block)
+        }
         (Strategy::Shared { groups, copies }, ResultPlan::Groups { accumulators, .. }) => {
             shared::frame(accumulators, *groups, *copies, bound.block)
         }
@@ -39,7 +41,9 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
 /// Statements that add a row to a block's partials; `home` is `PrivateWords` or `SharedWords`, `word` names word `w`.
 fn add_to_partials(plan: &AccumulatorPlan, home: &str, word: impl Fn(usize) -> String, code: &mut String) {
     for c in &plan.contributions {
-        let words: Vec<String> = (c.partial..c.partial + c.accumulator.partial_words()).map(&word).collect();
+        let words: Vec<String> = (c.partial..c.partial + c.accumulator.partial_words())
+            .map(&word)
+            .collect();
         add(c, home, c.accumulator.update_partial(), &words, code);
     }
 }
@@ -47,7 +51,9 @@ fn add_to_partials(plan: &AccumulatorPlan, home: &str, word: impl Fn(usize) -> S
 /// Statements that add a row to the words in global memory at `at`.
 fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
     for c in &plan.contributions {
-        let words: Vec<String> = (c.word..c.word + c.accumulator.words()).map(|w| format!("at + {w}")).collect();
+        let words: Vec<String> = (c.word..c.word + c.accumulator.words())
+            .map(|w| format!("at + {w}"))
+            .collect();
         add(c, "GlobalWords", c.accumulator.update_home(), &words, code);
     }
 }

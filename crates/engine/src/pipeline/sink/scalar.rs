@@ -17,11 +17,25 @@ pub fn frame(plan: &AccumulatorPlan, block: u32) -> SinkFrame {
         let _ = writeln!(prologue, "u64 w{w} = 0;");
     }
     let warps = block / 32;
-    let mut epilogue = format!("__shared__ u64 partial[{}][{warps}];\n", plan.partial_words.max(1));
-    epilogue.push_str("const u32 warp = threadIdx.x >> 5;\nconst bool leader = (threadIdx.x & 31u) == 0;\nu64 none = 0;\n");
+    let mut epilogue = format!(
+        "__shared__ u64 partial[{}][{warps}];\n",
+        plan.partial_words.max(1)
+    );
+    epilogue.push_str(
+        "const u32 warp = threadIdx.x >> 5;\nconst bool leader = (threadIdx.x & 31u) == 0;\nu64 none = 0;\n",
+    );
     for c in &plan.contributions {
-        let high = if c.accumulator.partial_words() == 2 { format!("w{}", c.partial + 1) } else { "none".into() };
-        let _ = writeln!(epilogue, "warp_merge<{}>(w{}, {high});", c.accumulator.merge(), c.partial);
+        let high = if c.accumulator.partial_words() == 2 {
+            format!("w{}", c.partial + 1)
+        } else {
+            "none".into()
+        };
+        let _ = writeln!(
+            epilogue,
+            "warp_merge<{}>(w{}, {high});",
+            c.accumulator.merge(),
+            c.partial
+        );
     }
     for w in 0..plan.partial_words {
         let _ = writeln!(epilogue, "if (leader) partial[{w}][warp] = w{w};");
@@ -38,5 +52,9 @@ pub fn frame(plan: &AccumulatorPlan, block: u32) -> SinkFrame {
         );
     }
     epilogue.push_str("}\n");
-    SinkFrame { prologue, epilogue, ..SinkFrame::default() }
+    SinkFrame {
+        prologue,
+        epilogue,
+        ..SinkFrame::default()
+    }
 }

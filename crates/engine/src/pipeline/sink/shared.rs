@@ -11,9 +11,18 @@ use std::fmt::Write;
 
 /// Adds a row to the copy of this thread.
 pub fn update(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32, code: &mut String) {
-    let home = if copies == block { "PrivateWords" } else { "SharedWords" };
+    let home = if copies == block {
+        "PrivateWords"
+    } else {
+        "SharedWords"
+    };
     let _ = writeln!(code, "u64* const at = words + group * {copies}u + copy;");
-    add_to_partials(plan, home, |w| format!("at + {}u", w as u64 * groups * u64::from(copies)), code);
+    add_to_partials(
+        plan,
+        home,
+        |w| format!("at + {}u", w as u64 * groups * u64::from(copies)),
+        code,
+    );
 }
 
 /// Clears before; merges the copies into global memory after.
@@ -28,7 +37,9 @@ pub fn frame(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32) -> Si
         copies - 1
     );
     let warps = block / 32;
-    let mut epilogue = format!("__syncthreads();\nfor (u32 group = threadIdx.x >> 5; group < {groups}u; group += {warps}u) {{\n");
+    let mut epilogue = format!(
+        "__syncthreads();\nfor (u32 group = threadIdx.x >> 5; group < {groups}u; group += {warps}u) {{\n"
+    );
     epilogue.push_str(&format!(
         "    const u64* const at = words + group * {copies}u;\n    u64* const home = reinterpret_cast<u64*>(args.groups) + u64(group) * {}u;\n",
         plan.words
@@ -46,5 +57,10 @@ pub fn frame(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32) -> Si
         );
     }
     epilogue.push_str("}\n");
-    SinkFrame { prologue, epilogue, dynamic_shared: u32::try_from(total * 8).unwrap_or(u32::MAX), ..SinkFrame::default() }
+    SinkFrame {
+        prologue,
+        epilogue,
+        dynamic_shared: u32::try_from(total * 8).unwrap_or(u32::MAX),
+        ..SinkFrame::default()
+    }
 }
