@@ -32,6 +32,11 @@ use crate::reason::Reason;
 pub(crate) use cast::supported as cast_supported;
 use literal::{constant_text, integer_of, text_of};
 
+/// The number of an integer-like constant.
+pub(crate) fn integer_literal(value: &ScalarValue) -> Option<i128> {
+    integer_of(value)
+}
+
 /// Writes the statements of expressions over the same row.
 ///
 /// Names are `v0`, `v1`, ... in the order of writing, so equal inputs give equal text.

@@ -51,7 +51,7 @@ mod tests;
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
 pub use emit::Emitter;
-pub(crate) use emit::integer_of as integer_literal;
+pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
 pub use ir::{Expr, ExprKind};
