@@ -428,7 +428,7 @@ impl Decision {
                 let offsets = targets.offsets.ok_or_else(mismatch)?;
                 match (offset_width, &text.values.offsets) {
                     (Width::Four, Offsets::Four(values)) => {
-                        offsets.copy_from_slice(bytemuck::cast_slice(values))
+                        offsets.copy_from_slice(bytemuck::cast_slice(values));
                     }
                     (_, Offsets::Eight(values)) => offsets.copy_from_slice(bytemuck::cast_slice(values)),
                     (_, Offsets::Four(values)) => {

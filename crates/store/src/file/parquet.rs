@@ -467,8 +467,8 @@ impl OpenFile {
             (
                 DataType::Utf8 | DataType::Utf8View,
                 DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View,
-            ) => true,
-            (
+            )
+            | (
                 DataType::Binary | DataType::BinaryView,
                 DataType::Binary | DataType::LargeBinary | DataType::BinaryView,
             ) => true,
