@@ -20,6 +20,7 @@ pub(crate) mod dictionary;
 mod fixed;
 mod integer;
 mod plan;
+mod slabs;
 pub(crate) mod text;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder};

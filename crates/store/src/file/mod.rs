@@ -16,6 +16,7 @@
 //! Files on the local file system are looked at on every load. For object stores that would cost a round trip per file and
 //! query; there the version is the one DataFusion's listing saw.
 
+mod column_bytes;
 mod layout;
 mod native;
 mod parquet;
