@@ -74,7 +74,7 @@ impl Float for f64 {
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        Self::is_nan(self)
     }
     fn from_key(key: i64) -> f64 {
         Self::from_bits((key ^ ((key >> 63) as u64 >> 1) as i64) as u64)
@@ -94,7 +94,7 @@ impl Float for f32 {
     }
     #[inline(always)]
     fn is_nan(self) -> bool {
-        self != self
+        Self::is_nan(self)
     }
     fn from_key(key: i64) -> f64 {
         let key = key as i32;
@@ -125,7 +125,7 @@ pub(crate) fn encode_floats<T: Float>(pieces: &[Piece<'_, T>], rows: usize) -> L
     let mut has_nan = false;
     for piece in pieces {
         piece.for_each_block(T::ZERO, |block| {
-            values.extend(block.iter().map(|value| value.store()))
+            values.extend(block.iter().map(|value| value.store()));
         });
         let mut visit = |value: &T| {
             let nan = value.is_nan();

@@ -272,7 +272,7 @@ impl Frame {
         };
         let (_, offset) = base_and_offset(minimum, self.factor);
         let largest = (maximum - minimum) as u64 / self.factor + offset;
-        chunk.divisor % self.factor == 0 && Width::for_maximum(largest) <= self.width
+        chunk.divisor.is_multiple_of(self.factor) && Width::for_maximum(largest) <= self.width
     }
 
     /// The chunk's base, and its codes written as this frame has them.

@@ -20,9 +20,11 @@ pub(crate) mod dictionary;
 mod fixed;
 mod integer;
 mod plan;
+mod slabs;
 pub(crate) mod text;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder};
+use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::*;
 
@@ -58,11 +60,15 @@ impl Kind {
         Ok(match data_type {
             DataType::Null => Self::Null,
             DataType::Boolean => Self::Boolean,
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => Self::Integer,
-            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => Self::Integer,
-            DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => Self::Integer,
-            DataType::Timestamp(_, _) | DataType::Duration(_) => Self::Integer,
-            DataType::Decimal32(_, _) | DataType::Decimal64(_, _) => Self::Integer,
+            data_type if data_type.is_integer() => Self::Integer,
+            DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Timestamp(_, _)
+            | DataType::Duration(_)
+            | DataType::Decimal32(_, _)
+            | DataType::Decimal64(_, _) => Self::Integer,
             DataType::Decimal128(_, _) => Self::Decimal,
             DataType::Float16 | DataType::Float32 => Self::Float32,
             DataType::Float64 => Self::Float64,
@@ -261,7 +267,7 @@ impl ColumnEncoder {
         }
         drop(dictionary);
         let arrays = arrays.iter().map(undictionary).collect::<Result<Vec<_>>>()?;
-        let bytes = arrays.iter().map(|array| text_bytes(array)).sum();
+        let bytes = arrays.iter().map(text_bytes).sum();
         let mut text = TextBuilder::new(rows, bytes);
         for array in &arrays {
             match array.data_type() {
@@ -398,7 +404,7 @@ fn validity(arrays: &[ArrayRef], rows: usize) -> (Option<Vec<u8>>, u32) {
         .iter()
         .map(|array| array.logical_nulls().filter(|nulls| nulls.null_count() > 0))
         .collect();
-    let null_count: usize = nulls.iter().flatten().map(|nulls| nulls.null_count()).sum();
+    let null_count: usize = nulls.iter().flatten().map(NullBuffer::null_count).sum();
     if null_count == 0 {
         return (None, 0);
     }

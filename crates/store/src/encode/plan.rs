@@ -1,7 +1,6 @@
 //! The decision for a whole column, and its layout in host memory.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -11,16 +10,13 @@ use rayon::prelude::*;
 use super::dictionary::{LocalDictionary, Merged, merge};
 use super::fixed::{float_zone, integer_zone};
 use super::integer::{Frame, LocalIntegers};
+use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
 use super::text::{Offsets, text_zone};
 use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
-use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, VIEW_ALIGNMENT, Width, Zone};
+use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::ledger::Ledger;
 use galatea_device::{HostMemory, HostView};
-
-/// Size of the pieces of memory that are allocated and pinned, in bytes. A column smaller than this gets exactly what it
-/// needs, a chunk larger than this its own.
-pub(crate) const SLAB_BYTES: usize = 256 << 20;
 
 /// How a column will be stored.
 #[derive(Debug)]
@@ -174,78 +170,6 @@ impl LocalChunk {
     }
 }
 
-/// Bytes of a chunk's views.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    data: usize,
-    offsets: Option<usize>,
-    validity: Option<usize>,
-}
-
-/// Where the views of all chunks go.
-#[derive(Debug)]
-struct Layout {
-    /// Bytes of each slab.
-    slabs: Vec<usize>,
-    places: Vec<Places>,
-}
-
-/// The slab and the range in it of each of a chunk's views.
-#[derive(Debug, Clone)]
-struct Places {
-    data: (usize, Range<usize>),
-    offsets: Option<(usize, Range<usize>)>,
-    validity: Option<(usize, Range<usize>)>,
-}
-
-impl Layout {
-    fn new(chunks: impl Iterator<Item = Sizes>) -> Self {
-        // Even a column without a byte of data has a slab for its empty views to be in.
-        let mut slabs = vec![0usize];
-        let mut place = |bytes: usize| {
-            let last = slabs.len() - 1;
-            let start = slabs[last].next_multiple_of(VIEW_ALIGNMENT);
-            if start > 0 && start + bytes > SLAB_BYTES {
-                slabs.push(bytes);
-                return (last + 1, 0..bytes);
-            }
-            slabs[last] = start + bytes;
-            (last, start..start + bytes)
-        };
-        let places = chunks
-            .map(|sizes| Places {
-                data: place(sizes.data),
-                offsets: sizes.offsets.map(&mut place),
-                validity: sizes.validity.map(&mut place),
-            })
-            .collect();
-        Self { slabs, places }
-    }
-}
-
-/// Where a chunk is written.
-struct Targets<'a> {
-    data: &'a mut [u8],
-    offsets: Option<&'a mut [u8]>,
-    validity: Option<&'a mut [u8]>,
-}
-
-/// Takes views out of slabs from front to back.
-struct Cutter<'a> {
-    rest: Vec<(usize, &'a mut [u8])>,
-}
-
-impl<'a> Cutter<'a> {
-    fn cut(&mut self, (slab, range): &(usize, Range<usize>)) -> &'a mut [u8] {
-        let (consumed, rest) = &mut self.rest[*slab];
-        let (_, tail) = std::mem::take(rest).split_at_mut(range.start - *consumed);
-        let (view, tail) = tail.split_at_mut(range.len());
-        *consumed = range.end;
-        *rest = tail;
-        view
-    }
-}
-
 impl Plan {
     /// Bytes of host memory that writing will allocate.
     pub(crate) fn bytes(&self) -> u64 {
@@ -265,16 +189,11 @@ impl Plan {
             .iter()
             .map(|bytes| allocate(*bytes))
             .collect::<Result<Vec<_>>>()?;
-        let rest = slabs.iter_mut().map(|slab| (0, slab.as_mut_slice())).collect();
-        let mut cutter = Cutter { rest };
+        let mut cutter = Cutter::new(&mut slabs);
         let targets: Vec<Targets<'_>> = layout
             .places
             .iter()
-            .map(|places| Targets {
-                data: cutter.cut(&places.data),
-                offsets: places.offsets.as_ref().map(|place| cutter.cut(place)),
-                validity: places.validity.as_ref().map(|place| cutter.cut(place)),
-            })
+            .map(|places| cutter.targets(places))
             .collect();
         let written = chunks
             .into_par_iter()
@@ -286,7 +205,7 @@ impl Plan {
         for (slab, bytes) in slabs.iter().zip(&layout.slabs) {
             ledger.track_slab(slab, *bytes as u64);
         }
-        let view = |(slab, range): &(usize, Range<usize>)| {
+        let view = |(slab, range): &Place| {
             HostView::new(Arc::clone(&slabs[*slab]), range.start, range.len())
                 .map_err(|error| StoreError::Internal(error.to_string()))
         };
@@ -428,7 +347,7 @@ impl Decision {
                 let offsets = targets.offsets.ok_or_else(mismatch)?;
                 match (offset_width, &text.values.offsets) {
                     (Width::Four, Offsets::Four(values)) => {
-                        offsets.copy_from_slice(bytemuck::cast_slice(values))
+                        offsets.copy_from_slice(bytemuck::cast_slice(values));
                     }
                     (_, Offsets::Eight(values)) => offsets.copy_from_slice(bytemuck::cast_slice(values)),
                     (_, Offsets::Four(values)) => {

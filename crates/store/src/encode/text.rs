@@ -135,11 +135,14 @@ impl Arena {
     }
 }
 
+/// The smallest and the largest of some strings.
+pub(crate) type TextBounds = (Arc<[u8]>, Arc<[u8]>);
+
 /// Text of one chunk; null rows are empty.
 #[derive(Debug)]
 pub(crate) struct LocalText {
     pub(crate) values: Arena,
-    pub(crate) bounds: Option<(Arc<[u8]>, Arc<[u8]>)>,
+    pub(crate) bounds: Option<TextBounds>,
 }
 
 /// Collects the text of a chunk.
@@ -241,7 +244,7 @@ pub(crate) fn prefix(value: &[u8]) -> u64 {
 }
 
 /// The zone between two strings, shortened where they are long.
-pub(crate) fn text_zone(bounds: Option<&(Arc<[u8]>, Arc<[u8]>)>, utf8: bool, null_count: u32) -> Zone {
+pub(crate) fn text_zone(bounds: Option<&TextBounds>, utf8: bool, null_count: u32) -> Zone {
     let exact = bounds.is_none_or(|(minimum, maximum)| minimum.len().max(maximum.len()) <= ZONE_PREFIX_BYTES);
     Zone {
         min: bounds.map(|(minimum, _)| Scalar::Bytes(lower_bound(minimum, utf8))),

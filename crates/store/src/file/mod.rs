@@ -16,6 +16,7 @@
 //! Files on the local file system are looked at on every load. For object stores that would cost a round trip per file and
 //! query; there the version is the one DataFusion's listing saw.
 
+mod column_bytes;
 mod layout;
 mod native;
 mod parquet;
@@ -30,7 +31,7 @@ use arrow::datatypes::{Schema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
-use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parking_lot::RwLock;
@@ -69,7 +70,7 @@ impl SourceFile {
 enum Format {
     Parquet(ParquetFormat),
     /// By DataFusion.
-    Native(NativeScan),
+    Native(Box<NativeScan>),
 }
 
 /// What of the Parquet options changes the columns' types.
@@ -134,12 +135,7 @@ impl FileTable {
         let selected = |file: &datafusion::datasource::listing::PartitionedFile| {
             file.extension::<ParquetAccessPlan>().is_some() || file.arrow_schema.is_some()
         };
-        if scan
-            .file_groups
-            .iter()
-            .flat_map(|group| group.iter())
-            .any(selected)
-        {
+        if scan.file_groups.iter().flat_map(FileGroup::iter).any(selected) {
             return refuse("row groups or a schema were chosen for its files by hand");
         }
         let format = match source.downcast_ref::<ParquetSource>() {
@@ -159,7 +155,7 @@ impl FileTable {
                 })
             }
             None if source.filter().is_some() => return refuse("its source filters rows"),
-            None => Format::Native(NativeScan::new(scan, store.chunk_rows())),
+            None => Format::Native(Box::new(NativeScan::new(scan, store.chunk_rows()))),
         };
         let schema = Arc::clone(table_schema.table_schema());
         let key = FileKey {
@@ -388,7 +384,7 @@ fn whole_files(scan: &FileScanConfig) -> Vec<SourceFile> {
     let local = scan.object_store_url.as_str().starts_with("file://");
     let mut seen = BTreeSet::new();
     let mut files = Vec::new();
-    for file in scan.file_groups.iter().flat_map(|group| group.iter()) {
+    for file in scan.file_groups.iter().flat_map(FileGroup::iter) {
         if !seen.insert(file.object_meta.location.clone()) {
             continue;
         }

@@ -111,7 +111,7 @@ impl NativeScan {
         };
         let mut seen = std::collections::BTreeSet::new();
         let mut groups = Vec::new();
-        for file in self.config.file_groups.iter().flat_map(|group| group.iter()) {
+        for file in self.config.file_groups.iter().flat_map(FileGroup::iter) {
             let Some(now) = files
                 .iter()
                 .find(|now| now.meta.location == file.object_meta.location)

@@ -16,18 +16,17 @@ use std::sync::Arc;
 use ::parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
 use ::parquet::basic::{Encoding as PageEncoding, Type as PhysicalType};
-use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::ColumnChunkMetaData;
-use ::parquet::file::reader::{ChunkReader, Length};
 use arrow::array::{Array, ArrayRef, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
 use futures::StreamExt;
 use object_store::ObjectStore;
 
+use super::column_bytes::ColumnBytes;
 use super::layout::{Layout, OpenFile, Run};
 use super::version::Version;
 use super::{FileTable, ParquetFormat, reader_options};
@@ -467,8 +466,8 @@ impl OpenFile {
             (
                 DataType::Utf8 | DataType::Utf8View,
                 DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View,
-            ) => true,
-            (
+            )
+            | (
                 DataType::Binary | DataType::BinaryView,
                 DataType::Binary | DataType::LargeBinary | DataType::BinaryView,
             ) => true,
@@ -488,48 +487,5 @@ impl OpenFile {
             table_type: to.clone(),
             reason: error.to_string(),
         })
-    }
-}
-
-/// The bytes of one column chunk, as a file that has nothing else.
-struct ColumnBytes {
-    start: u64,
-    bytes: Bytes,
-    file_size: u64,
-}
-
-impl ColumnBytes {
-    fn range(&self, start: u64, length: Option<usize>) -> Result<Bytes, ParquetError> {
-        let outside = || ParquetError::EOF(format!("bytes from {start} on are not in the column chunk"));
-        let from = start
-            .checked_sub(self.start)
-            .and_then(|from| usize::try_from(from).ok())
-            .ok_or_else(outside)?;
-        let to = match length {
-            Some(length) => from.checked_add(length).ok_or_else(outside)?,
-            None => self.bytes.len(),
-        };
-        if from > to || to > self.bytes.len() {
-            return Err(outside());
-        }
-        Ok(self.bytes.slice(from..to))
-    }
-}
-
-impl Length for ColumnBytes {
-    fn len(&self) -> u64 {
-        self.file_size
-    }
-}
-
-impl ChunkReader for ColumnBytes {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(self.range(start, None)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        self.range(start, Some(length))
     }
 }
