@@ -272,7 +272,7 @@ mod tests {
         let whole = base();
         let parts = [whole.slice(0, 1), whole.slice(1, 2)];
         for order in [RowOrder::Fixed, RowOrder::Any] {
-            assert_eq!(compare(&[whole.clone()], &parts, order), Ok(()));
+            assert_eq!(compare(std::slice::from_ref(&whole), &parts, order), Ok(()));
         }
         assert_eq!(compare(&[], &[], RowOrder::Fixed), Ok(()));
         assert_eq!(compare(&[whole.slice(0, 0)], &[], RowOrder::Any), Ok(()));
@@ -353,7 +353,10 @@ mod tests {
     #[test]
     fn order_counts_only_where_it_is_fixed() {
         let turned = table(&[Some(3), Some(1), None], &[0.0, 0.1, f64::NAN], &["c", "a", "b"]);
-        assert_eq!(compare(&[base()], &[turned.clone()], RowOrder::Any), Ok(()));
+        assert_eq!(
+            compare(&[base()], std::slice::from_ref(&turned), RowOrder::Any),
+            Ok(())
+        );
         assert_eq!(column_of(compare(&[base()], &[turned], RowOrder::Fixed)), "i");
         // Two rows twice is not one row twice and another once.
         let twice = |rows: &[i64]| [batch(vec![("i", Arc::new(Int64Array::from(rows.to_vec())))])];

@@ -165,7 +165,7 @@ fn word(line: &str, position: usize) -> (usize, &str) {
 /// Whether `position` is inside a string that names a file.
 fn in_file_name(line: &str, position: usize) -> bool {
     let before = &line[..position];
-    if before.matches('\'').count() % 2 == 0 {
+    if before.matches('\'').count().is_multiple_of(2) {
         return false;
     }
     let quote = before.rfind('\'').unwrap_or(0);
