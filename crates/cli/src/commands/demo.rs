@@ -222,6 +222,7 @@ struct Summary {
     queries: usize,
     on_gpu: usize,
     on_both: usize,
+    emulated: usize,
     equal: usize,
     different: usize,
     time: Duration,
@@ -235,7 +236,8 @@ impl Summary {
         match device {
             QueryDevice::Cpu => {}
             QueryDevice::Both => self.on_both += 1,
-            QueryDevice::Gpu | QueryDevice::Emulated => self.on_gpu += 1,
+            QueryDevice::Gpu => self.on_gpu += 1,
+            QueryDevice::Emulated => self.emulated += 1,
         }
     }
 
@@ -257,11 +259,12 @@ impl Summary {
     }
 
     fn text(&self) -> String {
-        let on_cpu = self.queries - self.on_gpu - self.on_both;
+        let on_cpu = self.queries - self.on_gpu - self.on_both - self.emulated;
         let mut text = format!("{} queries in {}: ", self.queries, milliseconds(self.time));
         let places = [
             (self.on_gpu, "on the GPU"),
             (self.on_both, "on both"),
+            (self.emulated, "on the emulated GPU"),
             (on_cpu, "on the CPU"),
         ];
         let places: Vec<_> = places

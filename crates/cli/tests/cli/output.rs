@@ -28,6 +28,16 @@ fn a_table_and_where_it_ran() {
 }
 
 #[test]
+fn the_emulated_device_runs_a_query() {
+    let directory = samples();
+    let sql = "SELECT count(*) AS n, sum(id) AS s FROM 'parts/*.parquet' WHERE id > 1";
+    let ran = galatea(directory.path(), &["--set", "galatea.device=emulated", "-c", sql]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("| 5 | 41 |"), "{}", ran.out);
+    assert!(ran.out.contains("Ran on the emulated GPU."), "{}", ran.out);
+}
+
+#[test]
 fn formats_for_programs_leave_standard_output_to_the_result() {
     let directory = samples();
     let sql = "SELECT id, price FROM 'a.csv' WHERE id < 3 ORDER BY id";
