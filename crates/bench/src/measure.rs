@@ -58,7 +58,7 @@ impl Mode {
     fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Hot | Self::Parquet => &[],
-            Self::Host => &[("galatea.cache_columns", "false")],
+            Self::Host => &[("galatea.cache_device", "false")],
             Self::Cpu | Self::Memory => &[("galatea.device", "cpu")],
         }
     }

@@ -148,6 +148,9 @@ settings! {
         pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
         /// Whether encoded columns of files are kept after their first use. They are read again when the file changes.
         pub cache_files: Switch = Switch(true),
+        /// Whether encoded columns stay in device memory after the query that brought them there, as far as there is room.
+        /// Off, every query brings what it reads over the link.
+        pub cache_device: Switch = Switch(true),
         /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups are kept whole.
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
         /// How GROUP BY accumulates: auto decides by number of groups and their bytes; shared prefers accumulators in shared
