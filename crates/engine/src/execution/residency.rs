@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
-pub const ALIGNMENT: u64 = 256;
+pub(crate) const ALIGNMENT: u64 = 256;
 
 /// Where the buffers of a chunk lie in device memory; 0 is "none".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Residency {
 }
 
 /// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.
-pub fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Option<u64>; 3], u64) {
+pub(crate) fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Option<u64>; 3], u64) {
     let chunk = &column.chunks[index];
     let mut at = start;
     let mut place = |bytes: Option<usize>| {
@@ -65,14 +65,14 @@ pub fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Option<u64>;
     };
     let layout = [
         place(Some(chunk.data.len())),
-        place(chunk.validity.as_ref().map(|v| v.len())),
-        place(chunk.offsets.as_ref().map(|v| v.len())),
+        place(chunk.validity.as_ref().map(galatea_device::HostView::len)),
+        place(chunk.offsets.as_ref().map(galatea_device::HostView::len)),
     ];
     (layout, at)
 }
 
 /// Queues the copies of a chunk's buffers into `buffer` at `layout`; returns the bytes copied.
-pub fn copy_chunk(
+pub(crate) fn copy_chunk(
     stream: &Stream,
     column: &Column,
     index: usize,
@@ -95,7 +95,7 @@ pub fn copy_chunk(
 }
 
 /// Addresses of a chunk laid out at `layout` in an allocation at `base`.
-pub fn addresses(base: u64, layout: [Option<u64>; 3]) -> ChunkAddresses {
+pub(crate) fn addresses(base: u64, layout: [Option<u64>; 3]) -> ChunkAddresses {
     let [data, validity, offsets] = layout.map(|place| place.map_or(0, |place| base + place));
     ChunkAddresses {
         data,

@@ -33,7 +33,7 @@ pub(crate) use cast::supported as cast_supported;
 use literal::{constant_text, integer_of, text_of};
 
 /// The number of an integer-like constant.
-pub(crate) fn integer_literal(value: &ScalarValue) -> Option<i128> {
+pub(crate) fn integer_literal(value: &datafusion::common::ScalarValue) -> Option<i128> {
     integer_of(value)
 }
 

@@ -108,9 +108,8 @@ impl Function {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
             Self::Ceiling | Self::Floor | Self::Sign => 2,
-            Self::Round { .. } => 20,
             Self::SquareRoot => 10,
-            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } => 20,
+            Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
             Self::CharacterLength | Self::Like | Self::Contains => 200,
         }

@@ -117,11 +117,10 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     let wide = columns
         .iter()
         .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
-    let items = shape.items.min(match (wide, cost) {
-        (true, _) => 2,
-        (false, 0..=80) => 8,
-        (false, 81..=200) => 4,
-        (false, _) => 2,
+    let items = shape.items.min(match cost {
+        0..=80 if !wide => 8,
+        81..=200 if !wide => 4,
+        _ => 2,
     });
 
     let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
@@ -272,7 +271,7 @@ fn sink_rows(
     key.emit(&key_values, code);
     match strategy {
         Strategy::Shared { groups, copies } => {
-            sink::shared::update(&accumulators, groups, copies, shape.block, code)
+            sink::shared::update(&accumulators, groups, copies, shape.block, code);
         }
         Strategy::Dense { .. } => sink::dense::update(&accumulators, code),
         _ => sink::hash::update(&accumulators, code),

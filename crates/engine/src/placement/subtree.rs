@@ -120,11 +120,14 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
     chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
 }
 
+/// Lowers an expression over an aggregate's input to the source's columns.
+type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
+
 fn aggregate_call(
     call: &AggregateFunctionExpr,
     filter: Option<Expr>,
     field: arrow::datatypes::FieldRef,
-    lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
+    lower_here: &LowerHere<'_>,
 ) -> Result<AggregateCall, Reason> {
     let name = call.fun().name();
     let refuse = |detail: &str| Reason::Function {
@@ -246,6 +249,10 @@ impl Chain {
         (self.columns, self.plain) = columns.into_iter().unzip();
     }
 
+    #[expect(
+        deprecated,
+        reason = "a leaf's own statistics; its replacement computes those of whole plans"
+    )]
     fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
         let rows = plan
             .partition_statistics(None)
@@ -296,7 +303,7 @@ impl Chain {
                             let plain = e
                                 .expr
                                 .downcast_ref::<datafusion::physical_expr::expressions::Column>()
-                                .map(|c| c.index());
+                                .map(datafusion::physical_expr::expressions::Column::index);
                             Ok((lower(&e.expr, &schema)?, plain))
                         })
                         .collect::<Result<Vec<_>, Reason>>()?;

@@ -114,6 +114,10 @@ pub(crate) fn check(seed: u64, expressions: &[String], check: Check) -> Summary 
 /// The physical expression of an SQL expression, by the rules that queries go through.
 fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
     let expression = context.parse_sql_expr(sql, schema)?;
+    #[expect(
+        deprecated,
+        reason = "the builder that replaces it takes more than a test needs"
+    )]
     let simplifier = ExprSimplifier::new(SimplifyContext::default().with_schema(Arc::clone(schema)));
     let expression = simplifier.simplify(simplifier.coerce(expression, schema)?)?;
     context.create_physical_expr(expression, schema)
