@@ -109,7 +109,7 @@ pub(crate) fn batch(rows: usize, seed: u64, shape: Shape) -> RecordBatch {
             "flag",
             column(&mut |p| {
                 Arc::new(
-                    p.values(rand::Rng::random::<bool>)
+                    p.values(Rng::random::<bool>)
                         .into_iter()
                         .collect::<BooleanArray>(),
                 )
