@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn barrier(
     // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference into
     // the runner lives across `suspend`.
     unsafe {
-        let runner = (*thread).runner;
+        let runner = Thread::runner(thread);
         let site = Site { file, line };
         let id = id as usize;
         if id >= (*runner).barriers.len() {
@@ -117,7 +117,7 @@ pub(crate) unsafe extern "C" fn barrier(
             barrier.holding += predicate;
         }
         let expected = if named { count } else { (*runner).live };
-        let warp = (*runner).index_of(thread) / LANES;
+        let warp = (*(*thread).warp).index;
         let last = (&(*runner).barriers)[id].arrived == expected;
         if last {
             (*runner).release_barrier(id);
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn barrier(
 unsafe fn mismatch(thread: *mut Thread, kind: u32, site: Site, id: usize, count: u32) -> ! {
     // SAFETY: the running thread's runner.
     unsafe {
-        let runner = (*thread).runner;
+        let runner = Thread::runner(thread);
         let barrier = &(&(*runner).barriers)[id];
         let what = format!(
             "mismatched barriers: this thread is in {} ({count} threads) at {site} while {} thread(s) wait in {} ({} threads) at {}",

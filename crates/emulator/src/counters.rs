@@ -21,7 +21,7 @@ use std::ffi::c_void;
 use std::ops::{AddAssign, Range};
 
 use crate::abi::access as kinds;
-use crate::block::LANES;
+use crate::block::{LANES, Thread};
 use crate::fiber;
 use crate::shared::SharedMemory;
 
@@ -324,17 +324,9 @@ pub(crate) unsafe extern "C" fn access(address: *const c_void, bytes: u32, kind:
     let thread = fiber::current();
     // SAFETY: called by device code, so `thread` is the running one.
     unsafe {
-        let runner = (*thread).runner;
-        let index = (*runner).index_of(thread);
-        if let Some(recorder) = &mut (*runner).recorder {
-            recorder.access(
-                index / LANES,
-                index % LANES,
-                address as u64,
-                bytes,
-                kind,
-                site as usize,
-            );
+        let (warp, lane) = ((*(*thread).warp).index, (*thread).view.lane as usize);
+        if let Some(recorder) = &mut (*Thread::runner(thread)).recorder {
+            recorder.access(warp, lane, address as u64, bytes, kind, site as usize);
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use libc::{REG_EFL, REG_RIP, REG_RSP, siginfo_t, ucontext_t};
 
 use crate::abi;
-use crate::block::Runner;
+use crate::block::{Runner, Thread};
 use crate::divide;
 use crate::fiber;
 
@@ -79,7 +79,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
         let registers = &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs;
         if signal == INTERRUPT {
             if !thread.is_null() {
-                interrupt(&*(*thread).runner, registers);
+                interrupt(&*Thread::runner(thread), registers);
             }
             return;
         }
@@ -89,7 +89,7 @@ unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c
         if signal == libc::SIGFPE && divide::repair(registers) {
             return;
         }
-        let runner = (*thread).runner;
+        let runner = Thread::runner(thread);
         (*runner).fault = Some(Fault {
             signal,
             address: (*info).si_addr() as usize,

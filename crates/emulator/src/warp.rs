@@ -10,6 +10,7 @@
 //! the mask. Reported: a lane that is not in its own mask, and lanes of one mask in different operations.
 
 use std::ffi::c_char;
+use std::ptr;
 
 use crate::abi::collective as operation;
 use crate::block::{self, LANES, Runner, Thread};
@@ -25,12 +26,16 @@ const UNDEFINED: u64 = 0xbad0_bad1_bad2_bad3;
 pub(crate) struct Warp {
     /// Lanes that may run: not started, or suspended and released.
     pub(crate) runnable: u32,
-    /// Lanes that have a context.
-    pub(crate) started: u32,
     /// Lanes in a collective.
     pub(crate) waiting: u32,
     /// Lanes that left the kernel, or never were.
     pub(crate) exited: u32,
+    /// Position in the block.
+    pub(crate) index: usize,
+    /// The first lane's thread.
+    pub(crate) threads: *mut Thread,
+    /// Who runs the block; set when it starts.
+    pub(crate) runner: *mut Runner,
     masks: [u32; LANES],
     operations: [u32; LANES],
     arguments: [u32; LANES],
@@ -43,9 +48,11 @@ impl Default for Warp {
     fn default() -> Warp {
         Warp {
             runnable: 0,
-            started: 0,
             waiting: 0,
             exited: 0,
+            index: 0,
+            threads: ptr::null_mut(),
+            runner: ptr::null_mut(),
             masks: [0; LANES],
             operations: [0; LANES],
             arguments: [0; LANES],
@@ -67,10 +74,15 @@ enum Group {
 }
 
 impl Warp {
+    /// Gives the warp its place in a block.
+    pub(crate) fn bind(&mut self, index: usize, threads: *mut Thread) {
+        self.index = index;
+        self.threads = threads;
+    }
+
     /// All `lanes` not started.
     pub(crate) fn reset(&mut self, lanes: u32) {
         self.runnable = lanes;
-        self.started = 0;
         self.waiting = 0;
         self.exited = !lanes;
     }
@@ -272,30 +284,36 @@ pub(crate) unsafe extern "C" fn collective(
             warp.sites[lane] = site;
             warp.waiting |= bit;
         }
-        match (*warp).complete(lane, mask) {
-            Group::Complete => {
-                let warp = &mut *warp;
-                let needed = mask & !warp.exited;
-                warp.waiting &= !needed;
-                warp.runnable |= needed & !bit;
-                let runner = (*thread).runner;
-                (*runner).group_done(thread, needed == !warp.exited);
-            }
-            Group::Incomplete => block::suspend(thread),
-            Group::Mixed(other) => mixed(thread, kind, site, other),
+        let needed = mask & !(*warp).exited;
+        if (*warp).waiting & needed != needed {
+            block::suspend(thread);
+        } else {
+            meet(thread, lane, mask, needed);
         }
         (*warp).results[lane]
     }
 }
 
-impl Runner {
-    #[inline]
-    fn group_done(&mut self, thread: *const Thread, whole_warp: bool) {
-        let warp = self.index_of(thread) / LANES;
-        self.tick(1);
-        self.runnable_warps |= 1 << warp;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.collective(warp, whole_warp);
+/// All lanes of the mask wait, though perhaps for one another's other groups: the running thread goes on if its group
+/// is complete, and waits if not.
+#[inline(never)]
+unsafe fn meet(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
+    // SAFETY: as in `collective`.
+    unsafe {
+        let warp = &mut *(*thread).warp;
+        match warp.complete(lane, mask) {
+            Group::Complete => {
+                warp.waiting &= !needed;
+                warp.runnable |= needed & !(1 << lane);
+                let runner = &mut *warp.runner;
+                runner.tick(1);
+                runner.runnable_warps |= 1 << warp.index;
+                if let Some(recorder) = &mut runner.recorder {
+                    recorder.collective(warp.index, needed == !warp.exited);
+                }
+            }
+            Group::Incomplete => block::suspend(thread),
+            Group::Mixed(other) => mixed(thread, warp.operations[lane], warp.sites[lane], other),
         }
     }
 }
@@ -307,7 +325,7 @@ unsafe fn not_in_mask(thread: *mut Thread, kind: u32, mask: u32, site: Site) -> 
     unsafe {
         let lane = (*thread).view.lane;
         let what = format!("{name} at {site}: lane {lane} is not in its own mask {mask:#010x}");
-        (*(*thread).runner).fail(Some(thread), FailureKind::Collective, &what)
+        (*Thread::runner(thread)).fail(Some(thread), FailureKind::Collective, &what)
     }
 }
 
@@ -322,6 +340,6 @@ unsafe fn mixed(thread: *mut Thread, kind: u32, site: Site, other: usize) -> ! {
             operation::name(kind),
             operation::name(other_kind),
         );
-        (*(*thread).runner).fail(Some(thread), FailureKind::Collective, &what)
+        (*Thread::runner(thread)).fail(Some(thread), FailureKind::Collective, &what)
     }
 }

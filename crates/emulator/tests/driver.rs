@@ -388,9 +388,14 @@ fn a_program_is_compiled_once() {
     .try_compile(source, &header, &["-DEXTRA=1"])
     .expect("compiles");
     assert_eq!(compiles(), 5);
-    // A damaged file is compiled anew.
+    // A damaged image is compiled anew, with or without a precompiled header.
     for entry in fs::read_dir(folder.path().join("cache")).expect("a folder") {
-        fs::write(entry.expect("an entry").path(), "GALATEA").expect("written");
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            fs::remove_dir_all(path).expect("removed");
+        } else {
+            fs::write(path, "GALATEA").expect("written");
+        }
     }
     assert_eq!(
         gpu.try_compile(source, &header, &["-DEXTRA=1"])

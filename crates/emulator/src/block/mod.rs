@@ -55,10 +55,21 @@ const STRESS_STEPS: u32 = 24;
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) view: ThreadView,
-    /// Where to go on; meaningless while running or not started.
+    /// Where to go on; null before the first suspension, stale while running.
     stack_pointer: *mut u8,
     pub(crate) warp: *mut Warp,
-    pub(crate) runner: *mut Runner,
+}
+
+impl Thread {
+    /// The runner that executes a thread.
+    ///
+    /// # Safety
+    /// The thread's block is running.
+    #[inline(always)]
+    pub(crate) unsafe fn runner(thread: *const Thread) -> *mut Runner {
+        // SAFETY: rule 1.
+        unsafe { (*(*thread).warp).runner }
+    }
 }
 
 /// Executes blocks, one at a time.
@@ -145,7 +156,6 @@ impl Runner {
             heartbeat: Arc::default(),
             code: 0..0,
         });
-        let own: *mut Runner = &mut *runner;
         let view: *mut BlockView = &mut runner.view;
         let warps = runner.warps.as_mut_ptr();
         runner.threads = (0..MAX_THREADS)
@@ -162,9 +172,13 @@ impl Runner {
                 stack_pointer: ptr::null_mut(),
                 // SAFETY: there are 32 warps of 32 lanes.
                 warp: unsafe { warps.add(index / LANES) },
-                runner: own,
             })
             .collect();
+        let threads = runner.threads.as_mut_ptr();
+        for (index, warp) in runner.warps.iter_mut().enumerate() {
+            // SAFETY: there are 32 warps of 32 lanes.
+            warp.bind(index, unsafe { threads.add(index * LANES) });
+        }
         Ok(runner)
     }
 
@@ -216,22 +230,7 @@ impl Runner {
             recorder.begin_block(&self.shared, self.warp_count);
         }
         self.heartbeat.begin_block();
-        let mut running: *const Thread = ptr::null();
-        let first = self.next(0);
-        if !first.is_null() {
-            // SAFETY: `first` has not started; the carrier is prepared; the context saved in `main` is resumed
-            // exactly once, by the last thread to exit, by a failure or by the fault handler.
-            unsafe {
-                self.mark_started(first);
-                let carrier = self.stacks.take();
-                let main: *mut *mut u8 = &mut self.main;
-                fiber::set_current(first);
-                fiber::switch(main, carrier);
-                running = fiber::current();
-                fiber::set_current(ptr::null_mut());
-            }
-        }
-        self.main = ptr::null_mut();
+        let running = self.run_fibers();
         if let Some(fault) = self.fault.take() {
             let what = fault.describe(self);
             let place = self.place((!running.is_null()).then_some(running));
@@ -250,6 +249,27 @@ impl Runner {
         match self.failure.take() {
             Some(failure) => Err(failure),
             None => Ok(self.live == 0),
+        }
+    }
+
+    /// Runs the threads until the last one exits or the block fails; the last one that ran.
+    fn run_fibers(&mut self) -> *const Thread {
+        let this: *mut Runner = self;
+        // SAFETY: until the switch back, the runner is used through pointers made from `this` only. The first thread
+        // has not started; the context saved in `main` is resumed exactly once, by the last thread to exit, by a
+        // failure or by the fault handler.
+        unsafe {
+            for warp in &mut *(*this).warps {
+                warp.runner = this;
+            }
+            let first = (*this).next(0);
+            let carrier = (*this).stacks.take();
+            fiber::set_current(first);
+            fiber::switch(&raw mut (*this).main, carrier);
+            let last = fiber::current();
+            fiber::set_current(ptr::null_mut());
+            (*this).main = ptr::null_mut();
+            last
         }
     }
 
@@ -274,6 +294,7 @@ impl Runner {
         }
         let stress = self.stress;
         for thread in &mut self.threads[..threads] {
+            thread.stack_pointer = ptr::null_mut();
             thread.view.spin_address = ptr::null();
             thread.view.fuel = if stress {
                 1 + (self.random.next() % STRESS_STEPS) as i32
@@ -299,12 +320,6 @@ impl Runner {
     /// Whether an instruction is the running kernel's module's own.
     pub(crate) fn is_device_code(&self, address: usize) -> bool {
         self.code.contains(&address)
-    }
-
-    /// The thread's position in the block.
-    pub(crate) fn index_of(&self, thread: *const Thread) -> usize {
-        // SAFETY: every thread pointer points into `threads`.
-        unsafe { thread.offset_from(self.threads.as_ptr()) as usize }
     }
 
     /// The launch being run.

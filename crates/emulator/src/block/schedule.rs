@@ -34,7 +34,6 @@ impl Runner {
     }
 
     /// Takes a runnable thread, of warp `warp` if it has one; null if there is none in the block.
-    #[inline]
     pub(super) fn next(&mut self, warp: usize) -> *mut Thread {
         let mut warp = warp;
         self.heartbeat.beat();
@@ -63,18 +62,6 @@ impl Runner {
             turned.trailing_zeros()
         };
         ((bit + self.rotation) & 31) as usize
-    }
-
-    #[inline(always)]
-    pub(super) unsafe fn mark_started(&mut self, thread: *mut Thread) -> bool {
-        // SAFETY: rule 1.
-        unsafe {
-            let bit = 1 << (*thread).view.lane;
-            let warp = (*thread).warp;
-            let started = (*warp).started & bit != 0;
-            (*warp).started |= bit;
-            started
-        }
     }
 
     /// Something was done that waiting loops do as well.
@@ -119,17 +106,18 @@ impl Runner {
     unsafe fn exit(&mut self, thread: *mut Thread) -> *mut Thread {
         // SAFETY: rule 1.
         let (warp, lane) = unsafe { (&mut *(*thread).warp, (*thread).view.lane) };
+        let warp_index = warp.index;
         self.live -= 1;
         self.ticks = 0;
         self.checks = 0;
         warp.exited |= 1 << lane;
         if warp.waiting != 0 && warp.release_without_exited() {
-            self.runnable_warps |= 1 << (self.index_of(thread) / LANES);
+            self.runnable_warps |= 1 << (warp_index);
         }
         if self.live > 0 && self.barriers[0].arrived == self.live {
             self.release_barrier(0);
         }
-        let next = self.next(self.index_of(thread) / LANES);
+        let next = self.next(warp_index);
         if next.is_null() && self.live > 0 {
             self.deadlock();
         }
@@ -143,7 +131,7 @@ pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
         // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives its
         // stack back just before it leaves it for good; nothing else on this OS thread runs in between.
         unsafe {
-            let runner = (*fiber::current()).runner;
+            let runner = Thread::runner(fiber::current());
             ((*runner).run)((*runner).parameters);
             let thread = fiber::current();
             let next = (*runner).exit(thread);
@@ -152,10 +140,9 @@ pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
                 (*runner).leave();
             }
             fiber::set_current(next);
-            if (*runner).mark_started(next) {
+            if !(*next).stack_pointer.is_null() {
                 (*runner).stacks.give(top);
-                let abandoned: *mut *mut u8 = &raw mut (*runner).abandoned;
-                fiber::switch(abandoned, (*next).stack_pointer);
+                fiber::switch(&raw mut (*runner).abandoned, (*next).stack_pointer);
             }
         }
     }
@@ -165,15 +152,24 @@ pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
 ///
 /// # Safety
 /// Called on a fiber, by the thread itself, after it recorded what it waits for.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn suspend(thread: *mut Thread) {
     // SAFETY: rules 1 to 3.
     unsafe {
-        let runner = (*thread).runner;
-        let next = (*runner).next((*runner).index_of(thread) / LANES);
-        if next.is_null() {
-            (*runner).deadlock();
-        }
+        let warp = (*thread).warp;
+        let runner = (*warp).runner;
+        let next = if (*warp).runnable != 0 && !(*runner).stress {
+            (*runner).heartbeat.beat();
+            let lane = (*runner).choose((*warp).runnable);
+            (*warp).runnable &= !(1 << lane);
+            (*warp).threads.add(lane)
+        } else {
+            let next = (*runner).next((*warp).index);
+            if next.is_null() {
+                (*runner).deadlock();
+            }
+            next
+        };
         go(runner, thread, next);
     }
 }
@@ -184,11 +180,10 @@ unsafe fn go(runner: *mut Runner, thread: *mut Thread, next: *mut Thread) {
     // SAFETY: rules 1 to 3; `next` was runnable, so it has a saved context or none yet.
     unsafe {
         fiber::set_current(next);
-        let load = if (*runner).mark_started(next) {
-            (*next).stack_pointer
-        } else {
-            (*runner).stacks.take()
-        };
+        let mut load = (*next).stack_pointer;
+        if load.is_null() {
+            load = (*runner).stacks.take();
+        }
         fiber::switch(&raw mut (*thread).stack_pointer, load);
     }
 }
@@ -198,7 +193,7 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
     let thread = fiber::current();
     // SAFETY: called by device code, so `thread` is the running one; rules 1 to 3.
     unsafe {
-        let runner = (*thread).runner;
+        let runner = Thread::runner(thread);
         if kind == abi::pause::STRESS {
             (*thread).view.fuel = 1 + ((*runner).random.next() % STRESS_STEPS) as i32;
         }
@@ -211,9 +206,9 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
             (*runner).heartbeat.interrupted();
         }
         // Any runnable thread, this one included.
-        let own = (*runner).index_of(thread);
+        let own = (*(*thread).warp).index;
         (*(*thread).warp).runnable |= 1 << (*thread).view.lane;
-        (*runner).runnable_warps |= 1 << (own / LANES);
+        (*runner).runnable_warps |= 1 << own;
         if (*runner).ordered {
             (*runner).rotation = (*runner).random.next() & 31;
         } else {
@@ -234,7 +229,7 @@ pub(crate) unsafe extern "C" fn stop(kind: u32, text: *const c_char, file: *cons
     unsafe {
         let text = CStr::from_ptr(text).to_string_lossy();
         let site = Site { file, line };
-        let runner = (*thread).runner;
+        let runner = Thread::runner(thread);
         if kind == abi::stop::ASSERT {
             (*runner).fail(
                 Some(thread),

@@ -11,6 +11,7 @@
 
 pub(crate) mod cache;
 mod options;
+mod precompiled;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -73,13 +74,28 @@ pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, Com
             compiler: toolchain.path.display().to_string(),
         });
     }
-    let flags = flags(&toolchain, options);
-    let key = cache::key(source, options, &toolchain, &flags, &shim());
+    let (flags, shim) = (flags(&toolchain, options), shim());
+    let key = cache::key(source, options, &toolchain, &flags, &shim);
     let directory = cache::directory(options.cache.as_deref());
     if let Some(image) = cache::read(&directory, &key) {
         return Ok(image);
     }
-    let image = image::wrap(&build(source, options, &toolchain, &flags)?);
+    let precompiled = precompiled::shim(&toolchain, options, &flags, &shim, &directory);
+    let build = Build {
+        source,
+        options,
+        toolchain: &toolchain,
+        flags: &flags,
+        shim: &shim,
+    };
+    let object = match build.run(precompiled.as_deref()) {
+        // A precompiled header that this compiler refuses after all.
+        Err(CompileError::Diagnostics(log)) if precompiled.is_some() && log.contains(SHIM_NAME) => {
+            build.run(None)?
+        }
+        other => other?,
+    };
+    let image = image::wrap(&object);
     cache::write(&directory, &key, &image);
     Ok(image)
 }
@@ -143,71 +159,106 @@ fn flags(toolchain: &Toolchain, options: &Options) -> Vec<String> {
     flags
 }
 
-fn build(
-    source: &Source,
-    options: &Options,
-    toolchain: &Toolchain,
-    flags: &[String],
-) -> Result<Vec<u8>, CompileError> {
-    let folder = tempfile::Builder::new().prefix("galatea-compile-").tempdir()?;
-    let main = main_name(&source.name);
-    fs::write(folder.path().join(SHIM_NAME), shim())?;
-    for (name, text) in &source.headers {
-        let path = Path::new(name);
-        if !path
-            .components()
-            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
-        {
-            return Err(CompileError::HeaderName(name.clone()));
-        }
-        let path = folder.path().join(path);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, text)?;
-    }
-    fs::write(folder.path().join(&main), &source.text)?;
+/// One compilation.
+#[derive(Clone, Copy)]
+struct Build<'a> {
+    source: &'a Source,
+    options: &'a Options,
+    toolchain: &'a Toolchain,
+    flags: &'a [String],
+    shim: &'a str,
+}
 
-    let mut preprocess = Command::new(&toolchain.path);
-    preprocess
-        .current_dir(folder.path())
-        .args(["-E", "-x", "c++", "-w", "-I.", "-nostdinc"]);
-    preprocess
-        .arg(format!("-std={}", options.standard))
-        .args(options.definitions());
-    preprocess.args(["-include", SHIM_NAME]).arg(&main);
-    let text = run(preprocess)?;
+impl Build<'_> {
+    /// The shared object, made with a precompiled shim if there is one.
+    fn run(&self, precompiled: Option<&Path>) -> Result<Vec<u8>, CompileError> {
+        let Build {
+            source,
+            options,
+            toolchain,
+            flags,
+            shim,
+        } = *self;
+        let folder = tempfile::Builder::new().prefix("galatea-compile-").tempdir()?;
+        let main = main_name(&source.name);
+        for (name, text) in &source.headers {
+            let path = Path::new(name);
+            if !path
+                .components()
+                .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+            {
+                return Err(CompileError::HeaderName(name.clone()));
+            }
+            let path = folder.path().join(path);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(path, text)?;
+        }
+        fs::write(folder.path().join(&main), &source.text)?;
 
-    let mut program = program::scan(&text);
-    program.append_exports(EXPORT);
-    let preprocessed = "program.ii";
-    let object = folder.path().join("program.so");
-    fs::write(folder.path().join(preprocessed), &program.text)?;
-    let mut compile = Command::new(&toolchain.path);
-    compile
-        .current_dir(folder.path())
-        .args(["-x", "c++-cpp-output"])
-        .args(flags);
-    // The sanitizers' flags must not reach the link, which would add their libraries.
-    let sanitized = flags.iter().any(|flag| flag.starts_with("-fsanitize"));
-    if sanitized {
-        compile.args(["-c", preprocessed, "-o", "program.o"]);
-        run(compile)?;
-        let mut link = Command::new(&toolchain.path);
-        link.current_dir(folder.path()).args(["-shared", "-nostdlib"]);
-        link.args(flags.iter().filter(|flag| flag.starts_with("-fuse-ld")));
-        link.arg("program.o").arg("-o").arg(&object).args(LIBRARIES);
-        run(link)?;
-    } else {
+        let mut preprocess = Command::new(&toolchain.path);
+        preprocess
+            .current_dir(folder.path())
+            .args(["-E", "-x", "c++", "-w", "-I.", "-nostdinc"]);
+        preprocess
+            .arg(format!("-std={}", options.standard))
+            .args(options.definitions());
+        match precompiled {
+            Some(path) => {
+                // The flags have to be those that the header was precompiled with.
+                preprocess
+                    .arg("-fpch-preprocess")
+                    .args(compile_flags(flags))
+                    .arg("-include")
+                    .arg(path);
+            }
+            None => {
+                fs::write(folder.path().join(SHIM_NAME), shim)?;
+                preprocess.args(["-include", SHIM_NAME]);
+            }
+        }
+        preprocess.arg(&main);
+        let text = run(preprocess)?;
+
+        let mut program = program::scan(&text);
+        program.append_exports(EXPORT);
+        let preprocessed = "program.ii";
+        let object = folder.path().join("program.so");
+        fs::write(folder.path().join(preprocessed), &program.text)?;
+        let mut compile = Command::new(&toolchain.path);
         compile
-            .arg(preprocessed)
-            .arg("-o")
-            .arg(&object)
-            .args(["-x", "none"])
-            .args(LIBRARIES);
-        run(compile)?;
+            .current_dir(folder.path())
+            .args(["-x", "c++-cpp-output"])
+            .args(flags);
+        // The sanitizers' flags must not reach the link, which would add their libraries.
+        let sanitized = flags.iter().any(|flag| flag.starts_with("-fsanitize"));
+        if sanitized {
+            compile.args(["-c", preprocessed, "-o", "program.o"]);
+            run(compile)?;
+            let mut link = Command::new(&toolchain.path);
+            link.current_dir(folder.path()).args(["-shared", "-nostdlib"]);
+            link.args(flags.iter().filter(|flag| flag.starts_with("-fuse-ld")));
+            link.arg("program.o").arg("-o").arg(&object).args(LIBRARIES);
+            run(link)?;
+        } else {
+            compile
+                .arg(preprocessed)
+                .arg("-o")
+                .arg(&object)
+                .args(["-x", "none"])
+                .args(LIBRARIES);
+            run(compile)?;
+        }
+        Ok(fs::read(object)?)
     }
-    Ok(fs::read(object)?)
+}
+
+/// Without those that are about the link.
+fn compile_flags(flags: &[String]) -> impl Iterator<Item = &String> {
+    flags
+        .iter()
+        .filter(|flag| !flag.starts_with("-fuse-ld") && !matches!(flag.as_str(), "-shared" | "-nostdlib"))
 }
 
 /// The C library for `memcpy` and `printf`, its mathematical part, and 128-bit division.

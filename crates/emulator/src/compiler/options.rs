@@ -96,6 +96,13 @@ impl Options {
 
     /// Flags for the preprocessor.
     pub(crate) fn definitions(&self) -> Vec<String> {
+        let mut flags = self.own_definitions();
+        flags.extend(self.preprocessor.iter().cloned());
+        flags
+    }
+
+    /// Those of them that do not come from the program.
+    pub(crate) fn own_definitions(&self) -> Vec<String> {
         let mut flags = vec![
             format!("-D__CUDA_ARCH__={}", self.architecture * 10),
             "-D__CUDACC__".to_owned(),
@@ -111,7 +118,6 @@ impl Options {
         if self.mode.address_sanitizer {
             flags.push("-DGALATEA_EMULATOR_ASAN".to_owned());
         }
-        flags.extend(self.preprocessor.iter().cloned());
         flags
     }
 }
