@@ -37,6 +37,9 @@ impl Parameters {
 
     /// Adds a table, or finds an equal one; returns its index.
     pub(crate) fn table(&mut self, bytes: Vec<u8>) -> usize {
+        if let Some(index) = self.tables.iter().position(|known| known.bytes == bytes) {
+            return index;
+        }
         self.tables.push(LookupTable { bytes });
         self.tables.len() - 1
     }

@@ -1,4 +1,4 @@
-//! Runs emitted statements for every row of a batch on the emulated device.
+//! Runs emitted statements for every row of a batch on a device.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use galatea_device::{
-    ArgumentBytes, Device, DeviceBuffer, DeviceOptions, EmulatorOptions, Geometry, Program, Stream,
-};
+use galatea_device::{ArgumentBytes, Device, DeviceBuffer, Geometry, Program, Stream};
 use galatea_engine::expression::{ColumnBinding, ColumnKind, HEADERS, Kind, Parameters, Value, kind_for};
 
 /// Bytes kept of a string result: its length in four, then its bytes.
@@ -40,13 +38,29 @@ pub(crate) struct Ran {
     pub(crate) raw: i128,
 }
 
-/// Outcomes by expression and row.
-pub(crate) fn run(batch: &RecordBatch, bindings: &[ColumnBinding], expressions: &[Emitted]) -> Vec<Vec<Ran>> {
-    let device =
-        Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
+/// A kernel that evaluates expressions, with its arguments and results in memory.
+pub(crate) struct Prepared {
+    pub(crate) program: Program,
+    bytes: ArgumentBytes,
+    values: DeviceBuffer<i128>,
+    nulls: DeviceBuffer<u8>,
+    errors: DeviceBuffer<u32>,
+    texts: DeviceBuffer<u8>,
+    /// What the arguments point to.
+    _inputs: Vec<DeviceBuffer<u8>>,
+    stream: Stream,
+}
+
+/// Uploads a batch and writes the kernel that evaluates all expressions for each of its rows.
+pub(crate) fn prepare(
+    device: &Device,
+    batch: &RecordBatch,
+    bindings: &[ColumnBinding],
+    expressions: &[Emitted],
+) -> Prepared {
     let stream = device.stream().expect("a stream");
     let mut arguments = Arguments {
-        device: &device,
+        device,
         stream: &stream,
         bytes: ArgumentBytes::new(),
         declarations: String::new(),
@@ -117,20 +131,41 @@ pub(crate) fn run(batch: &RecordBatch, bindings: &[ColumnBinding], expressions: 
         arguments.declarations,
         TEXT - 4,
     );
-    let program = Program::new("expressions", source.clone())
+    let program = Program::new("expressions", source)
         .headers(galatea_kernels::headers())
         .entry("evaluate");
+    let Arguments { bytes, buffers, .. } = arguments;
+    Prepared {
+        program,
+        bytes,
+        values,
+        nulls,
+        errors,
+        texts: text,
+        _inputs: buffers,
+        stream,
+    }
+}
+
+/// Outcomes by expression and row.
+pub(crate) fn run(
+    device: &Device,
+    prepared: &Prepared,
+    rows: usize,
+    expressions: &[Emitted],
+) -> Vec<Vec<Ran>> {
+    let Prepared { program, stream, .. } = prepared;
     let compiled = device
-        .compile(&program)
-        .unwrap_or_else(|error| panic!("{error}\n{source}"));
+        .compile(program)
+        .unwrap_or_else(|error| panic!("{error}\n{}", program.source));
     let function = compiled.module.function("evaluate").expect("the entry");
     function
-        .launch(&stream, Geometry::new(2_u64, 32_u64), &arguments.bytes)
+        .launch(stream, Geometry::new(2_u64, 32_u64), &prepared.bytes)
         .expect("a launch");
-    let values = stream.read(&values, ..).expect("values");
-    let nulls = stream.read(&nulls, ..).expect("nulls");
-    let errors = stream.read(&errors, ..).expect("errors");
-    let text = stream.read(&text, ..).expect("texts");
+    let values = stream.read(&prepared.values, ..).expect("values");
+    let nulls = stream.read(&prepared.nulls, ..).expect("nulls");
+    let errors = stream.read(&prepared.errors, ..).expect("errors");
+    let text = stream.read(&prepared.texts, ..).expect("texts");
     let mut next_text = 0;
     expressions
         .iter()

@@ -9,9 +9,10 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
+use galatea_device::{Architecture, Device, DeviceOptions, EmulatorOptions, Nvrtc, compile_for};
 use galatea_engine::expression::{Emitter, Expr, Parameters, Value, lower};
 
-use super::device::{Emitted, Outcome, Ran, expected, run};
+use super::device::{Emitted, Outcome, Ran, expected, prepare, run};
 use super::rows::{rows, schema};
 
 /// What must be supported.
@@ -31,8 +32,23 @@ pub(crate) struct Summary {
     pub(crate) refused: BTreeMap<String, usize>,
 }
 
+/// Where generated code goes.
+pub(crate) enum Target {
+    /// It runs, and is compared.
+    Run(Device),
+    /// It is compiled, as for a GPU that need not be there.
+    Compile(Nvrtc),
+}
+
+impl Target {
+    pub(crate) fn emulated() -> Self {
+        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default());
+        Self::Run(device.expect("an emulated device"))
+    }
+}
+
 /// Compares all expressions over the rows of a seed.
-pub(crate) fn check(seed: u64, expressions: &[String], check: Check) -> Summary {
+pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: Check) -> Summary {
     let context = SessionContext::new();
     let schema = schema();
     let df_schema = Arc::new(DFSchema::try_from(schema.clone()).expect("a schema"));
@@ -77,7 +93,23 @@ pub(crate) fn check(seed: u64, expressions: &[String], check: Check) -> Summary 
             Err(reason) => refuse(sql, format!("emission: {reason}")),
         }
     }
-    let ran = run(&rows.batch, &rows.bindings, &emitted);
+    let ran = match target {
+        Target::Run(device) => {
+            let prepared = prepare(device, &rows.batch, &rows.bindings, &emitted);
+            run(device, &prepared, rows.batch.num_rows(), &emitted)
+        }
+        Target::Compile(nvrtc) => {
+            // The source does not depend on the device that its arguments are on.
+            let Target::Run(device) = Target::emulated() else {
+                unreachable!("emulated devices run")
+            };
+            let program = prepare(&device, &rows.batch, &rows.bindings, &emitted).program;
+            let image = compile_for(Architecture::SM_90, &program, nvrtc);
+            image.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            summary.compared = emitted.len();
+            return summary;
+        }
+    };
     let mut failures = Vec::new();
     for (((sql, physical, lowered), emitted), ran) in planned.iter().zip(&emitted).zip(&ran) {
         let outcomes = evaluate(physical, &rows.batch);
