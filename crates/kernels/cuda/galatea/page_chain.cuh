@@ -147,7 +147,7 @@ template <u32 Words> struct ChainWriter {
 
 private:
     // Reserves places for `n` rows of a warp: page and first place in it. `beyond`: the page of rows past the end of that one.
-    GALATEA_NOINLINE u64 reserve(u32 mask, u32 n, u64& beyond) {
+    GALATEA_INLINE u64 reserve(u32 mask, u32 n, u64& beyond) {
         const u32 leader = __ffs(mask) - 1, page_rows = chains.page_rows;
         beyond = NO_PAGE;
         u64 place = 0;
@@ -169,9 +169,21 @@ private:
             if (lane() == leader) atomicAdd(&state.missed, n);
             return place;
         }
-        beyond = __shfl_sync(mask, heap_take(chains.heap, mask, lane() == leader, walk), leader);
+        const Taken taken = take_page(chains.heap, mask, lane() == leader, walk);
+        walk = taken.walk;
+        beyond = __shfl_sync(mask, taken.page, leader);
         if (lane() == leader) link(page, beyond, end - page_rows);
         return place;
+    }
+
+    struct Taken {
+        u64 page;
+        HeapWalk walk;
+    };
+    // A call of its own, once in many rows: `append` stays small.
+    static GALATEA_NOINLINE Taken take_page(const Heap heap, u32 mask, bool want, HeapWalk walk) {
+        const u64 page = heap_take(heap, mask, want, walk);
+        return Taken{page, walk};
     }
 
     // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in it.

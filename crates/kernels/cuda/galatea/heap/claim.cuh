@@ -9,25 +9,33 @@ namespace galatea {
 // gives pages, which asks for exactly as many bits as are wanted of it. What others took meanwhile is simply not served.
 // Who calls: the lanes of `mask`. `word`: this lane's, when `inside`. `takers`: uniform, within `mask`, at least one.
 // Returns this lane's page or NO_PAGE. `seen`: whether any lane saw a free page; uniform.
-GALATEA_INLINE u64 claim_window(const Heap& heap, u32 mask, u32 takers, u64 word, bool inside, bool& seen,
+GALATEA_INLINE u64 claim_window(const Heap& heap, u32 mask, u32 takers, u32 word, bool inside, bool& seen,
                                 HeapTally& tally) {
     const u64 bits = inside ? __ldcg(heap.bitmap + word) : 0;
     const u32 free = __popcll(bits);
     const u32 wanted = __popc(takers), rank = __popc(takers & lanes_before());
     bool taker = (takers >> lane() & 1u) != 0;
     if (taker) tally.step();
-    u32 owner;     // lane whose word serves this one
-    u32 bit;       // which bit of it
-    u64 asked = 0; // bits of this lane's own word that it claims for others
+    u32 owner;      // lane whose word serves this one
+    u32 bit;        // which bit of it
+    u64 asked = 0;  // bits of this lane's own word that it claims for others
     const u32 enough = __ballot_sync(mask, free >= wanted);
     if (enough != 0) {
-        // One word serves all. Every taker finds its own bit; the last one's is where the mask ends.
+        // One word serves all.
         seen = true;
         owner = __ffs(enough) - 1;
         const u64 source = __shfl_sync(mask, bits, owner);
-        bit = select_bit(source, taker ? rank : 0);
-        const u32 last = __shfl_sync(mask, bit, 31 - __clz(takers));
-        if (lane() == owner) asked = bits & low_bits(last + 1);
+        const u32 first = __ffsll(i64(source)) - 1;
+        const u64 run = source >> first;
+        if ((run & (run + 1)) == 0) {
+            // Its free pages are neighbours, as they are in a pool that is hardly used.
+            bit = first + rank;
+            asked = low_bits(wanted) << first;
+        } else {
+            bit = select_bit(source, taker ? rank : 0);
+            asked = source & low_bits(__shfl_sync(mask, bit, 31 - __clz(takers)) + 1);
+        }
+        if (lane() != owner) asked = 0;
     } else {
         // Words serve takers in lane order.
         u32 owners = __ballot_sync(mask, free != 0);
@@ -45,7 +53,8 @@ GALATEA_INLINE u64 claim_window(const Heap& heap, u32 mask, u32 takers, u64 word
         }
         taker = taker && rank < before;
         bit = select_bit(__shfl_sync(mask, bits, owner), taker ? nth : 0);
-        if (quota != 0) asked = bits & low_bits(select_bit(bits, quota - 1) + 1);
+        if (quota == free) asked = bits;
+        else if (quota != 0) asked = bits & low_bits(select_bit(bits, quota - 1) + 1);
     }
     u64 old = 0;
     if (asked != 0) {
@@ -53,9 +62,9 @@ GALATEA_INLINE u64 claim_window(const Heap& heap, u32 mask, u32 takers, u64 word
         old = atomicAnd(heap.bitmap + word, ~asked);
     }
     const u64 given = __shfl_sync(mask, old, owner);
-    const u64 from = __shfl_sync(mask, word, owner);
+    const u32 from = __shfl_sync(mask, word, owner);
     if (!taker) return NO_PAGE;
-    if ((given >> bit & 1) != 0) return from * 64 + bit;
+    if ((given >> bit & 1) != 0) return u64(from) * 64 + bit;
     tally.collision();
     return NO_PAGE;
 }
@@ -64,14 +73,14 @@ GALATEA_INLINE u64 claim_window(const Heap& heap, u32 mask, u32 takers, u64 word
 // of the strategies that walk at random (defects: Algorithms 1 to 3 never end when memory is exhausted, and the last page of T
 // costs T looks). A word is left behind only when it was seen empty, or everybody is served.
 // Who calls: the lanes of `mask`. Returns this lane's page or NO_PAGE.
-GALATEA_NOINLINE u64 sweep_bitmap(const Heap& heap, u32 mask, u32 takers, u64 start, HeapTally& tally) {
+GALATEA_NOINLINE u64 sweep_bitmap(const Heap heap, u32 mask, u32 takers, u32 start, HeapTally& tally) {
     const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
-    const u64 words = heap_words(heap);
+    const u32 words = heap_words(heap);
     start = __shfl_sync(mask, start, __ffs(mask) - 1);
     u64 page = NO_PAGE;
     if ((takers >> lane() & 1u) != 0) tally.sweep();
-    for (u64 base = 0; base < words && takers != 0;) {
-        u64 word = start + base + place;
+    for (u32 base = 0; base < words && takers != 0;) {
+        u32 word = start + base + place;
         if (word >= words) word -= words;
         bool seen;
         const u64 got = claim_window(heap, mask, takers, word, base + place < words, seen, tally);

@@ -62,7 +62,7 @@ template <typename Word> struct CollaborativeHeap {
             needy = __ballot_sync(mask, want && page == NO_PAGE);
         }
         if (needy == 0) return page;
-        const u64 swept = sweep_bitmap(heap, mask, needy, scaled(walk.next(), heap_words(heap)), tally);  // 6, 15
+        const u64 swept = sweep_bitmap(heap, mask, needy, u32(scaled(walk.next(), heap_words(heap))), tally);  // 6, 15
         return page == NO_PAGE ? swept : page;
     }
 

@@ -40,7 +40,7 @@ private:
 
     // Every flag once, round the end, the lanes of `mask` together: a flag is left behind only when it was seen 0, or everybody
     // is served.
-    static GALATEA_NOINLINE u64 sweep(const Heap& heap, u32 mask, u32 takers, u64 start, HeapTally& tally) {
+    static GALATEA_NOINLINE u64 sweep(const Heap heap, u32 mask, u32 takers, u64 start, HeapTally& tally) {
         const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
         start = __shfl_sync(mask, start, __ffs(mask) - 1);
         u64 page = NO_PAGE;

@@ -29,7 +29,7 @@ template <typename Word> struct RandomWalkBitmapHeap {
         }
         const u32 takers = __ballot_sync(mask, want && page == NO_PAGE);
         if (takers == 0) return page;
-        const u64 swept = sweep_bitmap(heap, mask, takers, scaled(walk.next(), heap_words(heap)), tally);
+        const u64 swept = sweep_bitmap(heap, mask, takers, u32(scaled(walk.next(), heap_words(heap))), tally);
         return page == NO_PAGE ? swept : page;
     }
 

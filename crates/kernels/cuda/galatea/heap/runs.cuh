@@ -36,7 +36,7 @@ struct RunsHeap {
     static GALATEA_INLINE void give(const Heap& heap, u32, u64 unit) { give_run(heap, unit); }
 
     // `length` consecutive units for this lane, 0: none. Who calls: the lanes of `mask`. The first unit, or NO_PAGE.
-    static GALATEA_NOINLINE u64 take_run(const Heap& heap, u32 mask, u64 length, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take_run(const Heap& heap, u32 mask, u64 length, HeapWalk& walk, HeapTally& tally) {
         walk.position = __shfl_sync(mask, walk.position, __ffs(mask) - 1);
         if (length > heap.page_count) {
             heap_error(heap, HEAP_TOO_LARGE, length);
@@ -71,7 +71,7 @@ struct RunsHeap {
     }
 
     // Frees the block that begins at `unit`; NO_PAGE: nothing. Thread scope.
-    static GALATEA_NOINLINE void give_run(const Heap& heap, u64 unit) {
+    static GALATEA_NOINLINE void give_run(const Heap heap, u64 unit) {
         if (unit == NO_PAGE) return;
         if (unit >= heap.page_count) return heap_error(heap, HEAP_FOREIGN, unit);
         if (HEAP_CHECKS) {
@@ -151,7 +151,7 @@ private:
 
     // Every position, from word `start` to the end and from the beginning to the end again: `length` consecutive units, or
     // NO_PAGE when there was an instant for each position at which no free run began there. For one request of the warp; uniform.
-    static GALATEA_NOINLINE u64 scan(const Heap& heap, u32 mask, u64 length, u64 start, HeapTally& tally) {
+    static GALATEA_NOINLINE u64 scan(const Heap heap, u32 mask, u64 length, u64 start, HeapTally& tally) {
         const u32 lanes = __popc(mask), place = __popc(mask & lanes_before()), leader = __ffs(mask) - 1;
         const u64 words = heap_words(heap);
         u64* claims = heap.status + HEAP_TAIL;
@@ -199,7 +199,7 @@ private:
     // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that of claims that overlap one
     // succeeds; what it had when it fails is given back. `status` counts claims across words: those in flight, and those rolled
     // back.
-    static GALATEA_NOINLINE bool claim_run(const Heap& heap, u64 first, u64 length, HeapTally& tally) {
+    static GALATEA_NOINLINE bool claim_run(const Heap heap, u64 first, u64 length, HeapTally& tally) {
         const u64 end = first + length;
         if (first / 64 == (end - 1) / 64) {
             const u64 run = low_bits(u32(length)) << (first & 63);

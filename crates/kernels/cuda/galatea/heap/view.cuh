@@ -93,21 +93,29 @@ GALATEA_INLINE void heap_error(const Heap& heap, HeapError error, u64 where) {
     atomicCAS(heap.status + HEAP_ERROR_PAGE, 0ull, where + 1);
 }
 
-// What one thread's allocation cost. Optimised away unless counted.
+// What one thread's allocation cost. Nothing unless counted: a call takes it by reference, and would keep it in memory.
+#ifndef GALATEA_HEAP_COUNT
+struct HeapTally {
+    GALATEA_INLINE void step() {}
+    GALATEA_INLINE void atomic(u32 = 1) {}
+    GALATEA_INLINE void collision() {}
+    GALATEA_INLINE void sweep() {}
+    GALATEA_INLINE void add_to(const Heap&, u32, bool, bool) const {}
+};
+#else
 struct HeapTally {
     u32 steps = 0;
     u32 atomics = 0;
     u32 collisions = 0;
     u32 sweeps = 0;
 
-    GALATEA_INLINE void step() { if (HEAP_COUNTS) ++steps; }
-    GALATEA_INLINE void atomic(u32 n = 1) { if (HEAP_COUNTS) atomics += n; }
-    GALATEA_INLINE void collision() { if (HEAP_COUNTS) ++collisions; }
-    GALATEA_INLINE void sweep() { if (HEAP_COUNTS) ++sweeps; }
+    GALATEA_INLINE void step() { ++steps; }
+    GALATEA_INLINE void atomic(u32 n = 1) { atomics += n; }
+    GALATEA_INLINE void collision() { ++collisions; }
+    GALATEA_INLINE void sweep() { ++sweeps; }
 
     // Warp scope, the lanes of `mask`: adds to the heap's counters. `wanted`, `got`: this lane asked, and was served.
     GALATEA_INLINE void add_to(const Heap& heap, u32 mask, bool wanted, bool got) const {
-        if (!HEAP_COUNTS) return;
         const u32 wants = __ballot_sync(mask, wanted), gets = __ballot_sync(mask, got);
         const u32 total = __reduce_add_sync(mask, wanted ? steps : 0u);
         const u32 slowest = __reduce_max_sync(mask, wanted ? steps : 0u);
@@ -124,6 +132,7 @@ struct HeapTally {
         atomicAdd(heap.status + HEAP_SWEEPS, u64(sweeping));
     }
 };
+#endif
 
 // Where a thread or warp looks next: a fraction of the pool in 64 bits. Kept by the caller between calls, so that a half-used
 // superblock is used up, and neighbouring allocations are neighbours in memory.
@@ -166,7 +175,11 @@ GALATEA_INLINE u32 first_of(u32 lanes, u32 count) {
     return count == 0 ? 0 : lanes & u32(low_bits(select_bit(lanes, count - 1) + 1));
 }
 
-GALATEA_INLINE u64 heap_words(const Heap& heap) { return (heap.page_count + 63) / 64; }
+// Words of the bitmap that have pages; there are at most 2^31 pages.
+GALATEA_INLINE u32 heap_words(const Heap& heap) { return u32((heap.page_count + 63) / 64); }
+
+// A rule of performance for the strategies: a function that stays a call takes the heap by value. By reference, the kernel's
+// argument would get an address, and every thread would first copy it to its stack.
 
 // A balance: the pages of a superblock (or of a queue) that may still be claimed, in two halves of a word. Reservations are
 // taken from the low half, `available`, which is biased because it may be overdrawn for a moment; frees go to the high half,
@@ -183,10 +196,14 @@ struct Balance {
 };
 
 // Thread scope. Reserves up to `n` > 0 pages and returns how many: less than n only when there were no more at one moment of the
-// call. Who holds a reservation will find that many free bits in the superblock.
-GALATEA_INLINE u32 balance_reserve(u64* balance, u32 n, HeapTally& tally) {
+// call. Who holds a reservation will find that many free bits in the superblock. In two halves, so that the first, an atomic
+// without a wait, overlaps with other work: the second is cheap when what the first returned has at least n available.
+GALATEA_INLINE u64 balance_ask(u64* balance, u32 n, HeapTally& tally) {
     tally.atomic();
-    const i32 available = Balance(atomicAdd(balance, 0ull - u64(n))).available;
+    return atomicAdd(balance, 0ull - u64(n));
+}
+GALATEA_INLINE u32 balance_settle(u64* balance, u64 asked, u32 n, HeapTally& tally) {
+    const i32 available = Balance(asked).available;
     if (available >= i32(n)) return n;
     u32 got = available > 0 ? u32(available) : 0;
     tally.atomic();
@@ -201,6 +218,9 @@ GALATEA_INLINE u32 balance_reserve(u64* balance, u32 n, HeapTally& tally) {
         if (atomicCAS(balance, word, BALANCE_EMPTY + (seen.total() - more)) == word) got += more;
         if (got == n) return got;
     }
+}
+GALATEA_INLINE u32 balance_reserve(u64* balance, u32 n, HeapTally& tally) {
+    return balance_settle(balance, balance_ask(balance, n, tally), n, tally);
 }
 
 // Thread scope. Gives back `n` pages; what the total was before.

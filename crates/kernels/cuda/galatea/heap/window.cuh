@@ -10,39 +10,74 @@
 namespace galatea {
 
 struct WindowHeap {
-    // As HeapStrategy::take in heap.cuh.
+    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: whoever claimed bits that
+    // it turns out to have no reservation for gives them back, and those they are reserved for look again.
     static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk& walk, HeapTally& tally) {
         const u32 takers = __ballot_sync(mask, want);
         if (takers == 0) return NO_PAGE;
-        const u32 leader = __ffs(mask) - 1;
-        walk.position = __shfl_sync(mask, walk.position, leader);
-        const u64 start = scaled(walk.position, u64(heap.superblocks) * SUPERBLOCK_WORDS);
-        const u64 superblock = start / SUPERBLOCK_WORDS;
-        u32 reserved = 0;
-        if (lane() == leader) reserved = balance_reserve(heap.balances + superblock, __popc(takers), tally);
-        reserved = __shfl_sync(mask, reserved, leader);
-        const u64 page = claim(heap, mask, first_of(takers, reserved), superblock, u32(start), tally);
-        if (reserved == u32(__popc(takers))) return page;
-        return search(heap, mask, want, page, superblock, walk, tally);
+        const u32 leader = __ffs(mask) - 1, place = __popc(mask & lanes_before());
+        const u32 position = __shfl_sync(mask, u32(walk.position >> 32), leader);
+        const u32 start = __umulhi(position, heap.superblocks * SUPERBLOCK_WORDS);
+        const u32 superblock = start / SUPERBLOCK_WORDS;
+        u64 asked = 0;
+        if (lane() == leader) asked = balance_ask(heap.balances + superblock, __popc(takers), tally);
+        bool seen;
+        const u32 word = superblock * SUPERBLOCK_WORDS + (start + place) % SUPERBLOCK_WORDS;
+        const u64 page = claim_window(heap, mask, takers, word, true, seen, tally);
+        const bool lacking = lane() == leader && Balance(asked).available < i32(__popc(takers));
+        if (__ballot_sync(mask, lacking || (want && page == NO_PAGE)) == 0) return page;
+        const Found found = settle(heap, mask, takers, page, start, asked, tally);
+        if (found.position != 0) walk.position = u64(found.position) << 32;
+        return found.page;
     }
 
     static GALATEA_INLINE void give(const Heap& heap, u32 mask, u64 page) {
         give_bits(heap, mask, page, [&](u64 word, u32 freed) {
-            const u64 superblock = word / SUPERBLOCK_WORDS;
+            const u32 superblock = u32(word / SUPERBLOCK_WORDS);
             // Only who makes an empty balance positive tells the summary.
             if (balance_return(heap.balances + superblock, freed) == 0) announce(heap, superblock / GROUP_SUPERBLOCKS);
         });
     }
 
 private:
+    // A page, and where to look next time; 0: where the walk is.
+    struct Found {
+        u64 page;
+        u32 position;
+    };
+
+    // Brings pages and reservations together after the first look, then searches for what is missing.
+    static GALATEA_NOINLINE Found settle(const Heap heap, u32 mask, u32 takers, u64 page, u32 start, u64 asked,
+                                         HeapTally& tally) {
+        const u32 leader = __ffs(mask) - 1, superblock = start / SUPERBLOCK_WORDS;
+        u32 reserved = 0;
+        if (lane() == leader) reserved = balance_settle(heap.balances + superblock, asked, __popc(takers), tally);
+        reserved = __shfl_sync(mask, reserved, leader);
+        // More than is reserved: the bits are others'.
+        const u32 got = __ballot_sync(mask, page != NO_PAGE);
+        if (page != NO_PAGE && (first_of(got, reserved) >> lane() & 1u) == 0) {
+            tally.atomic();
+            atomicOr(heap.bitmap + page / 64, 1ull << (page & 63));
+            page = NO_PAGE;
+        }
+        // Less: the reservation stands, so they are there.
+        if (u32(__popc(got)) < reserved) {
+            const u64 more = claim(heap, mask, first_of(takers & ~got, reserved - __popc(got)), superblock,
+                                   start + __popc(mask), tally);
+            if (more != NO_PAGE) page = more;
+        }
+        if (reserved == u32(__popc(takers))) return Found{page, 0};
+        return search(heap, mask, takers, page, superblock, start, tally);
+    }
+
     // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail, only be late.
-    static GALATEA_INLINE u64 claim(const Heap& heap, u32 mask, u32 takers, u64 superblock, u32 start, HeapTally& tally) {
+    static GALATEA_INLINE u64 claim(const Heap& heap, u32 mask, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
         const u32 place = __popc(mask & lanes_before());
         u64 page = NO_PAGE;
         while (takers != 0) {
             bool seen;
-            const u64 word = superblock * SUPERBLOCK_WORDS + (start + place) % SUPERBLOCK_WORDS;
-            const u64 got = claim_window(heap, mask, takers, word, place < SUPERBLOCK_WORDS, seen, tally);
+            const u32 word = superblock * SUPERBLOCK_WORDS + (start + place) % SUPERBLOCK_WORDS;
+            const u64 got = claim_window(heap, mask, takers, word, true, seen, tally);
             if (got != NO_PAGE) page = got;
             takers = __ballot_sync(mask, (takers >> lane() & 1u) != 0 && page == NO_PAGE);
             start += __popc(mask);  // a whole warp sees the same window again, fewer lanes see the next words
@@ -52,37 +87,34 @@ private:
 
     // Group by group, for lanes that want a page and have none: the balances of a group are one load, and several superblocks
     // serve one warp. The summary tells which group is next.
-    static GALATEA_NOINLINE u64 search(const Heap& heap, u32 mask, bool want, u64 page, u64 superblock, HeapWalk& walk,
+    static GALATEA_INLINE Found search(const Heap& heap, u32 mask, u32 wanting, u64 page, u32 superblock, u32 start,
                                        HeapTally& tally) {
-        u32 takers = __ballot_sync(mask, want && page == NO_PAGE);
-        u64 group = superblock / GROUP_SUPERBLOCKS;
-        u32 first = u32(superblock % GROUP_SUPERBLOCKS);
+        u32 group = superblock / GROUP_SUPERBLOCKS;
         for (;;) {
-            const u64 from = search_group(heap, mask, takers, page, group, first, u32(walk.next()), tally);
-            takers = __ballot_sync(mask, want && page == NO_PAGE);
+            u32 takers = __ballot_sync(mask, (wanting >> lane() & 1u) != 0 && page == NO_PAGE);
+            u32 from = superblock;
+            const bool empty = search_group(heap, mask, takers, page, group, from, start, tally);
             if (takers == 0) {
                 // The next call starts where this one found its last page.
-                walk.position = (~0ull / heap.superblocks + 1) * from + (walk.position & 0xffffffffu);
-                return page;
+                return Found{page, u32((u64(from) << 32) / heap.superblocks) + 1};
             }
-            group = next_group(heap, mask, group);
-            if (group == NO_PAGE) {
-                if ((takers >> lane() & 1u) != 0) tally.sweep();
-                group = sweep(heap, mask);
-            }
-            if (group == NO_PAGE) return page;
+            const u32 next = next_group(heap, mask, group, empty);
+            if (next != NO_GROUP) { group = next; continue; }
+            if ((takers >> lane() & 1u) != 0) tally.sweep();
+            group = sweep(heap, mask);
+            if (group == NO_GROUP) return Found{page, 0};
         }
     }
 
-    // Serves `takers` from one group, from superblock `first` of it on, and in each from word `start` on. The last superblock
-    // that served.
-    static GALATEA_INLINE u64 search_group(const Heap& heap, u32 mask, u32 takers, u64& page, u64 group, u32 first,
-                                           u32 start, HeapTally& tally) {
+    // Serves `takers` from one group, from superblock `from` of it on, which becomes the last that served. Removes from `takers`
+    // who was served; whether the group was empty.
+    static GALATEA_INLINE bool search_group(const Heap& heap, u32 mask, u32& takers, u64& page, u32 group, u32& from, u32 start,
+                                            HeapTally& tally) {
         const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
-        u64 from = group * GROUP_SUPERBLOCKS;
+        const u32 first = from + place;
         bool empty = true;
         for (u32 base = 0; base < GROUP_SUPERBLOCKS && takers != 0; base += lanes) {
-            const u64 own = group * GROUP_SUPERBLOCKS + (first + base + place) % GROUP_SUPERBLOCKS;
+            const u32 own = group * GROUP_SUPERBLOCKS + (first + base) % GROUP_SUPERBLOCKS;
             const u32 free = base + place < GROUP_SUPERBLOCKS ? Balance(__ldcg(heap.balances + own)).total() : 0;
             if ((takers >> lane() & 1u) != 0) tally.step();
             // Who reserves how much, in lane order.
@@ -109,51 +141,63 @@ private:
                 takers &= ~served;
             }
         }
-        if (empty && takers != 0) retract(heap, mask, group);
-        return from;
+        return empty;
     }
 
-    static GALATEA_INLINE void announce(const Heap& heap, u64 group) {
+    static GALATEA_INLINE void announce(const Heap& heap, u32 group) {
         __threadfence();  // the balance is visible before the bit
         atomicOr(heap.summary + group / 64, 1ull << (group & 63));
     }
 
-    // Takes a group that was seen empty out of the summary, and looks again: who freed in between may have set the bit before.
-    static GALATEA_INLINE void retract(const Heap& heap, u32 mask, u64 group) {
-        const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
-        if (lane() == u32(__ffs(mask) - 1)) atomicAnd(heap.summary + group / 64, ~(1ull << (group & 63)));
+    // Takes a group that was seen empty out of the summary. Who really does so looks again: a page may have been freed in
+    // between, and the bit set before it was cleared.
+    static GALATEA_INLINE void retract(const Heap& heap, u32 mask, u32 group) {
+        const u32 lanes = __popc(mask), place = __popc(mask & lanes_before()), leader = __ffs(mask) - 1;
+        const u64 bit = 1ull << (group & 63);
+        const bool cleared = lane() == leader && (atomicAnd(heap.summary + group / 64, ~bit) & bit) != 0;
+        if (__ballot_sync(mask, cleared) == 0) return;
         __threadfence();
         __syncwarp(mask);
         bool refilled = false;
         for (u32 i = place; i < GROUP_SUPERBLOCKS; i += lanes)
             refilled = refilled || Balance(__ldcg(heap.balances + group * GROUP_SUPERBLOCKS + i)).total() != 0;
-        if (__any_sync(mask, refilled) && lane() == u32(__ffs(mask) - 1)) announce(heap, group);
+        if (__any_sync(mask, refilled) && lane() == leader) announce(heap, group);
     }
 
-    // The first group after `group`, round the end, that the summary says may have pages; NO_PAGE: none.
-    static GALATEA_INLINE u64 next_group(const Heap& heap, u32 mask, u64 group) {
+    static constexpr u32 NO_GROUP = 0xffffffffu;
+
+    // The first group after `group`, round the end, that the summary says may have pages. Retracts `group` when it was seen
+    // empty and the summary says otherwise.
+    static GALATEA_INLINE u32 next_group(const Heap& heap, u32 mask, u32 group, bool empty) {
         const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
-        const u64 words = (u64(heap.groups) + 63) / 64;
-        const u64 after = ~low_bits(u32(group & 63) + 1);
-        for (u64 base = 0; base <= words; base += lanes) {
-            const u64 i = base + place;
-            const u64 word = (group / 64 + i) % words;
+        const u32 words = (heap.groups + 63) / 64;
+        const u64 after = ~low_bits((group & 63) + 1);
+        u32 next = NO_GROUP;
+        for (u32 base = 0; base <= words && next == NO_GROUP; base += lanes) {
+            const u32 i = base + place;
+            const u32 word = (group / 64 + i) % words;
             u64 bits = i <= words ? __ldcg(heap.summary + word) : 0;
-            if (i == 0) bits &= after;
-            if (i == words) bits &= ~after;
+            if (i == 0 || i == words) {
+                const bool listed = (bits >> (group & 63) & 1) != 0;
+                if (empty) bits &= ~(1ull << (group & 63));
+                bits &= i == 0 ? after : ~after;
+                empty = empty && listed;
+            }
+            if (base == 0) empty = __shfl_sync(mask, u32(empty), __ffs(mask) - 1) != 0;
             const u32 found = __ballot_sync(mask, bits != 0);
             if (found == 0) continue;
-            const u64 first = word * 64 + u32(__ffsll(i64(bits)) - 1);
-            return __shfl_sync(mask, first, __ffs(found) - 1);
+            const u32 first = word * 64 + u32(__ffsll(i64(bits)) - 1);
+            next = __shfl_sync(mask, first, __ffs(found) - 1);
         }
-        return NO_PAGE;
+        if (empty) retract(heap, mask, group);
+        return next;
     }
 
-    // Every balance, since the summary is a hint: a group with pages; NO_PAGE: each superblock was seen empty.
-    static GALATEA_INLINE u64 sweep(const Heap& heap, u32 mask) {
+    // Every balance, since the summary is a hint: a group with pages, or none when each superblock was seen empty.
+    static GALATEA_INLINE u32 sweep(const Heap& heap, u32 mask) {
         const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
-        for (u64 base = 0; base < heap.superblocks; base += lanes * SWEEP_BALANCES) {
-            const u64 first = base + place * SWEEP_BALANCES;
+        for (u32 base = 0; base < heap.superblocks; base += lanes * SWEEP_BALANCES) {
+            const u32 first = base + place * SWEEP_BALANCES;
             u32 free = 0;
             // Beyond the last superblock there are balances that are always empty, up to a multiple of a warp's.
             if (first < heap.superblocks)
@@ -161,7 +205,7 @@ private:
             const u32 found = __ballot_sync(mask, free != 0);
             if (found != 0) return __shfl_sync(mask, first, __ffs(found) - 1) / GROUP_SUPERBLOCKS;
         }
-        return NO_PAGE;
+        return NO_GROUP;
     }
 };
 
