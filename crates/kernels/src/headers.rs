@@ -36,6 +36,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/heap/bump.cuh",
     "galatea/heap/claim.cuh",
     "galatea/heap/collaborative.cuh",
+    "galatea/heap/lanes.cuh",
     "galatea/heap/queue.cuh",
     "galatea/heap/random_walk.cuh",
     "galatea/heap/random_walk_bitmap.cuh",

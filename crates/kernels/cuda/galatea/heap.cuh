@@ -9,9 +9,9 @@
 //   7 queue        heap/queue.cuh
 //   8 bump         heap/bump.cuh
 // A strategy is a type with
-//   u64 take(heap, mask, want, walk, tally)   a page for each lane of `mask` that wants one, or NO_PAGE
-//   void give(heap, mask, page)               gives back each lane's page; NO_PAGE: nothing
-// which exactly the lanes of `mask` call, with the same view of the heap.
+//   u64 take(heap, lanes, want, walk, tally)   a page for each lane that wants one, or NO_PAGE
+//   void give(heap, lanes, page)               gives back each lane's page; NO_PAGE: nothing
+// compiled twice: inline for a whole warp, and as a call for the lanes of any mask (heap/lanes.cuh).
 #pragma once
 
 #include "galatea/block.cuh"
@@ -68,33 +68,60 @@ GALATEA_INLINE u64 heap_page(const Heap& heap, const void* address) {
     return page;
 }
 
+struct HeapTaken {
+    u64 page;
+    HeapWalk walk;
+};
+
+// `lanes` take pages, or with RW_malloc runs of `units` pages (0: none).
+template <typename Lanes>
+GALATEA_INLINE HeapTaken heap_take_lanes(const Heap& heap, Lanes lanes, u64 units, HeapWalk walk) {
+    HeapTally tally;
+#if GALATEA_HEAP_STRATEGY == 6
+    const u64 page = RunsHeap::take_run(heap, lanes, units, walk, tally);
+#else
+    const u64 page = HeapStrategy::take(heap, lanes, units != 0, walk, tally);
+#endif
+    tally.add_to(heap, lanes, units != 0, page != NO_PAGE);
+    return HeapTaken{page, walk};
+}
+GALATEA_NOINLINE HeapTaken heap_take_some(const Heap heap, u32 mask, u64 units, HeapWalk walk) {
+    return heap_take_lanes(heap, SomeLanes{mask}, units, walk);
+}
+GALATEA_NOINLINE void heap_give_some(const Heap heap, u32 mask, u64 page) {
+    HeapStrategy::give(heap, SomeLanes{mask}, page);
+}
+
+// Warp scope: the lanes of `mask` call. `units` pages in a row for each lane, 0: none; the first, or NO_PAGE. Only RW_malloc
+// gives more than one.
+GALATEA_INLINE u64 heap_take_units(const Heap& heap, u32 mask, u64 units, HeapWalk& walk) {
+    const HeapTaken taken = mask == 0xffffffffu ? heap_take_lanes(heap, WholeWarp{}, units, walk)
+                                                : heap_take_some(heap, mask, units, walk);
+    walk = taken.walk;
+    return taken.page;
+}
+
 // Warp scope: the lanes of `mask` call. A page for each that wants one, or NO_PAGE.
 GALATEA_INLINE u64 heap_take(const Heap& heap, u32 mask, bool want, HeapWalk& walk) {
-    HeapTally tally;
-    const u64 page = HeapStrategy::take(heap, mask, want, walk, tally);
-    tally.add_to(heap, mask, want, page != NO_PAGE);
-    return page;
+    return heap_take_units(heap, mask, want ? 1 : 0, walk);
 }
 
 // Warp scope: the lanes of `mask` call. Gives back each lane's page; NO_PAGE: nothing.
 GALATEA_INLINE void heap_give(const Heap& heap, u32 mask, u64 page) {
-    HeapStrategy::give(heap, mask, page);
+    if (mask == 0xffffffffu) HeapStrategy::give(heap, WholeWarp{}, page);
+    else heap_give_some(heap, mask, page);
     if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
 }
 
 // Warp scope: the lanes of `mask` call. At least `bytes` bytes at a multiple of the page size; nullptr for 0 bytes, for more
 // than a page (RW_malloc: than the pool), and when there is no such block.
 GALATEA_INLINE void* heap_alloc(const Heap& heap, u32 mask, u64 bytes, HeapWalk& walk) {
-#if GALATEA_HEAP_STRATEGY == 6
-    const u64 units = bytes == 0 ? 0 : __umul64hi(bytes - 1, heap.reciprocal) + 1;
-    HeapTally tally;
-    const u64 page = RunsHeap::take_run(heap, mask, units, walk, tally);
-    tally.add_to(heap, mask, units != 0, page != NO_PAGE);
-    return heap_address(heap, page);
-#else
-    if (bytes > heap.page_bytes) heap_error(heap, HEAP_TOO_LARGE, bytes);
-    return heap_address(heap, heap_take(heap, mask, bytes != 0 && bytes <= heap.page_bytes, walk));
-#endif
+    u64 units = bytes == 0 ? 0 : __umul64hi(bytes - 1, heap.reciprocal) + 1;
+    if (GALATEA_HEAP_STRATEGY != 6 && units > 1) {
+        heap_error(heap, HEAP_TOO_LARGE, bytes);
+        units = 0;
+    }
+    return heap_address(heap, heap_take_units(heap, mask, units, walk));
 }
 
 // Warp scope: the lanes of `mask` call. Frees what heap_alloc gave; nullptr: nothing.

@@ -8,14 +8,16 @@ namespace galatea {
 
 struct BumpHeap {
     // As HeapStrategy::take in heap.cuh.
-    static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk&, HeapTally& tally) {
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         if (want) tally.step();
-        if (lane() == u32(__ffs(mask) - 1)) tally.atomic();
-        const u64 page = warp_append(mask, heap.status + HEAP_CURSOR, want);
+        if (lanes.leads()) tally.atomic();
+        const u64 page = warp_append(lanes.mask(), heap.status + HEAP_CURSOR, want);
         return want && page < heap.page_count ? page : NO_PAGE;
     }
 
-    static GALATEA_INLINE void give(const Heap& heap, u32, u64 page) {
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes, u64 page) {
         if (page != NO_PAGE && page >= heap.page_count) heap_error(heap, HEAP_FOREIGN, page);
     }
 };

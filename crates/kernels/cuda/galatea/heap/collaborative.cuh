@@ -15,12 +15,13 @@ template <typename Word> struct CollaborativeHeap {
     static constexpr u32 BITS = 8 * sizeof(Word);
 
     // As HeapStrategy::take in heap.cuh.
-    static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk& walk, HeapTally& tally) {
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here
         Word* words = reinterpret_cast<Word*>(heap.bitmap);
         const u64 count = (heap.page_count + BITS - 1) / BITS;
         u64 page = NO_PAGE;
-        u32 needy = __ballot_sync(mask, want);
+        u32 needy = lanes.ballot(want);
         for (u32 look = 0; needy != 0 && look < heap.probes; ++look) {
             const u64 word = scaled(walk.next(), count);
             u64* lock = heap.own + word / 64;
@@ -34,18 +35,18 @@ template <typename Word> struct CollaborativeHeap {
             u32 owner = 0, bit = 0;
             bool served = false;
             u32 open = needy;
-            for (u32 has; open != 0 && (has = __ballot_sync(mask, left != 0)) != 0;) {
+            for (u32 has; open != 0 && (has = lanes.ballot(left != 0)) != 0;) {
                 const u32 offered = left == 0 ? 0 : __ffsll(i64(u64(left))) - 1;
                 const u32 rank = __popc(open & lanes_before());
                 const bool takes = (open >> lane() & 1u) != 0 && rank < u32(__popc(has));  // 1, 4
                 const u32 source = takes ? select_bit(has, rank) : 0;
-                const u32 found = __shfl_sync(mask, offered, takes ? source : u32(__ffs(has) - 1));
+                const u32 found = lanes.shuffle(offered, takes ? source : u32(__ffs(has) - 1));
                 if (takes) { owner = source; bit = found; served = true; }
                 if (left != 0 && __popc(has & lanes_before()) < __popc(open)) {  // 2
                     taken |= Word(1) << offered;
                     left &= left - 1;
                 }
-                open = __ballot_sync(mask, (open >> lane() & 1u) != 0 && !takes);
+                open = lanes.ballot((open >> lane() & 1u) != 0 && !takes);
             }
             Word old = 0;
             if (taken != 0) {
@@ -53,21 +54,22 @@ template <typename Word> struct CollaborativeHeap {
                 old = atomicAnd(words + word, ~taken);  // 3
             }
             if (locked) atomicAnd(lock, ~key);
-            const u32 source = served ? owner : u32(__ffs(mask) - 1);
-            const u64 given = __shfl_sync(mask, u64(old), source), from = __shfl_sync(mask, word, source);
+            const u32 source = served ? owner : lanes.leader();
+            const u64 given = lanes.shuffle(u64(old), source), from = lanes.shuffle(word, source);
             if (served) {
                 if ((given >> bit & 1) != 0) page = from * BITS + bit;  // 5
                 else tally.collision();
             }
-            needy = __ballot_sync(mask, want && page == NO_PAGE);
+            needy = lanes.ballot(want && page == NO_PAGE);
         }
         if (needy == 0) return page;
-        const u64 swept = sweep_bitmap(heap, mask, needy, u32(scaled(walk.next(), heap_words(heap))), tally);  // 6, 15
+        const u64 swept = sweep_bitmap(heap, lanes, needy, u32(scaled(walk.next(), heap_words(heap))), tally);  // 6, 15
         return page == NO_PAGE ? swept : page;
     }
 
-    static GALATEA_INLINE void give(const Heap& heap, u32 mask, u64 page) {
-        give_bits(heap, mask, page, [](u64, u32) {});
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
+        give_bits(heap, lanes, page, [](u64, u32) {});
     }
 };
 

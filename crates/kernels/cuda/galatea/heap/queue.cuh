@@ -12,21 +12,22 @@ namespace galatea {
 
 struct QueueHeap {
     // As HeapStrategy::take in heap.cuh.
-    static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk&, HeapTally& tally) {
-        const u32 takers = __ballot_sync(mask, want);
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
+        const u32 takers = lanes.ballot(want);
         if (takers == 0) return NO_PAGE;
-        const u32 leader = __ffs(mask) - 1;
+        const u32 leader = lanes.leader();
         if (want) tally.step();
         u32 got = 0;
         if (lane() == leader) got = balance_reserve(heap.balances, __popc(takers), tally);
-        got = __shfl_sync(mask, got, leader);
+        got = lanes.shuffle(got, leader);
         u64 ticket = 0;
         if (lane() == leader && got != 0) {
             tally.atomic();
             ticket = atomicAdd(heap.status + HEAP_CURSOR, u64(got));
         }
         const u32 rank = __popc(takers & lanes_before());
-        ticket = __shfl_sync(mask, ticket, leader) + rank;
+        ticket = lanes.shuffle(ticket, leader) + rank;
         if (!want || rank >= got) return NO_PAGE;
         u64* slot = heap.own + ticket % heap.page_count;
         for (;;) {
@@ -40,7 +41,8 @@ struct QueueHeap {
         }
     }
 
-    static GALATEA_INLINE void give(const Heap& heap, u32 mask, u64 page) {
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
         if (page != NO_PAGE && page >= heap.page_count) {
             heap_error(heap, HEAP_FOREIGN, page);
             page = NO_PAGE;
@@ -49,15 +51,15 @@ struct QueueHeap {
             heap_error(heap, HEAP_DOUBLE_FREE, page);
             page = NO_PAGE;
         }
-        const u32 givers = __ballot_sync(mask, page != NO_PAGE);
+        const u32 givers = lanes.ballot(page != NO_PAGE);
         if (givers == 0) return;
-        const u64 ticket = warp_append(mask, heap.status + HEAP_TAIL, page != NO_PAGE);
+        const u64 ticket = warp_append(lanes.mask(), heap.status + HEAP_TAIL, page != NO_PAGE);
         if (page != NO_PAGE) {
             u64* slot = heap.own + ticket % heap.page_count;
             while (atomicCAS(slot, 0ull, page + 1) != 0) {}
         }
-        __syncwarp(mask);
-        if (lane() == u32(__ffs(mask) - 1)) balance_return(heap.balances, __popc(givers));
+        lanes.sync();
+        if (lanes.leads()) balance_return(heap.balances, __popc(givers));
     }
 };
 

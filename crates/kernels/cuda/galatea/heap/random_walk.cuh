@@ -8,7 +8,8 @@ namespace galatea {
 
 struct RandomWalkHeap {
     // As HeapStrategy::take in heap.cuh.
-    static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk& walk, HeapTally& tally) {
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here
         u64 page = NO_PAGE;
         for (u32 look = 0; want && page == NO_PAGE && look < heap.probes; ++look) {
@@ -19,13 +20,14 @@ struct RandomWalkHeap {
             if (atomicExch(flags(heap) + at, 0u) != 0) page = at;
             else tally.collision();
         }
-        const u32 takers = __ballot_sync(mask, want && page == NO_PAGE);
+        const u32 takers = lanes.ballot(want && page == NO_PAGE);
         if (takers == 0) return page;
-        const u64 swept = sweep(heap, mask, takers, scaled(walk.next(), heap.page_count), tally);
+        const u64 swept = sweep(heap, lanes, takers, scaled(walk.next(), heap.page_count), tally);
         return page == NO_PAGE ? swept : page;
     }
 
-    static GALATEA_INLINE void give(const Heap& heap, u32, u64 page) {
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes, u64 page) {
         if (page == NO_PAGE) return;
         if (page >= heap.page_count) return heap_error(heap, HEAP_FOREIGN, page);
         if (HEAP_CHECKS) {
@@ -38,28 +40,29 @@ struct RandomWalkHeap {
 private:
     static GALATEA_INLINE u32* flags(const Heap& heap) { return reinterpret_cast<u32*>(heap.own); }
 
-    // Every flag once, round the end, the lanes of `mask` together: a flag is left behind only when it was seen 0, or everybody
+    // Every flag once, round the end, all lanes together: a flag is left behind only when it was seen 0, or everybody
     // is served.
-    static GALATEA_NOINLINE u64 sweep(const Heap heap, u32 mask, u32 takers, u64 start, HeapTally& tally) {
-        const u32 lanes = __popc(mask), place = __popc(mask & lanes_before());
-        start = __shfl_sync(mask, start, __ffs(mask) - 1);
+    template <typename Lanes>
+    static GALATEA_NOINLINE u64 sweep(const Heap heap, Lanes lanes, u32 takers, u64 start, HeapTally& tally) {
+        const u32 count = lanes.count(), place = lanes.place();
+        start = lanes.shuffle(start, lanes.leader());
         u64 page = NO_PAGE;
         if ((takers >> lane() & 1u) != 0) tally.sweep();
         for (u64 base = 0; base < heap.page_count && takers != 0;) {
             const u64 at = wrapped(heap, start + base + place);
-            const u32 offers = __ballot_sync(mask, base + place < heap.page_count && __ldcg(flags(heap) + at) != 0);
-            if (offers == 0) { base += lanes; continue; }
+            const u32 offers = lanes.ballot(base + place < heap.page_count && __ldcg(flags(heap) + at) != 0);
+            if (offers == 0) { base += count; continue; }
             // The taker of rank r tries the page of the r-th lane that saw one.
             const u32 rank = __popc(takers & lanes_before());
             if ((takers >> lane() & 1u) != 0 && rank < u32(__popc(offers))) {
                 const u32 source = select_bit(offers, rank);
-                const u64 offered = wrapped(heap, start + base + __popc(mask & u32(low_bits(source))));
+                const u64 offered = wrapped(heap, start + base + lanes.place_of(source));
                 tally.step();
                 tally.atomic();
                 if (atomicExch(flags(heap) + offered, 0u) != 0) page = offered;
                 else tally.collision();
             }
-            takers = __ballot_sync(mask, (takers >> lane() & 1u) != 0 && page == NO_PAGE);
+            takers = lanes.ballot((takers >> lane() & 1u) != 0 && page == NO_PAGE);
         }
         return page;
     }

@@ -11,7 +11,8 @@ template <typename Word> struct RandomWalkBitmapHeap {
     static constexpr u32 BITS = 8 * sizeof(Word);
 
     // As HeapStrategy::take in heap.cuh.
-    static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk& walk, HeapTally& tally) {
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here
         Word* words = reinterpret_cast<Word*>(heap.bitmap);
         const u64 count = (heap.page_count + BITS - 1) / BITS;
@@ -27,14 +28,15 @@ template <typename Word> struct RandomWalkBitmapHeap {
             if ((atomicAnd(words + word, ~(Word(1) << bit)) >> bit & 1) != 0) page = word * BITS + bit;
             else tally.collision();
         }
-        const u32 takers = __ballot_sync(mask, want && page == NO_PAGE);
+        const u32 takers = lanes.ballot(want && page == NO_PAGE);
         if (takers == 0) return page;
-        const u64 swept = sweep_bitmap(heap, mask, takers, u32(scaled(walk.next(), heap_words(heap))), tally);
+        const u64 swept = sweep_bitmap(heap, lanes, takers, u32(scaled(walk.next(), heap_words(heap))), tally);
         return page == NO_PAGE ? swept : page;
     }
 
-    static GALATEA_INLINE void give(const Heap& heap, u32 mask, u64 page) {
-        give_bits(heap, mask, page, [](u64, u32) {});
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
+        give_bits(heap, lanes, page, [](u64, u32) {});
     }
 };
 

@@ -29,36 +29,39 @@ GALATEA_INLINE u32 find_run(u64 bits, u32 length) {
 
 struct RunsHeap {
     // One unit for each lane that wants one; as HeapStrategy::take in heap.cuh.
-    static GALATEA_INLINE u64 take(const Heap& heap, u32 mask, bool want, HeapWalk& walk, HeapTally& tally) {
-        return take_run(heap, mask, want ? 1 : 0, walk, tally);
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
+        return take_run(heap, lanes, want ? 1 : 0, walk, tally);
     }
 
-    static GALATEA_INLINE void give(const Heap& heap, u32, u64 unit) { give_run(heap, unit); }
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes, u64 unit) { give_run(heap, unit); }
 
-    // `length` consecutive units for this lane, 0: none. Who calls: the lanes of `mask`. The first unit, or NO_PAGE.
-    static GALATEA_INLINE u64 take_run(const Heap& heap, u32 mask, u64 length, HeapWalk& walk, HeapTally& tally) {
-        walk.position = __shfl_sync(mask, walk.position, __ffs(mask) - 1);
+    // `length` consecutive units for this lane, 0: none. Who calls: `lanes`. The first unit, or NO_PAGE.
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take_run(const Heap& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
+        walk.position = lanes.shuffle(walk.position, lanes.leader());
         if (length > heap.page_count) {
             heap_error(heap, HEAP_TOO_LARGE, length);
             length = 0;
         }
-        u64 unit = take_together(heap, mask, length, walk, tally);
+        u64 unit = take_together(heap, lanes, length, walk, tally);
         u32 needy;
         for (u32 look = 0; look < heap.probes; ++look) {
             // Only runs that fit a word are found this way.
-            needy = __ballot_sync(mask, length != 0 && length <= 64 && unit == NO_PAGE);
+            needy = lanes.ballot(length != 0 && length <= 64 && unit == NO_PAGE);
             if (needy == 0) break;
-            const u64 got = offer(heap, mask, needy, length, walk, tally);
+            const u64 got = offer(heap, lanes, needy, length, walk, tally);
             if (got != NO_PAGE) unit = got;
         }
-        needy = __ballot_sync(mask, length != 0 && unit == NO_PAGE);
+        needy = lanes.ballot(length != 0 && unit == NO_PAGE);
         u64 hopeless = ~0ull;  // the shortest length a whole scan did not find
         while (needy != 0) {
             const u32 source = __ffs(needy) - 1;
             needy &= needy - 1;
-            const u64 wanted = __shfl_sync(mask, length, source);
+            const u64 wanted = lanes.shuffle(length, source);
             if (wanted >= hopeless) continue;
-            const u64 got = scan(heap, mask, wanted, scaled(walk.next(), heap_words(heap)), tally);
+            const u64 got = scan(heap, lanes, wanted, scaled(walk.next(), heap_words(heap)), tally);
             if (got == NO_PAGE) hopeless = wanted;
             else if (lane() == source) unit = got;
         }
@@ -95,17 +98,18 @@ struct RunsHeap {
 
 private:
     // All of the warp's requests as one run within a word, split in lane order: the first unit of this lane's part.
-    static GALATEA_INLINE u64 take_together(const Heap& heap, u32 mask, u64 length, HeapWalk& walk, HeapTally& tally) {
-        const u32 total = __reduce_add_sync(mask, length < 65 ? u32(length) : 65);
-        const u32 askers = __ballot_sync(mask, length != 0);
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take_together(const Heap& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
+        const u32 total = lanes.sum(length < 65 ? u32(length) : 65);
+        const u32 askers = lanes.ballot(length != 0);
         if (total == 0 || total > 64 || __popc(askers) < 2) return NO_PAGE;
-        const u64 run = offer(heap, mask, askers & (0 - askers), total, walk, tally);
+        const u64 run = offer(heap, lanes, askers & (0 - askers), total, walk, tally);
         const u32 leader = __ffs(askers) - 1;
-        u64 first = __shfl_sync(mask, run, leader);
+        u64 first = lanes.shuffle(run, leader);
         if (first == NO_PAGE) return NO_PAGE;
         for (u32 others = askers; others != 0; others &= others - 1) {
             const u32 source = __ffs(others) - 1;
-            const u32 before = u32(__shfl_sync(mask, length, source));
+            const u32 before = u32(lanes.shuffle(length, source));
             if (source < lane()) first += before;
         }
         return length == 0 ? NO_PAGE : first;
@@ -113,26 +117,27 @@ private:
 
     // One look at a random window: the needy lane of rank r is paired with the words of places r, r + m, ... (m needy lanes), and
     // claims a run in the first of them that has one.
-    static GALATEA_INLINE u64 offer(const Heap& heap, u32 mask, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
-        const u32 lanes = __popc(mask), place = __popc(mask & lanes_before()), m = __popc(needy);
+    template <typename Lanes>
+    static GALATEA_INLINE u64 offer(const Heap& heap, Lanes lanes, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
+        const u32 count = lanes.count(), place = lanes.place(), m = __popc(needy);
         const u64 words = heap_words(heap);
         const u64 word = (scaled(walk.next(), words) + place) % words;
         const u64 bits = place < words ? __ldcg(heap.bitmap + word) : 0;
         const bool needs = (needy >> lane() & 1u) != 0;
         if (needs) tally.step();
-        const u64 wanted = __shfl_sync(mask, length, select_bit(needy, place % m));
+        const u64 wanted = lanes.shuffle(length, select_bit(needy, place % m));
         const u32 at = wanted <= 64 ? find_run(bits, u32(wanted)) : 64;
-        const u32 has = __ballot_sync(mask, at < 64);
+        const u32 has = lanes.ballot(at < 64);
         // Of the words that could serve the same lane only the first is claimed.
         const u32 rank = needs ? __popc(needy & lanes_before()) : place % m;
         u32 source = 32;
-        for (u32 other = rank; other < lanes && source == 32; other += m) {
-            const u32 candidate = lane_at(mask, other);
+        for (u32 other = rank; other < count && source == 32; other += m) {
+            const u32 candidate = lanes.lane_at(other);
             if ((has >> candidate & 1u) != 0) source = candidate;
         }
         u32 mine = 32;
-        for (u32 other = place % m; other < lanes && mine == 32; other += m) {
-            const u32 candidate = lane_at(mask, other);
+        for (u32 other = place % m; other < count && mine == 32; other += m) {
+            const u32 candidate = lanes.lane_at(other);
             if ((has >> candidate & 1u) != 0) mine = candidate;
         }
         u64 claimed = NO_PAGE;
@@ -142,34 +147,32 @@ private:
             if (atomicCAS(heap.bitmap + word, bits, bits & ~run) == bits) claimed = word * 64 + at;
             else tally.collision();
         }
-        claimed = __shfl_sync(mask, claimed, source == 32 ? u32(__ffs(mask) - 1) : source);
+        claimed = lanes.shuffle(claimed, source == 32 ? lanes.leader() : source);
         return needs && source != 32 ? claimed : NO_PAGE;
     }
 
-    // The lane of a place in a mask.
-    static GALATEA_INLINE u32 lane_at(u32 mask, u32 place) { return select_bit(mask, place); }
-
     // Every position, from word `start` to the end and from the beginning to the end again: `length` consecutive units, or
     // NO_PAGE when there was an instant for each position at which no free run began there. For one request of the warp; uniform.
-    static GALATEA_NOINLINE u64 scan(const Heap heap, u32 mask, u64 length, u64 start, HeapTally& tally) {
-        const u32 lanes = __popc(mask), place = __popc(mask & lanes_before()), leader = __ffs(mask) - 1;
+    template <typename Lanes>
+    static GALATEA_NOINLINE u64 scan(const Heap heap, Lanes lanes, u64 length, u64 start, HeapTally& tally) {
+        const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
         const u64 words = heap_words(heap);
         u64* claims = heap.status + HEAP_TAIL;
         for (;;) {
             tally.sweep();
-            const u64 before = __shfl_sync(mask, __ldcg(claims), leader);
+            const u64 before = lanes.shuffle(__ldcg(claims), leader);
             bool lost = false;
             u64 run = 0;  // free units that end where the next word begins
             for (u64 base = start; base < words;) {
                 const u64 bits = base + place < words ? __ldcg(heap.bitmap + base + place) : 0;
-                if (__ballot_sync(mask, bits != 0) == 0) {
+                if (lanes.ballot(bits != 0) == 0) {
                     run = 0;
-                    base += lanes;
+                    base += count;
                     continue;
                 }
                 u64 found = NO_PAGE;
-                for (u32 i = 0; i < lanes && base + i < words && found == NO_PAGE; ++i) {
-                    const u64 word = __shfl_sync(mask, bits, lane_at(mask, i));
+                for (u32 i = 0; i < count && base + i < words && found == NO_PAGE; ++i) {
+                    const u64 word = lanes.shuffle(bits, lanes.lane_at(i));
                     const u64 at = (base + i) * 64;
                     const u32 prefix = word == ~0ull ? 64 : __ffsll(i64(~word)) - 1;
                     if (run + prefix >= length) found = at - run;
@@ -177,18 +180,18 @@ private:
                     run = word == ~0ull ? run + 64 : __clzll(i64(~word));
                 }
                 if (found == NO_PAGE) {
-                    base += lanes;
+                    base += count;
                     continue;
                 }
                 u32 claimed = 0;
                 if (lane() == leader) claimed = claim_run(heap, found, length, tally) ? 1 : 0;
-                if (__shfl_sync(mask, claimed, leader) != 0) return found;
+                if (lanes.shuffle(claimed, leader) != 0) return found;
                 // Somebody was faster: the same words again, from where the run began.
                 lost = true;
                 base = found / 64;
                 run = 0;
             }
-            const u64 after = __shfl_sync(mask, __ldcg(claims), leader);
+            const u64 after = lanes.shuffle(__ldcg(claims), leader);
             // A lost claim, ours or another's, hid units for a moment.
             const bool hidden = lost || after != before || u32(after) != 0;
             if (start == 0 && !hidden) return NO_PAGE;

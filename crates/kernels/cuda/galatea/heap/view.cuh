@@ -17,7 +17,7 @@
 // hands its number on (a barrier, the end of a kernel).
 #pragma once
 
-#include "galatea/warp.cuh"
+#include "galatea/heap/lanes.cuh"
 
 namespace galatea {
 
@@ -100,7 +100,7 @@ struct HeapTally {
     GALATEA_INLINE void atomic(u32 = 1) {}
     GALATEA_INLINE void collision() {}
     GALATEA_INLINE void sweep() {}
-    GALATEA_INLINE void add_to(const Heap&, u32, bool, bool) const {}
+    template <typename Lanes> GALATEA_INLINE void add_to(const Heap&, Lanes, bool, bool) const {}
 };
 #else
 struct HeapTally {
@@ -114,14 +114,15 @@ struct HeapTally {
     GALATEA_INLINE void collision() { ++collisions; }
     GALATEA_INLINE void sweep() { ++sweeps; }
 
-    // Warp scope, the lanes of `mask`: adds to the heap's counters. `wanted`, `got`: this lane asked, and was served.
-    GALATEA_INLINE void add_to(const Heap& heap, u32 mask, bool wanted, bool got) const {
-        const u32 wants = __ballot_sync(mask, wanted), gets = __ballot_sync(mask, got);
-        const u32 total = __reduce_add_sync(mask, wanted ? steps : 0u);
-        const u32 slowest = __reduce_max_sync(mask, wanted ? steps : 0u);
-        const u32 all_atomics = __reduce_add_sync(mask, atomics);
-        const u32 lost = __reduce_add_sync(mask, collisions), sweeping = __reduce_add_sync(mask, sweeps);
-        if (lane() != u32(__ffs(mask) - 1) || wants == 0) return;
+    // Warp scope: adds to the heap's counters. `wanted`, `got`: this lane asked, and was served.
+    template <typename Lanes>
+    GALATEA_INLINE void add_to(const Heap& heap, Lanes lanes, bool wanted, bool got) const {
+        const u32 wants = lanes.ballot(wanted), gets = lanes.ballot(got);
+        const u32 total = lanes.sum(wanted ? steps : 0u);
+        const u32 slowest = lanes.greatest(wanted ? steps : 0u);
+        const u32 all_atomics = lanes.sum(atomics);
+        const u32 lost = lanes.sum(collisions), sweeping = lanes.sum(sweeps);
+        if (lane() != lanes.leader() || wants == 0) return;
         atomicAdd(heap.status + HEAP_ALLOCATIONS, u64(__popc(gets)));
         atomicAdd(heap.status + HEAP_FAILURES, u64(__popc(wants & ~gets)));
         atomicAdd(heap.status + HEAP_STEPS, u64(total));
