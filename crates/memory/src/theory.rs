@@ -40,7 +40,9 @@ impl Pool {
 
     /// Equations 2 (`width` 1, there with a logarithm) and 4: mean steps of a thread.
     ///
-    /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)).
+    /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)). With wider words it is a lower bound when most of
+    /// the free pages are taken: the walk draws words, not pages, so it empties words of few pages as fast as words of many, and
+    /// what is left is in fewer words than if it were scattered (12 % more steps were measured at N = 3/4 A = 1.5 % of T).
     #[must_use]
     pub fn tas(&self, width: u32) -> f64 {
         let terms = (0..self.threads).map(|taken| 1.0 / self.chance(self.free - taken, width));

@@ -9,6 +9,9 @@ mod pools;
 mod runs;
 mod steps;
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use galatea_device::{
     Device, DeviceBuffer, DeviceOptions, EmulatorOptions, Function, In, Out, Program, Stream, testing,
 };
@@ -16,8 +19,16 @@ use galatea_kernels::heap::{HeapBuild, Strategy};
 use galatea_kernels::{HeapAllocate, HeapRelease, headers};
 use galatea_memory::{DeviceHeap, HeapOptions};
 
-/// An emulated device with a seed; odd seeds switch threads at every basic block.
+/// The emulated device of a seed; odd seeds switch threads at every basic block. Shared by all tests: each device keeps the stacks
+/// of its threads.
 fn emulated(seed: u64) -> Device {
+    static DEVICES: Mutex<BTreeMap<u64, Device>> = Mutex::new(BTreeMap::new());
+    let mut devices = DEVICES.lock().unwrap();
+    devices.entry(seed).or_insert_with(|| own_device(seed)).clone()
+}
+
+/// As [`emulated`], for one test alone.
+fn own_device(seed: u64) -> Device {
     let options = EmulatorOptions {
         seed,
         stress: seed % 2 == 1,

@@ -140,8 +140,9 @@ struct HeapTally {
 struct HeapWalk {
     u64 position;
 
-    // Another pseudo-random position; for the strategies that walk at random.
-    GALATEA_INLINE u64 next() { return mix64(position += 0x9e3779b97f4a7c15ull); }
+    // Another pseudo-random position; for the strategies that walk at random. The stride is not that of heap_walk: otherwise each
+    // warp would follow in the footsteps of the warp before it, to pages that are taken.
+    GALATEA_INLINE u64 next() { return mix64(position += 0xd1342543de82ef95ull); }
 };
 
 // The walk of thread, warp or block number `id`. Starts are stratified, not random: multiples of the golden ratio, shifted by the
