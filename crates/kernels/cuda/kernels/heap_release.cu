@@ -4,7 +4,7 @@
 
 using namespace galatea;
 
-extern "C" __global__ void heap_release(const HeapReleaseArguments args) {
+extern "C" __global__ void __launch_bounds__(256, 8) heap_release(const HeapReleaseArguments args) {
     const u64 i = grid_thread();
     const u32 mask = __ballot_sync(first_lanes(live_lanes()), i < args.count);
     if (i >= args.count) return;

@@ -69,7 +69,7 @@ template <typename Word> struct CollaborativeHeap {
 
     template <typename Lanes>
     static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
-        give_bits(heap, lanes, page, [](u64, u32) {});
+        give_bits(heap, lanes, page, [](u32, u32) {});
     }
 };
 

@@ -205,20 +205,25 @@ GALATEA_INLINE u64 balance_ask(u64* balance, u32 n, HeapTally& tally) {
     return atomicAdd(balance, 0ull - u64(n));
 }
 GALATEA_INLINE u32 balance_settle(u64* balance, u64 asked, u32 n, HeapTally& tally) {
-    const i32 available = Balance(asked).available;
-    if (available >= i32(n)) return n;
-    u32 got = available > 0 ? u32(available) : 0;
-    tally.atomic();
-    atomicAdd(balance, u64(n - got));
+    u32 missing = n;
     for (;;) {
-        const u64 word = __ldcg(balance);
-        const Balance seen(word);
-        if (seen.total() == 0) return got;
-        if (seen.available < 0) continue;  // somebody is about to put back an overdraft
-        const u32 more = seen.total() < n - got ? seen.total() : n - got;
+        const i32 available = Balance(asked).available;
+        if (available >= i32(missing)) return n;
+        if (available > 0) missing -= u32(available);
         tally.atomic();
-        if (atomicCAS(balance, word, BALANCE_EMPTY + (seen.total() - more)) == word) got += more;
-        if (got == n) return got;
+        atomicAdd(balance, u64(missing));
+        for (;;) {
+            const u64 word = __ldcg(balance);
+            const Balance seen(word);
+            if (seen.total() == 0) return n - missing;
+            if (seen.available < 0) continue;  // somebody is about to put back an overdraft
+            if (seen.returned == 0) break;     // somebody has moved what was returned: ask again
+            const u32 more = seen.total() < missing ? seen.total() : missing;
+            tally.atomic();
+            if (atomicCAS(balance, word, BALANCE_EMPTY + (seen.total() - more)) == word) missing -= more;
+            if (missing == 0) return n;
+        }
+        asked = balance_ask(balance, missing, tally);
     }
 }
 GALATEA_INLINE u32 balance_reserve(u64* balance, u32 n, HeapTally& tally) {

@@ -16,17 +16,20 @@ struct WindowHeap {
     static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);
         if (takers == 0) return NO_PAGE;
-        const u32 leader = lanes.leader(), place = lanes.place();
-        const u32 position = lanes.shuffle(u32(walk.position >> 32), leader);
-        const u32 start = __umulhi(position, heap.superblocks * SUPERBLOCK_WORDS);
-        const u32 superblock = start / SUPERBLOCK_WORDS;
+        const u32 words = heap.superblocks * SUPERBLOCK_WORDS;
+        u32 position = u32(walk.position >> 32);
         u64 asked = 0;
-        if (lane() == leader) asked = balance_ask(heap.balances + superblock, __popc(takers), tally);
+        // The address is the leader's own, from before the shuffle: of one that it knows to be the warp's, the compiler makes an
+        // aggregated atomic, which waits for the answer.
+        if (lanes.leads())
+            asked = balance_ask(heap.balances + __umulhi(position, words) / SUPERBLOCK_WORDS, __popc(takers), tally);
+        position = lanes.shuffle(position, lanes.leader());
+        const u32 start = __umulhi(position, words), superblock = start / SUPERBLOCK_WORDS;
+        const bool upper = position * words >> 31 != 0;
         bool seen;
-        const u32 word = superblock * SUPERBLOCK_WORDS + (start + place) % SUPERBLOCK_WORDS;
-        const bool upper = position * (heap.superblocks * SUPERBLOCK_WORDS) >> 31 != 0;
+        const u32 word = superblock * SUPERBLOCK_WORDS + (start + lanes.place()) % SUPERBLOCK_WORDS;
         const u64 page = claim_window(heap, lanes, takers, word, true, upper, seen, tally);
-        const bool lacking = lane() == leader && Balance(asked).available < i32(__popc(takers));
+        const bool lacking = lanes.leads() && Balance(asked).available < i32(__popc(takers));
         if (lanes.ballot(lacking || (want && page == NO_PAGE)) == 0) return page;
         const Found found = settle(heap, lanes, takers, page, start, asked, tally);
         if (found.position != 0) walk.position = u64(found.position) << 32;
@@ -35,8 +38,8 @@ struct WindowHeap {
 
     template <typename Lanes>
     static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
-        give_bits(heap, lanes, page, [&](u64 word, u32 freed) {
-            const u32 superblock = u32(word / SUPERBLOCK_WORDS);
+        give_bits(heap, lanes, page, [&](u32 word, u32 freed) {
+            const u32 superblock = word / SUPERBLOCK_WORDS;
             // Only who makes an empty balance positive tells the summary.
             if (balance_return(heap.balances + superblock, freed) == 0) announce(heap, superblock / GROUP_SUPERBLOCKS);
         });
@@ -86,16 +89,20 @@ private:
             if (got != NO_PAGE) page = got;
             takers = lanes.ballot((takers >> lane() & 1u) != 0 && page == NO_PAGE);
             start += lanes.count();  // a whole warp sees the same window again, fewer lanes see the next words
+            // Our pages are in the hands of somebody who is about to give them back: let him.
+            if (!seen) __nanosleep(32);
         }
         return page;
     }
 
     // Group by group, for lanes that want a page and have none: the balances of a group are one load, and several superblocks
-    // serve one warp. The summary tells which group is next.
+    // serve one warp. After the first group any that the summary lists, drawn at random: warps that went to the next one each
+    // would pile up.
     template <typename Lanes>
     static GALATEA_INLINE Found search(const Heap& heap, Lanes lanes, u32 wanting, u64 page, u32 superblock, u32 start,
                                        HeapTally& tally) {
         u32 group = superblock / GROUP_SUPERBLOCKS;
+        HeapWalk walk{u64(start) << 32 | superblock};
         for (;;) {
             u32 takers = lanes.ballot((wanting >> lane() & 1u) != 0 && page == NO_PAGE);
             u32 from = superblock;
@@ -104,7 +111,8 @@ private:
                 // The next call starts where this one found its last page.
                 return Found{page, u32((u64(from) << 32) / heap.superblocks) + 1};
             }
-            const u32 next = next_group(heap, lanes, group, empty);
+            const u32 random = lanes.shuffle(u32(scaled(walk.next(), heap.groups)), lanes.leader());
+            const u32 next = listed_group(heap, lanes, random, empty ? group : NO_GROUP);
             if (next != NO_GROUP) { group = next; continue; }
             if ((takers >> lane() & 1u) != 0) tally.sweep();
             group = sweep(heap, lanes);
@@ -174,31 +182,32 @@ private:
 
     static constexpr u32 NO_GROUP = 0xffffffffu;
 
-    // The first group after `group`, round the end, that the summary says may have pages. Retracts `group` when it was seen
-    // empty and the summary says otherwise.
+    // The first group from `from` on, round the end, that the summary lists. `empty`: one that was seen empty; it is not the
+    // answer, and is retracted when it is met in the list.
     template <typename Lanes>
-    static GALATEA_INLINE u32 next_group(const Heap& heap, Lanes lanes, u32 group, bool empty) {
+    static GALATEA_INLINE u32 listed_group(const Heap& heap, Lanes lanes, u32 from, u32 empty) {
         const u32 count = lanes.count(), place = lanes.place();
         const u32 words = (heap.groups + 63) / 64;
-        const u64 after = ~low_bits((group & 63) + 1);
+        const u64 before = low_bits(from & 63);
         u32 next = NO_GROUP;
+        bool listed = false;
         for (u32 base = 0; base <= words && next == NO_GROUP; base += count) {
             const u32 i = base + place;
-            const u32 word = (group / 64 + i) % words;
+            const u32 word = (from / 64 + i) % words;
             u64 bits = i <= words ? __ldcg(heap.summary + word) : 0;
-            if (i == 0 || i == words) {
-                const bool listed = (bits >> (group & 63) & 1) != 0;
-                if (empty) bits &= ~(1ull << (group & 63));
-                bits &= i == 0 ? after : ~after;
-                empty = empty && listed;
+            if (empty != NO_GROUP && word == empty / 64) {
+                const u64 bit = 1ull << (empty & 63);
+                listed = listed || (bits & bit) != 0;
+                bits &= ~bit;
             }
-            if (base == 0) empty = lanes.shuffle(u32(empty), lanes.leader()) != 0;
+            if (i == 0) bits &= ~before;
+            if (i == words) bits &= before;
             const u32 found = lanes.ballot(bits != 0);
             if (found == 0) continue;
             const u32 first = word * 64 + u32(__ffsll(i64(bits)) - 1);
             next = lanes.shuffle(first, __ffs(found) - 1);
         }
-        if (empty) retract(heap, lanes, group);
+        if (lanes.ballot(listed) != 0) retract(heap, lanes, empty);
         return next;
     }
 
