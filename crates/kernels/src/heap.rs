@@ -19,7 +19,7 @@ pub const MIN_PAGE_ROWS: u64 = 32;
 pub const PAGE_HEADER_WORDS: u64 = 2;
 
 kernel_arguments! {
-    /// A heap, by value in kernel arguments; the fields are those of `Heap` in `galatea/heap/view.cuh`.
+    /// A heap, by value in kernel arguments; the fields are those of `HeapView` in `galatea/heap/view.cuh`.
     pub struct HeapView in "galatea/heap/view.cuh" {
         /// First page.
         pub pages: DevicePointer<u8>,
@@ -78,7 +78,7 @@ impl PageChain {
 }
 
 kernel_arguments! {
-    /// The chains of a launch, one per block, by value in kernel arguments; `PageChains` in `galatea/page_chain.cuh`.
+    /// The chains of a launch, one per block, by value in kernel arguments; `PageChainsView` in `galatea/page_chain.cuh`.
     pub struct PageChainsView in "galatea/page_chain.cuh" {
         /// Where pages come from.
         pub heap: HeapView,

@@ -10,6 +10,10 @@
 //!   parts.push(chains.gather(device, stream, &heap)?);
 //! ```
 //!
+//! A launch makes progress when the heap has a page more per block than the rows of one tile fill, or at least when one block's tile
+//! fits: `gather` returns no rows after a stop only when not even that was so, and then the caller must give up or make a larger
+//! heap.
+//!
 //! Launches may also follow each other without a gather between: a block continues its chain, so pages are filled whatever the
 //! launches' sizes. A resumed launch must have as many blocks as the one it continues.
 

@@ -54,10 +54,10 @@ namespace galatea {
 
 // Thread scope. The address of a page, and the page an address is the first byte of; NO_PAGE for nullptr, and for an address
 // that is no page's first, which the checking mode notes.
-GALATEA_INLINE u8* heap_address(const Heap& heap, u64 page) {
+GALATEA_INLINE u8* heap_address(const HeapView& heap, u64 page) {
     return page == NO_PAGE ? nullptr : heap.pages + page * heap.page_bytes;
 }
-GALATEA_INLINE u64 heap_page(const Heap& heap, const void* address) {
+GALATEA_INLINE u64 heap_page(const HeapView& heap, const void* address) {
     if (address == nullptr) return NO_PAGE;
     const u64 offset = u64(static_cast<const u8*>(address) - heap.pages);
     const u64 page = __umul64hi(offset, heap.reciprocal);
@@ -75,7 +75,7 @@ struct HeapTaken {
 
 // `lanes` take pages, or with RW_malloc runs of `units` pages (0: none).
 template <typename Lanes>
-GALATEA_INLINE HeapTaken heap_take_lanes(const Heap& heap, Lanes lanes, u64 units, HeapWalk walk) {
+GALATEA_INLINE HeapTaken heap_take_lanes(const HeapView& heap, Lanes lanes, u64 units, HeapWalk walk) {
     HeapTally tally;
 #if GALATEA_HEAP_STRATEGY == 6
     const u64 page = RunsHeap::take_run(heap, lanes, units, walk, tally);
@@ -85,16 +85,16 @@ GALATEA_INLINE HeapTaken heap_take_lanes(const Heap& heap, Lanes lanes, u64 unit
     tally.add_to(heap, lanes, units != 0, page != NO_PAGE);
     return HeapTaken{page, walk};
 }
-GALATEA_NOINLINE HeapTaken heap_take_some(const Heap heap, u32 mask, u64 units, HeapWalk walk) {
+GALATEA_NOINLINE HeapTaken heap_take_some(const HeapView heap, u32 mask, u64 units, HeapWalk walk) {
     return heap_take_lanes(heap, SomeLanes{mask}, units, walk);
 }
-GALATEA_NOINLINE void heap_give_some(const Heap heap, u32 mask, u64 page) {
+GALATEA_NOINLINE void heap_give_some(const HeapView heap, u32 mask, u64 page) {
     HeapStrategy::give(heap, SomeLanes{mask}, page);
 }
 
 // Warp scope: the lanes of `mask` call. `units` pages in a row for each lane, 0: none; the first, or NO_PAGE. Only RW_malloc
 // gives more than one.
-GALATEA_INLINE u64 heap_take_units(const Heap& heap, u32 mask, u64 units, HeapWalk& walk) {
+GALATEA_INLINE u64 heap_take_units(const HeapView& heap, u32 mask, u64 units, HeapWalk& walk) {
     const HeapTaken taken = mask == 0xffffffffu ? heap_take_lanes(heap, WholeWarp{}, units, walk)
                                                 : heap_take_some(heap, mask, units, walk);
     walk = taken.walk;
@@ -102,12 +102,12 @@ GALATEA_INLINE u64 heap_take_units(const Heap& heap, u32 mask, u64 units, HeapWa
 }
 
 // Warp scope: the lanes of `mask` call. A page for each that wants one, or NO_PAGE.
-GALATEA_INLINE u64 heap_take(const Heap& heap, u32 mask, bool want, HeapWalk& walk) {
+GALATEA_INLINE u64 heap_take(const HeapView& heap, u32 mask, bool want, HeapWalk& walk) {
     return heap_take_units(heap, mask, want ? 1 : 0, walk);
 }
 
 // Warp scope: the lanes of `mask` call. Gives back each lane's page; NO_PAGE: nothing.
-GALATEA_INLINE void heap_give(const Heap& heap, u32 mask, u64 page) {
+GALATEA_INLINE void heap_give(const HeapView& heap, u32 mask, u64 page) {
     if (mask == 0xffffffffu) HeapStrategy::give(heap, WholeWarp{}, page);
     else heap_give_some(heap, mask, page);
     if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
@@ -115,7 +115,7 @@ GALATEA_INLINE void heap_give(const Heap& heap, u32 mask, u64 page) {
 
 // Warp scope: the lanes of `mask` call. At least `bytes` bytes at a multiple of the page size; nullptr for 0 bytes, for more
 // than a page (RW_malloc: than the pool), and when there is no such block.
-GALATEA_INLINE void* heap_alloc(const Heap& heap, u32 mask, u64 bytes, HeapWalk& walk) {
+GALATEA_INLINE void* heap_alloc(const HeapView& heap, u32 mask, u64 bytes, HeapWalk& walk) {
     u64 units = bytes == 0 ? 0 : __umul64hi(bytes - 1, heap.reciprocal) + 1;
     if (GALATEA_HEAP_STRATEGY != 6 && units > 1) {
         heap_error(heap, HEAP_TOO_LARGE, bytes);
@@ -125,13 +125,13 @@ GALATEA_INLINE void* heap_alloc(const Heap& heap, u32 mask, u64 bytes, HeapWalk&
 }
 
 // Warp scope: the lanes of `mask` call. Frees what heap_alloc gave; nullptr: nothing.
-GALATEA_INLINE void heap_free(const Heap& heap, u32 mask, const void* address) {
+GALATEA_INLINE void heap_free(const HeapView& heap, u32 mask, const void* address) {
     heap_give(heap, mask, heap_page(heap, address));
 }
 
 // Block scope: every thread calls. `count` pages for the block, into pages[0..count) in shared memory; the number that there
 // were, valid on every thread. Fewer than count are given all the same. Barriers: 3 more than one per blockDim.x pages.
-GALATEA_INLINE u32 heap_take_block(const Heap& heap, u32 count, u64* pages, HeapWalk& walk, Scratch<u32>& scratch) {
+GALATEA_INLINE u32 heap_take_block(const HeapView& heap, u32 count, u64* pages, HeapWalk& walk, Scratch<u32>& scratch) {
     const u32 mask = first_lanes(live_lanes());
     u32 total = 0;
     for (u32 base = 0; base < count; base += blockDim.x) {
@@ -146,7 +146,7 @@ GALATEA_INLINE u32 heap_take_block(const Heap& heap, u32 count, u64* pages, Heap
 }
 
 // Block scope: every thread calls. Gives back pages[0..count) of shared memory. Barriers: 2.
-GALATEA_INLINE void heap_give_block(const Heap& heap, u32 count, const u64* pages) {
+GALATEA_INLINE void heap_give_block(const HeapView& heap, u32 count, const u64* pages) {
     const u32 mask = first_lanes(live_lanes());
     __syncthreads();
     for (u32 base = 0; base < count; base += blockDim.x)

@@ -41,8 +41,8 @@ struct PageChain {
 };
 
 // Host twin: galatea_kernels::PageChainsView. The chains of a launch, by value in its arguments: one per block.
-struct PageChains {
-    Heap heap;
+struct PageChainsView {
+    HeapView heap;
     PageChain* chains;
     u64* overflow;  // [0] rows of tiles that were cut, a lower bound of what is missing; [1] blocks that stopped
     u32 page_rows;  // rows a page has room for, 32 at least
@@ -51,12 +51,12 @@ struct PageChains {
     u32 resume;     // 1: blocks begin with the tile in their chain
 };
 
-GALATEA_INLINE PageHeader* page_header(const Heap& heap, u64 page) {
+GALATEA_INLINE PageHeader* page_header(const HeapView& heap, u64 page) {
     return reinterpret_cast<PageHeader*>(heap_address(heap, page));
 }
 
 // Column `column` of a page: values [0, page_rows).
-GALATEA_INLINE u64* page_column(const PageChains& chains, u64 page, u32 column) {
+GALATEA_INLINE u64* page_column(const PageChainsView& chains, u64 page, u32 column) {
     return reinterpret_cast<u64*>(page_header(chains.heap, page) + 1) + u64(column) * chains.page_rows;
 }
 
@@ -74,12 +74,12 @@ template <u32 Words> struct ChainWriter {
     // Instead of a page: none yet, and none any more, the heap is dry.
     static constexpr u32 NO_LAST = u32(NO_PAGE), DRY = NO_LAST - 1;
 
-    const PageChains& chains;
+    const PageChainsView& chains;
     ChainState& state;
     HeapWalk walk;
 
     // Block scope. Goes on where the block's chain ends. Barriers: 1.
-    GALATEA_INLINE ChainWriter(const PageChains& chains, ChainState& state)
+    GALATEA_INLINE ChainWriter(const PageChainsView& chains, ChainState& state)
         : chains(chains), state(state), walk(heap_walk(chains.heap, u64(blockIdx.x) * MAX_WARPS + warp())) {
         if (threadIdx.x == 0) {
             const PageChain& chain = chains.chains[blockIdx.x];
@@ -181,12 +181,13 @@ private:
         HeapWalk walk;
     };
     // A call of its own, once in many rows: `append` stays small.
-    static GALATEA_NOINLINE Taken take_page(const Heap heap, u32 mask, bool want, HeapWalk walk) {
+    static GALATEA_NOINLINE Taken take_page(const HeapView heap, u32 mask, bool want, HeapWalk walk) {
         const u64 page = heap_take(heap, mask, want, walk);
         return Taken{page, walk};
     }
 
-    // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in it.
+    // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in it. One warp after the
+    // other does so, by the exchange of `end`; the other words are atomics for racecheck, which does not see that.
     GALATEA_INLINE void link(u32 page, u64 next, u32 rows) {
         if (next == NO_PAGE) {
             atomicAdd(&state.missed, rows);
@@ -195,10 +196,10 @@ private:
         }
         *page_header(chains.heap, next) = PageHeader{NO_PAGE, 0};
         if (page == NO_LAST) {
-            state.first = next;
+            atomicExch(&state.first, next);
         } else {
             *page_header(chains.heap, page) = PageHeader{next, chains.page_rows};
-            state.full += chains.page_rows;
+            atomicAdd(&state.full, u64(chains.page_rows));
         }
         __threadfence_block();
         atomicExch(&state.end, next << 32 | rows);

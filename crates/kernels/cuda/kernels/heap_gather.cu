@@ -6,7 +6,7 @@ using namespace galatea;
 
 extern "C" __global__ void heap_gather(const HeapGatherArguments args) {
     __shared__ Scratch<u64> scratch;
-    const PageChains& chains = args.chains;
+    const PageChainsView& chains = args.chains;
     for (u32 chain = blockIdx.x; chain < chains.count; chain += gridDim.x) {
         u64 place = 0;
         for (u32 i = threadIdx.x; i < chain; i += blockDim.x) place += chains.chains[i].rows;

@@ -4,7 +4,7 @@
 using namespace galatea;
 
 extern "C" __global__ void heap_reset(const HeapResetArguments args) {
-    const Heap& heap = args.heap;
+    const HeapView& heap = args.heap;
     const u64 words = heap_words(heap);
     // Blocks are whole warps, and superblocks and balances are padded to whole groups and sweeps.
     const u64 end = (u64(heap.superblocks) + WARP * SWEEP_BALANCES - 1) / (WARP * SWEEP_BALANCES) * (WARP * SWEEP_BALANCES);

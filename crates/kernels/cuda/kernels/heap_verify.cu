@@ -4,7 +4,7 @@
 using namespace galatea;
 
 extern "C" __global__ void heap_verify(const HeapVerifyArguments args) {
-    const Heap& heap = args.heap;
+    const HeapView& heap = args.heap;
     const u64 words = heap_words(heap);
     for (u64 superblock = grid_thread() / WARP; superblock < heap.superblocks; superblock += grid_threads() / WARP) {
         const u64 word = superblock * SUPERBLOCK_WORDS + lane();

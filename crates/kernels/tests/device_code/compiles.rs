@@ -5,7 +5,7 @@ use galatea_device::{
 };
 use galatea_kernels::{HEADERS, KERNELS, headers};
 
-const ARCHITECTURES: [Architecture; 2] = [Architecture::SM_80, Architecture::SM_90];
+pub(crate) const ARCHITECTURES: [Architecture; 2] = [Architecture::SM_80, Architecture::SM_90];
 
 /// A program that compiles only where every argument struct has the layout Rust has.
 fn layout_probe() -> Program {
@@ -28,7 +28,7 @@ fn header_probes() -> Vec<Program> {
     HEADERS.iter().map(|(name, _)| probe(name)).collect()
 }
 
-fn assert_compiles(nvrtc: &Nvrtc, architecture: Architecture, program: &Program) {
+pub(crate) fn assert_compiles(nvrtc: &Nvrtc, architecture: Architecture, program: &Program) {
     let image = compile_for(architecture, program, nvrtc)
         .unwrap_or_else(|error| panic!("{} for {architecture}: {error}", program.name));
     assert!(!image.is_empty(), "{} for {architecture}", program.name);

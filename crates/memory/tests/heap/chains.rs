@@ -24,7 +24,7 @@ fn producer(device: &Device, words: u32, build: HeapBuild) -> Function {
         r#"
 #include "galatea/page_chain.cuh"
 using namespace galatea;
-struct Arguments {{ PageChains chains; const u32* counts; u64 inputs; }};
+struct Arguments {{ PageChainsView chains; const u32* counts; u64 inputs; }};
 extern "C" __global__ void produce(const Arguments args) {{
     __shared__ ChainState state;
     ChainWriter<{words}> rows(args.chains, state);

@@ -19,12 +19,12 @@ kernel_arguments! {
 const CHURN: &str = r#"
 #include "galatea/heap.cuh"
 using namespace galatea;
-struct Arguments { Heap heap; u64* counters; u64 rounds; };
-GALATEA_INLINE void mark(const Heap& heap, u64 page, u64 name) {
+struct Arguments { HeapView heap; u64* counters; u64 rounds; };
+GALATEA_INLINE void mark(const HeapView& heap, u64 page, u64 name) {
     volatile u64* words = reinterpret_cast<volatile u64*>(heap_address(heap, page));
     for (u32 i = 0; i < heap.page_bytes / 8; ++i) words[i] = name + i;
 }
-GALATEA_INLINE bool marked(const Heap& heap, u64 page, u64 name) {
+GALATEA_INLINE bool marked(const HeapView& heap, u64 page, u64 name) {
     const volatile u64* words = reinterpret_cast<const volatile u64*>(heap_address(heap, page));
     for (u32 i = 0; i < heap.page_bytes / 8; ++i) if (words[i] != name + i) return false;
     return true;
@@ -32,7 +32,7 @@ GALATEA_INLINE bool marked(const Heap& heap, u64 page, u64 name) {
 extern "C" __global__ void churn(const Arguments args) {
     __shared__ Scratch<u32> scratch;
     __shared__ u64 block_pages[40];
-    const Heap& heap = args.heap;
+    const HeapView& heap = args.heap;
     const u64 name = (grid_thread() + 1) << 20;
     HeapWalk walk = heap_walk(heap, grid_thread() / WARP);
     u64 held[2] = {NO_PAGE, NO_PAGE};

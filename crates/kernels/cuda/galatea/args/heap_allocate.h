@@ -6,7 +6,7 @@
 namespace galatea {
 
 struct HeapAllocateArguments {
-    Heap heap;
+    HeapView heap;
     const u64* sizes;  // bytes per request; null: `bytes` for all
     u8** addresses;    // receives the address of each, or null
     u64 count;

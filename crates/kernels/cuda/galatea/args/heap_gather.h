@@ -6,7 +6,7 @@
 namespace galatea {
 
 struct HeapGatherArguments {
-    PageChains chains;
+    PageChainsView chains;
     u64* columns;  // column c at columns + c * room
     u64* rows;     // receives the number of rows of all chains, also when there is no room for all
     u64 room;      // rows a column has room for

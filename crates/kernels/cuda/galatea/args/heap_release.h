@@ -6,7 +6,7 @@
 namespace galatea {
 
 struct HeapReleaseArguments {
-    Heap heap;
+    HeapView heap;
     u8* const* addresses;  // null ones are passed over
     u64 count;
 };

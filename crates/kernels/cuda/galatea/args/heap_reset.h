@@ -13,7 +13,7 @@ enum HeapOwn : u32 {
 };
 
 struct HeapResetArguments {
-    Heap heap;        // everything but the bitmap already cleared
+    HeapView heap;        // everything but the bitmap already cleared
     const u64* free;  // a bit per page, 1 = free; null: all are
     u32 own;          // a HeapOwn
     u32 padding;

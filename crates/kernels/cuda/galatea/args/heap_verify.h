@@ -16,7 +16,7 @@ enum HeapVerified : u32 {
 };
 
 struct HeapVerifyArguments {
-    Heap heap;
+    HeapView heap;
     u64* result;  // HEAP_VERIFIED_WORDS words, cleared
     u32 flags;    // 1: pages are free by the flags in `own`, not by the bitmap
     u32 balances; // 1: balances and summary are kept, and are compared

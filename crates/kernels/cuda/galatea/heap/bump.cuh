@@ -9,7 +9,7 @@ namespace galatea {
 struct BumpHeap {
     // As HeapStrategy::take in heap.cuh.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
+    static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         if (want) tally.step();
         if (lanes.leads()) tally.atomic();
         const u64 page = warp_append(lanes.mask(), heap.status + HEAP_CURSOR, want);
@@ -17,7 +17,7 @@ struct BumpHeap {
     }
 
     template <typename Lanes>
-    static GALATEA_INLINE void give(const Heap& heap, Lanes, u64 page) {
+    static GALATEA_INLINE void give(const HeapView& heap, Lanes, u64 page) {
         if (page != NO_PAGE && page >= heap.page_count) heap_error(heap, HEAP_FOREIGN, page);
     }
 };

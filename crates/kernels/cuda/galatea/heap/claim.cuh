@@ -11,7 +11,7 @@ namespace galatea {
 // `upper`: where one word has room for twice as many, the second half is preferred, so that two warps at one word do not collide.
 // Returns this lane's page or NO_PAGE. `seen`: whether any lane saw a free page; uniform.
 template <typename Lanes>
-GALATEA_INLINE u64 claim_window(const Heap& heap, Lanes lanes, u32 takers, u32 word, bool inside, bool upper,
+GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u32 word, bool inside, bool upper,
                                 bool& seen, HeapTally& tally) {
     const u64 bits = inside ? __ldcg(heap.bitmap + word) : 0;
     const u32 free = __popcll(bits);
@@ -77,7 +77,7 @@ GALATEA_INLINE u64 claim_window(const Heap& heap, Lanes lanes, u32 takers, u32 w
 // costs T looks). A word is left behind only when it was seen empty, or everybody is served.
 // Who calls: `lanes`. Returns this lane's page or NO_PAGE.
 template <typename Lanes>
-GALATEA_NOINLINE u64 sweep_bitmap(const Heap heap, Lanes lanes, u32 takers, u32 start, HeapTally& tally) {
+GALATEA_NOINLINE u64 sweep_bitmap(const HeapView heap, Lanes lanes, u32 takers, u32 start, HeapTally& tally) {
     const u32 count = lanes.count(), place = lanes.place();
     const u32 words = heap_words(heap);
     start = lanes.shuffle(start, lanes.leader());
@@ -128,7 +128,7 @@ GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
 // Sets the bits of freed pages. Who calls: `lanes`; a lane that frees nothing passes NO_PAGE. `after` is called on one lane per
 // word with the word and the number of pages that became free in it.
 template <typename Lanes, typename After>
-GALATEA_INLINE void give_bits(const Heap& heap, Lanes lanes, u64 page, After after) {
+GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After after) {
     // Defect: a free of a foreign pointer wrote outside the bitmap.
     if (page != NO_PAGE && page >= heap.page_count) {
         heap_error(heap, HEAP_FOREIGN, page);

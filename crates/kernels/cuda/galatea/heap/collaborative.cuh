@@ -16,7 +16,7 @@ template <typename Word> struct CollaborativeHeap {
 
     // As HeapStrategy::take in heap.cuh.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here
         Word* words = reinterpret_cast<Word*>(heap.bitmap);
         const u64 count = (heap.page_count + BITS - 1) / BITS;
@@ -68,7 +68,7 @@ template <typename Word> struct CollaborativeHeap {
     }
 
     template <typename Lanes>
-    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
+    static GALATEA_INLINE void give(const HeapView& heap, Lanes lanes, u64 page) {
         give_bits(heap, lanes, page, [](u32, u32) {});
     }
 };

@@ -13,7 +13,7 @@ namespace galatea {
 struct QueueHeap {
     // As HeapStrategy::take in heap.cuh.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
+    static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);
         if (takers == 0) return NO_PAGE;
         const u32 leader = lanes.leader();
@@ -42,7 +42,7 @@ struct QueueHeap {
     }
 
     template <typename Lanes>
-    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
+    static GALATEA_INLINE void give(const HeapView& heap, Lanes lanes, u64 page) {
         if (page != NO_PAGE && page >= heap.page_count) {
             heap_error(heap, HEAP_FOREIGN, page);
             page = NO_PAGE;

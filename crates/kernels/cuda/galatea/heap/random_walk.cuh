@@ -9,7 +9,7 @@ namespace galatea {
 struct RandomWalkHeap {
     // As HeapStrategy::take in heap.cuh.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here
         u64 page = NO_PAGE;
         for (u32 look = 0; want && page == NO_PAGE && look < heap.probes; ++look) {
@@ -27,7 +27,7 @@ struct RandomWalkHeap {
     }
 
     template <typename Lanes>
-    static GALATEA_INLINE void give(const Heap& heap, Lanes, u64 page) {
+    static GALATEA_INLINE void give(const HeapView& heap, Lanes, u64 page) {
         if (page == NO_PAGE) return;
         if (page >= heap.page_count) return heap_error(heap, HEAP_FOREIGN, page);
         if (HEAP_CHECKS) {
@@ -38,12 +38,12 @@ struct RandomWalkHeap {
     }
 
 private:
-    static GALATEA_INLINE u32* flags(const Heap& heap) { return reinterpret_cast<u32*>(heap.own); }
+    static GALATEA_INLINE u32* flags(const HeapView& heap) { return reinterpret_cast<u32*>(heap.own); }
 
     // Every flag once, round the end, all lanes together: a flag is left behind only when it was seen 0, or everybody
     // is served.
     template <typename Lanes>
-    static GALATEA_NOINLINE u64 sweep(const Heap heap, Lanes lanes, u32 takers, u64 start, HeapTally& tally) {
+    static GALATEA_NOINLINE u64 sweep(const HeapView heap, Lanes lanes, u32 takers, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place();
         start = lanes.shuffle(start, lanes.leader());
         u64 page = NO_PAGE;
@@ -67,7 +67,7 @@ private:
         return page;
     }
 
-    static GALATEA_INLINE u64 wrapped(const Heap& heap, u64 at) { return at < heap.page_count ? at : at - heap.page_count; }
+    static GALATEA_INLINE u64 wrapped(const HeapView& heap, u64 at) { return at < heap.page_count ? at : at - heap.page_count; }
 };
 
 }  // namespace galatea

@@ -30,16 +30,16 @@ GALATEA_INLINE u32 find_run(u64 bits, u32 length) {
 struct RunsHeap {
     // One unit for each lane that wants one; as HeapStrategy::take in heap.cuh.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         return take_run(heap, lanes, want ? 1 : 0, walk, tally);
     }
 
     template <typename Lanes>
-    static GALATEA_INLINE void give(const Heap& heap, Lanes, u64 unit) { give_run(heap, unit); }
+    static GALATEA_INLINE void give(const HeapView& heap, Lanes, u64 unit) { give_run(heap, unit); }
 
     // `length` consecutive units for this lane, 0: none. Who calls: `lanes`. The first unit, or NO_PAGE.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take_run(const Heap& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take_run(const HeapView& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
         walk.position = lanes.shuffle(walk.position, lanes.leader());
         if (length > heap.page_count) {
             heap_error(heap, HEAP_TOO_LARGE, length);
@@ -74,7 +74,7 @@ struct RunsHeap {
     }
 
     // Frees the block that begins at `unit`; NO_PAGE: nothing. Thread scope.
-    static GALATEA_NOINLINE void give_run(const Heap heap, u64 unit) {
+    static GALATEA_NOINLINE void give_run(const HeapView heap, u64 unit) {
         if (unit == NO_PAGE) return;
         if (unit >= heap.page_count) return heap_error(heap, HEAP_FOREIGN, unit);
         if (HEAP_CHECKS) {
@@ -99,7 +99,7 @@ struct RunsHeap {
 private:
     // All of the warp's requests as one run within a word, split in lane order: the first unit of this lane's part.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take_together(const Heap& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take_together(const HeapView& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 total = lanes.sum(length < 65 ? u32(length) : 65);
         const u32 askers = lanes.ballot(length != 0);
         if (total == 0 || total > 64 || __popc(askers) < 2) return NO_PAGE;
@@ -118,7 +118,7 @@ private:
     // One look at a random window: the needy lane of rank r is paired with the words of places r, r + m, ... (m needy lanes), and
     // claims a run in the first of them that has one.
     template <typename Lanes>
-    static GALATEA_INLINE u64 offer(const Heap& heap, Lanes lanes, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 offer(const HeapView& heap, Lanes lanes, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), m = __popc(needy);
         const u64 words = heap_words(heap);
         const u64 word = (scaled(walk.next(), words) + place) % words;
@@ -154,7 +154,7 @@ private:
     // Every position, from word `start` to the end and from the beginning to the end again: `length` consecutive units, or
     // NO_PAGE when there was an instant for each position at which no free run began there. For one request of the warp; uniform.
     template <typename Lanes>
-    static GALATEA_NOINLINE u64 scan(const Heap heap, Lanes lanes, u64 length, u64 start, HeapTally& tally) {
+    static GALATEA_NOINLINE u64 scan(const HeapView heap, Lanes lanes, u64 length, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
         const u64 words = heap_words(heap);
         u64* claims = heap.status + HEAP_TAIL;
@@ -202,7 +202,7 @@ private:
     // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that of claims that overlap one
     // succeeds; what it had when it fails is given back. `status` counts claims across words: those in flight, and those rolled
     // back.
-    static GALATEA_NOINLINE bool claim_run(const Heap heap, u64 first, u64 length, HeapTally& tally) {
+    static GALATEA_NOINLINE bool claim_run(const HeapView heap, u64 first, u64 length, HeapTally& tally) {
         const u64 end = first + length;
         if (first / 64 == (end - 1) / 64) {
             const u64 run = low_bits(u32(length)) << (first & 63);
@@ -235,7 +235,7 @@ private:
         return true;
     }
 
-    static GALATEA_INLINE void give_units(const Heap& heap, u64 at, u64 end) {
+    static GALATEA_INLINE void give_units(const HeapView& heap, u64 at, u64 end) {
         while (at < end) {
             const u64 stop = (at / 64 + 1) * 64 < end ? (at / 64 + 1) * 64 : end;
             atomicOr(heap.bitmap + at / 64, low_bits(u32(stop - at)) << (at & 63));

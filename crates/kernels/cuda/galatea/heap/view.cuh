@@ -34,7 +34,7 @@ constexpr u32 HEAP_FIRST_COUNTER = 4;
 constexpr u64 NO_PAGE = 0xffffffffffffffffull;
 
 // Host twin: galatea_kernels::HeapView.
-struct Heap {
+struct HeapView {
     u8* pages;
     u64* bitmap;
     u64* balances;
@@ -87,7 +87,7 @@ constexpr bool HEAP_COUNTS = true;
 constexpr bool HEAP_COUNTS = false;
 #endif
 
-GALATEA_INLINE void heap_error(const Heap& heap, HeapError error, u64 where) {
+GALATEA_INLINE void heap_error(const HeapView& heap, HeapError error, u64 where) {
     if (!HEAP_CHECKS) return;
     atomicOr(heap.status + HEAP_ERRORS, u64(error));
     atomicCAS(heap.status + HEAP_ERROR_PAGE, 0ull, where + 1);
@@ -100,7 +100,7 @@ struct HeapTally {
     GALATEA_INLINE void atomic(u32 = 1) {}
     GALATEA_INLINE void collision() {}
     GALATEA_INLINE void sweep() {}
-    template <typename Lanes> GALATEA_INLINE void add_to(const Heap&, Lanes, bool, bool) const {}
+    template <typename Lanes> GALATEA_INLINE void add_to(const HeapView&, Lanes, bool, bool) const {}
 };
 #else
 struct HeapTally {
@@ -116,7 +116,7 @@ struct HeapTally {
 
     // Warp scope: adds to the heap's counters. `wanted`, `got`: this lane asked, and was served.
     template <typename Lanes>
-    GALATEA_INLINE void add_to(const Heap& heap, Lanes lanes, bool wanted, bool got) const {
+    GALATEA_INLINE void add_to(const HeapView& heap, Lanes lanes, bool wanted, bool got) const {
         const u32 wants = lanes.ballot(wanted), gets = lanes.ballot(got);
         const u32 total = lanes.sum(wanted ? steps : 0u);
         const u32 slowest = lanes.greatest(wanted ? steps : 0u);
@@ -147,7 +147,7 @@ struct HeapWalk {
 
 // The walk of thread, warp or block number `id`. Starts are stratified, not random: multiples of the golden ratio, shifted by the
 // launch's seed, so that the warps of a launch spread evenly and hardly meet.
-GALATEA_INLINE HeapWalk heap_walk(const Heap& heap, u64 id) {
+GALATEA_INLINE HeapWalk heap_walk(const HeapView& heap, u64 id) {
     return HeapWalk{(id + 1) * 0x9e3779b97f4a7c15ull + mix64(heap.seed)};
 }
 
@@ -178,7 +178,7 @@ GALATEA_INLINE u32 first_of(u32 lanes, u32 count) {
 }
 
 // Words of the bitmap that have pages; there are at most 2^31 pages.
-GALATEA_INLINE u32 heap_words(const Heap& heap) { return u32((heap.page_count + 63) / 64); }
+GALATEA_INLINE u32 heap_words(const HeapView& heap) { return u32((heap.page_count + 63) / 64); }
 
 // A rule of performance for the strategies: a function that stays a call takes the heap by value. By reference, the kernel's
 // argument would get an address, and every thread would first copy it to its stack.

@@ -13,7 +13,7 @@ struct WindowHeap {
     // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: whoever claimed bits that
     // it turns out to have no reservation for gives them back, and those they are reserved for look again.
     template <typename Lanes>
-    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
+    static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);
         if (takers == 0) return NO_PAGE;
         const u32 words = heap.superblocks * SUPERBLOCK_WORDS;
@@ -37,7 +37,7 @@ struct WindowHeap {
     }
 
     template <typename Lanes>
-    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
+    static GALATEA_INLINE void give(const HeapView& heap, Lanes lanes, u64 page) {
         give_bits(heap, lanes, page, [&](u32 word, u32 freed) {
             const u32 superblock = word / SUPERBLOCK_WORDS;
             // Only who makes an empty balance positive tells the summary.
@@ -54,7 +54,7 @@ private:
 
     // Brings pages and reservations together after the first look, then searches for what is missing.
     template <typename Lanes>
-    static GALATEA_NOINLINE Found settle(const Heap heap, Lanes lanes, u32 takers, u64 page, u32 start, u64 asked,
+    static GALATEA_NOINLINE Found settle(const HeapView heap, Lanes lanes, u32 takers, u64 page, u32 start, u64 asked,
                                          HeapTally& tally) {
         const u32 leader = lanes.leader(), superblock = start / SUPERBLOCK_WORDS;
         u32 reserved = 0;
@@ -79,7 +79,7 @@ private:
 
     // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail, only be late.
     template <typename Lanes>
-    static GALATEA_INLINE u64 claim(const Heap& heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
+    static GALATEA_INLINE u64 claim(const HeapView& heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
         const u32 place = lanes.place();
         u64 page = NO_PAGE;
         while (takers != 0) {
@@ -99,7 +99,7 @@ private:
     // serve one warp. After the first group any that the summary lists, drawn at random: warps that went to the next one each
     // would pile up.
     template <typename Lanes>
-    static GALATEA_INLINE Found search(const Heap& heap, Lanes lanes, u32 wanting, u64 page, u32 superblock, u32 start,
+    static GALATEA_INLINE Found search(const HeapView& heap, Lanes lanes, u32 wanting, u64 page, u32 superblock, u32 start,
                                        HeapTally& tally) {
         u32 group = superblock / GROUP_SUPERBLOCKS;
         HeapWalk walk{u64(start) << 32 | superblock};
@@ -123,7 +123,7 @@ private:
     // Serves `takers` from one group, from superblock `from` of it on, which becomes the last that served. Removes from `takers`
     // who was served; whether the group was empty.
     template <typename Lanes>
-    static GALATEA_INLINE bool search_group(const Heap& heap, Lanes lanes, u32& takers, u64& page, u32 group, u32& from, u32 start,
+    static GALATEA_INLINE bool search_group(const HeapView& heap, Lanes lanes, u32& takers, u64& page, u32 group, u32& from, u32 start,
                                             HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place();
         const u32 first = from + place;
@@ -159,7 +159,7 @@ private:
         return empty;
     }
 
-    static GALATEA_INLINE void announce(const Heap& heap, u32 group) {
+    static GALATEA_INLINE void announce(const HeapView& heap, u32 group) {
         __threadfence();  // the balance is visible before the bit
         atomicOr(heap.summary + group / 64, 1ull << (group & 63));
     }
@@ -167,7 +167,7 @@ private:
     // Takes a group that was seen empty out of the summary. Who really does so looks again: a page may have been freed in
     // between, and the bit set before it was cleared.
     template <typename Lanes>
-    static GALATEA_INLINE void retract(const Heap& heap, Lanes lanes, u32 group) {
+    static GALATEA_INLINE void retract(const HeapView& heap, Lanes lanes, u32 group) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
         const u64 bit = 1ull << (group & 63);
         const bool cleared = lane() == leader && (atomicAnd(heap.summary + group / 64, ~bit) & bit) != 0;
@@ -185,7 +185,7 @@ private:
     // The first group from `from` on, round the end, that the summary lists. `empty`: one that was seen empty; it is not the
     // answer, and is retracted when it is met in the list.
     template <typename Lanes>
-    static GALATEA_INLINE u32 listed_group(const Heap& heap, Lanes lanes, u32 from, u32 empty) {
+    static GALATEA_INLINE u32 listed_group(const HeapView& heap, Lanes lanes, u32 from, u32 empty) {
         const u32 count = lanes.count(), place = lanes.place();
         const u32 words = (heap.groups + 63) / 64;
         const u64 before = low_bits(from & 63);
@@ -213,7 +213,7 @@ private:
 
     // Every balance, since the summary is a hint: a group with pages, or none when each superblock was seen empty.
     template <typename Lanes>
-    static GALATEA_INLINE u32 sweep(const Heap& heap, Lanes lanes) {
+    static GALATEA_INLINE u32 sweep(const HeapView& heap, Lanes lanes) {
         const u32 count = lanes.count(), place = lanes.place();
         for (u32 base = 0; base < heap.superblocks; base += count * SWEEP_BALANCES) {
             const u32 first = base + place * SWEEP_BALANCES;

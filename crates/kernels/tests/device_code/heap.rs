@@ -1,0 +1,79 @@
+//! The device heap's headers: every strategy for every target, and what both languages must agree on.
+
+use galatea_device::{ArgumentStruct, Nvrtc, Program, testing};
+use galatea_kernels::heap::{
+    GROUP_SUPERBLOCKS, HeapBuild, HeapView, MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView,
+    STATUS_WORDS, SUPERBLOCK_PAGES, SWEEP_BALANCES, Strategy,
+};
+use galatea_kernels::{HeapCounts, KERNELS, headers};
+
+use crate::compiles::{ARCHITECTURES, assert_compiles};
+
+/// The kernels that contain a strategy.
+fn programs(build: HeapBuild) -> impl Iterator<Item = Program> {
+    KERNELS
+        .iter()
+        .filter(|kernel| kernel.source.contains("heap_alloc(") || kernel.source.contains("heap_give("))
+        .map(move |kernel| {
+            let mut program = kernel.program();
+            program.options.extend(build.options());
+            program
+        })
+}
+
+#[test]
+fn nvrtc_compiles_every_strategy() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    for strategy in Strategy::ALL {
+        let plain = HeapBuild {
+            strategy,
+            ..HeapBuild::default()
+        };
+        let everything = HeapBuild {
+            strategy,
+            check: true,
+            count: true,
+        };
+        for program in programs(plain) {
+            for architecture in ARCHITECTURES {
+                assert_compiles(&nvrtc, architecture, &program);
+            }
+        }
+        for program in programs(everything) {
+            assert_compiles(&nvrtc, ARCHITECTURES[0], &program);
+        }
+    }
+}
+
+#[test]
+fn layouts_and_constants_agree() {
+    let mut source: String = [HeapView::LAYOUT, PageChain::LAYOUT, PageChainsView::LAYOUT]
+        .iter()
+        .map(galatea_device::Layout::probe)
+        .collect();
+    source.push_str("#include \"galatea/args/heap_verify.h\"\n");
+    for (constant, value) in [
+        ("SUPERBLOCK_PAGES", SUPERBLOCK_PAGES),
+        ("GROUP_SUPERBLOCKS", GROUP_SUPERBLOCKS),
+        ("WARP * galatea::SWEEP_BALANCES", SWEEP_BALANCES),
+        ("HEAP_STATUS_WORDS", STATUS_WORDS as u64),
+        ("HEAP_VERIFIED_WORDS", HeapCounts::WORDS as u64),
+        ("WARP", MIN_PAGE_ROWS),
+    ] {
+        source.push_str(&format!(
+            "static_assert(galatea::{constant} == {value}, \"{constant}\");\n"
+        ));
+    }
+    source.push_str(&format!(
+        "static_assert(sizeof(galatea::PageHeader) == {}, \"header\");\n",
+        8 * PAGE_HEADER_WORDS
+    ));
+    source.push_str("extern \"C\" __global__ void probe(unsigned long long) {}\n");
+    let program = Program::new("heap_probe", source)
+        .headers(headers())
+        .entry("probe");
+    assert_compiles(&Nvrtc::emulated().unwrap(), ARCHITECTURES[1], &program);
+    if let Some(nvrtc) = testing::nvrtc() {
+        assert_compiles(&nvrtc, ARCHITECTURES[1], &program);
+    }
+}
