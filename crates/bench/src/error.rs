@@ -77,9 +77,32 @@ pub enum BenchError {
     /// DuckDB's side of a comparison failed.
     #[error("duckdb: {0}")]
     DuckDb(String),
+    /// A picture could not be drawn.
+    #[error("cannot draw '{}': {reason}", path.display())]
+    Plot {
+        /// The file.
+        path: PathBuf,
+        /// What the library said.
+        reason: String,
+    },
+    /// A line of the table of other allocators is not what it should be: our mistake.
+    #[error("table of other allocators: not a row: {line}")]
+    Facts {
+        /// The line.
+        line: String,
+    },
+    /// The device heap's, or the device's.
+    #[error(transparent)]
+    Heap(#[from] galatea_memory::HeapError),
     /// A query failed.
     #[error(transparent)]
     DataFusion(#[from] DataFusionError),
+}
+
+impl From<galatea_device::DeviceError> for BenchError {
+    fn from(error: galatea_device::DeviceError) -> Self {
+        Self::Heap(error.into())
+    }
 }
 
 impl BenchError {

@@ -4,11 +4,13 @@
 //! workload/   what is run: generators of data, and the queries as published
 //! measure     how one query is run and timed, on Galatea and on DataFusion's CPU operators
 //! duckdb      the same queries on DuckDB, where its Python module is installed
+//! allocator/  experiments on the device heap, which have no queries
 //! compare     whether two results are the same
 //! result      what was measured: one row per run, written as CSV and JSON lines with the command that made them
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod allocator;
 pub mod compare;
 pub mod duckdb;
 mod error;

@@ -239,20 +239,41 @@ pub fn write(root: &Path, name: &str, command: &str, rows: &[ResultRow]) -> Resu
     let Some(first) = rows.first() else {
         return Ok(root.to_path_buf());
     };
-    let directory = directory(root, &first.machine);
+    let csv = csv_of(rows.iter().map(ResultRow::cells));
+    write_files(
+        root,
+        name,
+        &first.machine,
+        &csv,
+        &json_lines(rows),
+        &section(name, command, rows),
+    )
+}
+
+/// Writes a command's files, and its section into the directory's README; returns the directory.
+pub(crate) fn write_files(
+    root: &Path,
+    name: &str,
+    machine: &Machine,
+    csv: &str,
+    json_lines: &str,
+    section: &str,
+) -> Result<PathBuf> {
+    let directory = directory(root, machine);
     fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
-    let put = |file: &str, text: String| {
+    let put = |file: &str, text: &str| {
         let path = directory.join(file);
         fs::write(&path, text).map_err(BenchError::io("write", &path))
     };
-    put(&format!("{name}.csv"), csv(rows))?;
-    put(&format!("{name}.jsonl"), json_lines(rows))?;
-    put(&format!("{name}.md"), section(name, command, rows))?;
-    put("README.md", readme(&directory, &first.machine)?)?;
+    put(&format!("{name}.csv"), csv)?;
+    put(&format!("{name}.jsonl"), json_lines)?;
+    put(&format!("{name}.md"), section)?;
+    put("README.md", &readme(&directory, machine)?)?;
     Ok(directory)
 }
 
-fn csv(rows: &[ResultRow]) -> String {
+/// Rows of named cells as CSV, with a header.
+pub(crate) fn csv_of(rows: impl Iterator<Item = Vec<(&'static str, String)>>) -> String {
     let quote = |cell: &str| {
         if cell.contains([',', '"', '\n']) {
             format!("\"{}\"", cell.replace('"', "\"\""))
@@ -261,8 +282,7 @@ fn csv(rows: &[ResultRow]) -> String {
         }
     };
     let mut text = String::new();
-    for (i, row) in rows.iter().enumerate() {
-        let cells = row.cells();
+    for (i, cells) in rows.enumerate() {
         if i == 0 {
             text += &cells.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
             text.push('\n');

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
+use galatea_bench::allocator::Experiment;
 use galatea_bench::measure::Mode;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::Compression;
@@ -114,8 +115,40 @@ pub(crate) enum Command {
     Doctor(DoctorArguments),
     /// Write a benchmark's tables as Parquet.
     Generate(GenerateArguments),
-    /// Measure queries, against DataFusion on the CPU and DuckDB.
+    /// Measure queries, against DataFusion on the CPU and DuckDB; or parts of the engine alone.
     Bench(BenchArguments),
+}
+
+/// Measurements that have no queries.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PartBench {
+    /// The device heap against queues and counters: the experiments of Pham et al. 2022.
+    Allocator(AllocatorArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AllocatorArguments {
+    /// Only these, separated by commas: contention, theory, free-share, scaling, sizes, mixed, utilization, hash-join.
+    #[arg(value_delimiter = ',')]
+    pub(crate) experiments: Vec<Experiment>,
+    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Measured runs of each configuration.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: Option<u32>,
+    /// Bytes of the pool, 8 GiB by default.
+    #[arg(long)]
+    pub(crate) pool: Option<u64>,
+    /// Write rows and figures below this directory, as <date>-<machine>/<name>.csv, .jsonl and .svg with a README.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the written files.
+    #[arg(long, default_value = "allocator")]
+    pub(crate) name: String,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -205,10 +238,13 @@ impl From<CompressionName> for Compression {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    pub(crate) part: Option<PartBench>,
     /// The benchmark.
-    #[arg(value_enum)]
-    pub(crate) workload: WorkloadName,
+    #[arg(value_enum, required = true)]
+    pub(crate) workload: Option<WorkloadName>,
     /// Directory of its tables; generated at --scale into the cache when not given.
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
@@ -278,6 +314,18 @@ mod tests {
             Ok(("a.b".to_string(), "c=d".to_string()))
         );
         assert!(parse_setting("a.b").is_err() && parse_setting("=c").is_err());
+    }
+
+    #[test]
+    fn parts_of_the_engine_are_measured_without_a_workload() {
+        let parsed = Arguments::parse_from(["galatea", "bench", "allocator", "theory,mixed", "--emulated"]);
+        let Some(Command::Bench(bench)) = parsed.command else { panic!("a command") };
+        let Some(PartBench::Allocator(allocator)) = bench.part else { panic!("a part") };
+        assert_eq!(allocator.experiments, [Experiment::Theory, Experiment::Mixed]);
+        assert!(allocator.emulated && bench.workload.is_none());
+        let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
+        assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
+        assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());
     }
 
     #[test]

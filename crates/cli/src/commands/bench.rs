@@ -14,13 +14,24 @@ use galatea_bench::workload::{Query, Workload};
 use galatea_device::{Device, DeviceOptions};
 
 use super::generate::with_progress;
-use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
+use crate::arguments::{BenchArguments, DuckDb, PartBench, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
 use crate::progress::steps;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) -> Result<(), CliError> {
-    let workload = Workload::from(arguments.workload);
+    match (&arguments.part, arguments.workload) {
+        (Some(PartBench::Allocator(allocator)), _) => super::allocator::run(session, allocator),
+        (None, Some(workload)) => queries(session, arguments, Workload::from(workload)).await,
+        (None, None) => Err(CliError::Other("nothing to measure\nhint: galatea bench --help".to_string())),
+    }
+}
+
+async fn queries(
+    session: &SessionArguments,
+    arguments: &BenchArguments,
+    workload: Workload,
+) -> Result<(), CliError> {
     let directory = match &arguments.data {
         Some(directory) => directory.clone(),
         None => {
@@ -108,7 +119,7 @@ fn default_name(workload: Workload, modes: &[Mode]) -> String {
 }
 
 /// What was typed, for whoever wants to do it again.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let arguments = std::env::args().skip(1).map(|argument| {
         if argument.contains([' ', '\'', '"', '*']) {
             format!("'{}'", argument.replace('\'', "'\\''"))

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod allocator;
 mod bench;
 mod demo;
 mod doctor;

@@ -1,9 +1,11 @@
 // Warp scope: RW_malloc, blocks of consecutive pages, here called units (Pham et al. 2022, 4.3 and Algorithm 3).
 //
-// A warp first looks at random windows of words, each lane offering a run inside its own word to one lane that needs it, claimed
-// by compare-and-swap: all of it or nothing, so there is nothing to roll back. Runs across words, and runs longer than a word, are
-// found by a scan that carries the run from word to word, and are claimed word by word in ascending order. Small requests of a
-// warp are summed into one run and split.
+// Runs of n units begin at multiples of n while there are such places: requests of one size then fill the pool without a gap,
+// where runs put anywhere would leave holes too small for another, a quarter of the pool (Renyi's parking constant). A warp first
+// looks at random windows of words, each lane offering a run that begins in its word to one lane that needs it. Runs longer than
+// a word, and the last ones, are found by a scan that carries free units from word to word; its last pass takes any place.
+// Within a word a claim is a compare-and-swap, all or nothing; across words it goes word by word in ascending order. Small requests
+// of a warp are summed into one run and split.
 //
 // `own` has one bit per unit, set on the last unit of each block: free finds the size there, and no header spoils the alignment.
 // After it the checking mode keeps another, set on first units: a free of anything else is seen.
@@ -17,14 +19,23 @@
 
 namespace galatea {
 
-// The first of `length` (1 to 64) consecutive set bits in a word; 64: there are none. Smearing: log2(length) steps.
-GALATEA_INLINE u32 find_run(u64 bits, u32 length) {
-    for (u32 known = 1; known < length && bits != 0;) {
+// Where runs of `length` (1 to 64) set bits begin in the first of two words. Smearing: log2(length) steps.
+GALATEA_INLINE u64 run_starts(u64 bits, u64 next, u32 length) {
+    u128 both = u128(next) << 64 | bits;
+    for (u32 known = 1; known < length;) {
         const u32 step = known < length - known ? known : length - known;
-        bits &= bits >> step;
+        both &= both >> step;
         known += step;
     }
-    return bits == 0 ? 64 : u32(__ffsll(i64(bits)) - 1);
+    return u64(both);
+}
+
+// The bits of a word, whose first is bit number `at` of the pool, that are multiples of `length` (1 to 64) in the pool.
+GALATEA_INLINE u64 multiples(u64 at, u32 length) {
+    const u32 before = u32(at % length);
+    u64 bits = 1ull << (before == 0 ? 0 : length - before);
+    for (u32 step = length; step < 64; step *= 2) bits |= bits << step;
+    return bits;
 }
 
 struct RunsHeap {
@@ -47,8 +58,8 @@ struct RunsHeap {
         }
         u64 unit = take_together(heap, lanes, length, walk, tally);
         u32 needy;
-        for (u32 look = 0; look < heap.probes; ++look) {
-            // Only runs that fit a word are found this way.
+        // A look is at a word per lane, and finds only runs that are not longer than one.
+        for (u32 look = 0; look < heap.probes / 32 + 1; ++look) {
             needy = lanes.ballot(length != 0 && length <= 64 && unit == NO_PAGE);
             if (needy == 0) break;
             const u64 got = offer(heap, lanes, needy, length, walk, tally);
@@ -121,49 +132,47 @@ private:
     static GALATEA_INLINE u64 offer(const HeapView& heap, Lanes lanes, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), m = __popc(needy);
         const u64 words = heap_words(heap);
-        const u64 word = (scaled(walk.next(), words) + place) % words;
-        const u64 bits = place < words ? __ldcg(heap.bitmap + word) : 0;
+        const u64 word = scaled(walk.next(), words) + place;
+        const u64 bits = word < words ? __ldcg(heap.bitmap + word) : 0;
         const bool needs = (needy >> lane() & 1u) != 0;
         if (needs) tally.step();
-        const u64 wanted = lanes.shuffle(length, select_bit(needy, place % m));
-        const u32 at = wanted <= 64 ? find_run(bits, u32(wanted)) : 64;
-        const u32 has = lanes.ballot(at < 64);
+        const u32 wanted = u32(lanes.shuffle(length, select_bit(needy, place % m)));
+        const u64 after = lanes.shuffle(bits, lanes.lane_at(place + 1 < count ? place + 1 : 0));
+        const u64 starts = run_starts(bits, place + 1 < count ? after : 0, wanted) & multiples(word * 64, wanted);
+        const u32 has = lanes.ballot(starts != 0);
         // Of the words that could serve the same lane only the first is claimed.
-        const u32 rank = needs ? __popc(needy & lanes_before()) : place % m;
-        u32 source = 32;
-        for (u32 other = rank; other < count && source == 32; other += m) {
-            const u32 candidate = lanes.lane_at(other);
-            if ((has >> candidate & 1u) != 0) source = candidate;
-        }
-        u32 mine = 32;
-        for (u32 other = place % m; other < count && mine == 32; other += m) {
-            const u32 candidate = lanes.lane_at(other);
-            if ((has >> candidate & 1u) != 0) mine = candidate;
-        }
+        const u32 source = first_of_rank(lanes, has, needs ? __popc(needy & lanes_before()) : place % m, m);
         u64 claimed = NO_PAGE;
-        if (at < 64 && mine == lane()) {
-            const u64 run = low_bits(u32(wanted)) << at;
-            tally.atomic();
-            if (atomicCAS(heap.bitmap + word, bits, bits & ~run) == bits) claimed = word * 64 + at;
-            else tally.collision();
+        if (starts != 0 && first_of_rank(lanes, has, place % m, m) == lane()) {
+            const u64 first = word * 64 + u32(__ffsll(i64(starts)) - 1);
+            if (claim_run(heap, first, wanted, tally)) claimed = first;
         }
-        claimed = lanes.shuffle(claimed, source == 32 ? lanes.leader() : source);
-        return needs && source != 32 ? claimed : NO_PAGE;
+        claimed = lanes.shuffle(claimed, source == WARP ? lanes.leader() : source);
+        return needs && source != WARP ? claimed : NO_PAGE;
     }
 
-    // Every position, from word `start` to the end and from the beginning to the end again: `length` consecutive units, or
-    // NO_PAGE when there was an instant for each position at which no free run began there. For one request of the warp; uniform.
+    // The first lane of `has` at places rank, rank + m, ...; WARP: none.
+    template <typename Lanes> static GALATEA_INLINE u32 first_of_rank(Lanes lanes, u32 has, u32 rank, u32 m) {
+        for (u32 place = rank; place < lanes.count(); place += m) {
+            const u32 candidate = lanes.lane_at(place);
+            if ((has >> candidate & 1u) != 0) return candidate;
+        }
+        return WARP;
+    }
+
+    // All positions, for one request of the warp, uniform: multiples of `length` from word `start` on, then from the beginning, then
+    // any position. NO_PAGE when there was an instant for each position at which no free run began there.
     template <typename Lanes>
     static GALATEA_NOINLINE u64 scan(const HeapView heap, Lanes lanes, u64 length, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
         const u64 words = heap_words(heap);
-        u64* claims = heap.status + HEAP_TAIL;
-        for (;;) {
+        for (u32 pass = 0;; ++pass) {
             tally.sweep();
-            const u64 before = lanes.shuffle(__ldcg(claims), leader);
-            bool lost = false;
+            const u64 grid = pass < 2 ? length : 1;
+            bool hidden = false;
+            const u64 before = claims(heap, lanes, hidden);
             u64 run = 0;  // free units that end where the next word begins
-            for (u64 base = start; base < words;) {
+            for (u64 base = pass == 0 ? start : 0; base < words;) {
                 const u64 bits = base + place < words ? __ldcg(heap.bitmap + base + place) : 0;
                 if (lanes.ballot(bits != 0) == 0) {
                     run = 0;
@@ -171,14 +180,8 @@ private:
                     continue;
                 }
                 u64 found = NO_PAGE;
-                for (u32 i = 0; i < count && base + i < words && found == NO_PAGE; ++i) {
-                    const u64 word = lanes.shuffle(bits, lanes.lane_at(i));
-                    const u64 at = (base + i) * 64;
-                    const u32 prefix = word == ~0ull ? 64 : __ffsll(i64(~word)) - 1;
-                    if (run + prefix >= length) found = at - run;
-                    else if (length <= 64 && find_run(word, u32(length)) < 64) found = at + find_run(word, u32(length));
-                    run = word == ~0ull ? run + 64 : __clzll(i64(~word));
-                }
+                for (u32 i = 0; i < count && base + i < words && found == NO_PAGE; ++i)
+                    found = extend(lanes.shuffle(bits, lanes.lane_at(i)), (base + i) * 64, length, grid, run);
                 if (found == NO_PAGE) {
                     base += count;
                     continue;
@@ -187,21 +190,54 @@ private:
                 if (lane() == leader) claimed = claim_run(heap, found, length, tally) ? 1 : 0;
                 if (lanes.shuffle(claimed, leader) != 0) return found;
                 // Somebody was faster: the same words again, from where the run began.
-                lost = true;
+                hidden = true;
                 base = found / 64;
                 run = 0;
             }
-            const u64 after = lanes.shuffle(__ldcg(claims), leader);
             // A lost claim, ours or another's, hid units for a moment.
-            const bool hidden = lost || after != before || u32(after) != 0;
-            if (start == 0 && !hidden) return NO_PAGE;
-            start = 0;
+            if (claims(heap, lanes, hidden) != before) hidden = true;
+            if (pass >= 2 && !hidden) return NO_PAGE;
         }
     }
 
+    // Goes on by the word that begins with unit `at`, `run` free units before it: where `length` units are free from a multiple of
+    // `grid` on, or NO_PAGE, and `run` at the end of the word.
+    static GALATEA_INLINE u64 extend(u64 word, u64 at, u64 length, u64 grid, u64& run) {
+        if ((word & 1) == 0) run = 0;
+        while (word != 0) {
+            const u32 first = __ffsll(i64(word)) - 1;
+            const u64 others = ~(word >> first);
+            const u32 count = others << first == 0 ? 64 - first : __ffsll(i64(others)) - 1;
+            const u64 begin = first == 0 ? at - run : at + first, end = at + first + count;
+            const u64 aligned = grid == 1 ? begin : (begin + grid - 1) / grid * grid;
+            if (aligned + length <= end) return aligned;
+            run = first + count == 64 ? end - begin : 0;
+            word &= ~(low_bits(count) << first);
+        }
+        return NO_PAGE;
+    }
+
+    // Claims across words are counted where they begin, in the high half of their superblock's balance, which has no other use
+    // here: those in flight in its low 16 bits, those rolled back in the rest.
+    static constexpr u64 IN_FLIGHT = 1ull << 32, ROLLED_BACK = 1ull << 48;
+
+    static GALATEA_INLINE u64* claims_of(const HeapView& heap, u64 first) { return heap.balances + first / SUPERBLOCK_PAGES; }
+
+    // All of these counts together; `busy` becomes true when a claim is in flight.
+    template <typename Lanes> static GALATEA_INLINE u64 claims(const HeapView& heap, Lanes lanes, bool& busy) {
+        u64 sum = 0;
+        bool flying = false;
+        for (u64 i = lanes.place(); i < heap.superblocks; i += lanes.count()) {
+            const u64 count = __ldcg(heap.balances + i) >> 32;
+            flying = flying || (count & 0xffff) != 0;
+            sum += count >> 16;
+        }
+        busy = lanes.ballot(flying) != 0 || busy;
+        return lanes.sum(u32(sum));
+    }
+
     // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that of claims that overlap one
-    // succeeds; what it had when it fails is given back. `status` counts claims across words: those in flight, and those rolled
-    // back.
+    // succeeds; what it had when it fails is given back. Claims across words are announced.
     static GALATEA_NOINLINE bool claim_run(const HeapView heap, u64 first, u64 length, HeapTally& tally) {
         const u64 end = first + length;
         if (first / 64 == (end - 1) / 64) {
@@ -216,7 +252,7 @@ private:
             tally.collision();
             return false;
         }
-        atomicAdd(heap.status + HEAP_TAIL, 1ull);
+        atomicAdd(claims_of(heap, first), IN_FLIGHT);
         for (u64 at = first; at < end;) {
             const u64 stop = (at / 64 + 1) * 64 < end ? (at / 64 + 1) * 64 : end;
             const u64 run = low_bits(u32(stop - at)) << (at & 63);
@@ -226,12 +262,12 @@ private:
                 tally.collision();
                 if (got != 0) atomicOr(heap.bitmap + at / 64, got);
                 give_units(heap, first, at);
-                atomicAdd(heap.status + HEAP_TAIL, (1ull << 32) - 1);
+                atomicAdd(claims_of(heap, first), ROLLED_BACK - IN_FLIGHT);
                 return false;
             }
             at = stop;
         }
-        atomicAdd(heap.status + HEAP_TAIL, 0ull - 1);
+        atomicAdd(claims_of(heap, first), 0ull - IN_FLIGHT);
         return true;
     }
 

@@ -55,7 +55,7 @@ enum HeapStatus : u32 {
     HEAP_ERRORS = 0,      // union of HeapError; written in the checking mode only
     HEAP_ERROR_PAGE = 1,  // one more than the first offending page, or offset in bytes for a foreign pointer
     HEAP_CURSOR = 2,      // bump: next page; queue: next ticket to take
-    HEAP_TAIL = 3,        // queue: next ticket to give; runs: claims in flight, and rolled back (high half)
+    HEAP_TAIL = 3,        // queue: next ticket to give
     // Counters, in counting builds only.
     HEAP_ALLOCATIONS = HEAP_FIRST_COUNTER,
     HEAP_FAILURES,

@@ -1,0 +1,65 @@
+//! Every experiment on the emulated device, and what must hold whatever the times are.
+
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+
+use super::{AllocatorReport, Experiment, Extent, run};
+use crate::machine::Machine;
+
+fn all() -> AllocatorReport {
+    let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("always there");
+    let machine = Machine::look(None, Some("test".to_string()));
+    let mut done = Vec::new();
+    let experiments = Experiment::NAMES.map(|(_, experiment)| experiment);
+    let report = run(&device, &Extent::emulated(), &experiments, &machine, |experiment| {
+        done.push(experiment);
+    })
+    .expect("experiments run");
+    assert_eq!(done, experiments);
+    report
+}
+
+#[test]
+fn every_experiment_runs_without_a_gpu() {
+    let report = all();
+    for (name, experiment) in Experiment::NAMES {
+        assert_eq!(name.parse(), Ok(experiment));
+        let rows: Vec<_> = report.of(experiment).filter(|row| row.ours).collect();
+        assert!(!rows.is_empty(), "{name} measured nothing");
+        for row in rows {
+            let refused = row.served < row.threads;
+            let may_refuse = matches!(experiment, Experiment::Theory | Experiment::Utilization | Experiment::HashJoin);
+            assert!(!refused || may_refuse, "requests refused: {row:?}");
+        }
+    }
+    // Half of the probing keys have a partner, by every strategy.
+    for row in report.of(Experiment::HashJoin) {
+        assert_eq!(row.served, row.threads / 2, "{row:?}");
+    }
+    // Nothing is left over but what is too small for another request.
+    for row in report.of(Experiment::Utilization) {
+        let used = row.share.expect("a share");
+        assert!(used <= 1.0 && used > 0.96, "{row:?}");
+    }
+    for finding in &report.findings {
+        assert!(!finding.paper.is_empty() && !finding.ours.is_empty(), "{finding:?}");
+    }
+    let root = tempfile::tempdir().expect("a directory");
+    let directory = report.write(root.path(), "allocator", "galatea bench allocator").expect("written");
+    let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("a file");
+    let lines = read("allocator.csv").lines().count();
+    assert_eq!(lines, report.rows.len() + 1);
+    assert_eq!(read("allocator.jsonl").lines().count(), report.rows.len());
+    let section = read("allocator.md");
+    for figure in ["fig01", "fig04", "fig07", "fig08", "fig09", "fig10", "fig11", "fig12"] {
+        assert!(section.contains(figure), "{figure} is missing: {section}");
+    }
+    assert!(read("README.md").contains("galatea bench allocator"));
+    assert!(read("allocator-fig12.svg").contains("<svg"));
+}
+
+#[test]
+fn facts_of_others_are_marked() {
+    let rows = super::others::of(Experiment::FreeShare).expect("the table is well-formed");
+    assert!(rows.len() > 50 && rows.iter().all(|row| !row.ours && row.share.is_some()));
+    assert!(rows.iter().any(|row| row.allocator.starts_with("Ouroboros")));
+}
