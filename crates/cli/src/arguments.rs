@@ -319,8 +319,12 @@ mod tests {
     #[test]
     fn parts_of_the_engine_are_measured_without_a_workload() {
         let parsed = Arguments::parse_from(["galatea", "bench", "allocator", "theory,mixed", "--emulated"]);
-        let Some(Command::Bench(bench)) = parsed.command else { panic!("a command") };
-        let Some(PartBench::Allocator(allocator)) = bench.part else { panic!("a part") };
+        let Some(Command::Bench(bench)) = parsed.command else {
+            panic!("a command")
+        };
+        let Some(PartBench::Allocator(allocator)) = bench.part else {
+            panic!("a part")
+        };
         assert_eq!(allocator.experiments, [Experiment::Theory, Experiment::Mixed]);
         assert!(allocator.emulated && bench.workload.is_none());
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);

@@ -148,9 +148,16 @@ impl Bed {
             return Ok(programs.clone());
         }
         let mut program = Program::new("allocator_experiments", SOURCE).headers(headers());
-        program.entries = ["null_kernel", "contend", "sprinkle", "sizes", "join_build", "join_probe"]
-            .map(String::from)
-            .to_vec();
+        program.entries = [
+            "null_kernel",
+            "contend",
+            "sprinkle",
+            "sizes",
+            "join_build",
+            "join_probe",
+        ]
+        .map(String::from)
+        .to_vec();
         program.options.extend(build.options());
         let programs = Programs {
             allocate: HeapAllocate::new(&self.device, build)?,
@@ -205,19 +212,40 @@ impl Bed {
 
     /// Fills words with bits of which a share is 1.
     pub(super) fn sprinkle(&self, words: u64, share: f64, seed: u64) -> Result<DeviceBuffer<u64>> {
-        let bits = self.device.zeroed::<u64>(&self.stream, usize::try_from(words).unwrap_or(usize::MAX))?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 2^32")]
+        let bits = self
+            .device
+            .zeroed::<u64>(&self.stream, usize::try_from(words).unwrap_or(usize::MAX))?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of 2^32"
+        )]
         let threshold = (share * 4_294_967_296.0) as u64;
         let kernel = self.kernel(Strategy::Window, "sprinkle")?;
-        self.launch(&kernel, words, &arguments(&[bits.address(), words, seed, threshold]))?;
+        self.launch(
+            &kernel,
+            words,
+            &arguments(&[bits.address(), words, seed, threshold]),
+        )?;
         Ok(bits)
     }
 
     /// A heap of a case.
-    pub(super) fn heap(&self, strategy: Strategy, pages: u64, page_bytes: u64, count: bool) -> Result<DeviceHeap> {
+    pub(super) fn heap(
+        &self,
+        strategy: Strategy,
+        pages: u64,
+        page_bytes: u64,
+        count: bool,
+    ) -> Result<DeviceHeap> {
         let mut options = HeapOptions::pages_of(page_bytes).strategy(strategy);
         options.build.count = count;
-        Ok(DeviceHeap::new(&self.device, &self.stream, pages * page_bytes, options)?)
+        Ok(DeviceHeap::new(
+            &self.device,
+            &self.stream,
+            pages * page_bytes,
+            options,
+        )?)
     }
 
     /// Measures a case. With `count`, steps are counted, which costs time: then times are not to be used.
@@ -244,7 +272,8 @@ impl Bed {
         let mut runs = WARMUPS + self.extent.runs;
         if case.regime == Regime::Hold {
             // As many as there are pages for; the first is the first, nothing warms up but the code.
-            let fitting = case.pages * case.page_bytes / (case.threads as u64 * bytes_per_request(case)).max(1);
+            let fitting =
+                case.pages * case.page_bytes / (case.threads as u64 * bytes_per_request(case)).max(1);
             runs = runs.min(usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
         }
         for run in 0..runs {
@@ -266,7 +295,9 @@ impl Bed {
                             .launch_sizes(&self.stream, view, In(sizes), Out(&mut addresses))
                     }
                     (None, Sizes::Fixed(bytes) | Sizes::Mixed(bytes)) => {
-                        programs.allocate.launch(&self.stream, view, bytes, Out(&mut addresses))
+                        programs
+                            .allocate
+                            .launch(&self.stream, view, bytes, Out(&mut addresses))
                     }
                 }?;
                 Ok(())

@@ -4,9 +4,9 @@ use galatea_device::Out;
 use galatea_kernels::heap::Strategy;
 use galatea_memory::theory::Pool;
 
+use super::Experiment;
 use super::bed::{Bed, Case, Outcome, Regime, Sizes, arguments, arguments_with};
 use super::report::{AllocatorReport, Row};
-use super::Experiment;
 use crate::Result;
 use crate::result::Summary;
 
@@ -14,7 +14,7 @@ use crate::result::Summary;
 const SHARES: [f64; 4] = [0.5, 0.1, 0.01, 0.005];
 /// The paper's page.
 const PAGE: u64 = 256;
-/// The unit of consecutive allocations.
+/// The least unit of consecutive allocations.
 const UNIT: u64 = 64;
 
 const PAPER_STRATEGIES: [Strategy; 6] = [
@@ -53,7 +53,11 @@ fn measured(report: &AllocatorReport, experiment: Experiment, case: Case, outcom
     };
     row.threads = case.threads as u64;
     row.pages = case.pages;
-    row.free = if outcome.free > 0 { outcome.free } else { case.pages };
+    row.free = if outcome.free > 0 {
+        outcome.free
+    } else {
+        case.pages
+    };
     row.set_allocate(outcome.allocate);
     row.set_release(outcome.release);
     row.served = outcome.served;
@@ -94,7 +98,11 @@ fn theory(report: &mut AllocatorReport) {
     const PAGES: u64 = 1_000_000;
     for share in [0.5, 0.1, 0.01, 0.007, 0.005] {
         for threads in (250..=5000).step_by(250) {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a million")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a share of a million"
+            )]
             let free = (share * PAGES as f64).round() as u64;
             let pool = Pool {
                 pages: PAGES,
@@ -119,7 +127,11 @@ fn theory(report: &mut AllocatorReport) {
 fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &pages in &bed.extent.pages {
         for share in SHARES {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the pages")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a share of the pages"
+            )]
             let most = (share * pages as f64 * 0.95) as usize;
             let threads = bed.extent.threads.iter().copied().chain([5000]);
             for threads in threads.filter(|threads| *threads <= most) {
@@ -174,13 +186,25 @@ const TIMED: [Strategy; 7] = [
 /// Figure 8: threads, for some sizes, each its own page size; RW_malloc with its unit.
 fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let extent = &bed.extent;
-    let sizes = extent.sizes.iter().copied().filter(|size| [16, 256, 1024, 8192].contains(size));
+    let sizes = extent
+        .sizes
+        .iter()
+        .copied()
+        .filter(|size| [16, 256, 1024, 8192].contains(size));
     for &threads in &extent.threads {
         null(bed, report, Experiment::Scaling, threads)?;
         for size in sizes.clone() {
             for strategy in TIMED {
                 for regime in [Regime::Warm, Regime::Hold] {
-                    timed(bed, report, Experiment::Scaling, strategy, regime, Sizes::Fixed(size), threads)?;
+                    timed(
+                        bed,
+                        report,
+                        Experiment::Scaling,
+                        strategy,
+                        regime,
+                        Sizes::Fixed(size),
+                        threads,
+                    )?;
                 }
             }
         }
@@ -191,12 +215,23 @@ fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
 /// Figure 9: sizes, for two numbers of threads. A page is as large as the request, as an engine would choose it.
 fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let threads = &bed.extent.threads;
-    for &threads in [threads.get(threads.len() / 2), threads.last()].into_iter().flatten() {
+    for &threads in [threads.get(threads.len() / 2), threads.last()]
+        .into_iter()
+        .flatten()
+    {
         null(bed, report, Experiment::Sizes, threads)?;
         for &size in &bed.extent.sizes {
             for strategy in [Strategy::Window, Strategy::Bump, Strategy::Queue, Strategy::Runs] {
                 for regime in [Regime::Warm, Regime::Hold] {
-                    timed(bed, report, Experiment::Sizes, strategy, regime, Sizes::Fixed(size), threads)?;
+                    timed(
+                        bed,
+                        report,
+                        Experiment::Sizes,
+                        strategy,
+                        regime,
+                        Sizes::Fixed(size),
+                        threads,
+                    )?;
                 }
             }
         }
@@ -210,7 +245,15 @@ fn mixed(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
         for &size in bed.extent.sizes.iter().filter(|size| **size >= 256) {
             for strategy in [Strategy::Runs, Strategy::Window] {
                 for regime in [Regime::Warm, Regime::Hold] {
-                    timed(bed, report, Experiment::Mixed, strategy, regime, Sizes::Mixed(size), threads)?;
+                    timed(
+                        bed,
+                        report,
+                        Experiment::Mixed,
+                        strategy,
+                        regime,
+                        Sizes::Mixed(size),
+                        threads,
+                    )?;
                 }
             }
         }
@@ -229,7 +272,12 @@ fn timed(
     threads: usize,
 ) -> Result<()> {
     let (Sizes::Fixed(bytes) | Sizes::Mixed(bytes)) = sizes;
-    let page_bytes = if strategy == Strategy::Runs { UNIT } else { bytes.max(8).next_multiple_of(8) };
+    // Units such that a request is at most a word of the bitmap.
+    let page_bytes = if strategy == Strategy::Runs {
+        UNIT.max(bytes / 64)
+    } else {
+        bytes.max(8).next_multiple_of(8)
+    };
     // More pages than the largest number a heap has are of no use to any experiment.
     let pages = (bed.extent.pool_bytes / page_bytes).min(1 << 29);
     if threads as u64 * bytes.next_multiple_of(page_bytes) > pages * page_bytes {
@@ -250,13 +298,17 @@ fn timed(
 
 /// Figure 11: the same request until somebody is refused; then what was handed out, of the whole pool.
 fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
-    let pool = bed.extent.pool_bytes.min(256 << 20);
+    let pool = bed.extent.pool_bytes.min(64 << 20);
     let batch = bed.extent.threads[bed.extent.threads.len() / 2];
     for &power in bed.extent.sizes.iter().filter(|size| **size >= 16) {
         // Powers of two, and sizes that are none.
         for size in [power, power + power / 2 + 4] {
             for strategy in [Strategy::Window, Strategy::Runs] {
-                let page_bytes = if strategy == Strategy::Runs { 16 } else { size.next_multiple_of(8) };
+                let page_bytes = if strategy == Strategy::Runs {
+                    16
+                } else {
+                    size.next_multiple_of(8)
+                };
                 let pages = pool / page_bytes;
                 let heap = bed.heap(strategy, pages, page_bytes, false)?;
                 let kernel = galatea_kernels::HeapAllocate::new(&bed.device, heap.build())?;
@@ -298,7 +350,10 @@ fn hash_join(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
             Strategy::Collaborative32,
             Strategy::Window,
         ] {
-            let (build, probe) = (bed.kernel(strategy, "join_build")?, bed.kernel(strategy, "join_probe")?);
+            let (build, probe) = (
+                bed.kernel(strategy, "join_build")?,
+                bed.kernel(strategy, "join_probe")?,
+            );
             let mut heap = bed.heap(strategy, bed.extent.join_pages, OUTPUT, false)?;
             let mut seconds = Vec::new();
             for _ in 0..bed.extent.runs {

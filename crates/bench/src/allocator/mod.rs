@@ -91,17 +91,29 @@ impl Experiment {
     /// What the paper says came out.
     pub fn paper(self) -> &'static str {
         match self {
-            Self::Contention => "the latency of an atomic on one word grows linearly with the number of threads",
-            Self::Theory => "steps of a random walk hardly grow with the number of threads, those of a queue linearly",
+            Self::Contention => {
+                "the latency of an atomic on one word grows linearly with the number of threads"
+            }
+            Self::Theory => {
+                "steps of a random walk hardly grow with the number of threads, those of a queue linearly"
+            }
             Self::FreeShare => {
                 "CoRW is more than ten times faster than Ouroboros in most cases, less so below 1 % free; measured TAS equals \
                  Equations 2 and 4, WAS stays below Equations 3 and 5 and close to them down to 1 %"
             }
-            Self::Scaling => "RW_malloc is up to three orders of magnitude faster than Ouroboros, which holds what it allocated",
-            Self::Sizes => "RW_malloc does not depend on the size from 4 B to 8 KiB; Ouroboros loses an order of magnitude",
-            Self::Mixed => "RW_malloc is up to two orders faster than Ouroboros, which wins only where memory is freed at once",
+            Self::Scaling => {
+                "RW_malloc is up to three orders of magnitude faster than Ouroboros, which holds what it allocated"
+            }
+            Self::Sizes => {
+                "RW_malloc does not depend on the size from 4 B to 8 KiB; Ouroboros loses an order of magnitude"
+            }
+            Self::Mixed => {
+                "RW_malloc is up to two orders faster than Ouroboros, which wins only where memory is freed at once"
+            }
             Self::Utilization => "RW_malloc always uses close to 100 % of the pool",
-            Self::HashJoin => "RW-BM and CoRW beat a single atomic counter (direct output), which beats RW slightly",
+            Self::HashJoin => {
+                "RW-BM and CoRW beat a single atomic counter (direct output), which beats RW slightly"
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Allocators that are not ours: what their own programs did on the reference machine, committed as a table of facts.
 
-use super::report::Row;
 use super::Experiment;
+use super::report::Row;
 use crate::machine::Machine;
 use crate::{BenchError, Result};
 
@@ -33,12 +33,33 @@ fn row(experiment: Experiment, cells: &[&str], line: &str) -> Result<Row> {
     let bad = || BenchError::Facts {
         line: line.to_string(),
     };
-    let [regime, allocator, size, threads, pages, share, allocate, release, served] = cells else {
+    let [
+        regime,
+        allocator,
+        size,
+        threads,
+        pages,
+        share,
+        allocate,
+        release,
+        served,
+    ] = cells
+    else {
         return Err(bad());
     };
-    let number = |cell: &str| if cell.is_empty() { Ok(0) } else { cell.parse().map_err(|_| bad()) };
+    let number = |cell: &str| {
+        if cell.is_empty() {
+            Ok(0)
+        } else {
+            cell.parse().map_err(|_| bad())
+        }
+    };
     let real = |cell: &str| -> Result<Option<f64>> {
-        if cell.is_empty() { Ok(None) } else { cell.parse().map(Some).map_err(|_| bad()) }
+        if cell.is_empty() {
+            Ok(None)
+        } else {
+            cell.parse().map(Some).map_err(|_| bad())
+        }
     };
     let machine = Machine {
         description: "reference machine, once, the allocator's own program".to_string(),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::report::{AllocatorReport, Row};
 use super::Experiment;
+use super::report::{AllocatorReport, Row};
 use crate::{BenchError, Result};
 
 /// A picture: its name, its axes, and which rows are points of which line.
@@ -34,7 +34,11 @@ pub(super) fn draw(report: &AllocatorReport, directory: &Path, name: &str) -> Re
 
 fn figures(report: &AllocatorReport) -> Vec<Figure> {
     let mut figures: BTreeMap<String, Figure> = BTreeMap::new();
-    let mut point = |row: &Row, name: String, title: String, (x, y): (&'static str, &'static str), at: (f64, Option<f64>)| {
+    let mut point = |row: &Row,
+                     name: String,
+                     title: String,
+                     (x, y): (&'static str, &'static str),
+                     at: (f64, Option<f64>)| {
         let (x_value, Some(y_value)) = at else { return };
         if x_value <= 0.0 || y_value <= 0.0 {
             return;
@@ -46,7 +50,11 @@ fn figures(report: &AllocatorReport) -> Vec<Figure> {
             y,
             lines: BTreeMap::new(),
         });
-        let line = if row.ours { row.allocator.clone() } else { format!("{} (not ours)", row.allocator) };
+        let line = if row.ours {
+            row.allocator.clone()
+        } else {
+            format!("{} (not ours)", row.allocator)
+        };
         figure.lines.entry(line).or_default().push((x_value, y_value));
     };
     const TIME: (&str, &str) = ("threads", "milliseconds");
@@ -55,26 +63,68 @@ fn figures(report: &AllocatorReport) -> Vec<Figure> {
         let figure = format!("fig{:02}", row.figure);
         match Experiment::NAMES.iter().find(|(name, _)| *name == row.experiment) {
             Some((_, Experiment::Contention | Experiment::HashJoin)) => {
-                point(row, figure, row.experiment.clone(), TIME, (threads, row.allocate_ms));
+                point(
+                    row,
+                    figure,
+                    row.experiment.clone(),
+                    TIME,
+                    (threads, row.allocate_ms),
+                );
             }
             Some((_, Experiment::Theory)) => {
                 let share = 100.0 * row.free as f64 / row.pages as f64;
                 let name = format!("{figure}-{share:.1}");
-                point(row, format!("{name}-tas"), format!("TAS, {share:.1} % free"), ("threads", "steps"), (threads, row.tas));
-                point(row, format!("{name}-was"), format!("WAS, {share:.1} % free"), ("threads", "steps"), (threads, row.was));
+                point(
+                    row,
+                    format!("{name}-tas"),
+                    format!("TAS, {share:.1} % free"),
+                    ("threads", "steps"),
+                    (threads, row.tas),
+                );
+                point(
+                    row,
+                    format!("{name}-was"),
+                    format!("WAS, {share:.1} % free"),
+                    ("threads", "steps"),
+                    (threads, row.was),
+                );
             }
             Some((_, Experiment::FreeShare)) => {
                 let share = 100.0 * row.share.unwrap_or(0.0);
                 let name = format!("{figure}-{}-{share}", row.pages);
                 let title = |what: &str| format!("{what}, {share} % of {} pages free", row.pages);
-                point(row, format!("{name}-time"), title("allocation"), TIME, (threads, row.allocate_ms));
-                point(row, format!("{name}-tas"), title("TAS"), ("threads", "steps"), (threads, row.tas));
-                point(row, format!("{name}-was"), title("WAS"), ("threads", "steps"), (threads, row.was));
+                point(
+                    row,
+                    format!("{name}-time"),
+                    title("allocation"),
+                    TIME,
+                    (threads, row.allocate_ms),
+                );
+                point(
+                    row,
+                    format!("{name}-tas"),
+                    title("TAS"),
+                    ("threads", "steps"),
+                    (threads, row.tas),
+                );
+                point(
+                    row,
+                    format!("{name}-was"),
+                    title("WAS"),
+                    ("threads", "steps"),
+                    (threads, row.was),
+                );
             }
             Some((_, Experiment::Scaling | Experiment::Mixed)) => {
                 for regime in regimes(row) {
-                    let name = format!("{figure}-{}-{regime}", if row.regime == "floor" { 256 } else { row.size });
-                    let title = format!("{} B, {regime}", if row.regime == "floor" { 256 } else { row.size });
+                    let name = format!(
+                        "{figure}-{}-{regime}",
+                        if row.regime == "floor" { 256 } else { row.size }
+                    );
+                    let title = format!(
+                        "{} B, {regime}",
+                        if row.regime == "floor" { 256 } else { row.size }
+                    );
                     point(row, name, title, TIME, (threads, row.allocate_ms));
                 }
             }
@@ -82,12 +132,24 @@ fn figures(report: &AllocatorReport) -> Vec<Figure> {
                 for regime in regimes(row) {
                     let name = format!("{figure}-{}-{regime}", row.threads);
                     let title = format!("{} threads, {regime}", row.threads);
-                    point(row, name, title, ("bytes", "milliseconds"), (size, row.allocate_ms));
+                    point(
+                        row,
+                        name,
+                        title,
+                        ("bytes", "milliseconds"),
+                        (size, row.allocate_ms),
+                    );
                 }
             }
             Some((_, Experiment::Utilization)) => {
                 let share = row.share.map(|share| 100.0 * share);
-                point(row, figure, "memory used when the pool is dry".into(), ("bytes", "% of the pool"), (size, share));
+                point(
+                    row,
+                    figure,
+                    "memory used when the pool is dry".into(),
+                    ("bytes", "% of the pool"),
+                    (size, share),
+                );
             }
             None => {}
         }
@@ -97,7 +159,11 @@ fn figures(report: &AllocatorReport) -> Vec<Figure> {
 
 /// In which pictures a row is: floors in both.
 fn regimes(row: &Row) -> Vec<&str> {
-    if row.regime == "floor" { vec!["warm", "hold"] } else { vec![row.regime.as_str()] }
+    if row.regime == "floor" {
+        vec!["warm", "hold"]
+    } else {
+        vec![row.regime.as_str()]
+    }
 }
 
 fn draw_one(figure: &Figure, path: &Path) -> Result<()> {
@@ -108,7 +174,9 @@ fn draw_one(figure: &Figure, path: &Path) -> Result<()> {
     let points = figure.lines.values().flatten();
     let range = |value: fn(&(f64, f64)) -> f64| {
         let values = points.clone().map(value);
-        let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), v| (least.min(v), most.max(v)));
+        let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), v| {
+            (least.min(v), most.max(v))
+        });
         // A single value still has a picture.
         (least * 0.8)..(most * 1.25)
     };

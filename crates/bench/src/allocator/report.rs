@@ -177,22 +177,29 @@ impl AllocatorReport {
     }
 
     fn outcome(&self, experiment: Experiment) -> String {
-        let ours: Vec<&Row> = self.of(experiment).filter(|row| row.ours).collect();
-        let most = ours.iter().map(|row| row.threads).max().unwrap_or(0);
-        let at_most = |row: &&&Row| row.threads == most;
+        let rows: Vec<&Row> = self.of(experiment).collect();
+        let ours = || rows.iter().copied().filter(|row| row.ours);
+        let most = ours().map(|row| row.threads).max().unwrap_or(0);
+        let least = ours().map(|row| row.threads).min().unwrap_or(0);
+        let at = |name: &str, threads| ours().find(|row| row.allocator == name && row.threads == threads);
         match experiment {
+            Experiment::Contention => {
+                let time = |threads| at("one word, every thread", threads).and_then(|row| row.allocate_ms);
+                let (few, many) = (time(least).unwrap_or(f64::NAN), time(most).unwrap_or(f64::NAN));
+                format!(
+                    "every thread exchanges with one word: {few:.4} ms for {least} threads, {many:.4} ms for {most}"
+                )
+            }
             Experiment::Theory => {
-                let of = |name| ours.iter().filter(at_most).find(|row| row.allocator == name).and_then(|row| row.tas);
-                match (of("RW"), of("queue")) {
-                    (Some(walk), Some(queue)) => {
-                        format!("{most} threads, half the pages free: TAS {walk:.1} of RW, {queue:.0} of a queue")
-                    }
-                    _ => String::new(),
-                }
+                let steps = |name| at(name, most).and_then(|row| row.tas).unwrap_or(f64::NAN);
+                let (walk, queue) = (steps("RW"), steps("queue"));
+                format!("{most} threads, half the pages free: TAS {walk:.1} of RW, {queue:.0} of a queue")
             }
             Experiment::Utilization => {
                 let worst = |name: &str| {
-                    let shares = ours.iter().filter(|row| row.allocator == name).filter_map(|row| row.share);
+                    let shares = ours()
+                        .filter(|row| row.allocator == name)
+                        .filter_map(|row| row.share);
                     100.0 * shares.fold(f64::INFINITY, f64::min)
                 };
                 format!(
@@ -202,48 +209,55 @@ impl AllocatorReport {
                 )
             }
             Experiment::FreeShare => {
-                let worst = ours
-                    .iter()
-                    .filter_map(|row| Some((row.tas? / row.expected_tas? - 1.0).abs()))
-                    .fold(0.0, f64::max);
-                let above = ours
-                    .iter()
-                    .filter(|row| row.was.zip(row.was_bound).is_some_and(|(was, bound)| was > bound))
-                    .count();
-                let refused: u64 = ours.iter().map(|row| row.threads - row.served).sum();
+                let off = |row: &Row| Some((row.tas? / row.expected_tas? - 1.0).abs());
+                let worst = ours().filter_map(off).fold(0.0, f64::max);
+                let bounded = ours().filter_map(|row| row.was.zip(row.was_bound));
+                let above = bounded.clone().filter(|(was, bound)| was > bound).count();
+                let refused: u64 = ours().map(|row| row.threads - row.served).sum();
                 format!(
                     "TAS differs from the equations by at most {:.0} %; WAS is above its bound in {above} of {} rows; {refused} \
                      requests were refused",
                     100.0 * worst,
-                    ours.iter().filter(|row| row.was_bound.is_some()).count()
-                ) + &Self::ratios(&ours, |row| row.pages == ours.iter().map(|row| row.pages).max().unwrap_or(0))
+                    bounded.count()
+                ) + &Self::ratios(&rows, |_| true)
             }
-            _ => format!("at {most} threads") + &Self::ratios(&ours, |row| row.threads == most),
+            Experiment::Scaling | Experiment::Sizes | Experiment::Mixed | Experiment::HashJoin => {
+                format!("at {most} threads") + &Self::ratios(&rows, |row| row.threads == most)
+            }
         }
     }
 
-    /// Median over some rows of each allocator's time relative to the default's, of the same case.
-    fn ratios(ours: &[&Row], among: impl Fn(&Row) -> bool) -> String {
-        let case = |row: &Row| (row.regime.clone(), row.size, row.threads, row.pages, row.share.map(f64::to_bits));
-        let mut text = String::new();
-        let mut names: Vec<&str> = ours.iter().map(|row| row.allocator.as_str()).collect();
+    /// Of each allocator the median, over the cases it shares with the default, of its time relative to the default's.
+    fn ratios(rows: &[&Row], among: impl Fn(&Row) -> bool) -> String {
+        // A pool's number of pages is a case where the share of free ones is; elsewhere it follows from the strategy's page.
+        let case = |row: &Row| {
+            let pool = row.share.map(|share| (share.to_bits(), row.pages));
+            (row.size, row.threads, pool)
+        };
+        let default_for = |row: &Row| {
+            let matches = |other: &&&Row| {
+                let floor = row.regime == "floor" && other.threads == row.threads;
+                other.allocator == "window"
+                    && (floor || other.regime == row.regime && case(other) == case(row))
+            };
+            rows.iter().find(matches)?.allocate_ms
+        };
+        let mut names: Vec<(bool, &str)> = rows
+            .iter()
+            .map(|row| (!row.ours, row.allocator.as_str()))
+            .collect();
         names.sort_unstable();
         names.dedup();
-        for name in names.into_iter().filter(|name| *name != "window") {
-            let ratios = ours
-                .iter()
-                .filter(|row| row.allocator == name && among(row))
-                .filter_map(|row| {
-                    let same = |other: &&&Row| {
-                        other.allocator == "window" && (case(other) == case(row) || row.regime == "floor" && other.threads == row.threads)
-                    };
-                    Some(row.allocate_ms? / ours.iter().find(same)?.allocate_ms?)
-                });
+        let mut text = String::new();
+        for (other, name) in names.into_iter().filter(|(_, name)| *name != "window") {
+            let cases = rows.iter().filter(|row| row.allocator == name && among(row));
+            let ratios = cases.filter_map(|row| Some(row.allocate_ms? / default_for(row)?));
             if let Some(summary) = Summary::of(ratios) {
+                let whose = if other { " (not ours)" } else { "" };
                 // Writing to a String does not fail.
                 let _ = write!(
                     text,
-                    "; {name} takes {:.2} times the default's time ({:.2} to {:.2})",
+                    "; {name}{whose} takes {:.2} times the default's time ({:.2} to {:.2})",
                     summary.median, summary.min, summary.max
                 );
             }
@@ -253,7 +267,8 @@ impl AllocatorReport {
 
     /// The findings as a table in Markdown.
     pub fn summary(&self) -> String {
-        let mut text = String::from("| figure | experiment | the paper | here |\n| ---: | --- | --- | --- |\n");
+        let mut text =
+            String::from("| figure | experiment | the paper | here |\n| ---: | --- | --- | --- |\n");
         for finding in &self.findings {
             let _ = writeln!(
                 text,
@@ -280,7 +295,10 @@ impl AllocatorReport {
             .collect();
         let directory = result::directory(root, &self.machine);
         std::fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
-        let mut section = format!("## {name}\n\n```\n{command}\n```\n\nCommit {}.\n\n", self.machine.commit);
+        let mut section = format!(
+            "## {name}\n\n```\n{command}\n```\n\nCommit {}.\n\n",
+            self.machine.commit
+        );
         section += &self.summary();
         section.push('\n');
         for figure in plot::draw(self, &directory, name)? {

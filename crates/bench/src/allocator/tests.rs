@@ -6,13 +6,20 @@ use super::{AllocatorReport, Experiment, Extent, run};
 use crate::machine::Machine;
 
 fn all() -> AllocatorReport {
-    let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("always there");
+    let device =
+        Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("always there");
     let machine = Machine::look(None, Some("test".to_string()));
     let mut done = Vec::new();
     let experiments = Experiment::NAMES.map(|(_, experiment)| experiment);
-    let report = run(&device, &Extent::emulated(), &experiments, &machine, |experiment| {
-        done.push(experiment);
-    })
+    let report = run(
+        &device,
+        &Extent::emulated(),
+        &experiments,
+        &machine,
+        |experiment| {
+            done.push(experiment);
+        },
+    )
     .expect("experiments run");
     assert_eq!(done, experiments);
     report
@@ -27,7 +34,10 @@ fn every_experiment_runs_without_a_gpu() {
         assert!(!rows.is_empty(), "{name} measured nothing");
         for row in rows {
             let refused = row.served < row.threads;
-            let may_refuse = matches!(experiment, Experiment::Theory | Experiment::Utilization | Experiment::HashJoin);
+            let may_refuse = matches!(
+                experiment,
+                Experiment::Theory | Experiment::Utilization | Experiment::HashJoin
+            );
             assert!(!refused || may_refuse, "requests refused: {row:?}");
         }
     }
@@ -41,16 +51,23 @@ fn every_experiment_runs_without_a_gpu() {
         assert!(used <= 1.0 && used > 0.96, "{row:?}");
     }
     for finding in &report.findings {
-        assert!(!finding.paper.is_empty() && !finding.ours.is_empty(), "{finding:?}");
+        assert!(
+            !finding.paper.is_empty() && !finding.ours.is_empty(),
+            "{finding:?}"
+        );
     }
     let root = tempfile::tempdir().expect("a directory");
-    let directory = report.write(root.path(), "allocator", "galatea bench allocator").expect("written");
+    let directory = report
+        .write(root.path(), "allocator", "galatea bench allocator")
+        .expect("written");
     let read = |name: &str| std::fs::read_to_string(directory.join(name)).expect("a file");
     let lines = read("allocator.csv").lines().count();
     assert_eq!(lines, report.rows.len() + 1);
     assert_eq!(read("allocator.jsonl").lines().count(), report.rows.len());
     let section = read("allocator.md");
-    for figure in ["fig01", "fig04", "fig07", "fig08", "fig09", "fig10", "fig11", "fig12"] {
+    for figure in [
+        "fig01", "fig04", "fig07", "fig08", "fig09", "fig10", "fig11", "fig12",
+    ] {
         assert!(section.contains(figure), "{figure} is missing: {section}");
     }
     assert!(read("README.md").contains("galatea bench allocator"));

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
+use galatea_bench::BenchError;
 use galatea_bench::allocator::{self, Experiment, Extent};
 use galatea_bench::machine::Machine;
-use galatea_bench::BenchError;
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
 use super::bench::command_line;

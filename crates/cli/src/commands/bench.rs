@@ -23,7 +23,9 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
     match (&arguments.part, arguments.workload) {
         (Some(PartBench::Allocator(allocator)), _) => super::allocator::run(session, allocator),
         (None, Some(workload)) => queries(session, arguments, Workload::from(workload)).await,
-        (None, None) => Err(CliError::Other("nothing to measure\nhint: galatea bench --help".to_string())),
+        (None, None) => Err(CliError::Other(
+            "nothing to measure\nhint: galatea bench --help".to_string(),
+        )),
     }
 }
 
