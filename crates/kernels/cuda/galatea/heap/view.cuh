@@ -10,8 +10,8 @@
 //
 // What all strategies promise. A call ends: it makes a bounded number of random looks, then sweeps once, and starts anew only
 // when somebody else got or gave back pages meanwhile. No page is handed out twice. Every free page can be handed out. NO_PAGE is
-// returned only when each page was seen in use at some moment of the call; so when nobody frees during the call, the pool is
-// exhausted. Frees that run beside the call may or may not be seen.
+// returned only when each page was seen in use, or spoken for by a call under way, at some moment of the call; so when nobody
+// frees during the call, the pool is exhausted. Frees that run beside the call may or may not be seen. (The bump never reuses.)
 //
 // What they do not promise: any order of memory. Claiming or freeing a page moves no data; a page's contents are ordered by what
 // hands its number on (a barrier, the end of a kernel).
