@@ -68,6 +68,8 @@ pub(super) enum Regime {
     Hold,
     /// Each run starts from random free pages, this share of all.
     Share(f64),
+    /// As `Share`, from the same free pages in each run, so that there may be exactly as many threads.
+    Drain(f64),
 }
 
 impl Regime {
@@ -76,6 +78,14 @@ impl Regime {
             Self::Warm => "warm",
             Self::Hold => "hold",
             Self::Share(_) => "share",
+            Self::Drain(_) => "drain",
+        }
+    }
+
+    pub(super) fn share(self) -> Option<f64> {
+        match self {
+            Self::Share(share) | Self::Drain(share) => Some(share),
+            Self::Warm | Self::Hold => None,
         }
     }
 }
@@ -230,6 +240,14 @@ impl Bed {
         Ok(bits)
     }
 
+    /// Free pages of a pool in the regime [`Regime::Drain`]; the pool is whole words.
+    pub(super) fn free_pages(&self, pages: u64, share: f64) -> Result<usize> {
+        let bits = self
+            .stream
+            .read(&self.sprinkle(pages.div_ceil(64), share, 0)?, ..)?;
+        Ok(bits.iter().map(|word| word.count_ones() as usize).sum())
+    }
+
     /// A heap of a case.
     pub(super) fn heap(
         &self,
@@ -277,13 +295,18 @@ impl Bed {
             runs = runs.min(usize::try_from(fitting).unwrap_or(usize::MAX).max(1));
         }
         for run in 0..runs {
-            if let Regime::Share(share) = case.regime {
-                let bits = self.sprinkle(case.pages.div_ceil(64), share, run as u64)?;
+            if let Some(share) = case.regime.share() {
+                let seed = if matches!(case.regime, Regime::Drain(_)) {
+                    0
+                } else {
+                    run as u64
+                };
+                let bits = self.sprinkle(case.pages.div_ceil(64), share, seed)?;
                 heap.reset_to(&self.stream, &bits)?;
             } else if case.strategy == Strategy::Bump && case.regime == Regime::Warm {
                 heap.reset(&self.stream)?;
             }
-            if run + 1 == runs && matches!(case.regime, Regime::Share(_)) {
+            if run + 1 == runs && case.regime.share().is_some() {
                 outcome.free = heap.verify(&self.device, &self.stream)?.free;
             }
             let view = heap.view();

@@ -52,7 +52,7 @@ fn measured(report: &AllocatorReport, experiment: Experiment, case: Case, outcom
         Sizes::Fixed(bytes) | Sizes::Mixed(bytes) => bytes,
     };
     row.threads = case.threads as u64;
-    row.pages = case.pages;
+    (row.pages, row.page_bytes) = (case.pages, case.page_bytes);
     row.free = if outcome.free > 0 {
         outcome.free
     } else {
@@ -123,7 +123,7 @@ fn theory(report: &mut AllocatorReport) {
     }
 }
 
-/// Figure 7: few free pages at random places, one page per thread; the last number of threads takes every free page.
+/// Figure 7: few free pages at random places, one page per thread; and threads for every free page, down to the last.
 fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &pages in &bed.extent.pages {
         for share in SHARES {
@@ -136,39 +136,58 @@ fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
             let threads = bed.extent.threads.iter().copied().chain([5000]);
             for threads in threads.filter(|threads| *threads <= most) {
                 for strategy in PAPER_STRATEGIES.into_iter().chain([Strategy::Queue]) {
-                    let case = Case {
-                        strategy,
-                        regime: Regime::Share(share),
-                        sizes: Sizes::Fixed(PAGE),
-                        threads,
-                        pages,
-                        page_bytes: PAGE,
-                    };
-                    let outcome = bed.measure(case, false)?;
-                    let steps = bed.measure(case, true)?;
-                    let mut row = measured(report, Experiment::FreeShare, case, &outcome);
-                    row.share = Some(share);
-                    (row.tas, row.was) = (steps.tas, steps.was);
-                    let width = match strategy {
-                        Strategy::RandomWalk => 1,
-                        Strategy::RandomWalkBitmap32 => 32,
-                        Strategy::RandomWalkBitmap64 => 64,
-                        _ => 0,
-                    };
-                    if width > 0 && outcome.free >= threads as u64 {
-                        let pool = Pool {
-                            pages,
-                            free: outcome.free,
-                            threads: threads as u64,
-                        };
-                        row.expected_tas = Some(pool.tas(width));
-                        row.was_bound = Some(pool.was_bound(width)).filter(|bound| bound.is_finite());
-                    }
-                    report.rows.push(row);
+                    few_free(bed, report, strategy, Regime::Share(share), pages, threads)?;
+                }
+            }
+            let all = bed.free_pages(pages, share)?;
+            if bed.extent.threads.last().is_some_and(|most| all <= *most) {
+                // The others take seconds for the last page.
+                for strategy in [Strategy::Window, Strategy::Queue] {
+                    few_free(bed, report, strategy, Regime::Drain(share), pages, all)?;
                 }
             }
         }
     }
+    Ok(())
+}
+
+fn few_free(
+    bed: &Bed,
+    report: &mut AllocatorReport,
+    strategy: Strategy,
+    regime: Regime,
+    pages: u64,
+    threads: usize,
+) -> Result<()> {
+    let case = Case {
+        strategy,
+        regime,
+        sizes: Sizes::Fixed(PAGE),
+        threads,
+        pages,
+        page_bytes: PAGE,
+    };
+    let outcome = bed.measure(case, false)?;
+    let steps = bed.measure(case, true)?;
+    let mut row = measured(report, Experiment::FreeShare, case, &outcome);
+    row.share = regime.share();
+    (row.tas, row.was) = (steps.tas, steps.was);
+    let width = match strategy {
+        Strategy::RandomWalk => 1,
+        Strategy::RandomWalkBitmap32 => 32,
+        Strategy::RandomWalkBitmap64 => 64,
+        _ => 0,
+    };
+    if width > 0 && outcome.free >= threads as u64 {
+        let pool = Pool {
+            pages,
+            free: outcome.free,
+            threads: threads as u64,
+        };
+        row.expected_tas = Some(pool.tas(width));
+        row.was_bound = Some(pool.was_bound(width)).filter(|bound| bound.is_finite());
+    }
+    report.rows.push(row);
     Ok(())
 }
 
@@ -325,6 +344,7 @@ fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
                 }
                 let mut row = row(report, Experiment::Utilization, strategy, "hold");
                 (row.size, row.pages, row.free, row.served) = (size, pages, pages, served);
+                row.page_bytes = page_bytes;
                 row.threads = batch as u64;
                 row.share = Some((served * size) as f64 / pool as f64);
                 report.rows.push(row);
@@ -369,7 +389,7 @@ fn hash_join(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
             }
             let mut row = row(report, Experiment::HashJoin, strategy, "hold");
             (row.size, row.threads, row.pages) = (OUTPUT, 2 * rows, bed.extent.join_pages);
-            row.free = row.pages;
+            (row.free, row.page_bytes) = (row.pages, OUTPUT);
             row.served = bed.stream.read(&found, ..)?.iter().sum();
             row.set_allocate(Summary::of(seconds));
             report.rows.push(row);

@@ -29,6 +29,8 @@ pub struct Row {
     pub threads: u64,
     /// Pages of the pool.
     pub pages: u64,
+    /// Bytes of a page; with RW_malloc of a unit.
+    pub page_bytes: u64,
     /// Free pages before.
     pub free: u64,
     /// Share of free pages; in the utilization experiment the share of the pool handed out.
@@ -69,6 +71,7 @@ impl Row {
             size: 0,
             threads: 0,
             pages: 0,
+            page_bytes: 0,
             free: 0,
             share: None,
             runs: 0,
@@ -107,6 +110,7 @@ impl Row {
             ("size", self.size.to_string()),
             ("threads", self.threads.to_string()),
             ("pages", self.pages.to_string()),
+            ("page_bytes", self.page_bytes.to_string()),
             ("free", self.free.to_string()),
             ("share", real(self.share)),
             ("runs", self.runs.to_string()),
@@ -196,16 +200,20 @@ impl AllocatorReport {
                 format!("{most} threads, half the pages free: TAS {walk:.1} of RW, {queue:.0} of a queue")
             }
             Experiment::Utilization => {
-                let worst = |name: &str| {
-                    let shares = ours()
-                        .filter(|row| row.allocator == name)
-                        .filter_map(|row| row.share);
+                let worst = |name: &str, used: fn(&Row) -> Option<f64>| {
+                    let shares = ours().filter(|row| row.allocator == name).filter_map(used);
                     100.0 * shares.fold(f64::INFINITY, f64::min)
                 };
+                // What was asked for, and what was handed out for it.
+                let pages = |row: &Row| {
+                    Some((row.served * row.size.div_ceil(row.page_bytes)) as f64 / row.pages as f64)
+                };
                 format!(
-                    "at least {:.1} % with RW_malloc (units of 16 B), {:.1} % with pages of the request's size",
-                    worst("RW_malloc"),
-                    worst("window")
+                    "at least {:.1} % of the pages with RW_malloc ({:.1} % of the bytes, counting requests without rounding to \
+                     units of 16 B), {:.1} % with pages of the request's size",
+                    worst("RW_malloc", pages),
+                    worst("RW_malloc", |row| row.share),
+                    worst("window", pages)
                 )
             }
             Experiment::FreeShare => {
