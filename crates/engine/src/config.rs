@@ -162,7 +162,7 @@ settings! {
         /// Threads of a pipeline's blocks: a power of two.
         pub block_threads: BlockThreads = BlockThreads(256),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
-        pub rows_per_thread: Count<1, 8> = Count(8),
+        pub rows_per_thread: Count<1, 16> = Count(16),
         /// Slots a group hash table starts with at least; it grows as needed.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.

@@ -1,6 +1,7 @@
 //! What the queries of a session share: the store, the device, and the columns resident on it.
 
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
+use crate::execution::prepared::PreparedPipelines;
 use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
@@ -14,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub struct DeviceRuntime {
     device: Device,
     residency: Residency,
+    prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
     calibration: OnceLock<Option<Calibration>>,
 }
@@ -23,8 +25,8 @@ pub struct DeviceRuntime {
 pub struct QueryStreams {
     /// Kernels.
     pub compute: Stream,
-    /// Copies that overlap them.
-    pub transfer: Stream,
+    /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
+    pub transfer: [Stream; 2],
 }
 
 impl DeviceRuntime {
@@ -32,6 +34,7 @@ impl DeviceRuntime {
         Self {
             device,
             residency: Residency::default(),
+            prepared: PreparedPipelines::default(),
             streams: Mutex::new(Vec::new()),
             calibration: OnceLock::new(),
         }
@@ -47,13 +50,18 @@ impl DeviceRuntime {
         &self.residency
     }
 
+    /// Pipelines bound and compiled before.
+    pub fn prepared(&self) -> &PreparedPipelines {
+        &self.prepared
+    }
+
     /// Streams of a finished query, or new ones.
     pub fn take_streams(&self) -> Result<QueryStreams, DeviceError> {
         match self.streams.lock().pop() {
             Some(streams) => Ok(streams),
             None => Ok(QueryStreams {
                 compute: self.device.stream()?,
-                transfer: self.device.stream()?,
+                transfer: [self.device.stream()?, self.device.stream()?],
             }),
         }
     }

@@ -13,6 +13,7 @@
 
 mod chunks;
 mod gpu_exec;
+pub(crate) mod prepared;
 pub(crate) mod residency;
 mod results;
 mod run;

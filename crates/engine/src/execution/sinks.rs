@@ -240,12 +240,7 @@ impl SinkState {
     }
 
     /// Reads the contents back.
-    pub(super) fn finish(
-        mut self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        bound: &BoundPipeline,
-    ) -> Result<Contents, RunError> {
+    pub(super) fn finish(mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<Contents, RunError> {
         let mut control = stream.read(&self.control, ..)?;
         let mut contents = Contents {
             rows_passed: control[3],
@@ -278,7 +273,6 @@ impl SinkState {
             }
             Form::Rows { .. } => {}
         }
-        let _ = bound;
         Ok(contents)
     }
 }
@@ -307,17 +301,10 @@ fn zeroed(
     words: u64,
     what: &'static str,
 ) -> Result<DeviceBuffer<u64>, RunError> {
-    loop {
-        match runtime.device().zeroed::<u64>(stream, words.max(1) as usize) {
-            Ok(buffer) => return Ok(buffer),
-            Err(error) if error.is_out_of_memory() => {
-                if !runtime.residency().evict_one() {
-                    return Err(memory(runtime, what, words * 8));
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let cleared = runtime
+        .residency()
+        .making_room(|| runtime.device().zeroed::<u64>(stream, words.max(1) as usize))?;
+    cleared.ok_or_else(|| memory(runtime, what, words * 8))
 }
 
 fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {

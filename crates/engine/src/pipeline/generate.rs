@@ -29,7 +29,7 @@ use std::fmt::Write;
 pub struct Shape {
     /// Threads of a block: a power of two from 32 to 1024.
     pub block: u32,
-    /// Most rows a thread holds; the generator takes fewer for expensive rows. A power of two up to 8.
+    /// Most rows a thread holds; the generator takes fewer for expensive rows. A power of two up to 16.
     pub items: u32,
     /// Shared memory a block may ask for.
     pub shared_bytes: u64,
@@ -62,6 +62,8 @@ pub struct BoundPipeline {
     pub unit_rows: u32,
     /// Whether hashes are forced to collide.
     pub collide: bool,
+    /// Rows of the table it was bound to: sums were proven to fit for that many.
+    pub rows: u64,
 }
 
 /// What the host makes of a sink's contents.
@@ -117,7 +119,12 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     let wide = columns
         .iter()
         .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
+    // More rows in flight hide latency as long as their registers leave room for enough threads: a single group keeps
+    // its accumulators in a few registers, so cheap narrow rows can be held by the 16.
+    let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
+    let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let items = shape.items.min(match cost {
+        0..=40 if scalar && row_bytes <= 16 => 16,
         0..=80 if !wide => 8,
         81..=200 if !wide => 4,
         _ => 2,
@@ -184,6 +191,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         dynamic_shared: 0,
         unit_rows: 0,
         collide: shape.collide,
+        rows,
     };
     let steps = if matches!(bound.strategy, Strategy::Hash | Strategy::Append) {
         1
@@ -472,11 +480,7 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
         block * items
     );
     let _ = writeln!(s, "            const u32 row = step + threadIdx.x * {items}u;");
-    let all = if items == 32 {
-        u32::MAX
-    } else {
-        (1u32 << items) - 1
-    };
+    let all = (1u32 << items) - 1;
     let _ = writeln!(
         s,
         "            u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;"

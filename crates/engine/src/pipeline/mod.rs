@@ -28,7 +28,7 @@ use arrow::datatypes::SchemaRef;
 use std::collections::BTreeSet;
 
 /// What one pipeline computes, known at planning time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PipelinePlan {
     /// Conjuncts over source columns, in the order they are applied.
     pub filters: Vec<Expr>,
@@ -39,7 +39,7 @@ pub struct PipelinePlan {
 }
 
 /// Where surviving rows go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SinkPlan {
     /// `GROUP BY keys`; no keys makes exactly one row.
     Aggregate {
