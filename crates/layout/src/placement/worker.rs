@@ -1,0 +1,250 @@
+//! One worker: places the rows of the blocks it is given, access by access.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::copies::{Copies, CopyLog, Created};
+use super::matching::Matching;
+use super::{Goal, Steps};
+use crate::banks::{BankOrder, WIDEST};
+use crate::pattern::{AccessPattern, for_each_access};
+
+const LANES: usize = WIDEST as usize;
+
+pub(super) struct Worker<'a> {
+    goal: Goal,
+    window: u64,
+    banks: u32,
+    copies: Copies<'a>,
+    /// Accesses placed, plus a window between blocks; the time of use of a copy.
+    now: u64,
+    access: Access,
+    pub(super) steps: Steps,
+}
+
+/// The access in hand. Items are what needs a bank: rows, or for reads different values.
+#[derive(Debug, Default)]
+struct Access {
+    values: Vec<u32>,
+    /// Per item, the banks with a copy that may be used.
+    banks: Vec<u32>,
+    /// Item of each row.
+    item_of: Vec<usize>,
+    /// Per item, its slot.
+    slots: Vec<u32>,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(log: &'a CopyLog, goal: Goal, banks: u32) -> Self {
+        let window = goal.window() as u64;
+        Self {
+            goal,
+            window,
+            banks,
+            copies: Copies::new(log),
+            now: window,
+            access: Access::default(),
+            steps: Steps::default(),
+        }
+    }
+
+    /// Places the rows of a block: reads their values from `column` and writes their slots to it.
+    pub(super) fn block<P: AccessPattern + ?Sized>(&mut self, column: &[AtomicU32], pattern: &P, block: usize) {
+        // Conflicts between warps are those of one block (§3.3).
+        self.now += self.window;
+        let mut number = block;
+        for_each_access(pattern, column.len(), block, |_, rows| {
+            self.now += 1;
+            self.copies.update();
+            self.read(rows.iter().map(|&row| column[row].load(Ordering::Relaxed)));
+            // Each access starts from another bank (§3.1).
+            let order = BankOrder(number as u32 % self.banks.count_ones());
+            number += 1;
+            match self.goal {
+                Goal::WritesByValue { .. } => self.place_by_value(order),
+                Goal::Reads | Goal::Writes { .. } => self.place_by_bank(order),
+            }
+            for (&row, &item) in rows.iter().zip(&self.access.item_of) {
+                column[row].store(self.access.slots[item], Ordering::Relaxed);
+            }
+            self.steps.accesses += 1;
+            self.steps.rows += rows.len() as u64;
+        });
+    }
+
+    /// The items of an access.
+    fn read(&mut self, values: impl Iterator<Item = u32>) {
+        let access = &mut self.access;
+        access.values.clear();
+        access.item_of.clear();
+        for value in values {
+            // Lanes that read one value share a copy (§3.2); lanes that write it need one each.
+            let shared = match self.goal {
+                Goal::Reads => access.values.iter().position(|&other| other == value),
+                Goal::Writes { .. } | Goal::WritesByValue { .. } => None,
+            };
+            access.item_of.push(shared.unwrap_or(access.values.len()));
+            if shared.is_none() {
+                access.values.push(value);
+            }
+        }
+        access.slots.clear();
+        access.slots.resize(access.values.len(), 0);
+    }
+
+    /// Looks up which banks each item may have, with the window or without.
+    fn look_up(&mut self) {
+        let access = &mut self.access;
+        access.banks.clear();
+        for (item, &value) in access.values.iter().enumerate() {
+            let before = access.values[..item].iter().position(|&other| other == value);
+            let banks = match before {
+                Some(before) => access.banks[before],
+                None if self.window == 0 => self.copies.banks(value),
+                None => self.copies.banks_unused_since(value, self.now - self.window),
+            };
+            access.banks.push(banks);
+        }
+    }
+
+    /// §3.1: a bank for every item, by free copies, relocations and new copies, in this order; else by conflicts.
+    fn place_by_bank(&mut self, order: BankOrder) {
+        self.look_up();
+        let mut matching = Matching::new(self.banks, order);
+        let (mut waiting, mut conflicting) = ([0_usize; LANES], [0_usize; LANES]);
+        let (mut waiting_len, mut conflicting_len) = (0, 0);
+        for item in 0..self.access.values.len() {
+            let free = self.access.banks[item] & matching.empty();
+            if free == 0 {
+                waiting[waiting_len] = item;
+                waiting_len += 1;
+            } else {
+                let bank = self.pick(order, item, free);
+                matching.put(item, bank);
+            }
+        }
+        for &item in &waiting[..waiting_len] {
+            if !self.fit(&mut matching, item, order) {
+                conflicting[conflicting_len] = item;
+                conflicting_len += 1;
+            }
+        }
+        let mut load = [0_u32; LANES];
+        for (bank, item) in matching.pairs() {
+            load[bank as usize] = 1;
+            self.take(item, bank);
+        }
+        // Last resort, with the budget spent: the least loaded bank, there the copy used longest ago.
+        for &item in &conflicting[..conflicting_len] {
+            let value = self.access.values[item];
+            let bank = order
+                .of(self.copies.banks(value))
+                .min_by_key(|&bank| (load[bank as usize], self.copies.last_use(value, bank)))
+                .unwrap_or(0);
+            load[bank as usize] += 1;
+            self.take(item, bank);
+        }
+        self.steps.conflicting += conflicting_len as u64;
+        self.steps.rounds += u64::from(load.into_iter().max().unwrap_or(0));
+    }
+
+    /// Finds a bank for an item that has no empty one, if there is a way.
+    fn fit(&mut self, matching: &mut Matching, item: usize, order: BankOrder) -> bool {
+        loop {
+            let reached = self.access.banks.iter().fold(0, |all, banks| all | banks);
+            let needed = self.access.values.len().min(self.banks.count_ones() as usize);
+            // The banks of all copies together are fewer than the items: do not even search.
+            let too_few = (reached.count_ones() as usize) < needed;
+            if !too_few && self.relocate(matching, item, order, |worker, item| worker.access.banks[item]) {
+                return true;
+            }
+            // A copy in a bank that no copy reaches is one that some item needs in any case.
+            let unreached = matching.empty() & !reached;
+            let candidates = if too_few && self.copies.has_room(unreached) {
+                unreached
+            } else {
+                matching.empty()
+            };
+            let value = self.access.values[item];
+            match self.copies.create(value, candidates, order) {
+                Created::In(bank) => {
+                    for (other, banks) in self.access.values.iter().zip(&mut self.access.banks) {
+                        *banks |= u32::from(*other == value) << bank;
+                    }
+                    matching.put(item, bank);
+                    self.steps.created += 1;
+                    return true;
+                }
+                Created::Stale => self.look_up(),
+                Created::Spent => break,
+            }
+        }
+        // With the budget spent, conflicts between warps are accepted before those within one (§3.3).
+        self.relocate(matching, item, order, |worker, item| {
+            worker.copies.banks(worker.access.values[item])
+        })
+    }
+
+    fn relocate(
+        &mut self,
+        matching: &mut Matching,
+        item: usize,
+        order: BankOrder,
+        banks: impl Fn(&Self, usize) -> u32,
+    ) -> bool {
+        let pick = |item, free| self.pick(order, item, free);
+        let Some(moved) = matching.relocate(item, |item| banks(self, item), pick) else {
+            return false;
+        };
+        self.steps.relocated += u64::from(moved);
+        true
+    }
+
+    /// Which of several banks an item takes: that of the copy used longest ago (§3.3), or without a window the first.
+    fn pick(&self, order: BankOrder, item: usize, banks: u32) -> u32 {
+        let mut banks = order.of(banks);
+        let bank = if self.window == 0 {
+            banks.next()
+        } else {
+            banks.min_by_key(|&bank| self.copies.last_use(self.access.values[item], bank))
+        };
+        bank.unwrap_or(0)
+    }
+
+    /// Figure 7's variant: a copy of its own for every item, in whichever bank.
+    fn place_by_value(&mut self, order: BankOrder) {
+        let mut load = [0_u32; LANES];
+        for item in 0..self.access.values.len() {
+            let value = self.access.values[item];
+            let bank = loop {
+                let unused = self.copies.banks_unused_since(value, self.now - self.window);
+                if unused != 0 {
+                    break self.pick(order, item, unused);
+                }
+                match self.copies.create(value, self.banks, order) {
+                    Created::In(bank) => {
+                        self.steps.created += 1;
+                        break bank;
+                    }
+                    Created::Stale => {}
+                    Created::Spent => {
+                        let fresh = self.copies.banks_unused_since(value, self.now);
+                        self.steps.conflicting += u64::from(fresh == 0);
+                        let any = if fresh == 0 { self.copies.banks(value) } else { fresh };
+                        break self.pick(order, item, any);
+                    }
+                }
+            };
+            load[bank as usize] += 1;
+            self.take(item, bank);
+        }
+        self.steps.rounds += u64::from(load.into_iter().max().unwrap_or(0));
+    }
+
+    /// Uses the copy of an item in a bank.
+    fn take(&mut self, item: usize, bank: u32) {
+        let (slot, before) = self.copies.take(self.access.values[item], bank, self.now);
+        self.access.slots[item] = slot;
+        let recent = before + self.window >= self.now && before < self.now;
+        self.steps.between_warps += u64::from(recent);
+    }
+}
