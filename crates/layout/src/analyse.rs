@@ -51,7 +51,12 @@ impl Analyser {
                     recent.forget();
                     for_each_access(pattern, rows, block, |lanes, rows| {
                         words.clear();
-                        words.extend(lanes.iter().zip(rows).map(|(&lane, &row)| word(groups[row], lane)));
+                        words.extend(
+                            lanes
+                                .iter()
+                                .zip(rows)
+                                .map(|(&lane, &row)| word(groups[row], lane)),
+                        );
                         conflicts.add(self.banks, &words);
                         conflicts.between_warps += recent.touch(&words);
                     });

@@ -134,8 +134,14 @@ mod tests {
         assert_eq!(cost(&[]), (0, 0, 0));
         assert_eq!(cost(&[5]), (1, 1, 1));
         assert_eq!(cost(&[7; 32]), (1, 1, 32));
-        assert_eq!(cost(&std::array::from_fn::<u32, 32, _>(|lane| lane as u32 * 32)), (1, 32, 32));
-        assert_eq!(cost(&std::array::from_fn::<u32, 32, _>(|lane| lane as u32 * 3)), (32, 1, 1));
+        assert_eq!(
+            cost(&std::array::from_fn::<u32, 32, _>(|lane| lane as u32 * 32)),
+            (1, 32, 32)
+        );
+        assert_eq!(
+            cost(&std::array::from_fn::<u32, 32, _>(|lane| lane as u32 * 3)),
+            (32, 1, 1)
+        );
         assert_eq!(cost(&[0, 32, 1, 1, 1]), (2, 2, 3));
     }
 

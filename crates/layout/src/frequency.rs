@@ -85,11 +85,14 @@ impl Frequencies {
             return Vec::new(); // `new` has made one already
         };
         let mut column = vec![0; rows];
-        column.par_chunks_mut(PIECE).enumerate().for_each(|(piece, rows)| {
-            let mut random = ChaCha8Rng::seed_from_u64(seed);
-            random.set_stream(piece as u64);
-            rows.fill_with(|| sampler.sample(&mut random));
-        });
+        column
+            .par_chunks_mut(PIECE)
+            .enumerate()
+            .for_each(|(piece, rows)| {
+                let mut random = ChaCha8Rng::seed_from_u64(seed);
+                random.set_stream(piece as u64);
+                rows.fill_with(|| sampler.sample(&mut random));
+            });
         column
     }
 

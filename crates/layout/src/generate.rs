@@ -27,21 +27,24 @@ pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed:
         });
     }
     let mut column = vec![0; rows];
-    column.par_chunks_mut(lanes).enumerate().for_each(|(access, rows)| {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        random.set_stream(access as u64);
-        let mut banks: Vec<usize> = (0..lanes).collect();
-        banks.shuffle(&mut random);
-        let mut words: Vec<u32> = Vec::with_capacity(lanes + degree);
-        for bank in banks.into_iter().take(lanes.div_ceil(degree)) {
-            // `degree` different words of a bank: consecutive ones from a random start, around the end.
-            let first = random.random_range(0..per_bank);
-            words.extend((first..first + degree).map(|at| (at % per_bank * lanes + bank) as u32));
-        }
-        words.truncate(rows.len());
-        words.shuffle(&mut random);
-        rows.copy_from_slice(&words);
-    });
+    column
+        .par_chunks_mut(lanes)
+        .enumerate()
+        .for_each(|(access, rows)| {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            random.set_stream(access as u64);
+            let mut banks: Vec<usize> = (0..lanes).collect();
+            banks.shuffle(&mut random);
+            let mut words: Vec<u32> = Vec::with_capacity(lanes + degree);
+            for bank in banks.into_iter().take(lanes.div_ceil(degree)) {
+                // `degree` different words of a bank: consecutive ones from a random start, around the end.
+                let first = random.random_range(0..per_bank);
+                words.extend((first..first + degree).map(|at| (at % per_bank * lanes + bank) as u32));
+            }
+            words.truncate(rows.len());
+            words.shuffle(&mut random);
+            rows.copy_from_slice(&words);
+        });
     Ok(column)
 }
 

@@ -33,6 +33,7 @@ mod banks;
 mod error;
 mod frequency;
 pub mod generate;
+mod model;
 mod pattern;
 mod placement;
 mod slot_map;
@@ -41,6 +42,10 @@ pub use analyse::{Analyser, Conflicts};
 pub use banks::{Banks, Rounds, WIDEST};
 pub use error::{LayoutError, Result};
 pub use frequency::Frequencies;
+pub use model::{
+    AccumulatorLayout, Accumulators, Choice, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
+    Prediction, Unavailable, predict,
+};
 pub use pattern::{AccessPattern, Strided, Tiles, for_each_access};
 pub use placement::{Budget, Goal, Placement, PlacementOptions, PlacementReport, Steps, place};
 pub use slot_map::SlotMap;

@@ -16,7 +16,7 @@ use crate::banks::WIDEST;
 use crate::error::{LayoutError, Result};
 
 /// The map from accesses to rows. Every row below `rows` belongs to exactly one lane of one access of one block.
-pub trait AccessPattern: Sync {
+pub trait AccessPattern: std::fmt::Debug + Sync {
     /// Lanes of a warp, at most 32.
     fn lanes(&self) -> usize {
         WIDEST as usize

@@ -87,13 +87,19 @@ mod tests {
         assert_eq!(Budget::copies(f64::INFINITY).slots(3), Ok(u32::MAX as usize));
         // The paper's: 48 KB hold 12 copies of 1024 values of 4 bytes.
         assert_eq!(Budget::shared_memory(48 << 10, 4).slots(1024), Ok(12 * 1024));
-        assert_eq!(Budget::shared_memory(48 << 10, 4).and_copies(2.0).slots(1024), Ok(2048));
+        assert_eq!(
+            Budget::shared_memory(48 << 10, 4).and_copies(2.0).slots(1024),
+            Ok(2048)
+        );
     }
 
     #[test]
     fn impossible_budgets_are_refused() {
         for asked in [0.0, 0.999, -1.0, f64::NAN] {
-            assert!(matches!(Budget::copies(asked).slots(4), Err(LayoutError::Budget { .. })));
+            assert!(matches!(
+                Budget::copies(asked).slots(4),
+                Err(LayoutError::Budget { .. })
+            ));
         }
         let refused = Budget::shared_memory(4095, 4).slots(1024);
         assert_eq!(

@@ -168,7 +168,9 @@ impl<'a> Copies<'a> {
 
     /// The next slot of the bank with the fewest copies, if the budget permits one.
     fn lowest(&self, banks: u32, order: BankOrder) -> Option<(u32, u32)> {
-        let TableShape { banks: all, limit, .. } = self.log.shape;
+        let TableShape {
+            banks: all, limit, ..
+        } = self.log.shape;
         let slot = |bank: u32| self.heights[bank as usize] * all.count() as usize + bank as usize;
         order
             .of(banks)
@@ -244,11 +246,23 @@ mod tests {
     fn padding_and_low_banks_are_filled_first() {
         let log = CopyLog::new(shape(33, 66));
         let mut copies = Copies::new(&log);
-        assert_eq!(copies.create(0, u32::MAX, BankOrder(0)), Created::In(1), "bank 0 has two values");
+        assert_eq!(
+            copies.create(0, u32::MAX, BankOrder(0)),
+            Created::In(1),
+            "bank 0 has two values"
+        );
         assert_eq!(copies.create(0, u32::MAX, BankOrder(7)), Created::In(7));
-        assert_eq!(copies.create(0, 1 << 0, BankOrder(7)), Created::In(0), "slot 64 is the last but one");
+        assert_eq!(
+            copies.create(0, 1 << 0, BankOrder(7)),
+            Created::In(0),
+            "slot 64 is the last but one"
+        );
         assert_eq!(copies.create(0, 1 << 0, BankOrder(7)), Created::Spent);
-        assert_eq!(copies.create(0, 1 << 7, BankOrder(7)), Created::Spent, "slot 71 is too much");
+        assert_eq!(
+            copies.create(0, 1 << 7, BankOrder(7)),
+            Created::Spent,
+            "slot 71 is too much"
+        );
         let map = log.into_map();
         assert_eq!((map.slots(), map.holes()), (65, 29));
         assert_eq!(map.copies()[0], 4);
@@ -260,7 +274,11 @@ mod tests {
         let log = CopyLog::new(shape(4, 1000));
         let (mut one, mut other) = (Copies::new(&log), Copies::new(&log));
         assert_eq!(one.create(3, 1 << 9, BankOrder(0)), Created::In(9));
-        assert_eq!(other.create(3, 1 << 9, BankOrder(0)), Created::Stale, "it may use that of the first");
+        assert_eq!(
+            other.create(3, 1 << 9, BankOrder(0)),
+            Created::Stale,
+            "it may use that of the first"
+        );
         assert_eq!(other.banks(3), 1 << 3 | 1 << 9);
         assert!(!other.update());
         assert_eq!(other.create(3, 1 << 9, BankOrder(0)), Created::In(9));

@@ -42,6 +42,20 @@ impl Matching {
         taken.filter_map(|(bank, item)| (item != NOBODY).then_some((bank, item as usize)))
     }
 
+    /// Banks that are empty, or whose items can move on to an empty bank.
+    pub(super) fn emptiable(&self, banks: impl Fn(usize) -> u32) -> u32 {
+        let mut emptiable = self.empty;
+        loop {
+            let before = emptiable;
+            for (bank, item) in self.pairs() {
+                emptiable |= u32::from(banks(item) & emptiable != 0) << bank;
+            }
+            if emptiable == before {
+                return emptiable;
+            }
+        }
+    }
+
     /// Gives an item a bank by the shortest sequence of relocations, found breadth first: the item takes a bank of its
     /// own, that bank's item moves to another of its banks, and so on to an empty one. `banks` has the banks of an item,
     /// `pick` chooses among empty banks for an item. Returns how many items moved; `None` where no empty bank can be reached,
@@ -109,7 +123,16 @@ mod tests {
     #[test]
     fn figure_2() {
         let values = [531, 14, 6, 15, 20, 33, 9, 2];
-        let banks = [1 << 3, 1 << 3 | 1 << 6, 1 << 6 | 1 << 0, 1 << 7, 1 << 7 | 1 << 2, 1 << 1, 1 << 5, 1 << 2];
+        let banks = [
+            1 << 3,
+            1 << 3 | 1 << 6,
+            1 << 6 | 1 << 0,
+            1 << 7,
+            1 << 7 | 1 << 2,
+            1 << 1,
+            1 << 5,
+            1 << 2,
+        ];
         let mut matching = Matching::new(0xff, BankOrder(0));
         let at = |value: u32| values.iter().position(|&v| v == value).unwrap();
         for (value, bank) in [(14, 3), (6, 6), (20, 7), (33, 1), (9, 5), (2, 2)] {
@@ -118,8 +141,14 @@ mod tests {
         }
         let first = |_: usize, mask: u32| mask.trailing_zeros();
         assert_eq!(matching.relocate(at(531), |item| banks[item], first), Some(2));
-        let placed: Vec<_> = matching.pairs().map(|(bank, item)| (bank, values[item])).collect();
-        assert_eq!(placed, [(0, 6), (1, 33), (2, 2), (3, 531), (5, 9), (6, 14), (7, 20)]);
+        let placed: Vec<_> = matching
+            .pairs()
+            .map(|(bank, item)| (bank, values[item]))
+            .collect();
+        assert_eq!(
+            placed,
+            [(0, 6), (1, 33), (2, 2), (3, 531), (5, 9), (6, 14), (7, 20)]
+        );
         assert_eq!(matching.relocate(at(15), |item| banks[item], first), None);
         assert_eq!(matching.empty(), 1 << 4, "a copy of 15 goes to bank 4");
         matching.put(at(15), 4);
@@ -143,14 +172,19 @@ mod tests {
         for seed in 0..300 {
             let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
             let count = random.random_range(1..=6);
-            let banks: Vec<u32> = (0..count).map(|_| random.random::<u32>() & random.random::<u32>() & 0xff).collect();
+            let banks: Vec<u32> = (0..count)
+                .map(|_| random.random::<u32>() & random.random::<u32>() & 0xff)
+                .collect();
             let mut matching = Matching::new(0xff, BankOrder(random.random_range(0..8)));
             for item in 0..count {
                 let _ = matching.relocate(item, |item| banks[item], |_, mask| mask.trailing_zeros());
             }
             let pairs: Vec<_> = matching.pairs().collect();
             assert_eq!(pairs.len(), most(&banks, 0), "seed {seed}: {banks:?}");
-            assert!(pairs.iter().all(|&(bank, item)| banks[item] >> bank & 1 == 1), "seed {seed}");
+            assert!(
+                pairs.iter().all(|&(bank, item)| banks[item] >> bank & 1 == 1),
+                "seed {seed}"
+            );
         }
     }
 }

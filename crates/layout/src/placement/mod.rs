@@ -245,7 +245,9 @@ pub fn place<P: AccessPattern + ?Sized>(
             limit: crate::WIDEST,
         });
     }
-    let outside = column.par_iter().position_first(|&value| value as usize >= values);
+    let outside = column
+        .par_iter()
+        .position_first(|&value| value as usize >= values);
     if let Some(row) = outside {
         let value = column[row];
         return Err(LayoutError::Value { row, value, values });

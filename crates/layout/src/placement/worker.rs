@@ -33,6 +33,32 @@ struct Access {
     slots: Vec<u32>,
 }
 
+/// Some items of an access, in order.
+#[derive(Debug, Default)]
+struct Items {
+    items: [u8; LANES],
+    len: usize,
+}
+
+impl Items {
+    fn push(&mut self, item: usize) {
+        self.items[self.len] = item as u8;
+        self.len += 1;
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.items[..self.len].iter().map(|&item| item as usize)
+    }
+
+    /// Keeps those for which `keep` is true.
+    fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
+        let before = std::mem::take(self);
+        for item in before.iter().filter(|&item| keep(item)) {
+            self.push(item);
+        }
+    }
+}
+
 impl<'a> Worker<'a> {
     pub(super) fn new(log: &'a CopyLog, goal: Goal, banks: u32) -> Self {
         let window = goal.window() as u64;
@@ -48,7 +74,12 @@ impl<'a> Worker<'a> {
     }
 
     /// Places the rows of a block: reads their values from `column` and writes their slots to it.
-    pub(super) fn block<P: AccessPattern + ?Sized>(&mut self, column: &[AtomicU32], pattern: &P, block: usize) {
+    pub(super) fn block<P: AccessPattern + ?Sized>(
+        &mut self,
+        column: &[AtomicU32],
+        pattern: &P,
+        block: usize,
+    ) {
         // Conflicts between warps are those of one block (§3.3).
         self.now += self.window;
         let mut number = block;
@@ -110,31 +141,28 @@ impl<'a> Worker<'a> {
     fn place_by_bank(&mut self, order: BankOrder) {
         self.look_up();
         let mut matching = Matching::new(self.banks, order);
-        let (mut waiting, mut conflicting) = ([0_usize; LANES], [0_usize; LANES]);
-        let (mut waiting_len, mut conflicting_len) = (0, 0);
+        let mut waiting = Items::default();
         for item in 0..self.access.values.len() {
             let free = self.access.banks[item] & matching.empty();
             if free == 0 {
-                waiting[waiting_len] = item;
-                waiting_len += 1;
+                waiting.push(item);
             } else {
                 let bank = self.pick(order, item, free);
                 matching.put(item, bank);
             }
         }
-        for &item in &waiting[..waiting_len] {
-            if !self.fit(&mut matching, item, order) {
-                conflicting[conflicting_len] = item;
-                conflicting_len += 1;
-            }
-        }
+        // All relocations come before all copies: a copy in a bank that another item could have had would cost another one.
+        waiting.retain(|item| !self.relocate(&mut matching, item, order, Self::usable));
+        waiting.retain(|item| !self.create(&mut matching, item, order));
+        // With the budget spent, conflicts between warps are accepted before those within one (§3.3).
+        waiting.retain(|item| !self.relocate(&mut matching, item, order, Self::existing));
         let mut load = [0_u32; LANES];
         for (bank, item) in matching.pairs() {
             load[bank as usize] = 1;
             self.take(item, bank);
         }
         // Last resort, with the budget spent: the least loaded bank, there the copy used longest ago.
-        for &item in &conflicting[..conflicting_len] {
+        for item in waiting.iter() {
             let value = self.access.values[item];
             let bank = order
                 .of(self.copies.banks(value))
@@ -143,45 +171,18 @@ impl<'a> Worker<'a> {
             load[bank as usize] += 1;
             self.take(item, bank);
         }
-        self.steps.conflicting += conflicting_len as u64;
+        self.steps.conflicting += waiting.len as u64;
         self.steps.rounds += u64::from(load.into_iter().max().unwrap_or(0));
     }
 
-    /// Finds a bank for an item that has no empty one, if there is a way.
-    fn fit(&mut self, matching: &mut Matching, item: usize, order: BankOrder) -> bool {
-        loop {
-            let reached = self.access.banks.iter().fold(0, |all, banks| all | banks);
-            let needed = self.access.values.len().min(self.banks.count_ones() as usize);
-            // The banks of all copies together are fewer than the items: do not even search.
-            let too_few = (reached.count_ones() as usize) < needed;
-            if !too_few && self.relocate(matching, item, order, |worker, item| worker.access.banks[item]) {
-                return true;
-            }
-            // A copy in a bank that no copy reaches is one that some item needs in any case.
-            let unreached = matching.empty() & !reached;
-            let candidates = if too_few && self.copies.has_room(unreached) {
-                unreached
-            } else {
-                matching.empty()
-            };
-            let value = self.access.values[item];
-            match self.copies.create(value, candidates, order) {
-                Created::In(bank) => {
-                    for (other, banks) in self.access.values.iter().zip(&mut self.access.banks) {
-                        *banks |= u32::from(*other == value) << bank;
-                    }
-                    matching.put(item, bank);
-                    self.steps.created += 1;
-                    return true;
-                }
-                Created::Stale => self.look_up(),
-                Created::Spent => break,
-            }
-        }
-        // With the budget spent, conflicts between warps are accepted before those within one (§3.3).
-        self.relocate(matching, item, order, |worker, item| {
-            worker.copies.banks(worker.access.values[item])
-        })
+    /// Banks of copies that an item may use.
+    fn usable(&self, item: usize) -> u32 {
+        self.access.banks[item]
+    }
+
+    /// Banks of all copies that an item could use, whatever other warps do.
+    fn existing(&self, item: usize) -> u32 {
+        self.copies.banks(self.access.values[item])
     }
 
     fn relocate(
@@ -191,11 +192,36 @@ impl<'a> Worker<'a> {
         order: BankOrder,
         banks: impl Fn(&Self, usize) -> u32,
     ) -> bool {
+        // Where the copies of all items together reach no empty bank, there is nothing to search (§3.1, the first reason).
+        let reached = (0..self.access.values.len()).fold(0, |all, item| all | banks(self, item));
+        if reached & matching.empty() == 0 {
+            return false;
+        }
         let pick = |item, free| self.pick(order, item, free);
         let Some(moved) = matching.relocate(item, |item| banks(self, item), pick) else {
             return false;
         };
         self.steps.relocated += u64::from(moved);
+        true
+    }
+
+    /// Creates a copy for an item, if the budget permits, and gives it its bank.
+    fn create(&mut self, matching: &mut Matching, item: usize, order: BankOrder) -> bool {
+        // Copies created for other items, here or by other workers, may do.
+        while !self.relocate(matching, item, order, Self::usable) {
+            let candidates = matching.emptiable(|item| self.usable(item));
+            let value = self.access.values[item];
+            match self.copies.create(value, candidates, order) {
+                Created::In(bank) => {
+                    self.steps.created += 1;
+                    for (other, banks) in self.access.values.iter().zip(&mut self.access.banks) {
+                        *banks |= u32::from(*other == value) << bank;
+                    }
+                }
+                Created::Stale => self.look_up(),
+                Created::Spent => return false,
+            }
+        }
         true
     }
 
@@ -229,7 +255,11 @@ impl<'a> Worker<'a> {
                     Created::Spent => {
                         let fresh = self.copies.banks_unused_since(value, self.now);
                         self.steps.conflicting += u64::from(fresh == 0);
-                        let any = if fresh == 0 { self.copies.banks(value) } else { fresh };
+                        let any = if fresh == 0 {
+                            self.copies.banks(value)
+                        } else {
+                            fresh
+                        };
                         break self.pick(order, item, any);
                     }
                 }
