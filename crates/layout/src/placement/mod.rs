@@ -10,8 +10,9 @@
 //!
 //!   1  each row takes a copy of its value in an empty bank                                                §3.1
 //!   2  for each row left: the shortest sequence of relocations to an empty bank, breadth first            §3.1
-//!   3  where there is none: a new copy, in the empty bank that has the fewest                             §3.1
-//!   4  where the budget permits none: a relocation that ignores other warps, else a conflict               §3.3
+//!   3  where there is none: a new copy, in the bank with the fewest of those that are or can be emptied   §3.1
+//!   4  where the budget permits none: relocations that ignore other warps                                 §3.3
+//!   5  what is left, a conflict in any case: another round of the same
 //! ```
 //!
 //! Copies are created where rows could not be placed, so frequent values earn them, and no frequencies need be known.
@@ -19,9 +20,12 @@
 //! accesses before this one used are not used again, for atomics of other warps may still be in flight (§3.3); a value
 //! may then have several copies in one bank.
 //!
-//! Where the paper is silent: windows end with the block; the table without copies is not padded, and the slots up to
-//! the next multiple of 32 are the first copies; a budget limits the highest slot, so holes count; rows that cannot be placed
-//! wait for the others and then take the least loaded bank of their copies, there the copy used longest ago.
+//! Where the paper is silent: windows end with the block. The table without copies is not padded, and the slots up to the
+//! next multiple of 32 are the first copies. A budget limits the highest slot, so holes count. Where it differs: a
+//! new copy goes to an empty bank there; here it may go to one whose row can be moved to an empty bank, for the choice among
+//! more banks leaves far fewer holes (of 1024 values by Zipf's law with θ = 1, 7 % instead of 46 %). Rows beyond the budget
+//! go to any bank there; here they are matched to banks again, which saves rounds (2.18 instead of 2.29, uniform, two
+//! copies).
 //!
 //! **Threads** share the copies and nothing else: blocks are dealt out, conflicts between blocks do not exist. With one
 //! thread the result depends on the input alone. With more, which copies there are depends on timing; that every row
@@ -131,7 +135,7 @@ pub struct Steps {
     pub relocated: u64,
     /// Copies created.
     pub created: u64,
-    /// Rows (for reads, different values) placed with a conflict within their access: the budget was spent.
+    /// Rows (for reads, different values) left over after the first round of their access: the budget was spent.
     pub conflicting: u64,
     /// Copies used again within the window, for the same reason.
     pub between_warps: u64,

@@ -34,28 +34,29 @@ struct Access {
 }
 
 /// Some items of an access, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Items {
     items: [u8; LANES],
     len: usize,
 }
 
 impl Items {
-    fn push(&mut self, item: usize) {
-        self.items[self.len] = item as u8;
-        self.len += 1;
-    }
-
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.items[..self.len].iter().map(|&item| item as usize)
+    /// The first `len` items.
+    fn all(len: usize) -> Self {
+        let items = std::array::from_fn(|item| item as u8);
+        Self { items, len }
     }
 
     /// Keeps those for which `keep` is true.
     fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
-        let before = std::mem::take(self);
-        for item in before.iter().filter(|&item| keep(item)) {
-            self.push(item);
+        let mut kept = 0;
+        for at in 0..self.len {
+            if keep(self.items[at] as usize) {
+                self.items[kept] = self.items[at];
+                kept += 1;
+            }
         }
+        self.len = kept;
     }
 }
 
@@ -137,42 +138,34 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// §3.1: a bank for every item, by free copies, relocations and new copies, in this order; else by conflicts.
+    /// A bank for every item. Those that find none, with the budget spent, take further rounds.
     fn place_by_bank(&mut self, order: BankOrder) {
+        let mut load = [0; LANES];
+        let mut waiting = Items::all(self.access.values.len());
+        self.round(&mut waiting, &mut load, order);
+        self.steps.conflicting += waiting.len as u64;
+        while waiting.len > 0 {
+            self.round(&mut waiting, &mut load, order);
+        }
+        self.steps.rounds += u64::from(load.into_iter().max().unwrap_or(0));
+    }
+
+    /// Places as many items as a round can take, at least one: on free copies, by relocations, on new copies (§3.1).
+    fn round(&mut self, waiting: &mut Items, load: &mut [u32; LANES], order: BankOrder) {
         self.look_up();
         let mut matching = Matching::new(self.banks, order);
-        let mut waiting = Items::default();
-        for item in 0..self.access.values.len() {
-            let free = self.access.banks[item] & matching.empty();
-            if free == 0 {
-                waiting.push(item);
-            } else {
-                let bank = self.pick(order, item, free);
-                matching.put(item, bank);
-            }
+        waiting.retain(|item| !self.put(&mut matching, item, order));
+        // All relocations come before all copies: a copy in a bank that another item could have had would cost another.
+        self.relocate_each(waiting, &mut matching, order, Self::usable);
+        if self.copies.has_room(self.banks) {
+            waiting.retain(|item| !self.create(&mut matching, item, order));
         }
-        // All relocations come before all copies: a copy in a bank that another item could have had would cost another one.
-        waiting.retain(|item| !self.relocate(&mut matching, item, order, Self::usable));
-        waiting.retain(|item| !self.create(&mut matching, item, order));
         // With the budget spent, conflicts between warps are accepted before those within one (§3.3).
-        waiting.retain(|item| !self.relocate(&mut matching, item, order, Self::existing));
-        let mut load = [0_u32; LANES];
+        self.relocate_each(waiting, &mut matching, order, Self::existing);
         for (bank, item) in matching.pairs() {
-            load[bank as usize] = 1;
-            self.take(item, bank);
-        }
-        // Last resort, with the budget spent: the least loaded bank, there the copy used longest ago.
-        for item in waiting.iter() {
-            let value = self.access.values[item];
-            let bank = order
-                .of(self.copies.banks(value))
-                .min_by_key(|&bank| (load[bank as usize], self.copies.last_use(value, bank)))
-                .unwrap_or(0);
             load[bank as usize] += 1;
             self.take(item, bank);
         }
-        self.steps.conflicting += waiting.len as u64;
-        self.steps.rounds += u64::from(load.into_iter().max().unwrap_or(0));
     }
 
     /// Banks of copies that an item may use.
@@ -185,18 +178,37 @@ impl<'a> Worker<'a> {
         self.copies.banks(self.access.values[item])
     }
 
+    /// Gives an item an empty bank of one of its copies, if there is one.
+    fn put(&self, matching: &mut Matching, item: usize, order: BankOrder) -> bool {
+        let free = self.usable(item) & matching.empty();
+        if free != 0 {
+            matching.put(item, self.pick(order, item, free));
+        }
+        free != 0
+    }
+
+    /// Gives banks to items by relocating others.
+    fn relocate_each(
+        &mut self,
+        waiting: &mut Items,
+        matching: &mut Matching,
+        order: BankOrder,
+        banks: fn(&Self, usize) -> u32,
+    ) {
+        // Where all copies together reach no empty bank, there is nothing to search (§3.1, the first reason to fail).
+        let reached = (0..self.access.values.len()).fold(0, |all, item| all | banks(self, item));
+        waiting
+            .retain(|item| reached & matching.empty() == 0 || !self.relocate(matching, item, order, banks));
+    }
+
+    /// Gives an item a bank by relocating others, if they can be.
     fn relocate(
         &mut self,
         matching: &mut Matching,
         item: usize,
         order: BankOrder,
-        banks: impl Fn(&Self, usize) -> u32,
+        banks: fn(&Self, usize) -> u32,
     ) -> bool {
-        // Where the copies of all items together reach no empty bank, there is nothing to search (§3.1, the first reason).
-        let reached = (0..self.access.values.len()).fold(0, |all, item| all | banks(self, item));
-        if reached & matching.empty() == 0 {
-            return false;
-        }
         let pick = |item, free| self.pick(order, item, free);
         let Some(moved) = matching.relocate(item, |item| banks(self, item), pick) else {
             return false;

@@ -130,7 +130,8 @@ fn one_thread_is_deterministic() {
     );
 }
 
-/// Rounds by budget, against an independent prototype of the paper's algorithm over other data.
+/// Rounds by budget, against an independent prototype of the paper's algorithm over other data: as good, or better where
+/// the budget is spent and rows are matched again.
 #[test]
 fn rounds_by_budget() {
     for (theta, goal, copies, rounds) in [
@@ -148,8 +149,9 @@ fn rounds_by_budget() {
         (0.0, Goal::Reads, 12.0, 1.0),
     ] {
         let found = placed(theta, goal, copies).report.mean_rounds();
+        let better = if copies > 1.0 { 0.2 } else { 0.12 };
         assert!(
-            (found - rounds).abs() < 0.12,
+            (rounds - better..rounds + 0.05).contains(&found),
             "θ {theta} {goal:?} {copies}: {found} for {rounds}"
         );
     }
