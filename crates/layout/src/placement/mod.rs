@@ -23,7 +23,7 @@
 //! Where the paper is silent: windows end with the block. The table without copies is not padded, and the slots up to the
 //! next multiple of 32 are the first copies. A budget limits the highest slot, so holes count. Where it differs: a
 //! new copy goes to an empty bank there; here it may go to one whose row can be moved to an empty bank, for the choice among
-//! more banks leaves far fewer holes (of 1024 values by Zipf's law with θ = 1, 7 % instead of 46 %). Rows beyond the budget
+//! more banks leaves far fewer holes (of 1024 values by Zipf's law with θ = 1, 7 % instead of 41 %). Rows beyond the budget
 //! go to any bank there; here they are matched to banks again, which saves rounds (2.18 instead of 2.29, uniform, two
 //! copies).
 //!
