@@ -13,7 +13,8 @@
 //!     └ model       what to do about it                predicted time of each way to aggregate by it
 //! ```
 //!
-//! [`Frequencies`] draws columns of a given skew, [`generate`] has columns that are known to be bad.
+//! [`Frequencies`] draws columns of a given skew, [`generate`] has columns that are known to be bad. A NULL is a value like
+//! any other here: give it a code.
 //!
 //! # The paper's experiments
 //! | | from |
@@ -33,7 +34,7 @@ mod banks;
 mod error;
 mod frequency;
 pub mod generate;
-mod model;
+pub mod model;
 mod pattern;
 mod placement;
 mod slot_map;
@@ -42,10 +43,6 @@ pub use analyse::{Analyser, Conflicts};
 pub use banks::{Banks, Rounds, WIDEST};
 pub use error::{LayoutError, Result};
 pub use frequency::Frequencies;
-pub use model::{
-    AccumulatorLayout, Accumulators, Choice, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
-    Prediction, Unavailable, predict,
-};
 pub use pattern::{AccessPattern, Strided, Tiles, for_each_access};
 pub use placement::{Budget, Goal, Placement, PlacementOptions, PlacementReport, Steps, place};
 pub use slot_map::SlotMap;

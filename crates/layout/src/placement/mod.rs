@@ -217,7 +217,8 @@ impl PlacementReport {
     }
 }
 
-/// Places a column of `values` values, dense codes from 0, for accesses in `pattern`.
+/// Places a column of `values` values, dense codes from 0, for accesses in `pattern`. Besides the column, a thread holds 140
+/// bytes per value and 12 bytes per slot.
 ///
 /// ```
 /// use galatea_layout::{Analyser, Budget, Goal, PlacementOptions, Tiles, place};

@@ -5,6 +5,7 @@
 
 mod analyse;
 mod emulated;
+mod frequency;
 mod model;
 mod placement;
 

@@ -1,8 +1,9 @@
 //! The model against what was measured on an H200, and the choices it must make.
 
-use galatea_layout::{
-    AccumulatorLayout, Accumulators, Choice, Cost, Frequencies, GroupedAggregation, Groups, Launch, Machine,
-    PlacedColumn, Unavailable, predict,
+use galatea_layout::Frequencies;
+use galatea_layout::model::{
+    AccumulatorLayout, Accumulators, Choice, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
+    Unavailable, predict,
 };
 
 const COUNT: Accumulators = Accumulators {
