@@ -20,8 +20,9 @@
 //! | warp-aggregated | *R* | *R* + 5 *D* | *R* (1 + *h*) + 10 *D* | *D* different groups, each reduced by shuffles; plus the matching, once |
 //!
 //! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are in neighbouring
-//! banks. Where the model errs: warps that drift apart overlap conflicts with loads; a cost of conflicts between warps (§3.3)
-//! is not charged; arithmetic is free.
+//! banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads; conflicts between warps (§3.3)
+//! are not charged; arithmetic is free; an atomic that returns what was there before, as the low halves do for the carry,
+//! is taken to cost no more than one that does not. Where layouts cost the same, the simpler one comes first.
 
 mod choice;
 mod machine;
