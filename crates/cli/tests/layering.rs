@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 /// Crates bottom up. A crate may depend on those before it.
-const LAYERS: [&str; 8] = [
+const LAYERS: [&str; 9] = [
     "galatea-emulator",
     "galatea-device",
     "galatea-kernels",
+    "galatea-layout",
     "galatea-store",
     "galatea-engine",
     "galatea",
@@ -19,7 +20,8 @@ const LAYERS: [&str; 8] = [
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 5] = [
+const SAFE: [&str; 6] = [
+    "galatea-layout",
     "galatea-store",
     "galatea-engine",
     "galatea",
