@@ -48,6 +48,8 @@ enum Form {
 pub(super) struct Contents {
     /// Group words; hash slots include their key words.
     pub words: Vec<u64>,
+    /// Whether `words` are `[word][group]`, as groups come out of a hash table, not `[group][word]`.
+    pub columnar: bool,
     /// Rows that passed the filters.
     pub rows_passed: u64,
     /// First error raised, or 0.
@@ -246,7 +248,7 @@ impl SinkState {
             rows_passed: control[3],
             error: control[0] as u32,
             bytes: self.control.bytes(),
-            words: Vec::new(),
+            ..Contents::default()
         };
         match &mut self.form {
             Form::Fixed => contents.words = control.split_off(CONTROL_WORDS),
@@ -268,6 +270,7 @@ impl SinkState {
                         *layout,
                     )?;
                     contents.words = stream.read(&out, ..)?;
+                    contents.columnar = true;
                     contents.bytes += out.bytes();
                 }
             }
