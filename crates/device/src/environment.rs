@@ -8,6 +8,7 @@
 //! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels and calibrations | the user's cache folder + `/galatea` |
 //! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, tried before everything else | searched |
 //! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
+//! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
 //! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `g++`, then `c++`, then `clang++` |
 
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ pub const CACHE_DIR: &str = "GALATEA_CACHE_DIR";
 pub const NVRTC_PATH: &str = "GALATEA_NVRTC_PATH";
 /// `1` turns a test skipped for want of a GPU or of NVRTC into a failure: set on machines that have both.
 pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
+/// Seeds that campaigns of random tests run with; they run none where it is unset.
+pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
 /// The host C++ compiler the emulated device compiles kernels with.
 pub const CXX: &str = "GALATEA_CXX";
 
@@ -42,6 +45,14 @@ pub fn nvrtc_path() -> Option<PathBuf> {
 #[must_use]
 pub fn require_gpu() -> bool {
     path(REQUIRE_GPU).is_some_and(|value| value.as_os_str() == "1")
+}
+
+/// The value of [`CAMPAIGN`], 0 when it is no number.
+#[must_use]
+pub fn campaign() -> u64 {
+    path(CAMPAIGN)
+        .and_then(|value| value.to_str()?.parse().ok())
+        .unwrap_or(0)
 }
 
 /// The value of [`CXX`].

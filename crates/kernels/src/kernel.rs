@@ -57,7 +57,17 @@ impl<K: Kernel> KernelFunction<K> {
     /// # Errors
     /// Those of [`Device::compile`].
     pub fn load(device: &Device) -> Result<Self> {
-        let compiled = device.compile(&K::ENTRY.program())?;
+        Self::load_with(device, [])
+    }
+
+    /// As [`KernelFunction::load`], with more compiler options: definitions that choose what the kernel is made of.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn load_with(device: &Device, options: impl IntoIterator<Item = String>) -> Result<Self> {
+        let mut program = K::ENTRY.program();
+        program.options.extend(options);
+        let compiled = device.compile(&program)?;
         Ok(Self {
             function: compiled.module.function(K::NAME)?,
             kernel: PhantomData,

@@ -5,6 +5,7 @@
 //!     └ thread.cuh             one thread: vector loads, operators
 //!       └ warp.cuh             32 lanes: reduce, scan, append
 //!         └ block.cuh          a block: reduce, scan, append
+//!           └ heap.cuh         pages for threads, warps and blocks; page_chain.cuh: rows into chains of pages
 //!   cuda/galatea/args/*.h      one plain header per argument struct: the document of the boundary
 //!   cuda/kernels/*.cu          one kernel each, `extern "C" __global__`, one by-value argument
 //!   src/kernels/*.rs           its Rust type: argument struct, typed launch, geometry
@@ -15,6 +16,7 @@
 //! (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with its header.
 
 mod calibrate;
+pub mod heap;
 mod headers;
 mod kernel;
 mod kernels;

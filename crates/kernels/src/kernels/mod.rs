@@ -5,6 +5,11 @@ mod copy_bandwidth;
 mod fill_pattern;
 mod hash_collect;
 mod hash_rehash;
+mod heap_allocate;
+mod heap_gather;
+mod heap_release;
+mod heap_reset;
+mod heap_verify;
 mod nothing;
 mod pipeline;
 mod read_bandwidth;
@@ -14,6 +19,11 @@ pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use hash_collect::{HashCollect, HashCollectArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments, SlotLayout};
+pub use heap_allocate::{HeapAllocate, HeapAllocateArguments};
+pub use heap_gather::{HeapGather, HeapGatherArguments};
+pub use heap_release::{HeapRelease, HeapReleaseArguments};
+pub use heap_reset::{HeapReset, HeapResetArguments};
+pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use pipeline::{
     CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline, PipelineArguments,
@@ -29,6 +39,11 @@ pub const KERNELS: &[KernelEntry] = &[
     FillPattern::ENTRY,
     HashCollect::ENTRY,
     HashRehash::ENTRY,
+    HeapAllocate::ENTRY,
+    HeapGather::ENTRY,
+    HeapRelease::ENTRY,
+    HeapReset::ENTRY,
+    HeapVerify::ENTRY,
     Nothing::ENTRY,
     Pipeline::ENTRY,
     ReadBandwidth::ENTRY,

@@ -1,0 +1,231 @@
+// Device scope: the device heap as kernels see it, by value in their arguments, and what every strategy is made of.
+//
+// A heap is `page_count` equal pages and one bit per page, 1 = free, in 64-bit words; the bits after the last page are born
+// used. 32 words, 2048 pages, are a superblock: one coalesced load of a warp. 32 superblocks are a group.
+//
+//   summary   one bit per group: may have free pages. A hint, kept lazily.
+//   balances  one word per superblock: how many pages may still be claimed. Exact (see balance_reserve).
+//   bitmap    one bit per page: which ones.
+//   own       words of the strategy: flags, locks, ends of blocks, a ring.
+//
+// What all strategies promise. A call ends: it makes a bounded number of random looks, then sweeps once, and starts anew only
+// when somebody else got or gave back pages meanwhile. No page is handed out twice. Every free page can be handed out. NO_PAGE is
+// returned only when each page was seen in use at some moment of the call; so when nobody frees during the call, the pool is
+// exhausted. Frees that run beside the call may or may not be seen.
+//
+// What they do not promise: any order of memory. Claiming or freeing a page moves no data; a page's contents are ordered by what
+// hands its number on (a barrier, the end of a kernel).
+#pragma once
+
+#include "galatea/heap/lanes.cuh"
+
+namespace galatea {
+
+// Host twins in galatea_kernels::heap; a test compiles the comparison.
+constexpr u32 SUPERBLOCK_WORDS = 32;
+constexpr u32 SUPERBLOCK_PAGES = 64 * SUPERBLOCK_WORDS;
+constexpr u32 GROUP_SUPERBLOCKS = 32;
+// Balances a lane reads at once in a sweep; their number is padded to a multiple of a warp's.
+constexpr u32 SWEEP_BALANCES = 4;
+// Words of status, and the first of its counters.
+constexpr u32 HEAP_STATUS_WORDS = 16;
+constexpr u32 HEAP_FIRST_COUNTER = 4;
+
+constexpr u64 NO_PAGE = 0xffffffffffffffffull;
+
+// Host twin: galatea_kernels::HeapView.
+struct Heap {
+    u8* pages;
+    u64* bitmap;
+    u64* balances;
+    u64* summary;
+    u64* own;
+    u64* status;     // see HeapStatus
+    u64 page_count;
+    u64 reciprocal;  // 2^64 / page_bytes, rounded up: page of an offset without a division
+    u64 seed;        // another one for every launch, or all launches walk the same path
+    u32 page_bytes;
+    u32 superblocks;
+    u32 groups;
+    u32 probes;      // random looks before a sweep
+};
+
+// Words of `status`.
+enum HeapStatus : u32 {
+    HEAP_ERRORS = 0,      // union of HeapError; written in the checking mode only
+    HEAP_ERROR_PAGE = 1,  // one more than the first offending page, or offset in bytes for a foreign pointer
+    HEAP_CURSOR = 2,      // bump: next page; queue: next ticket to take
+    HEAP_TAIL = 3,        // queue: next ticket to give; runs: claims in flight, and rolled back (high half)
+    // Counters, in counting builds only.
+    HEAP_ALLOCATIONS = HEAP_FIRST_COUNTER,
+    HEAP_FAILURES,
+    HEAP_STEPS,       // looks, summed over threads (TAS times threads)
+    HEAP_WARP_STEPS,  // looks of the slowest lane, summed over warps (WAS times warps)
+    HEAP_WARPS,
+    HEAP_ATOMICS,     // atomics issued by allocations
+    HEAP_COLLISIONS,  // claims of a page seen free that another thread got first
+    HEAP_SWEEPS,
+    HEAP_FREES,
+};
+
+enum HeapError : u32 {
+    HEAP_FOREIGN = 1,      // freed something that is no page of this heap
+    HEAP_DOUBLE_FREE = 2,  // freed a page that is free
+    HEAP_TOO_LARGE = 4,    // asked for more than a page, or than the pool
+};
+
+// -DGALATEA_HEAP_CHECK: foreign pointers, double frees and sizes too large are noted in `status`; no trap, no effect otherwise.
+#ifdef GALATEA_HEAP_CHECK
+constexpr bool HEAP_CHECKS = true;
+#else
+constexpr bool HEAP_CHECKS = false;
+#endif
+// -DGALATEA_HEAP_COUNT: allocations count their steps in `status`.
+#ifdef GALATEA_HEAP_COUNT
+constexpr bool HEAP_COUNTS = true;
+#else
+constexpr bool HEAP_COUNTS = false;
+#endif
+
+GALATEA_INLINE void heap_error(const Heap& heap, HeapError error, u64 where) {
+    if (!HEAP_CHECKS) return;
+    atomicOr(heap.status + HEAP_ERRORS, u64(error));
+    atomicCAS(heap.status + HEAP_ERROR_PAGE, 0ull, where + 1);
+}
+
+// What one thread's allocation cost. Nothing unless counted: a call takes it by reference, and would keep it in memory.
+#ifndef GALATEA_HEAP_COUNT
+struct HeapTally {
+    GALATEA_INLINE void step() {}
+    GALATEA_INLINE void atomic(u32 = 1) {}
+    GALATEA_INLINE void collision() {}
+    GALATEA_INLINE void sweep() {}
+    template <typename Lanes> GALATEA_INLINE void add_to(const Heap&, Lanes, bool, bool) const {}
+};
+#else
+struct HeapTally {
+    u32 steps = 0;
+    u32 atomics = 0;
+    u32 collisions = 0;
+    u32 sweeps = 0;
+
+    GALATEA_INLINE void step() { ++steps; }
+    GALATEA_INLINE void atomic(u32 n = 1) { atomics += n; }
+    GALATEA_INLINE void collision() { ++collisions; }
+    GALATEA_INLINE void sweep() { ++sweeps; }
+
+    // Warp scope: adds to the heap's counters. `wanted`, `got`: this lane asked, and was served.
+    template <typename Lanes>
+    GALATEA_INLINE void add_to(const Heap& heap, Lanes lanes, bool wanted, bool got) const {
+        const u32 wants = lanes.ballot(wanted), gets = lanes.ballot(got);
+        const u32 total = lanes.sum(wanted ? steps : 0u);
+        const u32 slowest = lanes.greatest(wanted ? steps : 0u);
+        const u32 all_atomics = lanes.sum(atomics);
+        const u32 lost = lanes.sum(collisions), sweeping = lanes.sum(sweeps);
+        if (lane() != lanes.leader() || wants == 0) return;
+        atomicAdd(heap.status + HEAP_ALLOCATIONS, u64(__popc(gets)));
+        atomicAdd(heap.status + HEAP_FAILURES, u64(__popc(wants & ~gets)));
+        atomicAdd(heap.status + HEAP_STEPS, u64(total));
+        atomicAdd(heap.status + HEAP_WARP_STEPS, u64(slowest));
+        atomicAdd(heap.status + HEAP_WARPS, 1ull);
+        atomicAdd(heap.status + HEAP_ATOMICS, u64(all_atomics));
+        atomicAdd(heap.status + HEAP_COLLISIONS, u64(lost));
+        atomicAdd(heap.status + HEAP_SWEEPS, u64(sweeping));
+    }
+};
+#endif
+
+// Where a thread or warp looks next: a fraction of the pool in 64 bits. Kept by the caller between calls, so that a half-used
+// superblock is used up, and neighbouring allocations are neighbours in memory.
+struct HeapWalk {
+    u64 position;
+
+    // Another pseudo-random position; for the strategies that walk at random. The stride is not that of heap_walk: otherwise each
+    // warp would follow in the footsteps of the warp before it, to pages that are taken.
+    GALATEA_INLINE u64 next() { return mix64(position += 0xd1342543de82ef95ull); }
+};
+
+// The walk of thread, warp or block number `id`. Starts are stratified, not random: multiples of the golden ratio, shifted by the
+// launch's seed, so that the warps of a launch spread evenly and hardly meet.
+GALATEA_INLINE HeapWalk heap_walk(const Heap& heap, u64 id) {
+    return HeapWalk{(id + 1) * 0x9e3779b97f4a7c15ull + mix64(heap.seed)};
+}
+
+// A position scaled to [0, n): neither biased nor a division (`%` is both).
+GALATEA_INLINE u64 scaled(u64 position, u64 n) { return __umul64hi(position, n); }
+
+// Position of set bit number `n` (from 0) of a word that has more than n.
+GALATEA_INLINE u32 select_bit(u64 word, u32 n) {
+    u32 bits = u32(word);
+    u32 at = 0;
+    const u32 low = __popc(bits);
+    if (n >= low) { n -= low; bits = u32(word >> 32); at = 32; }
+#pragma unroll
+    for (u32 width = 16; width > 0; width /= 2) {
+        const u32 count = __popc(bits & ((1u << width) - 1));
+        if (n >= count) { n -= count; bits >>= width; at += width; }
+    }
+    return at;
+}
+
+// The first `count` bits, 0 <= count <= 64.
+GALATEA_INLINE u64 low_bits(u32 count) { return count >= 64 ? ~0ull : (1ull << count) - 1; }
+
+// The first `count` set bits of a lane mask; all of them when it has fewer.
+GALATEA_INLINE u32 first_of(u32 lanes, u32 count) {
+    if (count >= u32(__popc(lanes))) return lanes;
+    return count == 0 ? 0 : lanes & u32(low_bits(select_bit(lanes, count - 1) + 1));
+}
+
+// Words of the bitmap that have pages; there are at most 2^31 pages.
+GALATEA_INLINE u32 heap_words(const Heap& heap) { return u32((heap.page_count + 63) / 64); }
+
+// A rule of performance for the strategies: a function that stays a call takes the heap by value. By reference, the kernel's
+// argument would get an address, and every thread would first copy it to its stack.
+
+// A balance: the pages of a superblock (or of a queue) that may still be claimed, in two halves of a word. Reservations are
+// taken from the low half, `available`, which is biased because it may be overdrawn for a moment; frees go to the high half,
+// `returned`. The halves make exhaustion exact: while the low half is overdrawn nothing is moved into it, so an overdraft can never
+// hide pages that were freed beside it.
+constexpr u64 BALANCE_EMPTY = 0x80000000ull;
+
+struct Balance {
+    i32 available;
+    u32 returned;
+
+    GALATEA_INLINE explicit Balance(u64 word) : available(i32(u32(word) ^ 0x80000000u)), returned(u32(word >> 32)) {}
+    GALATEA_INLINE u32 total() const { return u32(available > 0 ? available : 0) + returned; }
+};
+
+// Thread scope. Reserves up to `n` > 0 pages and returns how many: less than n only when there were no more at one moment of the
+// call. Who holds a reservation will find that many free bits in the superblock. In two halves, so that the first, an atomic
+// without a wait, overlaps with other work: the second is cheap when what the first returned has at least n available.
+GALATEA_INLINE u64 balance_ask(u64* balance, u32 n, HeapTally& tally) {
+    tally.atomic();
+    return atomicAdd(balance, 0ull - u64(n));
+}
+GALATEA_INLINE u32 balance_settle(u64* balance, u64 asked, u32 n, HeapTally& tally) {
+    const i32 available = Balance(asked).available;
+    if (available >= i32(n)) return n;
+    u32 got = available > 0 ? u32(available) : 0;
+    tally.atomic();
+    atomicAdd(balance, u64(n - got));
+    for (;;) {
+        const u64 word = __ldcg(balance);
+        const Balance seen(word);
+        if (seen.total() == 0) return got;
+        if (seen.available < 0) continue;  // somebody is about to put back an overdraft
+        const u32 more = seen.total() < n - got ? seen.total() : n - got;
+        tally.atomic();
+        if (atomicCAS(balance, word, BALANCE_EMPTY + (seen.total() - more)) == word) got += more;
+        if (got == n) return got;
+    }
+}
+GALATEA_INLINE u32 balance_reserve(u64* balance, u32 n, HeapTally& tally) {
+    return balance_settle(balance, balance_ask(balance, n, tally), n, tally);
+}
+
+// Thread scope. Gives back `n` pages; what the total was before.
+GALATEA_INLINE u32 balance_return(u64* balance, u32 n) { return Balance(atomicAdd(balance, u64(n) << 32)).total(); }
+
+}  // namespace galatea

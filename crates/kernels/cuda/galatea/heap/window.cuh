@@ -1,0 +1,222 @@
+// Warp scope: the default strategy. A warp reserves all its pages in a superblock with one atomic, then claims them with one
+// more, from a window of 32 words that is one coalesced load. Descends from the random walk over a bitmap (Pham et al. 2022,
+// 4.1), from SlabAlloc's one atomic per claim (Ashkiani et al. 2018), and from the split of accounting and tracking of Gelado
+// and Garland (2019), here per superblock. Against the paper: starts are stratified, not random; a warp asks, not a thread; the
+// balance, not the bitmap, says whether there is anything, so exhaustion is exact and a drained region costs one load.
+#pragma once
+
+#include "galatea/heap/claim.cuh"
+
+namespace galatea {
+
+struct WindowHeap {
+    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: whoever claimed bits that
+    // it turns out to have no reservation for gives them back, and those they are reserved for look again.
+    template <typename Lanes>
+    static GALATEA_INLINE u64 take(const Heap& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
+        const u32 takers = lanes.ballot(want);
+        if (takers == 0) return NO_PAGE;
+        const u32 leader = lanes.leader(), place = lanes.place();
+        const u32 position = lanes.shuffle(u32(walk.position >> 32), leader);
+        const u32 start = __umulhi(position, heap.superblocks * SUPERBLOCK_WORDS);
+        const u32 superblock = start / SUPERBLOCK_WORDS;
+        u64 asked = 0;
+        if (lane() == leader) asked = balance_ask(heap.balances + superblock, __popc(takers), tally);
+        bool seen;
+        const u32 word = superblock * SUPERBLOCK_WORDS + (start + place) % SUPERBLOCK_WORDS;
+        const bool upper = position * (heap.superblocks * SUPERBLOCK_WORDS) >> 31 != 0;
+        const u64 page = claim_window(heap, lanes, takers, word, true, upper, seen, tally);
+        const bool lacking = lane() == leader && Balance(asked).available < i32(__popc(takers));
+        if (lanes.ballot(lacking || (want && page == NO_PAGE)) == 0) return page;
+        const Found found = settle(heap, lanes, takers, page, start, asked, tally);
+        if (found.position != 0) walk.position = u64(found.position) << 32;
+        return found.page;
+    }
+
+    template <typename Lanes>
+    static GALATEA_INLINE void give(const Heap& heap, Lanes lanes, u64 page) {
+        give_bits(heap, lanes, page, [&](u64 word, u32 freed) {
+            const u32 superblock = u32(word / SUPERBLOCK_WORDS);
+            // Only who makes an empty balance positive tells the summary.
+            if (balance_return(heap.balances + superblock, freed) == 0) announce(heap, superblock / GROUP_SUPERBLOCKS);
+        });
+    }
+
+private:
+    // A page, and where to look next time; 0: where the walk is.
+    struct Found {
+        u64 page;
+        u32 position;
+    };
+
+    // Brings pages and reservations together after the first look, then searches for what is missing.
+    template <typename Lanes>
+    static GALATEA_NOINLINE Found settle(const Heap heap, Lanes lanes, u32 takers, u64 page, u32 start, u64 asked,
+                                         HeapTally& tally) {
+        const u32 leader = lanes.leader(), superblock = start / SUPERBLOCK_WORDS;
+        u32 reserved = 0;
+        if (lane() == leader) reserved = balance_settle(heap.balances + superblock, asked, __popc(takers), tally);
+        reserved = lanes.shuffle(reserved, leader);
+        // More than is reserved: the bits are others'.
+        const u32 got = lanes.ballot(page != NO_PAGE);
+        if (page != NO_PAGE && (first_of(got, reserved) >> lane() & 1u) == 0) {
+            tally.atomic();
+            atomicOr(heap.bitmap + page / 64, 1ull << (page & 63));
+            page = NO_PAGE;
+        }
+        // Less: the reservation stands, so they are there.
+        if (u32(__popc(got)) < reserved) {
+            const u64 more = claim(heap, lanes, first_of(takers & ~got, reserved - __popc(got)), superblock,
+                                   start + lanes.count(), tally);
+            if (more != NO_PAGE) page = more;
+        }
+        if (reserved == u32(__popc(takers))) return Found{page, 0};
+        return search(heap, lanes, takers, page, superblock, start, tally);
+    }
+
+    // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail, only be late.
+    template <typename Lanes>
+    static GALATEA_INLINE u64 claim(const Heap& heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
+        const u32 place = lanes.place();
+        u64 page = NO_PAGE;
+        while (takers != 0) {
+            bool seen;
+            const u32 word = superblock * SUPERBLOCK_WORDS + (start + place) % SUPERBLOCK_WORDS;
+            const u64 got = claim_window(heap, lanes, takers, word, true, false, seen, tally);
+            if (got != NO_PAGE) page = got;
+            takers = lanes.ballot((takers >> lane() & 1u) != 0 && page == NO_PAGE);
+            start += lanes.count();  // a whole warp sees the same window again, fewer lanes see the next words
+        }
+        return page;
+    }
+
+    // Group by group, for lanes that want a page and have none: the balances of a group are one load, and several superblocks
+    // serve one warp. The summary tells which group is next.
+    template <typename Lanes>
+    static GALATEA_INLINE Found search(const Heap& heap, Lanes lanes, u32 wanting, u64 page, u32 superblock, u32 start,
+                                       HeapTally& tally) {
+        u32 group = superblock / GROUP_SUPERBLOCKS;
+        for (;;) {
+            u32 takers = lanes.ballot((wanting >> lane() & 1u) != 0 && page == NO_PAGE);
+            u32 from = superblock;
+            const bool empty = search_group(heap, lanes, takers, page, group, from, start, tally);
+            if (takers == 0) {
+                // The next call starts where this one found its last page.
+                return Found{page, u32((u64(from) << 32) / heap.superblocks) + 1};
+            }
+            const u32 next = next_group(heap, lanes, group, empty);
+            if (next != NO_GROUP) { group = next; continue; }
+            if ((takers >> lane() & 1u) != 0) tally.sweep();
+            group = sweep(heap, lanes);
+            if (group == NO_GROUP) return Found{page, 0};
+        }
+    }
+
+    // Serves `takers` from one group, from superblock `from` of it on, which becomes the last that served. Removes from `takers`
+    // who was served; whether the group was empty.
+    template <typename Lanes>
+    static GALATEA_INLINE bool search_group(const Heap& heap, Lanes lanes, u32& takers, u64& page, u32 group, u32& from, u32 start,
+                                            HeapTally& tally) {
+        const u32 count = lanes.count(), place = lanes.place();
+        const u32 first = from + place;
+        bool empty = true;
+        for (u32 base = 0; base < GROUP_SUPERBLOCKS && takers != 0; base += count) {
+            const u32 own = group * GROUP_SUPERBLOCKS + (first + base) % GROUP_SUPERBLOCKS;
+            const u32 free = base + place < GROUP_SUPERBLOCKS ? Balance(__ldcg(heap.balances + own)).total() : 0;
+            if ((takers >> lane() & 1u) != 0) tally.step();
+            // Who reserves how much, in lane order.
+            u32 owners = lanes.ballot(free != 0);
+            empty = empty && owners == 0;
+            u32 wanted = __popc(takers), quota = 0;
+            while (owners != 0 && wanted != 0) {
+                const u32 source = __ffs(owners) - 1;
+                owners &= owners - 1;
+                const u32 offered = lanes.shuffle(free, source);
+                const u32 asked = offered < wanted ? offered : wanted;
+                if (lane() == source) quota = asked;
+                wanted -= asked;
+            }
+            const u32 reserved = quota == 0 ? 0 : balance_reserve(heap.balances + own, quota, tally);
+            owners = lanes.ballot(reserved != 0);
+            while (owners != 0) {
+                const u32 source = __ffs(owners) - 1;
+                owners &= owners - 1;
+                from = lanes.shuffle(own, source);
+                const u32 served = first_of(takers, lanes.shuffle(reserved, source));
+                const u64 got = claim(heap, lanes, served, from, start, tally);
+                if (got != NO_PAGE) page = got;
+                takers &= ~served;
+            }
+        }
+        return empty;
+    }
+
+    static GALATEA_INLINE void announce(const Heap& heap, u32 group) {
+        __threadfence();  // the balance is visible before the bit
+        atomicOr(heap.summary + group / 64, 1ull << (group & 63));
+    }
+
+    // Takes a group that was seen empty out of the summary. Who really does so looks again: a page may have been freed in
+    // between, and the bit set before it was cleared.
+    template <typename Lanes>
+    static GALATEA_INLINE void retract(const Heap& heap, Lanes lanes, u32 group) {
+        const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
+        const u64 bit = 1ull << (group & 63);
+        const bool cleared = lane() == leader && (atomicAnd(heap.summary + group / 64, ~bit) & bit) != 0;
+        if (lanes.ballot(cleared) == 0) return;
+        __threadfence();
+        lanes.sync();
+        bool refilled = false;
+        for (u32 i = place; i < GROUP_SUPERBLOCKS; i += count)
+            refilled = refilled || Balance(__ldcg(heap.balances + group * GROUP_SUPERBLOCKS + i)).total() != 0;
+        if (lanes.ballot(refilled) != 0 && lane() == leader) announce(heap, group);
+    }
+
+    static constexpr u32 NO_GROUP = 0xffffffffu;
+
+    // The first group after `group`, round the end, that the summary says may have pages. Retracts `group` when it was seen
+    // empty and the summary says otherwise.
+    template <typename Lanes>
+    static GALATEA_INLINE u32 next_group(const Heap& heap, Lanes lanes, u32 group, bool empty) {
+        const u32 count = lanes.count(), place = lanes.place();
+        const u32 words = (heap.groups + 63) / 64;
+        const u64 after = ~low_bits((group & 63) + 1);
+        u32 next = NO_GROUP;
+        for (u32 base = 0; base <= words && next == NO_GROUP; base += count) {
+            const u32 i = base + place;
+            const u32 word = (group / 64 + i) % words;
+            u64 bits = i <= words ? __ldcg(heap.summary + word) : 0;
+            if (i == 0 || i == words) {
+                const bool listed = (bits >> (group & 63) & 1) != 0;
+                if (empty) bits &= ~(1ull << (group & 63));
+                bits &= i == 0 ? after : ~after;
+                empty = empty && listed;
+            }
+            if (base == 0) empty = lanes.shuffle(u32(empty), lanes.leader()) != 0;
+            const u32 found = lanes.ballot(bits != 0);
+            if (found == 0) continue;
+            const u32 first = word * 64 + u32(__ffsll(i64(bits)) - 1);
+            next = lanes.shuffle(first, __ffs(found) - 1);
+        }
+        if (empty) retract(heap, lanes, group);
+        return next;
+    }
+
+    // Every balance, since the summary is a hint: a group with pages, or none when each superblock was seen empty.
+    template <typename Lanes>
+    static GALATEA_INLINE u32 sweep(const Heap& heap, Lanes lanes) {
+        const u32 count = lanes.count(), place = lanes.place();
+        for (u32 base = 0; base < heap.superblocks; base += count * SWEEP_BALANCES) {
+            const u32 first = base + place * SWEEP_BALANCES;
+            u32 free = 0;
+            // Beyond the last superblock there are balances that are always empty, up to a multiple of a warp's.
+            if (first < heap.superblocks)
+                for (u32 i = 0; i < SWEEP_BALANCES; ++i) free += Balance(__ldcg(heap.balances + first + i)).total();
+            const u32 found = lanes.ballot(free != 0);
+            if (found != 0) return lanes.shuffle(first, __ffs(found) - 1) / GROUP_SUPERBLOCKS;
+        }
+        return NO_GROUP;
+    }
+};
+
+}  // namespace galatea

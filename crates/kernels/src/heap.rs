@@ -1,0 +1,215 @@
+//! The device heap as kernels see it: what is handed to device code, and how it is compiled in.
+//!
+//! The heap itself, its memory and its reports, is `galatea_memory::DeviceHeap`; the algorithms and what they promise are
+//! in `cuda/galatea/heap/view.cuh` and the headers beside it.
+
+use galatea_device::{DevicePointer, kernel_arguments};
+
+/// Pages of a superblock: those that one coalesced load of a warp covers with one bit each.
+pub const SUPERBLOCK_PAGES: u64 = 2048;
+/// Superblocks of a group, which is one bit of the summary.
+pub const GROUP_SUPERBLOCKS: u64 = 32;
+/// Balances are padded to a multiple of this: what a warp reads at once in a sweep.
+pub const SWEEP_BALANCES: u64 = 128;
+/// Words of a heap's status: errors, cursors, counters.
+pub const STATUS_WORDS: usize = 16;
+/// Rows that a page of a chain has room for at least: those of a warp.
+pub const MIN_PAGE_ROWS: u64 = 32;
+/// Words of a page's header in a chain.
+pub const PAGE_HEADER_WORDS: u64 = 2;
+
+kernel_arguments! {
+    /// A heap, by value in kernel arguments; the fields are those of `Heap` in `galatea/heap/view.cuh`.
+    pub struct HeapView in "galatea/heap/view.cuh" {
+        /// First page.
+        pub pages: DevicePointer<u8>,
+        /// One bit per page, 1 = free.
+        pub bitmap: DevicePointer<u64>,
+        /// One word per superblock.
+        pub balances: DevicePointer<u64>,
+        /// One bit per group.
+        pub summary: DevicePointer<u64>,
+        /// Words of the strategy.
+        pub own: DevicePointer<u64>,
+        /// [`STATUS_WORDS`] words.
+        pub status: DevicePointer<u64>,
+        /// Pages.
+        pub page_count: u64,
+        /// `2^64 / page_bytes`, rounded up.
+        pub reciprocal: u64,
+        /// Another one for every launch.
+        pub seed: u64,
+        /// Bytes of a page.
+        pub page_bytes: u32,
+        /// Superblocks, the last one perhaps partial.
+        pub superblocks: u32,
+        /// Groups, the last one perhaps partial.
+        pub groups: u32,
+        /// Random looks before a sweep.
+        pub probes: u32,
+    }
+}
+
+kernel_arguments! {
+    /// A block's chain of pages, as launches leave it; `PageChain` in `galatea/page_chain.cuh`.
+    pub struct PageChain in "galatea/page_chain.cuh" {
+        /// First page; all ones: the chain is empty.
+        pub first: u64,
+        /// Last page.
+        pub last: u64,
+        /// Rows of all its pages.
+        pub rows: u64,
+        /// Tile the block begins with when it resumes.
+        pub tile: u64,
+    }
+}
+
+impl PageChain {
+    /// A chain without pages, whose block begins with `tile`.
+    #[must_use]
+    pub fn empty(tile: u64) -> Self {
+        Self {
+            first: u64::MAX,
+            last: u64::MAX,
+            rows: 0,
+            tile,
+        }
+    }
+}
+
+kernel_arguments! {
+    /// The chains of a launch, one per block, by value in kernel arguments; `PageChains` in `galatea/page_chain.cuh`.
+    pub struct PageChainsView in "galatea/page_chain.cuh" {
+        /// Where pages come from.
+        pub heap: HeapView,
+        /// One per block.
+        pub chains: DevicePointer<PageChain>,
+        /// Two words: rows of tiles that were cut, blocks that stopped.
+        pub overflow: DevicePointer<u64>,
+        /// Rows of a page.
+        pub page_rows: u32,
+        /// Words of a row.
+        pub words: u32,
+        /// Chains.
+        pub count: u32,
+        /// 1: blocks begin where their chains say.
+        pub resume: u32,
+    }
+}
+
+/// How a heap finds a free page. A program contains one strategy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Strategy {
+    /// One reservation and one claim per warp, from a coalesced window of the bitmap; exact exhaustion by balances of
+    /// superblocks. Ours, after Pham et al. 2022 §4.1, Ashkiani et al. 2018 (SlabAlloc) and Gelado and Garland 2019.
+    #[default]
+    Window,
+    /// RW: a flag per page, one random page per step. Pham et al. 2022, §3.1, Algorithm 1.
+    RandomWalk,
+    /// RW-BM: a bitmap, one random word of 32 bits per step. Pham et al. 2022, §4.1.
+    RandomWalkBitmap32,
+    /// RW-BM with words of 64 bits.
+    RandomWalkBitmap64,
+    /// CoRW: lanes lock random words of 32 bits and share what they find. Pham et al. 2022, §4.2, Algorithm 2.
+    Collaborative32,
+    /// CoRW with words of 64 bits.
+    Collaborative64,
+    /// RW_malloc: blocks of consecutive pages of any number. Pham et al. 2022, §4.3, Algorithm 3.
+    Runs,
+    /// A ring of free page numbers behind two global counters: the baseline with a central structure, after the idea of
+    /// Ouroboros (Winter et al. 2020).
+    Queue,
+    /// One atomic addition per warp and no reuse: the floor. "Direct Output Buffer" of Pham et al. 2022, §5.2.3.
+    Bump,
+}
+
+impl Strategy {
+    /// All strategies, in the order of their numbers in device code.
+    pub const ALL: [Self; 9] = [
+        Self::Window,
+        Self::RandomWalk,
+        Self::RandomWalkBitmap32,
+        Self::RandomWalkBitmap64,
+        Self::Collaborative32,
+        Self::Collaborative64,
+        Self::Runs,
+        Self::Queue,
+        Self::Bump,
+    ];
+
+    /// Its number in device code, `GALATEA_HEAP_STRATEGY`.
+    #[must_use]
+    pub fn number(self) -> usize {
+        Self::ALL
+            .iter()
+            .position(|strategy| *strategy == self)
+            .unwrap_or_default()
+    }
+
+    /// Its name in tables, the paper's where it has one.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::RandomWalk => "RW",
+            Self::RandomWalkBitmap32 => "RW-BM32",
+            Self::RandomWalkBitmap64 => "RW-BM64",
+            Self::Collaborative32 => "CoRW32",
+            Self::Collaborative64 => "CoRW64",
+            Self::Runs => "RW_malloc",
+            Self::Queue => "queue",
+            Self::Bump => "bump",
+        }
+    }
+
+    /// Whether it hands out a freed page again; the bump does not.
+    #[must_use]
+    pub fn reuses(self) -> bool {
+        self != Self::Bump
+    }
+
+    /// Words it keeps beside bitmap, balances and summary, for a number of pages.
+    #[must_use]
+    pub fn own_words(self, pages: u64) -> u64 {
+        match self {
+            Self::Window | Self::RandomWalkBitmap32 | Self::RandomWalkBitmap64 | Self::Bump => 0,
+            Self::RandomWalk => pages.div_ceil(2),
+            Self::Collaborative32 => pages.div_ceil(32).div_ceil(64),
+            Self::Collaborative64 => pages.div_ceil(64).div_ceil(64),
+            Self::Runs => 2 * pages.div_ceil(64),
+            Self::Queue => pages,
+        }
+    }
+}
+
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How device code that uses a heap is compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HeapBuild {
+    /// The one strategy.
+    pub strategy: Strategy,
+    /// Foreign pointers, double frees and sizes too large are noted in the status.
+    pub check: bool,
+    /// Allocations count steps, atomics and collisions in the status.
+    pub count: bool,
+}
+
+impl HeapBuild {
+    /// The compiler options of it, for any program that includes `galatea/heap.cuh`.
+    #[must_use]
+    pub fn options(self) -> Vec<String> {
+        let mut options = vec![format!("-DGALATEA_HEAP_STRATEGY={}", self.strategy.number())];
+        if self.check {
+            options.push("-DGALATEA_HEAP_CHECK".to_owned());
+        }
+        if self.count {
+            options.push("-DGALATEA_HEAP_COUNT".to_owned());
+        }
+        options
+    }
+}

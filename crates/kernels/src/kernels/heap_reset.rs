@@ -1,0 +1,70 @@
+//! Making a heap whose free pages are given.
+
+use galatea_device::{Device, DevicePointer, Geometry, In, Result, Stream, kernel_arguments};
+
+use super::BLOCK;
+use crate::heap::{HeapView, Strategy};
+use crate::kernel::{KernelFunction, kernel};
+
+kernel_arguments! {
+    /// Arguments of `heap_reset`.
+    pub struct HeapResetArguments in "galatea/args/heap_reset.h" {
+        /// The heap; everything but its bitmap is cleared.
+        pub heap: HeapView,
+        /// A bit per page, 1 = free; null: all are.
+        pub free: DevicePointer<u64>,
+        /// What the strategy's own words hold.
+        pub own: u32,
+        /// Nothing.
+        pub padding: u32,
+    }
+}
+
+kernel!(HeapReset, "heap_reset", HeapResetArguments);
+
+/// Writes the bitmap, the balances, the summary and the strategy's words of a heap.
+#[derive(Debug, Clone)]
+pub struct HeapReset {
+    function: KernelFunction<Self>,
+    blocks: u64,
+}
+
+impl HeapReset {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let function = KernelFunction::load(device)?;
+        let blocks = function.resident_blocks(BLOCK)?;
+        Ok(Self { function, blocks })
+    }
+
+    /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the strategy's words must be
+    /// zero.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        heap: HeapView,
+        strategy: Strategy,
+        free: Option<In<'_, u64>>,
+    ) -> Result<()> {
+        let arguments = HeapResetArguments {
+            heap,
+            free: free.as_ref().map_or(DevicePointer::NULL, In::pointer),
+            own: match strategy {
+                Strategy::RandomWalk => 1,
+                Strategy::Queue => 2,
+                _ => 0,
+            },
+            padding: 0,
+        };
+        let threads = u64::from(heap.superblocks).next_multiple_of(128) * 32;
+        let geometry = Geometry::grid_stride(threads, BLOCK.into(), BLOCK, self.blocks);
+        let references: Vec<_> = free.iter().map(In::reference).collect();
+        self.function.launch(stream, geometry, &arguments, &references)
+    }
+}

@@ -1,0 +1,99 @@
+//! Counting a heap's free pages, and comparing what should agree.
+
+use galatea_device::{Device, DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
+
+use super::{BLOCK, same_length};
+use crate::heap::{HeapView, Strategy};
+use crate::kernel::{KernelFunction, kernel};
+
+kernel_arguments! {
+    /// Arguments of `heap_verify`.
+    pub struct HeapVerifyArguments in "galatea/args/heap_verify.h" {
+        /// The heap, which no kernel is using.
+        pub heap: HeapView,
+        /// Receives [`HeapCounts`].
+        pub result: DevicePointer<u64>,
+        /// 1: pages are free by flags.
+        pub flags: u32,
+        /// 1: balances and summary are kept.
+        pub balances: u32,
+    }
+}
+
+kernel!(HeapVerify, "heap_verify", HeapVerifyArguments);
+
+/// What the kernel counts, in the order of its result.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HeapCounts {
+    /// Free pages.
+    pub free: u64,
+    /// Free pages by the balances; 0 for strategies without.
+    pub balance: u64,
+    /// Superblocks whose balance is not the number of their free pages.
+    pub wrong_balances: u64,
+    /// Superblocks with free pages that the summary leaves out.
+    pub unannounced: u64,
+    /// Free bits after the last page.
+    pub stray: u64,
+}
+
+impl HeapCounts {
+    /// Words of the result.
+    pub const WORDS: usize = 5;
+
+    /// From the words of the result.
+    #[must_use]
+    pub fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [free, balance, wrong_balances, unannounced, stray] = words;
+        Self {
+            free,
+            balance,
+            wrong_balances,
+            unannounced,
+            stray,
+        }
+    }
+}
+
+/// Counts and compares.
+#[derive(Debug, Clone)]
+pub struct HeapVerify {
+    function: KernelFunction<Self>,
+    blocks: u64,
+}
+
+impl HeapVerify {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let function = KernelFunction::load(device)?;
+        let blocks = function.resident_blocks(BLOCK)?;
+        Ok(Self { function, blocks })
+    }
+
+    /// Adds to `result`, [`HeapCounts::WORDS`] zeros before.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] when `result` is of another length; the device's.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        heap: HeapView,
+        strategy: Strategy,
+        result: InOut<'_, u64>,
+    ) -> Result<()> {
+        same_length("words of the heap's counts", HeapCounts::WORDS, result.len())?;
+        let arguments = HeapVerifyArguments {
+            heap,
+            result: result.pointer(),
+            flags: (strategy == Strategy::RandomWalk).into(),
+            balances: (strategy == Strategy::Window).into(),
+        };
+        let threads = u64::from(heap.superblocks) * 32;
+        let geometry = Geometry::grid_stride(threads, BLOCK.into(), BLOCK, self.blocks);
+        self.function
+            .launch(stream, geometry, &arguments, &[result.reference()])
+    }
+}

@@ -1,0 +1,139 @@
+//! Rows of unknown number from a kernel, in chains of heap pages: the host's end of `galatea/page_chain.cuh`.
+//!
+//! ```text
+//!   let mut chains = RowChains::new(device, stream, &heap, words, blocks)?;
+//!   launch(chains.view(&heap, false));                  every block appends to its own chain
+//!   while chains.stopped(stream)? > 0 {                 the heap ran dry: what fits is there, nothing is lost
+//!       parts.push(chains.gather(device, stream, &heap)?);   dense columns; pages back to the heap
+//!       launch(chains.view(&heap, true));               blocks go on where they stopped
+//!   }
+//!   parts.push(chains.gather(device, stream, &heap)?);
+//! ```
+//!
+//! Launches may also follow each other without a gather between: a block continues its chain, so pages are filled whatever the
+//! launches' sizes. A resumed launch must have as many blocks as the one it continues.
+
+use galatea_device::{Device, DeviceBuffer, DevicePointer, Out, Stream};
+use galatea_kernels::HeapGather;
+use galatea_kernels::heap::{MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView};
+
+use crate::heap::DeviceHeap;
+use crate::{HeapError, Result};
+
+/// Chains of pages, one per block of the kernels that write them.
+#[derive(Debug)]
+pub struct RowChains {
+    chains: DeviceBuffer<PageChain>,
+    /// Rows of cut tiles, stopped blocks.
+    overflow: DeviceBuffer<u64>,
+    words: u32,
+    page_rows: u32,
+    gather: HeapGather,
+}
+
+/// Rows next to each other: word `w` of row `r` is value `w * rows + r`.
+#[derive(Debug)]
+pub struct GatheredRows {
+    /// The columns.
+    pub columns: DeviceBuffer<u64>,
+    /// Rows.
+    pub rows: usize,
+}
+
+impl RowChains {
+    /// Empty chains for `blocks` blocks and rows of `words` words (64 bits each).
+    ///
+    /// # Errors
+    /// [`HeapError::RowsPerPage`] when a page has no room for the rows of a warp; the device's.
+    pub fn new(device: &Device, stream: &Stream, heap: &DeviceHeap, words: u32, blocks: u32) -> Result<Self> {
+        let page_rows = Self::page_rows(heap.page_bytes(), words)?;
+        Ok(Self {
+            chains: device.upload(stream, &vec![PageChain::empty(0); blocks as usize])?,
+            overflow: device.zeroed(stream, 2)?,
+            words,
+            page_rows,
+            gather: HeapGather::new(device, heap.build())?,
+        })
+    }
+
+    /// Rows of `words` words that a page has room for.
+    ///
+    /// # Errors
+    /// [`HeapError::RowsPerPage`] when that is less than the rows of a warp.
+    pub fn page_rows(page_bytes: u64, words: u32) -> Result<u32> {
+        let row = u64::from(words.max(1));
+        let rows = (page_bytes / 8).saturating_sub(PAGE_HEADER_WORDS) / row;
+        match u32::try_from(rows) {
+            Ok(rows) if u64::from(rows) >= MIN_PAGE_ROWS => Ok(rows),
+            _ => Err(HeapError::RowsPerPage {
+                page_bytes,
+                words: words.into(),
+                rows,
+                least: MIN_PAGE_ROWS,
+                needed: 8 * (PAGE_HEADER_WORDS + MIN_PAGE_ROWS * row),
+            }),
+        }
+    }
+
+    /// What a kernel of as many blocks as there are chains takes by value, on the stream of heap and chains. With `resume`,
+    /// blocks begin with the tile at which they stopped.
+    #[must_use]
+    pub fn view(&self, heap: &DeviceHeap, resume: bool) -> PageChainsView {
+        PageChainsView {
+            heap: heap.view(),
+            chains: DevicePointer::new(self.chains.address()),
+            overflow: DevicePointer::new(self.overflow.address()),
+            page_rows: self.page_rows,
+            words: self.words,
+            count: u32::try_from(self.chains.len()).unwrap_or(u32::MAX),
+            resume: resume.into(),
+        }
+    }
+
+    /// Blocks that stopped because the heap had no page, and the rows of the tiles they could not finish (a lower bound of what
+    /// is missing); waits for the stream.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn stopped(&self, stream: &Stream) -> Result<(u64, u64)> {
+        let mut words = [0; 2];
+        stream.read_into(&self.overflow, &mut words)?;
+        Ok((words[1], words[0]))
+    }
+
+    /// The chains as the last launch left them; waits for the stream.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn read(&self, stream: &Stream) -> Result<Vec<PageChain>> {
+        Ok(stream.read(&self.chains, ..)?)
+    }
+
+    /// Copies all rows into dense columns, in the order of blocks and within a block in the order they were appended, and gives
+    /// the pages back. Waits for the stream once, for the number of rows; the chains are empty after it, and blocks still
+    /// know where to resume.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::OutOfMemory`] when there is no room for the columns: the chains are as before; the
+    /// device's.
+    pub fn gather(&mut self, device: &Device, stream: &Stream, heap: &DeviceHeap) -> Result<GatheredRows> {
+        let chains = self.read(stream)?;
+        let rows = chains.iter().map(|chain| chain.rows).sum::<u64>();
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let mut columns = device
+            .alloc::<u64>(stream, rows.saturating_mul(self.words as usize))?
+            .assume_written();
+        let mut count = device.alloc::<u64>(stream, 1)?.assume_written();
+        self.gather.launch(
+            stream,
+            self.view(heap, false),
+            Out(&mut columns),
+            Out(&mut count),
+            true,
+        )?;
+        let empty: Vec<_> = chains.iter().map(|chain| PageChain::empty(chain.tile)).collect();
+        stream.copy_from_slice(&mut self.chains, &empty)?;
+        stream.fill(&mut self.overflow, 0)?;
+        Ok(GatheredRows { columns, rows })
+    }
+}

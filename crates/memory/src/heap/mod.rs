@@ -1,0 +1,372 @@
+//! The device heap: a pool of equal pages from which running kernels take memory, and into which they give it back.
+//!
+//! A kernel that produces an unknown number of things either counts them first, in a pass of its own, or is given room for the
+//! worst case, or takes memory as it goes. This is the third way. The host makes a [`DeviceHeap`], hands its view
+//! ([`DeviceHeap::view`]) to a kernel that was compiled with its options ([`DeviceHeap::options`]), and reads afterwards what
+//! became of it.
+//!
+//! ```text
+//!   budget ── one DeviceBuffer: pages            what is handed out, never touched by the heap
+//!          └─ one DeviceBuffer: the heap's own   status | bitmap | balances | summary | words of the strategy
+//! ```
+//!
+//! Both are charged to the device-memory budget when the heap is made; nothing is allocated later. The heap's own memory is
+//! about 1/64 byte per page (and what [`Strategy::own_words`] says).
+//!
+//! Which promises hold for all strategies, and which memory order callers must bring, is written in
+//! `cuda/galatea/heap/view.cuh` of the kernels crate.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use galatea_device::{Device, DeviceBuffer, DevicePointer, In, InOut, Stream};
+use galatea_kernels::heap::{
+    GROUP_SUPERBLOCKS, HeapBuild, HeapView, STATUS_WORDS, SUPERBLOCK_PAGES, SWEEP_BALANCES, Strategy,
+};
+use galatea_kernels::{HeapCounts, HeapReset, HeapVerify};
+
+use crate::{HeapError, Result};
+
+/// Page sizes are multiples of this many bytes.
+const PAGE_MULTIPLE: u64 = 8;
+/// Greatest page size in bytes.
+const MOST_PAGE_BYTES: u64 = 1 << 24;
+/// Most pages: their numbers, and two more values, fit 32 bits, and half as many fit the balance of a queue.
+const MOST_PAGES: u64 = (1 << 31) - 1;
+
+/// How a heap is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeapOptions {
+    /// Bytes of a page: a multiple of 8 up to 16 MiB. Default 4096.
+    pub page_bytes: u64,
+    /// How device code that uses the heap is compiled: strategy, checks, counters.
+    pub build: HeapBuild,
+    /// Random looks of one call before it sweeps the pool; for the strategies that walk at random. Default 4096. The
+    /// published algorithms look for ever.
+    pub probes: u32,
+    /// Seed of the launches' random walks; every view has another one after it. Default 1.
+    pub seed: u64,
+}
+
+impl Default for HeapOptions {
+    fn default() -> Self {
+        Self {
+            page_bytes: 4096,
+            build: HeapBuild::default(),
+            probes: 4096,
+            seed: 1,
+        }
+    }
+}
+
+impl HeapOptions {
+    /// Options with a page size.
+    #[must_use]
+    pub fn pages_of(page_bytes: u64) -> Self {
+        Self {
+            page_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// With a strategy.
+    #[must_use]
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.build.strategy = strategy;
+        self
+    }
+
+    /// With foreign pointers, double frees and sizes too large noted.
+    #[must_use]
+    pub fn checked(mut self) -> Self {
+        self.build.check = true;
+        self
+    }
+
+    /// With steps, atomics and collisions counted.
+    #[must_use]
+    pub fn counted(mut self) -> Self {
+        self.build.count = true;
+        self
+    }
+}
+
+/// Where the parts of the heap's own memory begin, in words.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    bitmap: usize,
+    balances: usize,
+    summary: usize,
+    own: usize,
+    words: usize,
+}
+
+impl Layout {
+    fn new(pages: u64, strategy: Strategy) -> Self {
+        let superblocks = pages.div_ceil(SUPERBLOCK_PAGES);
+        let sizes = [
+            STATUS_WORDS as u64,
+            superblocks * SUPERBLOCK_PAGES / 64,
+            superblocks.next_multiple_of(SWEEP_BALANCES),
+            superblocks.div_ceil(GROUP_SUPERBLOCKS).div_ceil(64).next_multiple_of(32),
+            strategy.own_words(pages),
+        ];
+        let mut end = 0;
+        let [_, bitmap, balances, summary, own] = sizes.map(|size| {
+            let begin = end;
+            // Pages number at most 2^31, so every part is addressable.
+            end += usize::try_from(size).unwrap_or(usize::MAX);
+            begin
+        });
+        Self {
+            bitmap,
+            balances,
+            summary,
+            own,
+            words: end,
+        }
+    }
+}
+
+/// A pool of pages on a device. Work on it is ordered by one stream, its home; kernels on other streams use it after
+/// [`DeviceHeap::view_on`].
+#[derive(Debug)]
+pub struct DeviceHeap {
+    pages: DeviceBuffer<u64>,
+    first_page: u64,
+    page_count: u64,
+    own: DeviceBuffer<u64>,
+    layout: Layout,
+    options: HeapOptions,
+    views: AtomicU64,
+    reset: HeapReset,
+    verify: HeapVerify,
+}
+
+impl DeviceHeap {
+    /// A heap of as many whole pages as fit `bytes`, all free.
+    ///
+    /// # Errors
+    /// [`HeapError::PageSize`], [`HeapError::PageCount`]; [`galatea_device::DeviceError::OutOfMemory`] when the budget has
+    /// too little for pages and bitmap.
+    pub fn new(device: &Device, stream: &Stream, bytes: u64, options: HeapOptions) -> Result<Self> {
+        let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
+        pages_of(bytes / 8 * 8, options.page_bytes)?;
+        let pages = device.alloc::<u64>(stream, words)?.assume_written();
+        Self::over(device, stream, pages, .., options)
+    }
+
+    /// A heap over a range of a buffer, which it owns from now on, all pages free. Only the heap's own words are allocated.
+    ///
+    /// # Errors
+    /// As [`DeviceHeap::new`]; [`galatea_device::DeviceError::Range`] when the range is not in the buffer.
+    pub fn over(
+        device: &Device,
+        stream: &Stream,
+        memory: DeviceBuffer<u64>,
+        range: impl std::ops::RangeBounds<usize>,
+        options: HeapOptions,
+    ) -> Result<Self> {
+        let region = memory.slice(range)?;
+        let (first_page, page_count) = (region.address(), pages_of(region.bytes(), options.page_bytes)?);
+        let layout = Layout::new(page_count, options.build.strategy);
+        let heap = Self {
+            first_page,
+            page_count,
+            own: device.alloc(stream, layout.words)?.assume_written(),
+            pages: memory,
+            layout,
+            options,
+            views: AtomicU64::new(0),
+            reset: HeapReset::new(device)?,
+            verify: HeapVerify::new(device)?,
+        };
+        let mut heap = heap;
+        heap.reset(stream)?;
+        Ok(heap)
+    }
+
+    /// Pages.
+    #[must_use]
+    pub fn page_count(&self) -> u64 {
+        self.page_count
+    }
+
+    /// Bytes of a page.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.options.page_bytes
+    }
+
+    /// Bytes the heap needs beside its pages.
+    #[must_use]
+    pub fn overhead_bytes(&self) -> u64 {
+        self.own.bytes()
+    }
+
+    /// Its strategy.
+    #[must_use]
+    pub fn strategy(&self) -> Strategy {
+        self.options.build.strategy
+    }
+
+    /// How kernels that use it are compiled.
+    #[must_use]
+    pub fn build(&self) -> HeapBuild {
+        self.options.build
+    }
+
+    /// The compiler options of programs that use it.
+    #[must_use]
+    pub fn options(&self) -> Vec<String> {
+        self.options.build.options()
+    }
+
+    /// Address of the first page.
+    #[must_use]
+    pub fn first_page(&self) -> u64 {
+        self.first_page
+    }
+
+    /// The buffer that the pages are in.
+    #[must_use]
+    pub fn memory(&self) -> &DeviceBuffer<u64> {
+        &self.pages
+    }
+
+    /// What a kernel on the home stream takes by value. Each view has a seed of its own, so that launches walk differently.
+    #[must_use]
+    pub fn view(&self) -> HeapView {
+        let launch = self.views.fetch_add(1, Ordering::Relaxed);
+        let superblocks = self.page_count.div_ceil(SUPERBLOCK_PAGES);
+        let part = |word: usize| DevicePointer::new(self.own.address() + 8 * word as u64);
+        // Both are at most MOST_PAGES, and page sizes at most MOST_PAGE_BYTES.
+        let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        HeapView {
+            pages: DevicePointer::new(self.first_page),
+            bitmap: part(self.layout.bitmap),
+            balances: part(self.layout.balances),
+            summary: part(self.layout.summary),
+            own: part(self.layout.own),
+            status: part(0),
+            page_count: self.page_count,
+            reciprocal: u64::MAX / self.options.page_bytes + 1,
+            seed: self.options.seed.wrapping_add(launch),
+            page_bytes: small(self.options.page_bytes),
+            superblocks: small(superblocks),
+            groups: small(superblocks.div_ceil(GROUP_SUPERBLOCKS)),
+            probes: self.options.probes,
+        }
+    }
+
+    /// As [`DeviceHeap::view`], for kernels on any stream: their work comes after what the home stream has queued for the heap's
+    /// memory so far, and the memory is freed after it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn view_on(&self, stream: &Stream) -> Result<HeapView> {
+        self.pages.used_by(stream)?;
+        self.own.used_by(stream)?;
+        Ok(self.view())
+    }
+
+    /// Makes every page free and forgets errors and counters. What is in the pages stays.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn reset(&mut self, stream: &Stream) -> Result<()> {
+        self.clear(stream)?;
+        let view = self.view_on(stream)?;
+        Ok(self.reset.launch(stream, view, self.strategy(), None)?)
+    }
+
+    /// As [`DeviceHeap::reset`], with the pages free whose bits are 1: page `p` is bit `p % 64` of word `p / 64`. The others
+    /// count as handed out.
+    ///
+    /// # Errors
+    /// [`HeapError::FreeBits`] when there is not one bit per page (rounded up to words); the device's.
+    pub fn reset_to(&mut self, stream: &Stream, free: &DeviceBuffer<u64>) -> Result<()> {
+        let expected = self.page_count.div_ceil(64);
+        if free.len() as u64 != expected {
+            return Err(HeapError::FreeBits {
+                words: free.len() as u64,
+                pages: self.page_count,
+                expected,
+            });
+        }
+        self.clear(stream)?;
+        let view = self.view_on(stream)?;
+        Ok(self
+            .reset
+            .launch(stream, view, self.strategy(), Some(In(free)))?)
+    }
+
+    fn clear(&mut self, stream: &Stream) -> Result<()> {
+        let (bitmap, balances) = (self.layout.bitmap, self.layout.balances);
+        stream.fill(self.own.slice_mut(..bitmap)?, 0)?;
+        Ok(stream.fill(self.own.slice_mut(balances..)?, 0)?)
+    }
+
+    /// Counts the free pages and compares what should agree; waits for the stream. For strategies whose free pages are
+    /// counted: not the bump, nor a queue without checks.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn verify(&self, device: &Device, stream: &Stream) -> Result<HeapCounts> {
+        let mut result = device.zeroed::<u64>(stream, HeapCounts::WORDS)?;
+        self.verify
+            .launch(stream, self.view_on(stream)?, self.strategy(), InOut(&mut result))?;
+        let mut words = [0; HeapCounts::WORDS];
+        stream.read_into(&result, &mut words)?;
+        Ok(HeapCounts::from_words(words))
+    }
+
+    /// Errors and counters since the last reset; waits for the stream.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn statistics(&self, stream: &Stream) -> Result<HeapStatistics> {
+        let mut words = [0u64; STATUS_WORDS];
+        stream.read_into(self.own.slice(..STATUS_WORDS)?, &mut words)?;
+        Ok(HeapStatistics::from_words(&words))
+    }
+
+    /// Forgets errors and counters, not what is allocated.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn forget_statistics(&mut self, stream: &Stream) -> Result<()> {
+        stream.fill(self.own.slice_mut(..2)?, 0)?;
+        Ok(stream.fill(self.own.slice_mut(4..STATUS_WORDS)?, 0)?)
+    }
+}
+
+/// Pages of a pool.
+fn pages_of(bytes: u64, page_bytes: u64) -> Result<u64> {
+    if !(PAGE_MULTIPLE..=MOST_PAGE_BYTES).contains(&page_bytes) || !page_bytes.is_multiple_of(PAGE_MULTIPLE) {
+        return Err(HeapError::PageSize {
+            page_bytes,
+            multiple: PAGE_MULTIPLE,
+            least: PAGE_MULTIPLE,
+            most: MOST_PAGE_BYTES,
+        });
+    }
+    let pages = bytes / page_bytes;
+    if (1..=MOST_PAGES).contains(&pages) {
+        return Ok(pages);
+    }
+    let hint = if pages == 0 {
+        "give it more memory or smaller pages"
+    } else {
+        "give it larger pages"
+    };
+    Err(HeapError::PageCount {
+        bytes,
+        page_bytes,
+        pages,
+        limit: MOST_PAGES,
+        hint,
+    })
+}
+
+mod statistics;
+pub use statistics::{HeapFaults, HeapStatistics};

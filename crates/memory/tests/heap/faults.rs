@@ -1,0 +1,71 @@
+//! Misuse is noted in the checking mode, and harms nobody.
+
+use galatea_kernels::heap::Strategy;
+
+use crate::{PAGE_BYTES, Pool, REUSING, devices};
+
+#[test]
+fn foreign_pointers_are_noted() {
+    for (case, device) in devices([1, 2]) {
+        for strategy in Strategy::ALL {
+            let case = format!("{strategy}, {case}");
+            let mut pool = Pool::checked(&device, 100, strategy);
+            let given = pool.allocate(100, PAGE_BYTES);
+            let first = pool.heap.first_page();
+            let before_first = 0u64.wrapping_sub(PAGE_BYTES);
+            for offset in [8, 100 * PAGE_BYTES, before_first, 12_345u64.wrapping_sub(first)] {
+                let foreign = device
+                    .upload(&pool.stream, &[first.wrapping_add(offset), 0])
+                    .unwrap();
+                pool.release(&foreign);
+                let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
+                assert!(faults.foreign && !faults.double_free, "{faults:?}, {case}");
+                assert_eq!(faults.first, Some(offset), "{case}");
+                pool.heap.forget_statistics(&pool.stream).unwrap();
+            }
+            // Nothing was freed by it.
+            assert_eq!(pool.read(&pool.allocate(1, 1)), [0], "{case}");
+            pool.release(&given);
+            if strategy.reuses() {
+                pool.assert_free(100, &case);
+            }
+        }
+    }
+}
+
+#[test]
+fn double_frees_are_noted_and_have_no_effect() {
+    for (case, device) in devices([1, 2]) {
+        for strategy in REUSING {
+            let case = format!("{strategy}, {case}");
+            let mut pool = Pool::checked(&device, 130, strategy);
+            let given = pool.read(&pool.allocate(130, PAGE_BYTES));
+            let release = |pool: &Pool, addresses: &[u64]| {
+                pool.release(&device.upload(&pool.stream, addresses).unwrap());
+            };
+            // One after the other.
+            release(&pool, &given[..1]);
+            assert!(!pool.heap.statistics(&pool.stream).unwrap().faults.any(), "{case}");
+            release(&pool, &given[..2]);
+            let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
+            assert!(faults.double_free && !faults.foreign, "{faults:?}, {case}");
+            pool.heap.forget_statistics(&pool.stream).unwrap();
+            pool.assert_free(2, &case);
+            // Twice at once, in one warp and in two.
+            for apart in [1, 40] {
+                let page = given[10 + apart];
+                let mut addresses = vec![page];
+                addresses.resize(apart, 0);
+                addresses.push(page);
+                release(&pool, &addresses);
+                let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
+                assert!(faults.double_free && !faults.foreign, "{apart} apart: {faults:?}, {case}");
+                pool.heap.forget_statistics(&pool.stream).unwrap();
+            }
+            pool.assert_free(4, &case);
+            let again = pool.read(&pool.allocate(10, PAGE_BYTES));
+            assert_eq!(again.iter().filter(|address| **address != 0).count(), 4, "{case}");
+            pool.assert_free(0, &case);
+        }
+    }
+}

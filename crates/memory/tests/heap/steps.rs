@@ -1,0 +1,92 @@
+//! Steps measured against the paper's analysis: Equations 2 and 4 within sampling error, Equations 3 and 5 from below.
+
+use galatea_kernels::heap::Strategy;
+use galatea_memory::theory::Pool as Theory;
+use galatea_memory::{HeapOptions, HeapStatistics};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::{PAGE_BYTES, Pool, emulated};
+
+/// Mean steps over some launches, each from a fresh random state, and the theory of the mean state.
+fn measure(strategy: Strategy, pages: u64, share: f64, threads: u64, launches: u64) -> (HeapStatistics, Theory) {
+    let device = emulated(2);
+    let options = HeapOptions {
+        probes: u32::MAX,
+        ..HeapOptions::pages_of(PAGE_BYTES).strategy(strategy).counted()
+    };
+    let mut pool = Pool::new(&device, pages, options);
+    let mut random = SmallRng::seed_from_u64(pages + threads);
+    let mut all = HeapStatistics::default();
+    let mut free_pages = 0;
+    for _ in 0..launches {
+        let mut bits = vec![0u64; pages.div_ceil(64) as usize];
+        for page in 0..pages {
+            if random.random_bool(share) {
+                bits[(page / 64) as usize] |= 1 << (page % 64);
+                free_pages += 1;
+            }
+        }
+        let free = device.upload(&pool.stream, &bits).unwrap();
+        pool.heap.reset_to(&pool.stream, &free).unwrap();
+        pool.allocate(threads as usize, PAGE_BYTES);
+        let one = pool.heap.statistics(&pool.stream).unwrap();
+        assert_eq!((one.allocations, one.failures), (threads, 0));
+        all.allocations += one.allocations;
+        all.steps += one.steps;
+        all.warp_steps += one.warp_steps;
+        all.warps += one.warps;
+        all.sweeps += one.sweeps;
+        all.atomics += one.atomics;
+    }
+    assert_eq!(all.sweeps, 0);
+    let theory = Theory {
+        pages,
+        free: free_pages / launches,
+        threads,
+    };
+    (all, theory)
+}
+
+#[test]
+fn random_walks_take_the_steps_that_the_paper_expects() {
+    let pages = 100_000;
+    for (strategy, width) in [
+        (Strategy::RandomWalk, 1),
+        (Strategy::RandomWalkBitmap32, 32),
+        (Strategy::RandomWalkBitmap64, 64),
+    ] {
+        for (share, threads) in [(0.5, 1000), (0.1, 1000), (0.02, 400)] {
+            let (measured, theory) = measure(strategy, pages, share, threads, 6);
+            let case = format!("{strategy}, {share} free, {threads} threads");
+            let (tas, was) = (measured.thread_average_steps().unwrap(), measured.warp_average_steps().unwrap());
+            // A walk is geometric: its deviation is about its mean, so that of the mean over all walks is tas / sqrt(n);
+            // four of them, and 3 % for the states' own spread. Threads beside each other lose claims: a little more than expected.
+            let expected = theory.tas(width);
+            let error = expected * (4.0 / (measured.allocations as f64).sqrt() + 0.03);
+            assert!((tas - expected).abs() < error, "TAS {tas}, Equation {expected} +- {error}: {case}");
+            // The bound leaves out that threads lose claims to each other; a lost one is a step more for its warp.
+            let lost = theory.collisions() * 32.0 / threads as f64;
+            let bound = theory.was_bound(width) + 2.0 * lost;
+            assert!(was < bound * 1.02 && was >= tas, "WAS {was}, bound {bound}: {case}");
+        }
+    }
+}
+
+/// The table of counts: one look and 0.03 to 0.9 atomics a page for the window, whose claims are shared by a warp; about three atomics
+/// per look for CoRW.
+#[test]
+fn the_window_needs_few_looks_and_fewer_atomics() {
+    for (share, threads) in [(1.0, 10_000), (0.5, 5000), (0.1, 1000)] {
+        let (window, _) = measure(Strategy::Window, 20_480, share, threads, 2);
+        let (collaborative, theory) = measure(Strategy::Collaborative32, 20_480, share, threads, 2);
+        let case = format!("{share} free: {window:?}, {collaborative:?}");
+        assert!(window.thread_average_steps().unwrap() < 1.6, "{case}");
+        assert!(collaborative.thread_average_steps().unwrap() < theory.tas(32) + 0.5, "{case}");
+        let (ours, theirs) = (
+            window.atomics_per_request().unwrap(),
+            collaborative.atomics_per_request().unwrap(),
+        );
+        assert!(ours * 5.0 < theirs && theirs > 2.0, "atomics {ours} and {theirs}: {case}");
+    }
+}
