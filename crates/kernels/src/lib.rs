@@ -16,8 +16,8 @@
 //! (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with its header.
 
 mod calibrate;
-pub mod heap;
 mod headers;
+pub mod heap;
 mod kernel;
 mod kernels;
 

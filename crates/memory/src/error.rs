@@ -27,7 +27,9 @@ pub enum HeapError {
         most: u64,
     },
     /// A pool of no page, or of more than can be numbered.
-    #[error("a heap of {bytes} bytes is {pages} pages of {page_bytes} bytes: a heap has 1 to {limit} pages\nhint: {hint}")]
+    #[error(
+        "a heap of {bytes} bytes is {pages} pages of {page_bytes} bytes: a heap has 1 to {limit} pages\nhint: {hint}"
+    )]
     PageCount {
         /// Bytes of the pool.
         bytes: u64,

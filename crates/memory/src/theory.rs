@@ -33,9 +33,7 @@ impl Pool {
     #[must_use]
     pub fn queue_was(&self) -> f64 {
         let n = real(self.threads);
-        (0..self.threads)
-            .map(|k| 1.0 - (real(k) / n).powi(LANES))
-            .sum()
+        (0..self.threads).map(|k| 1.0 - (real(k) / n).powi(LANES)).sum()
     }
 
     /// Equations 2 (`width` 1, there with a logarithm) and 4: mean steps of a thread.
@@ -100,7 +98,11 @@ impl Pool {
             return real(free) / real(self.pages);
         }
         // 1 - miss^w without cancellation; no free page or a full pool are its ends.
-        if miss <= 0.0 { 1.0 } else { -(f64::from(width) * miss.ln()).exp_m1() }
+        if miss <= 0.0 {
+            1.0
+        } else {
+            -(f64::from(width) * miss.ln()).exp_m1()
+        }
     }
 }
 
@@ -126,7 +128,10 @@ mod tests {
 
     /// Equal to the digits that are given.
     fn near(value: f64, expected: f64, digits: f64, what: &str) {
-        assert!((value - expected).abs() <= digits / 2.0 + 1e-9, "{what}: {value}, expected {expected}");
+        assert!(
+            (value - expected).abs() <= digits / 2.0 + 1e-9,
+            "{what}: {value}, expected {expected}"
+        );
     }
 
     #[test]
@@ -139,10 +144,42 @@ mod tests {
     fn equations_give_known_values() {
         // Free pages; TAS of RW; WAS of RW; TAS for 32 and 64 bits; WAS for 32 and 64 bits; each with its last digit.
         let table = [
-            (500_000, (2.01, 0.01), (6.4, 0.1), (1.0, 0.01), (1.0, 0.01), (1.0, 0.1), (1.0, 0.1)),
-            (100_000, (10.3, 0.1), (41.2, 0.1), (1.04, 0.01), (1.0, 0.01), (1.8, 0.1), (1.05, 0.01)),
-            (10_000, (138.6, 0.1), (810.0, 1.0), (4.84, 0.01), (2.70, 0.01), (25.8, 0.1), (13.2, 0.1)),
-            (7_000, (250.5, 0.1), (2028.0, 1.0), (8.33, 0.01), (4.43, 0.01), (63.9, 0.1), (32.2, 0.1)),
+            (
+                500_000,
+                (2.01, 0.01),
+                (6.4, 0.1),
+                (1.0, 0.01),
+                (1.0, 0.01),
+                (1.0, 0.1),
+                (1.0, 0.1),
+            ),
+            (
+                100_000,
+                (10.3, 0.1),
+                (41.2, 0.1),
+                (1.04, 0.01),
+                (1.0, 0.01),
+                (1.8, 0.1),
+                (1.05, 0.01),
+            ),
+            (
+                10_000,
+                (138.6, 0.1),
+                (810.0, 1.0),
+                (4.84, 0.01),
+                (2.70, 0.01),
+                (25.8, 0.1),
+                (13.2, 0.1),
+            ),
+            (
+                7_000,
+                (250.5, 0.1),
+                (2028.0, 1.0),
+                (8.33, 0.01),
+                (4.43, 0.01),
+                (63.9, 0.1),
+                (32.2, 0.1),
+            ),
         ];
         for (free, tas, was, tas32, tas64, was32, was64) in table {
             let pool = pool(free);
@@ -171,7 +208,11 @@ mod tests {
 
     #[test]
     fn theorem_1_needs_a_small_share_of_free_pages() {
-        let drained = |free| Pool { pages: PAGES, free, threads: free };
+        let drained = |free| Pool {
+            pages: PAGES,
+            free,
+            threads: free,
+        };
         near(drained(10_000).tas_gain(32), 31.5, 0.1, "1 % free");
         near(drained(500_000).tas_gain(32), 16.3, 0.1, "50 % free");
         near(drained(100).tas_gain(32), 32.0, 0.1, "0.01 % free");
@@ -180,9 +221,16 @@ mod tests {
     #[test]
     fn theorem_2_is_approached() {
         for width in [32, 64] {
-            let nearly = Pool { pages: PAGES, free: THREADS + 5, threads: THREADS };
+            let nearly = Pool {
+                pages: PAGES,
+                free: THREADS + 5,
+                threads: THREADS,
+            };
             let (bound, limit) = (nearly.was_bound(width), nearly.was_bound_limit(width));
-            assert!((bound / limit - 1.0).abs() < 1e-3, "{width} bits: {bound}, limit {limit}");
+            assert!(
+                (bound / limit - 1.0).abs() < 1e-3,
+                "{width} bits: {bound}, limit {limit}"
+            );
         }
     }
 
@@ -193,9 +241,17 @@ mod tests {
 
     #[test]
     fn degenerate_pools_are_defined() {
-        let one = Pool { pages: 1, free: 1, threads: 1 };
+        let one = Pool {
+            pages: 1,
+            free: 1,
+            threads: 1,
+        };
         assert_eq!((one.tas(1), one.tas(32)), (1.0, 1.0));
-        let nobody = Pool { pages: 8, free: 4, threads: 0 };
+        let nobody = Pool {
+            pages: 8,
+            free: 4,
+            threads: 0,
+        };
         assert_eq!(nobody.tas(1), 0.0);
     }
 }

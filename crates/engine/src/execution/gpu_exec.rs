@@ -338,6 +338,9 @@ impl DisplayAs for GpuExec {
                 if report.grown > 0 {
                     write!(f, ", hash table grown {} times", report.grown)?;
                 }
+                if report.pages > 0 {
+                    write!(f, ", heap pages={}", report.pages)?;
+                }
                 if let Some(fraction) = report.ceiling {
                     write!(f, ", ceiling={:.0}%", fraction * 100.0)?;
                 }

@@ -184,24 +184,24 @@ impl Residency {
     ) -> Result<Option<DeviceBuffer<u8>>, RunError> {
         self.making_room(|| {
             let buffer = device.alloc::<u8>(stream, bytes.max(1) as usize)?;
-            Ok(buffer.assume_written())
+            Ok::<_, DeviceError>(buffer.assume_written())
         })
     }
 
     /// Tries an allocation, giving up what no query holds as long as it does not fit. `None`: not even then.
-    pub fn making_room<T>(
+    pub fn making_room<T, E: Into<RunError>>(
         &self,
-        mut attempt: impl FnMut() -> Result<T, DeviceError>,
+        mut attempt: impl FnMut() -> Result<T, E>,
     ) -> Result<Option<T>, RunError> {
         loop {
-            match attempt() {
+            match attempt().map_err(Into::into) {
                 Ok(made) => return Ok(Some(made)),
-                Err(error) if error.is_out_of_memory() => {
+                Err(RunError::Device(error)) if error.is_out_of_memory() => {
                     if !self.evict_one() {
                         return Ok(None);
                     }
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
     }

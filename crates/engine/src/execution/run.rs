@@ -15,6 +15,7 @@ use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
 use galatea_device::{DeviceError, Geometry, Origin};
 use galatea_kernels::{Pipeline, PipelineArguments};
+use galatea_memory::HeapError;
 use galatea_store::TableView;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +44,9 @@ pub enum RunError {
     /// The device or its driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The device heap for output rows could not be made.
+    #[error(transparent)]
+    Heap(HeapError),
     /// A row raised an error; the CPU says which, in DataFusion's words.
     #[error("{0}")]
     Raised(String),
@@ -52,6 +56,15 @@ pub enum RunError {
     /// The query was cancelled.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<HeapError> for RunError {
+    fn from(error: HeapError) -> Self {
+        match error {
+            HeapError::Device(error) => Self::Device(error),
+            error => Self::Heap(error),
+        }
+    }
 }
 
 /// What a run did, for EXPLAIN ANALYZE and the query report.
@@ -89,6 +102,8 @@ pub struct RunReport {
     pub launches: usize,
     /// Times the hash table grew.
     pub grown: usize,
+    /// Pages of the device heap that output rows were in.
+    pub pages: u64,
     /// Blocks of a launch.
     pub grid: u32,
     /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
@@ -171,6 +186,7 @@ impl Run<'_> {
             shared_bytes_multiprocessor: u64::from(info.shared_memory_per_multiprocessor),
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
+            row_output: self.config.row_output,
         }
     }
 
@@ -190,6 +206,10 @@ impl Run<'_> {
             .sum();
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
+        let counted = match bound.strategy {
+            Strategy::Append { counted: true } => Some(self.count(report)?),
+            _ => None,
+        };
         let transfer_start = Instant::now();
         let (mut placement, copied) = Placement::choose(
             self.runtime,
@@ -237,6 +257,7 @@ impl Run<'_> {
             grid,
             report.rows,
             self.config.hash_slots.0,
+            counted,
         )?;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = inputs.words.address();
@@ -306,18 +327,46 @@ impl Run<'_> {
             }
         }
         let ended = compute.record()?;
-        let contents = sink.finish(self.runtime, compute)?;
+        let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
         if let (Placement::Resident { columns }, true) = (&placement, fresh) {
             (self.runtime.residency()).keep_launch(pipeline, columns, self.chunks, inputs);
         }
-        report.kernel = ended.elapsed_since(&started)?;
+        report.kernel += ended.elapsed_since(&started)?;
         report.rows_passed = contents.rows_passed;
         report.link_bytes += contents.bytes;
         raise(contents.error, bound)?;
         match bound.strategy {
-            Strategy::Append => rows.finish(),
+            Strategy::Append { .. } | Strategy::Chains => rows.finish(),
             _ => Ok(vec![results::groups(self.plan, bound, &contents)?]),
         }
+    }
+
+    /// Runs the filters alone, to learn how many rows pass.
+    fn count(&self, report: &mut RunReport) -> Result<u64, RunError> {
+        let plan = self.plan.counting();
+        let needed = plan.columns();
+        let kept: Vec<usize> = (self.plan.columns().iter().enumerate())
+            .filter(|(_, column)| needed.contains(column))
+            .map(|(at, _)| at)
+            .collect();
+        let view = TableView {
+            schema: Arc::new(self.view.schema.project(&kept)?),
+            columns: kept
+                .iter()
+                .map(|at| Arc::clone(&self.view.columns[*at]))
+                .collect(),
+            ..self.view.clone()
+        };
+        let run = Run {
+            plan: &plan,
+            view: &view,
+            ..*self
+        };
+        let (_, counting) = run.execute()?;
+        report.launches += counting.launches;
+        report.link_bytes += counting.link_bytes;
+        report.kernel += counting.kernel;
+        Ok(counting.rows_passed)
     }
 
     #[expect(

@@ -1,6 +1,7 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
 use super::results::Rows;
+use super::row_heap::RowHeap;
 use super::run::{RunError, RunReport, raise};
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
@@ -41,6 +42,7 @@ enum Form {
         capacity: u64,
         limit: u64,
     },
+    Chains(Box<RowHeap>),
 }
 
 /// A sink's contents on the host.
@@ -60,7 +62,7 @@ pub(super) struct Contents {
 
 impl SinkState {
     /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks; a hash table starts with at least
-    /// `hash_slots` slots, unless there can be fewer groups.
+    /// `hash_slots` slots, unless there can be fewer groups. `counted`: the rows there will be, if they were counted.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -68,6 +70,7 @@ impl SinkState {
         grid: u32,
         rows: u64,
         hash_slots: u64,
+        counted: Option<u64>,
     ) -> Result<Self, RunError> {
         let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
         let mut fixed_words = 0;
@@ -103,7 +106,8 @@ impl SinkState {
                     in_flight,
                 }
             }
-            (Strategy::Append, ResultPlan::Rows(columns)) => {
+            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
+                let rows = counted.unwrap_or(rows);
                 let capacity = rows.min(APPEND_ROWS.max(2 * in_flight)).max(1);
                 let limit = if capacity >= rows {
                     u64::MAX
@@ -131,6 +135,9 @@ impl SinkState {
                     limit,
                 }
             }
+            (Strategy::Chains, ResultPlan::Rows(columns)) => Form::Chains(Box::new(RowHeap::new(
+                runtime, stream, bound, grid, rows, columns,
+            )?)),
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         Ok(Self {
@@ -181,6 +188,7 @@ impl SinkState {
                     args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, DeviceBuffer::address);
                 }
             }
+            Form::Chains(heap) => args.set_chains(&heap.view()),
         }
     }
 
@@ -234,6 +242,7 @@ impl SinkState {
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }
+            Form::Chains(heap) => return heap.drain(runtime, stream, bound, rows, report),
         }
         if stopped {
             stream.fill(self.control.slice_mut(2..3)?, 0)?;
@@ -241,8 +250,15 @@ impl SinkState {
         Ok(stopped)
     }
 
-    /// Reads the contents back.
-    pub(super) fn finish(mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<Contents, RunError> {
+    /// Reads the contents back; what is left of rows goes to `rows`.
+    pub(super) fn finish(
+        mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        rows: &mut Rows,
+        report: &mut RunReport,
+    ) -> Result<Contents, RunError> {
         let mut control = stream.read(&self.control, ..)?;
         let mut contents = Contents {
             rows_passed: control[3],
@@ -275,6 +291,7 @@ impl SinkState {
                 }
             }
             Form::Rows { .. } => {}
+            Form::Chains(heap) => heap.gather(runtime, stream, bound, rows, report)?,
         }
         Ok(contents)
     }
@@ -310,7 +327,7 @@ fn zeroed(
     cleared.ok_or_else(|| memory(runtime, what, words * 8))
 }
 
-fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
+pub(super) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
     let budget = runtime.device().budget();
     RunError::Memory {
         what,

@@ -23,9 +23,10 @@ pub mod sink;
 mod stages;
 
 use crate::expression::Expr;
-use aggregate::AggregateCall;
-use arrow::datatypes::SchemaRef;
+use aggregate::{AggregateCall, AggregateFunction};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What one pipeline computes, known at planning time.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +57,25 @@ pub enum SinkPlan {
 }
 
 impl PipelinePlan {
+    /// The pipeline that only counts the rows which pass the filters.
+    pub fn counting(&self) -> Self {
+        let field = Arc::new(Field::new("rows", DataType::Int64, false));
+        let count = AggregateCall {
+            function: AggregateFunction::Count,
+            argument: None,
+            filter: None,
+            field: Arc::clone(&field),
+        };
+        Self {
+            filters: self.filters.clone(),
+            sink: SinkPlan::Aggregate {
+                keys: Vec::new(),
+                aggregates: vec![count],
+            },
+            output: Arc::new(Schema::new(vec![field])),
+        }
+    }
+
     /// Every expression of the pipeline.
     pub fn expressions(&self) -> Vec<&Expr> {
         self.filters.iter().chain(self.sink_expressions()).collect()

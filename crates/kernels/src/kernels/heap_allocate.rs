@@ -50,13 +50,7 @@ impl HeapAllocate {
     ///
     /// # Errors
     /// The device's.
-    pub fn launch(
-        &self,
-        stream: &Stream,
-        heap: HeapView,
-        bytes: u64,
-        addresses: Out<'_, u64>,
-    ) -> Result<()> {
+    pub fn launch(&self, stream: &Stream, heap: HeapView, bytes: u64, addresses: Out<'_, u64>) -> Result<()> {
         let count = addresses.len() as u64;
         let arguments = HeapAllocateArguments {
             heap,

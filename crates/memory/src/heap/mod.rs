@@ -107,7 +107,10 @@ impl Layout {
             STATUS_WORDS as u64,
             superblocks * SUPERBLOCK_PAGES / 64,
             superblocks.next_multiple_of(SWEEP_BALANCES),
-            superblocks.div_ceil(GROUP_SUPERBLOCKS).div_ceil(64).next_multiple_of(32),
+            superblocks
+                .div_ceil(GROUP_SUPERBLOCKS)
+                .div_ceil(64)
+                .next_multiple_of(32),
             strategy.own_words(pages),
         ];
         let mut end = 0;
@@ -295,9 +298,7 @@ impl DeviceHeap {
         }
         self.clear(stream)?;
         let view = self.view_on(stream)?;
-        Ok(self
-            .reset
-            .launch(stream, view, self.strategy(), Some(In(free)))?)
+        Ok(self.reset.launch(stream, view, self.strategy(), Some(In(free)))?)
     }
 
     fn clear(&mut self, stream: &Stream) -> Result<()> {

@@ -166,7 +166,9 @@ fn skewed_rows_arrive_and_pages_are_filled() {
         let mut random = SmallRng::seed_from_u64(seed);
         for strategy in [Strategy::Window, Strategy::RandomWalkBitmap64, Strategy::Queue] {
             let skew = [0u32, 0, 0, 1, 2, 40];
-            let counts = (0..700).map(|_| skew[random.random_range(0..skew.len())]).collect();
+            let counts = (0..700)
+                .map(|_| skew[random.random_range(0..skew.len())])
+                .collect();
             let case = Case {
                 seed,
                 words: 2,
@@ -201,7 +203,9 @@ fn a_dry_heap_loses_nothing() {
                 blocks: random.random_range(1..4),
                 page_rows,
                 pages: tile_pages + random.random_range(0..5),
-                counts: (0..random.random_range(1..1500)).map(|_| random.random_range(0..=most)).collect(),
+                counts: (0..random.random_range(1..1500))
+                    .map(|_| random.random_range(0..=most))
+                    .collect(),
             };
             stops += case.check(&device, Strategy::Window);
         }
@@ -225,7 +229,9 @@ fn launches_continue_chains() {
             counts: DevicePointer::new(counts.address()),
             inputs: 50,
         };
-        produce.launch(&stream, Geometry::new(2u32, 32u32), &arguments).unwrap();
+        produce
+            .launch(&stream, Geometry::new(2u32, 32u32), &arguments)
+            .unwrap();
         let list = chains.read(&stream).unwrap();
         let rows: Vec<u64> = list.iter().map(|chain| chain.rows).collect();
         assert_eq!(rows, [launch * 32, launch * 18]);
@@ -236,7 +242,11 @@ fn launches_continue_chains() {
     assert_eq!(gathered.rows, 350);
     // The first column, chain after chain, each in the order of its launches.
     let first = stream.read(&gathered.columns, ..350).unwrap();
-    let expected: Vec<u64> = (0..7).flat_map(|_| 0..32).chain((0..7).flat_map(|_| 32..50)).map(|i| i * 100).collect();
+    let expected: Vec<u64> = (0..7)
+        .flat_map(|_| 0..32)
+        .chain((0..7).flat_map(|_| 32..50))
+        .map(|i| i * 100)
+        .collect();
     assert_eq!(first, expected);
     assert_eq!(chains.gather(&device, &stream, &heap).unwrap().rows, 0);
 }
@@ -249,7 +259,15 @@ fn pages_too_small_for_a_warp_are_refused() {
     assert!(RowChains::new(&device, &stream, &heap, 3, 1).is_ok());
     let error = RowChains::new(&device, &stream, &heap, 4, 1).unwrap_err();
     assert!(
-        matches!(error, HeapError::RowsPerPage { rows: 31, least: 32, needed: 1040, .. }),
+        matches!(
+            error,
+            HeapError::RowsPerPage {
+                rows: 31,
+                least: 32,
+                needed: 1040,
+                ..
+            }
+        ),
         "{error}"
     );
 }

@@ -79,7 +79,14 @@ extern "C" __global__ void churn(const Arguments args) {
 }
 "#;
 
-fn churn(device: &Device, strategy: Strategy, pages: u64, (blocks, block): (u32, u32), rounds: u64, case: &str) -> u64 {
+fn churn(
+    device: &Device,
+    strategy: Strategy,
+    pages: u64,
+    (blocks, block): (u32, u32),
+    rounds: u64,
+    case: &str,
+) -> u64 {
     let case = format!("{strategy}, {pages} pages, {blocks} blocks of {block}, {case}");
     let pool = Pool::checked(device, pages, strategy);
     let build = HeapBuild {
@@ -133,7 +140,14 @@ fn campaign() {
         let device = own_device(1000 + seed);
         for strategy in REUSING {
             for pages in [1, 33, 64, 300, 2049, 5000] {
-                churn(&device, strategy, pages, (4, 96), 24, &format!("seed {}", 1000 + seed));
+                churn(
+                    &device,
+                    strategy,
+                    pages,
+                    (4, 96),
+                    24,
+                    &format!("seed {}", 1000 + seed),
+                );
             }
         }
     }

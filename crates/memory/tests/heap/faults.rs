@@ -45,7 +45,10 @@ fn double_frees_are_noted_and_have_no_effect() {
             };
             // One after the other.
             release(&pool, &given[..1]);
-            assert!(!pool.heap.statistics(&pool.stream).unwrap().faults.any(), "{case}");
+            assert!(
+                !pool.heap.statistics(&pool.stream).unwrap().faults.any(),
+                "{case}"
+            );
             release(&pool, &given[..2]);
             let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
             assert!(faults.double_free && !faults.foreign, "{faults:?}, {case}");
@@ -59,7 +62,10 @@ fn double_frees_are_noted_and_have_no_effect() {
                 addresses.push(page);
                 release(&pool, &addresses);
                 let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
-                assert!(faults.double_free && !faults.foreign, "{apart} apart: {faults:?}, {case}");
+                assert!(
+                    faults.double_free && !faults.foreign,
+                    "{apart} apart: {faults:?}, {case}"
+                );
                 pool.heap.forget_statistics(&pool.stream).unwrap();
             }
             pool.assert_free(4, &case);

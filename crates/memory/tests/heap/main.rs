@@ -88,7 +88,10 @@ impl Pool {
     fn checked(device: &Device, pages: u64, strategy: Strategy) -> Self {
         let options = HeapOptions {
             probes: 8,
-            ..HeapOptions::pages_of(PAGE_BYTES).strategy(strategy).checked().counted()
+            ..HeapOptions::pages_of(PAGE_BYTES)
+                .strategy(strategy)
+                .checked()
+                .counted()
         };
         Self::new(device, pages, options)
     }

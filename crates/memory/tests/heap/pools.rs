@@ -126,10 +126,21 @@ fn sizes_zero_and_above_the_page_are_defined() {
         let pool = Pool::checked(&device, 100, strategy);
         assert_eq!(pool.read(&pool.allocate(3, 0)), [0, 0, 0], "{strategy}: size 0");
         assert!(!pool.heap.statistics(&pool.stream).unwrap().faults.any());
-        let too_large = if strategy == Strategy::Runs { 101 * PAGE_BYTES } else { PAGE_BYTES + 1 };
-        assert_eq!(pool.read(&pool.allocate(2, too_large)), [0, 0], "{strategy}: too large");
+        let too_large = if strategy == Strategy::Runs {
+            101 * PAGE_BYTES
+        } else {
+            PAGE_BYTES + 1
+        };
+        assert_eq!(
+            pool.read(&pool.allocate(2, too_large)),
+            [0, 0],
+            "{strategy}: too large"
+        );
         let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
-        assert!(faults.too_large && faults.first.is_some(), "{strategy}: {faults:?}");
+        assert!(
+            faults.too_large && faults.first.is_some(),
+            "{strategy}: {faults:?}"
+        );
     }
 }
 
@@ -173,7 +184,8 @@ fn a_heap_may_lie_in_a_part_of_a_buffer() {
 fn impossible_heaps_are_refused() {
     let device = emulated(2);
     let stream = device.stream().unwrap();
-    let make = |bytes, page_bytes| DeviceHeap::new(&device, &stream, bytes, HeapOptions::pages_of(page_bytes));
+    let make =
+        |bytes, page_bytes| DeviceHeap::new(&device, &stream, bytes, HeapOptions::pages_of(page_bytes));
     for page_bytes in [0, 4, 12, (1 << 24) + 8] {
         assert!(
             matches!(make(1 << 20, page_bytes), Err(HeapError::PageSize { .. })),
@@ -182,11 +194,18 @@ fn impossible_heaps_are_refused() {
     }
     assert!(matches!(make(63, 64), Err(HeapError::PageCount { pages: 0, .. })));
     assert!(matches!(make(1 << 35, 8), Err(HeapError::PageCount { .. })));
-    assert!(matches!(make(1 << 34, 64), Err(HeapError::Device(_))), "more than the device has");
+    assert!(
+        matches!(make(1 << 34, 64), Err(HeapError::Device(_))),
+        "more than the device has"
+    );
     let mut heap = make(6400, 64).unwrap();
     let bits = device.zeroed::<u64>(&stream, 3).unwrap();
     assert!(matches!(
         heap.reset_to(&stream, &bits),
-        Err(HeapError::FreeBits { words: 3, pages: 100, expected: 2 })
+        Err(HeapError::FreeBits {
+            words: 3,
+            pages: 100,
+            expected: 2
+        })
     ));
 }

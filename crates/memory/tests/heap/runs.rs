@@ -29,7 +29,10 @@ fn take(pool: &Pool, sizes: &[u64], case: &str) -> (Vec<u64>, Vec<(u64, u64)>) {
         })
         .collect();
     blocks.sort_unstable();
-    assert!(blocks.windows(2).all(|pair| pair[0].1 <= pair[1].0), "blocks overlap: {case}");
+    assert!(
+        blocks.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+        "blocks overlap: {case}"
+    );
     assert!(
         blocks.last().is_none_or(|last| last.1 <= pool.heap.page_count()),
         "a block ends after the pool: {case}"
@@ -53,7 +56,9 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
             let pool = Pool::checked(&device, units_in_pool, Strategy::Runs);
             for most in [1, 3, 64, 65, 200] {
                 let case = format!("{units_in_pool} units, up to {most}, {case}");
-                let sizes: Vec<u64> = (0..100).map(|_| random.random_range(0..=most * PAGE_BYTES)).collect();
+                let sizes: Vec<u64> = (0..100)
+                    .map(|_| random.random_range(0..=most * PAGE_BYTES))
+                    .collect();
                 let (mut addresses, blocks) = take(&pool, &sizes, &case);
                 pool.assert_free_of_sizes(units_in_pool - units(&blocks), &case);
                 // Zero gives nothing, and while there is room for all nobody is refused.
@@ -123,7 +128,11 @@ fn the_pool_is_used_up() {
             all.sort_unstable();
             let mut end = 0;
             for (first, next) in &all {
-                assert!(first - end < length, "a hole of {} units is left: {case}", first - end);
+                assert!(
+                    first - end < length,
+                    "a hole of {} units is left: {case}",
+                    first - end
+                );
                 end = *next;
             }
             assert!(pages - end < length, "{case}");

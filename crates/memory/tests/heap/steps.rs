@@ -9,7 +9,13 @@ use rand::{Rng, SeedableRng};
 use crate::{PAGE_BYTES, Pool, emulated};
 
 /// Mean steps over some launches, each from a fresh random state, and the theory of the mean state.
-fn measure(strategy: Strategy, pages: u64, share: f64, threads: u64, launches: u64) -> (HeapStatistics, Theory) {
+fn measure(
+    strategy: Strategy,
+    pages: u64,
+    share: f64,
+    threads: u64,
+    launches: u64,
+) -> (HeapStatistics, Theory) {
     let device = emulated(2);
     let options = HeapOptions {
         probes: u32::MAX,
@@ -59,16 +65,25 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
         for (share, threads) in [(0.5, 1000), (0.1, 1000), (0.02, 400)] {
             let (measured, theory) = measure(strategy, pages, share, threads, 6);
             let case = format!("{strategy}, {share} free, {threads} threads");
-            let (tas, was) = (measured.thread_average_steps().unwrap(), measured.warp_average_steps().unwrap());
+            let (tas, was) = (
+                measured.thread_average_steps().unwrap(),
+                measured.warp_average_steps().unwrap(),
+            );
             // A walk is geometric: its deviation is about its mean, so that of the mean over all walks is tas / sqrt(n);
             // four of them, and 3 % for the states' own spread. Threads beside each other lose claims: a little more than expected.
             let expected = theory.tas(width);
             let error = expected * (4.0 / (measured.allocations as f64).sqrt() + 0.03);
-            assert!((tas - expected).abs() < error, "TAS {tas}, Equation {expected} +- {error}: {case}");
+            assert!(
+                (tas - expected).abs() < error,
+                "TAS {tas}, Equation {expected} +- {error}: {case}"
+            );
             // The bound leaves out that threads lose claims to each other; a lost one is a step more for its warp.
             let lost = theory.collisions() * 32.0 / threads as f64;
             let bound = theory.was_bound(width) + 2.0 * lost;
-            assert!(was < bound * 1.02 && was >= tas, "WAS {was}, bound {bound}: {case}");
+            assert!(
+                was < bound * 1.02 && was >= tas,
+                "WAS {was}, bound {bound}: {case}"
+            );
         }
     }
 }
@@ -82,11 +97,17 @@ fn the_window_needs_few_looks_and_fewer_atomics() {
         let (collaborative, theory) = measure(Strategy::Collaborative32, 20_480, share, threads, 2);
         let case = format!("{share} free: {window:?}, {collaborative:?}");
         assert!(window.thread_average_steps().unwrap() < 1.6, "{case}");
-        assert!(collaborative.thread_average_steps().unwrap() < theory.tas(32) + 0.5, "{case}");
+        assert!(
+            collaborative.thread_average_steps().unwrap() < theory.tas(32) + 0.5,
+            "{case}"
+        );
         let (ours, theirs) = (
             window.atomics_per_request().unwrap(),
             collaborative.atomics_per_request().unwrap(),
         );
-        assert!(ours * 5.0 < theirs && theirs > 2.0, "atomics {ours} and {theirs}: {case}");
+        assert!(
+            ours * 5.0 < theirs && theirs > 2.0,
+            "atomics {ours} and {theirs}: {case}"
+        );
     }
 }

@@ -5,11 +5,13 @@ use crate::execution::run::RunError;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::sink::OutputColumn;
 use crate::pipeline::sink::append::OutputForm;
+use crate::pipeline::sink::chains::RowLayout;
 use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use galatea_device::{DeviceBuffer, Stream};
+use galatea_memory::GatheredRows;
 use galatea_store::{Chunk, Encoding, TableView};
 use std::sync::Arc;
 
@@ -69,6 +71,51 @@ impl<'a> Rows<'a> {
         }
         self.batches.push(batch(&self.plan.output, arrays, count)?);
         Ok(read)
+    }
+
+    /// Reads rows of words gathered from page chains; returns the bytes read.
+    pub(in crate::execution) fn take_gathered(
+        &mut self,
+        stream: &Stream,
+        columns: &[OutputColumn],
+        layout: &RowLayout,
+        gathered: &GatheredRows,
+    ) -> Result<u64, RunError> {
+        let rows = gathered.rows;
+        if rows == 0 {
+            return Ok(0);
+        }
+        let words = stream.read(&gathered.columns, ..rows * layout.words)?;
+        let word = |at: usize| &words[at * rows..(at + 1) * rows];
+        let mut arrays = Vec::with_capacity(columns.len());
+        for (column, (field, valid)) in columns.iter().zip(&layout.fields) {
+            let nulls = valid.map(|valid| {
+                let bits = word(valid.word);
+                NullBuffer::new(BooleanBuffer::collect_bool(rows, |i| {
+                    bits[i] >> valid.bit & 1 != 0
+                }))
+            });
+            let size = column.row_bytes();
+            let mut bytes = Vec::with_capacity(rows * size);
+            match size {
+                16 => {
+                    for (low, high) in word(field.word).iter().zip(word(field.word + 1)) {
+                        bytes.extend_from_slice(&low.to_le_bytes());
+                        bytes.extend_from_slice(&high.to_le_bytes());
+                    }
+                }
+                8 => bytes.extend(word(field.word).iter().flat_map(|w| w.to_le_bytes())),
+                4 => bytes.extend(
+                    word(field.word)
+                        .iter()
+                        .flat_map(|w| ((w >> field.bit) as u32).to_le_bytes()),
+                ),
+                _ => bytes.extend(word(field.word).iter().map(|w| (w >> field.bit) as u8)),
+            }
+            arrays.push(self.array(column, &bytes, nulls.as_ref())?);
+        }
+        self.batches.push(batch(&self.plan.output, arrays, rows)?);
+        Ok(gathered.columns.bytes())
     }
 
     fn array(
