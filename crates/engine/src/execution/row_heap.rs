@@ -26,8 +26,9 @@ pub(super) struct RowHeap {
 }
 
 impl RowHeap {
-    /// A heap for the output of a run by `grid` blocks over `rows` rows: room for all of them if half of the free memory is
-    /// enough for that, and at least for a unit of every block, so that a run that stops can go on.
+    /// A heap for the output of a run by at most `grid` blocks over `rows` rows, and the blocks it serves: pages for all rows
+    /// if half of the free memory is enough for that, and at least for a unit of every block, so that a run that stops can go
+    /// on.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -35,16 +36,18 @@ impl RowHeap {
         grid: u32,
         rows: u64,
         columns: &[OutputColumn],
-    ) -> Result<Self, RunError> {
+    ) -> Result<(Self, u32), RunError> {
         let layout = RowLayout::new(columns);
         let words = layout.words as u64;
         let needed = 8 * (PAGE_HEADER_WORDS + WARP_ROWS * words);
         let page_bytes = PAGE_BYTES.max(needed.next_multiple_of(1024));
         let page_rows = u64::from(RowChains::page_rows(page_bytes, layout.words as u32)?);
-        let least = u64::from(grid) * (u64::from(bound.unit_rows).div_ceil(page_rows) + 1);
-        let most = rows.div_ceil(page_rows) + u64::from(grid);
         let device = runtime.device();
         let half = device.budget().available() / 2 / page_bytes;
+        let of_unit = u64::from(bound.unit_rows).div_ceil(page_rows) + 1;
+        let grid = grid.min(u32::try_from(half / of_unit).unwrap_or(u32::MAX).max(1));
+        let least = u64::from(grid) * of_unit;
+        let most = rows.div_ceil(page_rows) + u64::from(grid);
         let bytes = most.min(half).max(least) * page_bytes;
         let made = runtime.residency().making_room(|| {
             let heap = DeviceHeap::new(device, stream, bytes, HeapOptions::pages_of(page_bytes))?;
@@ -52,12 +55,13 @@ impl RowHeap {
             Ok::<_, HeapError>((heap, chains))
         })?;
         let (heap, chains) = made.ok_or_else(|| memory(runtime, "pages for output rows", bytes))?;
-        Ok(Self {
+        let rows = Self {
             heap,
             chains,
             layout,
             resume: false,
-        })
+        };
+        Ok((rows, grid))
     }
 
     /// What the next launch takes.

@@ -248,8 +248,6 @@ impl Run<'_> {
             table.units_per_chunk
         };
         let grid = pipeline.resident_blocks.min(u64::from(most_units)).max(1) as u32;
-        report.grid = grid;
-
         let mut sink = SinkState::new(
             self.runtime,
             compute,
@@ -259,6 +257,8 @@ impl Run<'_> {
             self.config.hash_slots.0,
             counted,
         )?;
+        let grid = sink.grid();
+        report.grid = grid;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = inputs.words.address();
         args.chunk_words = table.stride as u32;

@@ -23,6 +23,8 @@ pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: DeviceBuffer<u64>,
     progress: DeviceBuffer<u32>,
+    /// Blocks of a launch.
+    grid: u32,
     form: Form,
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Contents {
 }
 
 impl SinkState {
-    /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks; a hash table starts with at least
+    /// Allocates and clears the sink of a run over `rows` rows by at most `grid` blocks; a hash table starts with at least
     /// `hash_slots` slots, unless there can be fewer groups. `counted`: the rows there will be, if they were counted.
     pub(super) fn new(
         runtime: &DeviceRuntime,
@@ -74,6 +76,7 @@ impl SinkState {
     ) -> Result<Self, RunError> {
         let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
         let mut fixed_words = 0;
+        let mut blocks = grid;
         let form = match (&bound.strategy, &bound.result) {
             (Strategy::Scalar, _) => {
                 fixed_words = bound.slot_words();
@@ -135,9 +138,11 @@ impl SinkState {
                     limit,
                 }
             }
-            (Strategy::Chains, ResultPlan::Rows(columns)) => Form::Chains(Box::new(RowHeap::new(
-                runtime, stream, bound, grid, rows, columns,
-            )?)),
+            (Strategy::Chains, ResultPlan::Rows(columns)) => {
+                let (heap, served) = RowHeap::new(runtime, stream, bound, grid, rows, columns)?;
+                blocks = served;
+                Form::Chains(Box::new(heap))
+            }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         Ok(Self {
@@ -148,8 +153,14 @@ impl SinkState {
                 "group accumulators",
             )?,
             progress: runtime.device().zeroed(stream, grid as usize)?,
+            grid: blocks,
             form,
         })
+    }
+
+    /// Blocks a launch may have.
+    pub(super) fn grid(&self) -> u32 {
+        self.grid
     }
 
     /// Whether launches can stop before all units are done.

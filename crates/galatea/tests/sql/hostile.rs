@@ -71,12 +71,12 @@ async fn a_growing_hash_table_loses_no_row() {
 
 #[tokio::test]
 async fn a_dry_heap_loses_no_row() {
-    for (limit, block) in [("2 MiB", "32"), ("8 MiB", "256")] {
+    for (limit, block) in [("3 MiB", "32"), ("8 MiB", "256")] {
         let pair = Pair::new(&[
             ("galatea.row_output", "heap"),
             ("galatea.gpu_memory_limit", limit),
             ("galatea.block_threads", block),
-            ("galatea.cache_device", "false"),
+            ("galatea.chunk_rows", "4096"),
         ]);
         pair.table("t", &[batch(60_000, 21, Shape::Ordinary)]);
         for sql in [
