@@ -102,7 +102,7 @@ impl RowHeap {
         let gathered = gathered.ok_or_else(|| memory(runtime, "output rows next to each other", bytes))?;
         report.pages += gathered.pages;
         if let ResultPlan::Rows(columns) = &bound.result {
-            report.link_bytes += rows.take_gathered(stream, columns, &self.layout, &gathered)?;
+            report.link_bytes += rows.take_gathered(runtime, stream, columns, &self.layout, &gathered)?;
         }
         Ok(())
     }

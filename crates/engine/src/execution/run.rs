@@ -337,7 +337,16 @@ impl Run<'_> {
         raise(contents.error, bound)?;
         match bound.strategy {
             Strategy::Append { .. } | Strategy::Chains => rows.finish(),
-            _ => Ok(vec![results::groups(self.plan, bound, &contents)?]),
+            Strategy::Hash => match &contents.collected {
+                Some(collected) => {
+                    let (batches, bytes) =
+                        results::collected_groups(self.runtime, compute, self.plan, bound, collected)?;
+                    report.link_bytes += bytes;
+                    Ok(batches)
+                }
+                None => Ok(Vec::new()),
+            },
+            _ => Ok(vec![results::groups(self.plan, bound, &contents.words)?]),
         }
     }
 

@@ -50,10 +50,10 @@ enum Form {
 /// A sink's contents on the host.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Group words; hash slots include their key words.
+    /// Words of groups of a fixed number, `[group][word]`.
     pub words: Vec<u64>,
-    /// Whether `words` are `[word][group]`, as groups come out of a hash table, not `[group][word]`.
-    pub columnar: bool,
+    /// Groups collected out of a hash table, key words included, `[word][group]`, in device memory.
+    pub collected: Option<DeviceBuffer<u64>>,
     /// Rows that passed the filters.
     pub rows_passed: u64,
     /// First error raised, or 0.
@@ -249,7 +249,7 @@ impl SinkState {
                 outputs, validity, ..
             } => {
                 if let ResultPlan::Rows(columns) = &bound.result {
-                    report.link_bytes += rows.take(stream, columns, outputs, validity, held)?;
+                    report.link_bytes += rows.take(runtime, stream, columns, outputs, validity, held)?;
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }
@@ -296,9 +296,7 @@ impl SinkState {
                         InOut(&mut used),
                         *layout,
                     )?;
-                    contents.words = stream.read(&out, ..)?;
-                    contents.columnar = true;
-                    contents.bytes += out.bytes();
+                    contents.collected = Some(out);
                 }
             }
             Form::Rows { .. } => {}

@@ -1,24 +1,54 @@
 //! The groups of an aggregate.
 
+use super::pieces::{Part, read_in_pieces};
 use super::{Integers, batch, dictionary_array};
 use crate::execution::run::RunError;
-use crate::execution::sinks::Contents;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bind::{Finish, FinishForm, Strategy};
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::{KeyColumn, KeyForm, KeyPart, KeyValues};
+use crate::runtime::DeviceRuntime;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use arrow::error::ArrowError;
+use galatea_device::{DeviceBuffer, Stream};
 
-/// The record batch of a grouped or scalar aggregate.
+/// The record batch of groups of a fixed number, of which there is one set of words each.
 pub(in crate::execution) fn groups(
     plan: &PipelinePlan,
     bound: &BoundPipeline,
-    contents: &Contents,
+    words: &[u64],
 ) -> Result<RecordBatch, RunError> {
+    let stride = bound.slot_words();
+    let groups = words.len().checked_div(stride).unwrap_or(0);
+    decode(plan, bound, Groups::new(words, groups, 1, stride))
+}
+
+/// The record batches of groups collected out of a hash table, `[word][group]`; also the bytes read.
+pub(in crate::execution) fn collected_groups(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    plan: &PipelinePlan,
+    bound: &BoundPipeline,
+    collected: &DeviceBuffer<u64>,
+) -> Result<(Vec<RecordBatch>, u64), RunError> {
+    let words = bound.slot_words();
+    let groups = collected.len() / words;
+    let parts: Vec<Part> = (0..words)
+        .map(|word| Part::Words(collected, word * groups))
+        .collect();
+    read_in_pieces(runtime, stream, groups, &parts, |piece| {
+        decode(
+            plan,
+            bound,
+            Groups::new(piece.all_words(), piece.rows, piece.rows, 1),
+        )
+    })
+}
+
+fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result<RecordBatch, RunError> {
     let ResultPlan::Groups {
         key,
         accumulators,
@@ -27,7 +57,6 @@ pub(in crate::execution) fn groups(
     else {
         return Err(RunError::Raised("a sink of rows has no groups".into()));
     };
-    let all = Groups::new(contents, bound.slot_words());
     // Dense homes have a place for every group there could be.
     let used = match (occupied, &bound.strategy) {
         (Some(word), Strategy::Shared { .. } | Strategy::Dense { .. }) => all.nonzero(*word),
@@ -70,15 +99,9 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(contents: &'a Contents, slot_words: usize) -> Self {
-        let groups = contents.words.len().checked_div(slot_words).unwrap_or(0);
-        let (word_stride, group_stride) = if contents.columnar {
-            (groups, 1)
-        } else {
-            (1, slot_words)
-        };
+    fn new(words: &'a [u64], groups: usize, word_stride: usize, group_stride: usize) -> Self {
         Self {
-            words: &contents.words,
+            words,
             word_stride,
             group_stride,
             used: (0..groups as u32).collect(),

@@ -3,9 +3,10 @@
 //! Column by column: a result can have millions of rows.
 
 mod groups;
+mod pieces;
 mod rows;
 
-pub(super) use groups::groups;
+pub(super) use groups::{collected_groups, groups};
 pub(super) use rows::Rows;
 
 use super::run::RunError;
