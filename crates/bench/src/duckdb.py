@@ -11,6 +11,8 @@ import duckdb
 
 job = json.load(sys.stdin)
 connection = duckdb.connect()
+# It would be drawn on standard output, before the answer.
+connection.execute("SET enable_progress_bar = false")
 for name, files in job["tables"].items():
     kind = "TABLE" if job["in_memory"] else "VIEW"
     connection.execute(f"""CREATE {kind} "{name}" AS SELECT * FROM read_parquet('{files.replace("'", "''")}')""")

@@ -267,7 +267,7 @@ pub(crate) struct BenchArguments {
     /// DuckDB in the same run: auto takes it when python3 has the module duckdb.
     #[arg(long, value_enum, default_value_t = DuckDb::Auto)]
     pub(crate) duckdb: DuckDb,
-    /// Write rows below this directory, as <date>-<machine>/<name>.csv and .jsonl with a README.
+    /// Write rows below this directory, as `<date>-<machine>/<name>.csv` and .jsonl with a README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.

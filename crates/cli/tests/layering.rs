@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
 /// Crates bottom up. A crate may depend on those before it.
-const LAYERS: [&str; 9] = [
+const LAYERS: [&str; 10] = [
     "galatea-emulator",
     "galatea-device",
     "galatea-kernels",
+    "galatea-layout",
     "galatea-memory",
     "galatea-store",
     "galatea-engine",
@@ -20,7 +21,8 @@ const LAYERS: [&str; 9] = [
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 6] = [
+const SAFE: [&str; 7] = [
+    "galatea-layout",
     "galatea-memory",
     "galatea-store",
     "galatea-engine",

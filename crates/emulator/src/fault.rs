@@ -207,44 +207,60 @@ fn instruction_name(address: usize) -> String {
     }
 }
 
-/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full. The one that
+/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full, and the one that
 /// Rust gives its threads may be as small as a signal frame.
+///
+/// It stays until the thread ends. An interruption that the watchdog sent just before a thread left its last block
+/// arrives just after, and must not find the small stack again: with the wide registers of newer processors its frame
+/// alone fills it.
 #[derive(Debug)]
-pub(crate) struct SignalStack {
+struct SignalStack {
     memory: *mut c_void,
-    before: libc::stack_t,
+}
+
+const SIGNAL_STACK_BYTES: usize = 64 << 10;
+
+thread_local! {
+    static SIGNAL_STACK: SignalStack = SignalStack::install();
+}
+
+/// Gives the calling thread a signal stack, once.
+pub(crate) fn prepare_thread() {
+    SIGNAL_STACK.with(|_| {});
 }
 
 impl SignalStack {
-    const BYTES: usize = 64 << 10;
-
-    /// Installs it until the result is dropped.
-    pub(crate) fn install() -> SignalStack {
-        // SAFETY: registers memory that stays until the earlier stack is registered again in `drop`.
+    fn install() -> SignalStack {
+        // SAFETY: registers memory that stays until `drop` has taken it out of use.
         unsafe {
-            let memory = libc::malloc(SignalStack::BYTES);
-            let mut before = MaybeUninit::<libc::stack_t>::zeroed().assume_init();
+            let memory = libc::malloc(SIGNAL_STACK_BYTES);
             if !memory.is_null() {
                 let stack = libc::stack_t {
                     ss_sp: memory,
                     ss_flags: 0,
-                    ss_size: SignalStack::BYTES,
+                    ss_size: SIGNAL_STACK_BYTES,
                 };
-                libc::sigaltstack(&stack, &mut before);
+                libc::sigaltstack(&stack, ptr::null_mut());
             }
-            SignalStack { memory, before }
+            SignalStack { memory }
         }
     }
 }
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        if !self.memory.is_null() {
-            // SAFETY: unregistered before it is freed.
-            unsafe {
-                libc::sigaltstack(&self.before, ptr::null_mut());
-                libc::free(self.memory);
-            }
+        if self.memory.is_null() {
+            return;
+        }
+        let none = libc::stack_t {
+            ss_sp: ptr::null_mut(),
+            ss_flags: libc::SS_DISABLE,
+            ss_size: SIGNAL_STACK_BYTES,
+        };
+        // SAFETY: out of use before it is freed; the thread has ended but for its destructors.
+        unsafe {
+            libc::sigaltstack(&none, ptr::null_mut());
+            libc::free(self.memory);
         }
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::abi::Dimensions;
 use crate::block::LANES;
 use crate::device::Device;
-use crate::fault::SignalStack;
+use crate::fault;
 use crate::module::Function;
 use crate::random::mix;
 use crate::report::{Failure, FailureKind};
@@ -213,7 +213,7 @@ impl Launch {
         if let Err(error) = runner.prepare(self) {
             return self.fail_host(&error);
         }
-        let _signal_stack = SignalStack::install();
+        fault::prepare_thread();
         let _watched = Registration::new(&runner.heartbeat);
         while !self.failed() {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);

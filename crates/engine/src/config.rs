@@ -157,12 +157,16 @@ settings! {
         /// memory, replicated against conflicts; dense prefers accumulators in device memory for every group there can be;
         /// hash always takes the hash table. Where a preferred way cannot hold the groups, the next one does.
         pub group_by: GroupBy = GroupBy::Auto,
+        /// Where the rows of a filter go before they are returned: direct has room for every row there could be, drained when
+        /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is
+        /// direct for small tables and heap for others.
+        pub row_output: RowOutput = RowOutput::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
         /// Threads of a pipeline's blocks: a power of two.
         pub block_threads: BlockThreads = BlockThreads(256),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
-        pub rows_per_thread: Count<1, 8> = Count(8),
+        pub rows_per_thread: Count<1, 16> = Count(16),
         /// Slots a group hash table starts with at least; it grows as needed.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
@@ -285,6 +289,20 @@ words! {
         Dense = "dense",
         /// A hash table in device memory.
         Hash = "hash",
+    }
+}
+
+words! {
+    /// Where the rows of a filter go before they are returned (`galatea.row_output`).
+    RowOutput {
+        /// Direct for small tables, the heap for others.
+        Auto = "auto",
+        /// Columns with room for every row there could be, up to a limit at which they are drained.
+        Direct = "direct",
+        /// Columns of the exact size, after a pass that counts.
+        Counted = "counted",
+        /// Pages of the device heap, taken as rows come.
+        Heap = "heap",
     }
 }
 

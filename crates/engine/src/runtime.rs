@@ -1,10 +1,13 @@
 //! What the queries of a session share: the store, the device, and the columns resident on it.
 
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
+use crate::execution::prepared::PreparedPipelines;
 use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
-use galatea_device::{Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, Stream, probe};
+use galatea_device::{
+    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
+};
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +17,9 @@ use std::sync::{Arc, OnceLock};
 pub struct DeviceRuntime {
     device: Device,
     residency: Residency,
+    prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
+    staging: Mutex<Vec<Staging>>,
     calibration: OnceLock<Option<Calibration>>,
 }
 
@@ -23,8 +28,31 @@ pub struct DeviceRuntime {
 pub struct QueryStreams {
     /// Kernels.
     pub compute: Stream,
-    /// Copies that overlap them.
-    pub transfer: Stream,
+    /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
+    pub transfer: [Stream; 2],
+}
+
+/// Pinned memory that results are copied to, and the stream that copies.
+#[derive(Debug)]
+pub struct Staging {
+    memory: Arc<HostMemory>,
+    /// Copies to the memory.
+    pub stream: Stream,
+}
+
+impl Staging {
+    /// Bytes kept pinned by each.
+    pub const BYTES: usize = 8 << 20;
+
+    /// The first `len` bytes; more than [`Staging::BYTES`] only for rows that are longer.
+    pub fn bytes(&mut self, len: usize) -> Result<&mut [u8], DeviceError> {
+        if len > self.memory.len() {
+            self.memory = Arc::new(HostMemory::new(len)?);
+        }
+        let shared = DeviceError::HostMemoryShared { bytes: len as u64 };
+        let memory = Arc::get_mut(&mut self.memory).ok_or(shared)?;
+        Ok(&mut memory.as_mut_slice()[..len])
+    }
 }
 
 impl DeviceRuntime {
@@ -32,7 +60,9 @@ impl DeviceRuntime {
         Self {
             device,
             residency: Residency::default(),
+            prepared: PreparedPipelines::default(),
             streams: Mutex::new(Vec::new()),
+            staging: Mutex::new(Vec::new()),
             calibration: OnceLock::new(),
         }
     }
@@ -47,13 +77,18 @@ impl DeviceRuntime {
         &self.residency
     }
 
+    /// Pipelines bound and compiled before.
+    pub fn prepared(&self) -> &PreparedPipelines {
+        &self.prepared
+    }
+
     /// Streams of a finished query, or new ones.
     pub fn take_streams(&self) -> Result<QueryStreams, DeviceError> {
         match self.streams.lock().pop() {
             Some(streams) => Ok(streams),
             None => Ok(QueryStreams {
                 compute: self.device.stream()?,
-                transfer: self.device.stream()?,
+                transfer: [self.device.stream()?, self.device.stream()?],
             }),
         }
     }
@@ -61,6 +96,27 @@ impl DeviceRuntime {
     /// Gives idle streams back for the next query.
     pub fn give_streams(&self, streams: QueryStreams) {
         self.streams.lock().push(streams);
+    }
+
+    /// Staging memory of an earlier result, or new one.
+    pub fn take_staging(&self) -> Result<Staging, DeviceError> {
+        if let Some(staging) = self.staging.lock().pop() {
+            return Ok(staging);
+        }
+        let memory = Arc::new(HostMemory::new(Staging::BYTES)?);
+        // Results arrive all the same, more slowly.
+        if let Err(error) = self.device.pin(&memory) {
+            tracing::warn!(%error, "results are copied through memory that is not pinned");
+        }
+        Ok(Staging {
+            memory,
+            stream: self.device.stream()?,
+        })
+    }
+
+    /// Gives staging memory back for the next result.
+    pub fn give_staging(&self, staging: Staging) {
+        self.staging.lock().push(staging);
     }
 
     /// Measured ceilings of the device, if they were measured before on this machine (`galatea doctor` measures).

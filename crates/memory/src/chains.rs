@@ -42,6 +42,8 @@ pub struct GatheredRows {
     pub columns: DeviceBuffer<u64>,
     /// Rows.
     pub rows: usize,
+    /// Pages they were in.
+    pub pages: u64,
 }
 
 impl RowChains {
@@ -124,6 +126,8 @@ impl RowChains {
         let chains = self.read(stream)?;
         let rows = chains.iter().map(|chain| chain.rows).sum::<u64>();
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let per_page = u64::from(self.page_rows);
+        let pages = chains.iter().map(|chain| chain.rows.div_ceil(per_page)).sum();
         let mut columns = device
             .alloc::<u64>(stream, rows.saturating_mul(self.words as usize))?
             .assume_written();
@@ -138,6 +142,6 @@ impl RowChains {
         let empty: Vec<_> = chains.iter().map(|chain| PageChain::empty(chain.tile)).collect();
         stream.copy_from_slice(&mut self.chains, &empty)?;
         stream.fill(&mut self.overflow, 0)?;
-        Ok(GatheredRows { columns, rows })
+        Ok(GatheredRows { columns, rows, pages })
     }
 }

@@ -1,7 +1,7 @@
 //! The store: encoded columns in chunks, in host memory a GPU can read at link speed.
 //!
 //! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as their values allow
-//! and in large pieces of memory that can be pinned. [`column`] says what an encoded column is, [`source`] how an engine asks
+//! and in large pieces of memory that can be pinned. [`mod@column`] says what an encoded column is, [`source`] how an engine asks
 //! for one; [`StoredTable`] holds tables, [`FileTable`] the hot columns of files, and the [`Store`] bounds their memory.
 #![forbid(unsafe_code)]
 

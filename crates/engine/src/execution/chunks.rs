@@ -3,19 +3,20 @@
 use super::residency::{ChunkAddresses, Residency, addresses, chunk_layout, copy_chunk};
 use super::run::RunError;
 use crate::pipeline::bind::{AccessForm, ColumnAccess};
+use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::{DeviceRuntime, QueryStreams};
-use galatea_device::{DeviceBuffer, Event};
+use galatea_device::{Device, DeviceBuffer, Event, Stream};
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_store::{Column, TableView};
 use std::sync::Arc;
 
-/// Chunks a slot ring keeps in flight: one computed on, one copied, one waiting.
-const SLOTS: usize = 3;
+/// Chunks a slot ring keeps in flight: one computed on, two copied, one waiting.
+const SLOTS: usize = 4;
 
 /// The chunks of a launch, as the kernel reads them (`tile.cuh`).
 #[derive(Debug, Clone)]
 pub(super) struct ChunkTable {
-    /// The words, sentinel included.
+    /// The words, sentinel included; empty once they are on the device.
     pub words: Vec<u64>,
     /// Words per chunk.
     pub stride: usize,
@@ -73,6 +74,48 @@ impl ChunkTable {
     }
 }
 
+/// What a launch reads beside columns: the chunk table and the lookup tables, in device memory.
+#[derive(Debug)]
+pub(crate) struct LaunchInputs {
+    /// The table, whose words are on the device.
+    pub(super) table: ChunkTable,
+    pub(super) words: DeviceBuffer<u64>,
+    pub(super) lookups: Vec<DeviceBuffer<u8>>,
+}
+
+impl LaunchInputs {
+    /// Uploads the inputs of a launch of `bound` over `chunks`.
+    pub(super) fn upload(
+        device: &Device,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        view: &TableView,
+        chunks: &[usize],
+        placement: &Placement,
+    ) -> Result<Self, RunError> {
+        let mut table =
+            ChunkTable::new(
+                view,
+                chunks,
+                &bound.columns,
+                bound.unit_rows,
+                |position, k| match placement {
+                    Placement::Resident { columns } => columns[k].chunk(chunks[position]),
+                    Placement::Streamed(ring) => ring.place(position, k),
+                },
+            );
+        let words = device.upload(stream, &std::mem::take(&mut table.words))?;
+        let lookups = (bound.parameters.tables.iter())
+            .map(|t| device.upload(stream, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            table,
+            words,
+            lookups,
+        })
+    }
+}
+
 /// How the chunks of a query reach the device.
 #[derive(Debug)]
 pub(super) enum Placement {
@@ -100,7 +143,7 @@ impl Placement {
             for column in &view.columns {
                 match runtime
                     .residency()
-                    .acquire(runtime.device(), &streams.transfer, column)?
+                    .acquire(runtime.device(), &streams.transfer[0], column)?
                 {
                     Some((resident, bytes)) => {
                         columns.push(resident);
@@ -167,7 +210,7 @@ impl SlotRing {
         let residency: &Residency = runtime.residency();
         let mut slots = Vec::new();
         while slots.len() < SLOTS.min(chunks.len().max(1)) {
-            match residency.allocate(runtime.device(), &streams.transfer, largest)? {
+            match residency.allocate(runtime.device(), &streams.transfer[0], largest)? {
                 Some(buffer) => slots.push(Slot { buffer, free: None }),
                 // One slot still works, without overlap.
                 None if !slots.is_empty() => break,
@@ -182,6 +225,8 @@ impl SlotRing {
                 }
             }
         }
+        // The slots were allocated in the order of one stream; the other copies into them too.
+        streams.transfer[1].wait(&streams.transfer[0].record()?)?;
         Ok(Self { slots, layouts })
     }
 
@@ -206,20 +251,15 @@ impl SlotRing {
     ) -> Result<(Event, u64), RunError> {
         let index = position % self.slots.len();
         let slot = &mut self.slots[index];
+        let stream = &streams.transfer[position % streams.transfer.len()];
         if let Some(free) = slot.free.take() {
-            streams.transfer.wait(&free)?;
+            stream.wait(&free)?;
         }
         let mut copied = 0;
         for (k, column) in columns.iter().enumerate() {
-            copied += copy_chunk(
-                &streams.transfer,
-                column,
-                chunk,
-                &mut slot.buffer,
-                self.layouts[position][k],
-            )?;
+            copied += copy_chunk(stream, column, chunk, &mut slot.buffer, self.layouts[position][k])?;
         }
-        Ok((streams.transfer.record()?, copied))
+        Ok((stream.record()?, copied))
     }
 
     /// Marks the slot of a chunk free once everything queued on `compute` is done.

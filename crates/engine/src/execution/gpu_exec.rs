@@ -5,7 +5,6 @@ use super::source::{children, load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::{PipelineSource, Subtree};
-use crate::reason::Reason;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -339,6 +338,9 @@ impl DisplayAs for GpuExec {
                 if report.grown > 0 {
                     write!(f, ", hash table grown {} times", report.grown)?;
                 }
+                if report.pages > 0 {
+                    write!(f, ", heap pages={}", report.pages)?;
+                }
                 if let Some(fraction) = report.ceiling {
                     write!(f, ", ceiling={:.0}%", fraction * 100.0)?;
                 }
@@ -408,11 +410,5 @@ impl ExecutionPlan for GpuExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-}
-
-impl From<Reason> for Failure {
-    fn from(reason: Reason) -> Self {
-        Self::Run(RunError::Unsupported(reason))
     }
 }

@@ -13,8 +13,10 @@
 
 mod chunks;
 mod gpu_exec;
+pub(crate) mod prepared;
 pub(crate) mod residency;
 mod results;
+mod row_heap;
 mod run;
 mod sinks;
 mod source;

@@ -4,11 +4,13 @@
 //! holds the columns it uses by `Arc`; the cache gives up least recently used columns that no query holds when the
 //! memory budget asks for it. Columns that do not fit are streamed instead (`chunks.rs`).
 
+use super::chunks::LaunchInputs;
+use super::prepared::Prepared;
 use super::run::RunError;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
 use galatea_store::Column;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
 pub(crate) const ALIGNMENT: u64 = 256;
@@ -50,6 +52,27 @@ impl ResidentColumn {
 pub struct Residency {
     /// Least recently used first.
     columns: Mutex<Vec<Arc<ResidentColumn>>>,
+    /// Oldest first.
+    launches: Mutex<Vec<ResidentLaunch>>,
+}
+
+/// Launches kept at most; each is some kilobytes of device memory.
+const KEPT_LAUNCHES: usize = 64;
+
+/// What a launch over resident columns reads beside them: the same for every run over the same data.
+#[derive(Debug)]
+struct ResidentLaunch {
+    pipeline: Weak<Prepared>,
+    columns: Vec<Weak<ResidentColumn>>,
+    chunks: Vec<usize>,
+    inputs: Arc<LaunchInputs>,
+}
+
+impl ResidentLaunch {
+    /// Whether what it was made for still exists.
+    fn is_current(&self) -> bool {
+        self.pipeline.strong_count() > 0 && self.columns.iter().all(|column| column.strong_count() > 0)
+    }
 }
 
 /// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.
@@ -159,17 +182,69 @@ impl Residency {
         stream: &Stream,
         bytes: u64,
     ) -> Result<Option<DeviceBuffer<u8>>, RunError> {
+        self.making_room(|| {
+            let buffer = device.alloc::<u8>(stream, bytes.max(1) as usize)?;
+            Ok::<_, DeviceError>(buffer.assume_written())
+        })
+    }
+
+    /// Tries an allocation, giving up what no query holds as long as it does not fit. `None`: not even then.
+    pub fn making_room<T, E: Into<RunError>>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, E>,
+    ) -> Result<Option<T>, RunError> {
         loop {
-            match device.alloc::<u8>(stream, bytes.max(1) as usize) {
-                Ok(buffer) => return Ok(Some(buffer.assume_written())),
-                Err(error) if error.is_out_of_memory() => {
+            match attempt().map_err(Into::into) {
+                Ok(made) => return Ok(Some(made)),
+                Err(RunError::Device(error)) if error.is_out_of_memory() => {
                     if !self.evict_one() {
                         return Ok(None);
                     }
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// What an earlier launch of `pipeline` over the same chunks of the same columns read beside them, if it was kept.
+    pub(crate) fn launch(
+        &self,
+        pipeline: &Arc<Prepared>,
+        columns: &[Arc<ResidentColumn>],
+        chunks: &[usize],
+    ) -> Option<Arc<LaunchInputs>> {
+        let launches = self.launches.lock();
+        let found = launches.iter().find(|launch| {
+            std::ptr::eq(launch.pipeline.as_ptr(), Arc::as_ptr(pipeline))
+                && launch.chunks == chunks
+                && launch.columns.len() == columns.len()
+                && (launch.columns.iter().zip(columns))
+                    .all(|(kept, now)| std::ptr::eq(kept.as_ptr(), Arc::as_ptr(now)))
+        });
+        found.map(|launch| Arc::clone(&launch.inputs))
+    }
+
+    /// Keeps the inputs of a launch for the next run of `pipeline` over the same chunks of the same columns. They must
+    /// be on the device already: the next run's stream does not wait for this one's.
+    pub(crate) fn keep_launch(
+        &self,
+        pipeline: &Arc<Prepared>,
+        columns: &[Arc<ResidentColumn>],
+        chunks: &[usize],
+        inputs: Arc<LaunchInputs>,
+    ) {
+        let launch = ResidentLaunch {
+            pipeline: Arc::downgrade(pipeline),
+            columns: columns.iter().map(Arc::downgrade).collect(),
+            chunks: chunks.to_vec(),
+            inputs,
+        };
+        let mut launches = self.launches.lock();
+        launches.retain(ResidentLaunch::is_current);
+        if launches.len() == KEPT_LAUNCHES {
+            launches.remove(0);
+        }
+        launches.push(launch);
     }
 
     fn touch(&self, column: &Arc<Column>) -> Option<Arc<ResidentColumn>> {
@@ -182,19 +257,19 @@ impl Residency {
         Some(resident)
     }
 
-    /// Gives up the least recently used column that no query holds.
+    /// Gives up the least recently used column that no query holds, or without one every kept launch.
     pub fn evict_one(&self) -> bool {
         let mut columns = self.columns.lock();
-        match columns
+        let unused = columns
             .iter()
-            .position(|resident| Arc::strong_count(resident) == 1)
-        {
-            Some(at) => {
-                columns.remove(at);
-                true
-            }
-            None => false,
+            .position(|resident| Arc::strong_count(resident) == 1);
+        if let Some(at) = unused {
+            columns.remove(at);
         }
+        let mut launches = self.launches.lock();
+        let kept = launches.len();
+        launches.retain(|launch| unused.is_some() && launch.is_current());
+        unused.is_some() || launches.len() < kept
     }
 
     /// Gives up every column that no query holds.

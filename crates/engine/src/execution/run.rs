@@ -1,6 +1,7 @@
 //! One pipeline over encoded columns on one device, start to end.
 
-use super::chunks::{ChunkTable, Placement};
+use super::chunks::{LaunchInputs, Placement};
+use super::prepared::Prepared;
 use super::results;
 use super::sinks::SinkState;
 use crate::config::GalateaConfig;
@@ -8,13 +9,15 @@ use crate::expression::ErrorCode;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, Shape, bind};
+use crate::pipeline::generate::{BoundPipeline, Shape};
 use crate::reason::Reason;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
-use galatea_device::{DeviceBuffer, DeviceError, Geometry, Origin, Tier};
+use galatea_device::{DeviceError, Geometry, Origin};
 use galatea_kernels::{Pipeline, PipelineArguments};
+use galatea_memory::HeapError;
 use galatea_store::TableView;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -41,6 +44,9 @@ pub enum RunError {
     /// The device or its driver failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The device heap for output rows could not be made.
+    #[error(transparent)]
+    Heap(HeapError),
     /// A row raised an error; the CPU says which, in DataFusion's words.
     #[error("{0}")]
     Raised(String),
@@ -50,6 +56,15 @@ pub enum RunError {
     /// The query was cancelled.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<HeapError> for RunError {
+    fn from(error: HeapError) -> Self {
+        match error {
+            HeapError::Device(error) => Self::Device(error),
+            error => Self::Heap(error),
+        }
+    }
 }
 
 /// What a run did, for EXPLAIN ANALYZE and the query report.
@@ -87,6 +102,8 @@ pub struct RunReport {
     pub launches: usize,
     /// Times the hash table grew.
     pub grown: usize,
+    /// Pages of the device heap that output rows were in.
+    pub pages: u64,
     /// Blocks of a launch.
     pub grid: u32,
     /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
@@ -116,7 +133,9 @@ struct Settle<'a>(&'a QueryStreams);
 impl Drop for Settle<'_> {
     fn drop(&mut self) {
         // A failure has been, or will be, reported by the call that needs the stream.
-        let _ = self.0.transfer.synchronize();
+        for stream in &self.0.transfer {
+            let _ = stream.synchronize();
+        }
         let _ = self.0.compute.synchronize();
     }
 }
@@ -129,26 +148,22 @@ impl Run<'_> {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
             ..Default::default()
         };
-        let bound = bind(self.plan, self.view, self.shape())?;
-        report.strategy = bound.strategy.to_string();
-        report.generate = start.elapsed();
-        tracing::debug!(
-            source = bound.source,
-            strategy = report.strategy,
-            "generated a pipeline"
-        );
-
-        let compile_start = Instant::now();
-        let (kernel, compiled) = Pipeline::compile(self.runtime.device(), &bound.source, Tier::Optimised)?;
-        report.compile = compile_start.elapsed();
-        report.compiled = match compiled.origin {
-            Origin::Memory => "memory",
-            Origin::Disk => "disk",
-            Origin::Compiler => "compiler",
+        let preparation =
+            self.runtime
+                .prepared()
+                .prepare(self.runtime.device(), self.plan, self.view, self.shape())?;
+        let pipeline = &preparation.pipeline;
+        report.strategy = pipeline.bound.strategy.to_string();
+        report.generate = preparation.generate;
+        report.compile = preparation.compile;
+        report.compiled = match preparation.compiled.map(|compiled| compiled.origin) {
+            Some(Origin::Disk) => "disk",
+            Some(Origin::Compiler) => "compiler",
+            Some(Origin::Memory) | None => "memory",
         };
 
         let streams = self.runtime.take_streams()?;
-        let outcome = self.on_streams(&bound, &kernel, &streams, &mut report);
+        let outcome = self.on_streams(pipeline, &streams, &mut report);
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
         }
@@ -171,16 +186,17 @@ impl Run<'_> {
             shared_bytes_multiprocessor: u64::from(info.shared_memory_per_multiprocessor),
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
+            row_output: self.config.row_output,
         }
     }
 
     fn on_streams(
         &self,
-        bound: &BoundPipeline,
-        kernel: &Pipeline,
+        pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
         report: &mut RunReport,
     ) -> Result<Vec<RecordBatch>, RunError> {
+        let (bound, kernel) = (&pipeline.bound, &pipeline.kernel);
         let device = self.runtime.device();
         report.chunks = self.chunks.len();
         report.rows = self
@@ -190,6 +206,10 @@ impl Run<'_> {
             .sum();
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
+        let counted = match bound.strategy {
+            Strategy::Append { counted: true } => Some(self.count(report)?),
+            _ => None,
+        };
         let transfer_start = Instant::now();
         let (mut placement, copied) = Placement::choose(
             self.runtime,
@@ -202,33 +222,32 @@ impl Run<'_> {
         report.link_bytes += copied;
         report.resident = matches!(placement, Placement::Resident { .. });
 
-        let table = ChunkTable::new(
-            self.view,
-            self.chunks,
-            &bound.columns,
-            bound.unit_rows,
-            |position, k| match &placement {
-                Placement::Resident { columns } => columns[k].chunk(self.chunks[position]),
-                Placement::Streamed(ring) => ring.place(position, k),
-            },
-        );
-        let resident_blocks = kernel.resident_blocks(bound.block, bound.dynamic_shared)?;
+        let compute = &streams.compute;
+        let kept = match &placement {
+            Placement::Resident { columns } => {
+                self.runtime.residency().launch(pipeline, columns, self.chunks)
+            }
+            Placement::Streamed(_) => None,
+        };
+        let fresh = kept.is_none();
+        let inputs = match kept {
+            Some(inputs) => inputs,
+            None => Arc::new(LaunchInputs::upload(
+                device,
+                compute,
+                bound,
+                self.view,
+                self.chunks,
+                &placement,
+            )?),
+        };
+        let table = &inputs.table;
         let most_units = if report.resident {
             table.units()
         } else {
             table.units_per_chunk
         };
-        let grid = resident_blocks.min(u64::from(most_units)).max(1) as u32;
-        report.grid = grid;
-
-        let compute = &streams.compute;
-        let words = device.upload(compute, &table.words)?;
-        let tables: Vec<DeviceBuffer<u8>> = bound
-            .parameters
-            .tables
-            .iter()
-            .map(|t| device.upload(compute, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
-            .collect::<Result<_, _>>()?;
+        let grid = pipeline.resident_blocks.min(u64::from(most_units)).max(1) as u32;
         let mut sink = SinkState::new(
             self.runtime,
             compute,
@@ -236,13 +255,16 @@ impl Run<'_> {
             grid,
             report.rows,
             self.config.hash_slots.0,
+            counted,
         )?;
+        let grid = sink.grid();
+        report.grid = grid;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
-        args.chunks = words.address();
+        args.chunks = inputs.words.address();
         args.chunk_words = table.stride as u32;
         args.unit_rows = bound.unit_rows;
         args.units_per_chunk = table.units_per_chunk;
-        for (slot, buffer) in args.tables.iter_mut().zip(&tables) {
+        for (slot, buffer) in args.tables.iter_mut().zip(&inputs.lookups) {
             *slot = buffer.address();
         }
         let _settle = Settle(streams);
@@ -305,15 +327,55 @@ impl Run<'_> {
             }
         }
         let ended = compute.record()?;
-        let contents = sink.finish(self.runtime, compute, bound)?;
-        report.kernel = ended.elapsed_since(&started)?;
+        let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
+        if let (Placement::Resident { columns }, true) = (&placement, fresh) {
+            (self.runtime.residency()).keep_launch(pipeline, columns, self.chunks, inputs);
+        }
+        report.kernel += ended.elapsed_since(&started)?;
         report.rows_passed = contents.rows_passed;
         report.link_bytes += contents.bytes;
         raise(contents.error, bound)?;
         match bound.strategy {
-            Strategy::Append => rows.finish(),
-            _ => Ok(vec![results::groups(self.plan, bound, &contents)?]),
+            Strategy::Append { .. } | Strategy::Chains => rows.finish(),
+            Strategy::Hash => match &contents.collected {
+                Some(collected) => {
+                    let (batches, bytes) =
+                        results::collected_groups(self.runtime, compute, self.plan, bound, collected)?;
+                    report.link_bytes += bytes;
+                    Ok(batches)
+                }
+                None => Ok(Vec::new()),
+            },
+            _ => Ok(vec![results::groups(self.plan, bound, &contents.words)?]),
         }
+    }
+
+    /// Runs the filters alone, to learn how many rows pass.
+    fn count(&self, report: &mut RunReport) -> Result<u64, RunError> {
+        let plan = self.plan.counting();
+        let needed = plan.columns();
+        let kept: Vec<usize> = (self.plan.columns().iter().enumerate())
+            .filter(|(_, column)| needed.contains(column))
+            .map(|(at, _)| at)
+            .collect();
+        let view = TableView {
+            schema: Arc::new(self.view.schema.project(&kept)?),
+            columns: kept
+                .iter()
+                .map(|at| Arc::clone(&self.view.columns[*at]))
+                .collect(),
+            ..self.view.clone()
+        };
+        let run = Run {
+            plan: &plan,
+            view: &view,
+            ..*self
+        };
+        let (_, counting) = run.execute()?;
+        report.launches += counting.launches;
+        report.link_bytes += counting.link_bytes;
+        report.kernel += counting.kernel;
+        Ok(counting.rows_passed)
     }
 
     #[expect(

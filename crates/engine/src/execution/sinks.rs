@@ -1,6 +1,7 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
 use super::results::Rows;
+use super::row_heap::RowHeap;
 use super::run::{RunError, RunReport, raise};
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
@@ -22,6 +23,8 @@ pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: DeviceBuffer<u64>,
     progress: DeviceBuffer<u32>,
+    /// Blocks of a launch.
+    grid: u32,
     form: Form,
 }
 
@@ -41,13 +44,16 @@ enum Form {
         capacity: u64,
         limit: u64,
     },
+    Chains(Box<RowHeap>),
 }
 
 /// A sink's contents on the host.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Group words; hash slots include their key words.
+    /// Words of groups of a fixed number, `[group][word]`.
     pub words: Vec<u64>,
+    /// Groups collected out of a hash table, key words included, `[word][group]`, in device memory.
+    pub collected: Option<DeviceBuffer<u64>>,
     /// Rows that passed the filters.
     pub rows_passed: u64,
     /// First error raised, or 0.
@@ -57,8 +63,8 @@ pub(super) struct Contents {
 }
 
 impl SinkState {
-    /// Allocates and clears the sink of a run over `rows` rows by `grid` blocks; a hash table starts with at least
-    /// `hash_slots` slots, unless there can be fewer groups.
+    /// Allocates and clears the sink of a run over `rows` rows by at most `grid` blocks; a hash table starts with at least
+    /// `hash_slots` slots, unless there can be fewer groups. `counted`: the rows there will be, if they were counted.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -66,9 +72,11 @@ impl SinkState {
         grid: u32,
         rows: u64,
         hash_slots: u64,
+        counted: Option<u64>,
     ) -> Result<Self, RunError> {
         let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
         let mut fixed_words = 0;
+        let mut blocks = grid;
         let form = match (&bound.strategy, &bound.result) {
             (Strategy::Scalar, _) => {
                 fixed_words = bound.slot_words();
@@ -101,7 +109,8 @@ impl SinkState {
                     in_flight,
                 }
             }
-            (Strategy::Append, ResultPlan::Rows(columns)) => {
+            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
+                let rows = counted.unwrap_or(rows);
                 let capacity = rows.min(APPEND_ROWS.max(2 * in_flight)).max(1);
                 let limit = if capacity >= rows {
                     u64::MAX
@@ -129,6 +138,11 @@ impl SinkState {
                     limit,
                 }
             }
+            (Strategy::Chains, ResultPlan::Rows(columns)) => {
+                let (heap, served) = RowHeap::new(runtime, stream, bound, grid, rows, columns)?;
+                blocks = served;
+                Form::Chains(Box::new(heap))
+            }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         Ok(Self {
@@ -139,8 +153,14 @@ impl SinkState {
                 "group accumulators",
             )?,
             progress: runtime.device().zeroed(stream, grid as usize)?,
+            grid: blocks,
             form,
         })
+    }
+
+    /// Blocks a launch may have.
+    pub(super) fn grid(&self) -> u32 {
+        self.grid
     }
 
     /// Whether launches can stop before all units are done.
@@ -179,6 +199,7 @@ impl SinkState {
                     args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, DeviceBuffer::address);
                 }
             }
+            Form::Chains(heap) => args.set_chains(&heap.view()),
         }
     }
 
@@ -228,10 +249,11 @@ impl SinkState {
                 outputs, validity, ..
             } => {
                 if let ResultPlan::Rows(columns) = &bound.result {
-                    report.link_bytes += rows.take(stream, columns, outputs, validity, held)?;
+                    report.link_bytes += rows.take(runtime, stream, columns, outputs, validity, held)?;
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }
+            Form::Chains(heap) => return heap.drain(runtime, stream, bound, rows, report),
         }
         if stopped {
             stream.fill(self.control.slice_mut(2..3)?, 0)?;
@@ -239,19 +261,21 @@ impl SinkState {
         Ok(stopped)
     }
 
-    /// Reads the contents back.
+    /// Reads the contents back; what is left of rows goes to `rows`.
     pub(super) fn finish(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
+        rows: &mut Rows,
+        report: &mut RunReport,
     ) -> Result<Contents, RunError> {
         let mut control = stream.read(&self.control, ..)?;
         let mut contents = Contents {
             rows_passed: control[3],
             error: control[0] as u32,
             bytes: self.control.bytes(),
-            words: Vec::new(),
+            ..Contents::default()
         };
         match &mut self.form {
             Form::Fixed => contents.words = control.split_off(CONTROL_WORDS),
@@ -272,13 +296,12 @@ impl SinkState {
                         InOut(&mut used),
                         *layout,
                     )?;
-                    contents.words = stream.read(&out, ..)?;
-                    contents.bytes += out.bytes();
+                    contents.collected = Some(out);
                 }
             }
             Form::Rows { .. } => {}
+            Form::Chains(heap) => heap.gather(runtime, stream, bound, rows, report)?,
         }
-        let _ = bound;
         Ok(contents)
     }
 }
@@ -307,20 +330,13 @@ fn zeroed(
     words: u64,
     what: &'static str,
 ) -> Result<DeviceBuffer<u64>, RunError> {
-    loop {
-        match runtime.device().zeroed::<u64>(stream, words.max(1) as usize) {
-            Ok(buffer) => return Ok(buffer),
-            Err(error) if error.is_out_of_memory() => {
-                if !runtime.residency().evict_one() {
-                    return Err(memory(runtime, what, words * 8));
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
+    let cleared = runtime
+        .residency()
+        .making_room(|| runtime.device().zeroed::<u64>(stream, words.max(1) as usize))?;
+    cleared.ok_or_else(|| memory(runtime, what, words * 8))
 }
 
-fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
+pub(super) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
     let budget = runtime.device().budget();
     RunError::Memory {
         what,

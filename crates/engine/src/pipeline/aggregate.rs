@@ -39,7 +39,7 @@ impl AggregateFunction {
 }
 
 /// One aggregate of a pipeline.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AggregateCall {
     /// What is computed.
     pub function: AggregateFunction,

@@ -483,8 +483,13 @@ pub enum Strategy {
     },
     /// Hash table in global memory.
     Hash,
-    /// Rows are appended to output columns.
-    Append,
+    /// Rows are appended to output columns, of the exact size when they were counted before.
+    Append {
+        /// Whether a pass counts first.
+        counted: bool,
+    },
+    /// Rows are appended to chains of heap pages, one chain a block.
+    Chains,
 }
 
 impl std::fmt::Display for Strategy {
@@ -494,7 +499,9 @@ impl std::fmt::Display for Strategy {
             Self::Shared { groups, copies } => write!(f, "shared({groups} groups x {copies} copies)"),
             Self::Dense { groups } => write!(f, "dense({groups} groups)"),
             Self::Hash => write!(f, "hash"),
-            Self::Append => write!(f, "append"),
+            Self::Append { counted: false } => write!(f, "append"),
+            Self::Append { counted: true } => write!(f, "append after counting"),
+            Self::Chains => write!(f, "page chains"),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::group_key::{GroupKey, KeyLayout};
 use super::sink::{self, OutputColumn};
 use super::stages;
 use super::{PipelinePlan, SinkPlan};
-use crate::config::GroupBy;
+use crate::config::{GroupBy, RowOutput};
 use crate::expression::{ColumnKind, Emitter, Expr, Parameters, Value, kind_for};
 use crate::reason::Reason;
 use galatea_store::TableView;
@@ -29,7 +29,7 @@ use std::fmt::Write;
 pub struct Shape {
     /// Threads of a block: a power of two from 32 to 1024.
     pub block: u32,
-    /// Most rows a thread holds; the generator takes fewer for expensive rows. A power of two up to 8.
+    /// Most rows a thread holds; the generator takes fewer for expensive rows. A power of two up to 16.
     pub items: u32,
     /// Shared memory a block may ask for.
     pub shared_bytes: u64,
@@ -39,6 +39,8 @@ pub struct Shape {
     pub collide: bool,
     /// Forced group-by strategy.
     pub group_by: GroupBy,
+    /// Where rows that are returned go.
+    pub row_output: RowOutput,
 }
 
 /// A pipeline ready to compile and run.
@@ -62,6 +64,8 @@ pub struct BoundPipeline {
     pub unit_rows: u32,
     /// Whether hashes are forced to collide.
     pub collide: bool,
+    /// Rows of the table it was bound to: sums were proven to fit for that many.
+    pub rows: u64,
 }
 
 /// What the host makes of a sink's contents.
@@ -117,7 +121,12 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     let wide = columns
         .iter()
         .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
+    // More rows in flight hide latency as long as their registers leave room for enough threads: a single group keeps
+    // its accumulators in a few registers, so cheap narrow rows can be held by the 16.
+    let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
+    let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let items = shape.items.min(match cost {
+        0..=40 if scalar && row_bytes <= 16 => 16,
         0..=80 if !wide => 8,
         81..=200 if !wide => 4,
         _ => 2,
@@ -131,7 +140,8 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         .flat_map(|e| rewrite(e).columns())
         .collect();
     let stages = stages::plan(&filters, &columns, &sink_columns, append);
-    let (mut strategy, mut result) = (Strategy::Append, ResultPlan::Rows(Vec::new()));
+    let mut strategy = row_strategy(shape.row_output, rows);
+    let mut result = ResultPlan::Rows(Vec::new());
     for stage in &stages {
         let mut code = String::new();
         let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0");
@@ -145,9 +155,11 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         if stage.sink {
             code.push_str("if ((live >> i & 1u) == 0) continue;\n");
             (strategy, result) = sink_rows(plan, &rewrite, &columns, emitter, shape, rows, &mut code)?;
-            if append {
-                body.push_str(sink::append::RESERVE);
-            }
+            body.push_str(match strategy {
+                Strategy::Append { .. } => sink::append::RESERVE,
+                Strategy::Chains => sink::chains::RESERVE,
+                _ => "",
+            });
         }
         let frame = StageFrame {
             columns: &columns,
@@ -184,8 +196,12 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         dynamic_shared: 0,
         unit_rows: 0,
         collide: shape.collide,
+        rows,
     };
-    let steps = if matches!(bound.strategy, Strategy::Hash | Strategy::Append) {
+    let steps = if matches!(
+        bound.strategy,
+        Strategy::Hash | Strategy::Append { .. } | Strategy::Chains
+    ) {
         1
     } else {
         4
@@ -195,6 +211,18 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     bound.dynamic_shared = sink.dynamic_shared;
     bound.source = kernel(&bound, items, &sink, &body);
     Ok(bound)
+}
+
+/// Tables of at most so many rows get room for every row.
+const DIRECT_ROWS: u64 = 1 << 20;
+
+fn row_strategy(forced: RowOutput, rows: u64) -> Strategy {
+    match forced {
+        RowOutput::Direct => Strategy::Append { counted: false },
+        RowOutput::Auto if rows <= DIRECT_ROWS => Strategy::Append { counted: false },
+        RowOutput::Counted => Strategy::Append { counted: true },
+        RowOutput::Auto | RowOutput::Heap => Strategy::Chains,
+    }
 }
 
 fn limit(what: &str, asked: usize, limit: usize) -> Reason {
@@ -230,8 +258,12 @@ fn sink_rows(
                     None => sink::append::column(index, &emitter.emit(&output, code)?)?,
                 });
             }
-            sink::append::store(&columns_out, code)?;
-            return Ok((Strategy::Append, ResultPlan::Rows(columns_out)));
+            let strategy = row_strategy(shape.row_output, rows);
+            match strategy {
+                Strategy::Chains => sink::chains::store(&columns_out, code)?,
+                _ => sink::append::store(&columns_out, code)?,
+            }
+            return Ok((strategy, ResultPlan::Rows(columns_out)));
         }
     };
     let mut emit = |e: &Expr, code: &mut String| emitter.emit(&rewrite(e), code);
@@ -404,13 +436,21 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
 pub struct SinkFrame {
     /// Statements before the loop over units.
     pub prologue: String,
+    /// The headers it needs beside those of every pipeline.
+    pub headers: &'static [&'static str],
+    /// Declares `unit`, the first one of this block; by default from the arguments.
+    pub first_unit: Option<&'static str>,
     /// Statements at the start of each unit; may `break`.
     pub unit: String,
+    /// Statements at the end of each unit; may `break`.
+    pub unit_end: &'static str,
     /// Statements after the loop.
     pub epilogue: String,
     /// Dynamic shared memory in bytes.
     pub dynamic_shared: u32,
 }
+
+const FIRST_UNIT: &str = "u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;";
 
 fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> String {
     let mut s = String::with_capacity(4096 + body.len());
@@ -426,7 +466,10 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
         "decimal",
         "datetime",
         "strings",
-    ] {
+    ]
+    .iter()
+    .chain(sink.headers)
+    {
         let _ = writeln!(s, "#include \"galatea/{header}.cuh\"");
     }
     s.push_str("using namespace galatea;\n\n");
@@ -437,7 +480,9 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
     );
     s.push_str(&indent(&sink.prologue, 1));
     s.push_str("    u32 passed = 0;\n    ChunkCursor cursor(args);\n");
-    s.push_str("    u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;\n");
+    s.push_str("    ");
+    s.push_str(sink.first_unit.unwrap_or(FIRST_UNIT));
+    s.push('\n');
     s.push_str("    for (; unit < args.end_unit; unit += gridDim.x) {\n");
     s.push_str(&indent(&sink.unit, 2));
     s.push_str("        cursor.seek(unit);\n");
@@ -472,17 +517,15 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
         block * items
     );
     let _ = writeln!(s, "            const u32 row = step + threadIdx.x * {items}u;");
-    let all = if items == 32 {
-        u32::MAX
-    } else {
-        (1u32 << items) - 1
-    };
+    let all = (1u32 << items) - 1;
     let _ = writeln!(
         s,
         "            u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;"
     );
     s.push_str(body);
-    s.push_str("            passed += __popc(live);\n        }\n    }\n");
+    s.push_str("            passed += __popc(live);\n        }\n");
+    s.push_str(&indent(sink.unit_end, 2));
+    s.push_str("    }\n");
     s.push_str(&indent(&sink.epilogue, 1));
     s.push_str("    passed = __reduce_add_sync(0xffffffffu, passed);\n");
     s.push_str("    if ((threadIdx.x & 31u) == 0 && passed != 0) atomicAdd(args.counters + 2, (unsigned long long)passed);\n}\n");

@@ -7,6 +7,7 @@
 use crate::expression::{Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
 use std::fmt::Write;
 
@@ -233,61 +234,107 @@ impl GroupKey {
         );
     }
 
-    /// The values of a group, one per part: `None` for NULL.
-    pub fn decode(&self, number: &[u64]) -> Vec<Option<KeyValue>> {
+    /// The values of groups, one column per part. `words` are the columns of the key's words; of a dense key the groups'
+    /// numbers.
+    pub fn decode(&self, words: Vec<Vec<u64>>) -> Vec<KeyColumn> {
         if let KeyLayout::Words(_) = self.layout {
-            return self.decode_words(number);
+            return self.decode_words(words);
         }
-        let mut rest = match self.layout {
-            KeyLayout::Packed => number[0] - 1,
-            _ => number[0],
-        };
-        let mut values = vec![None; self.parts.len()];
-        for (part, value) in self.parts.iter().zip(&mut values).rev() {
-            let radix = part.radix().unwrap_or(1);
-            let digit = rest % radix;
-            rest /= radix;
-            if part.nullable && digit == radix - 1 {
-                continue;
-            }
-            *value = Some(match &part.form {
-                KeyForm::Integer { low, .. } => KeyValue::Integer(low + i128::from(digit)),
-                _ => KeyValue::Code(digit as usize),
-            });
+        let mut rest = words.into_iter().next().unwrap_or_default();
+        if matches!(self.layout, KeyLayout::Packed) {
+            rest.iter_mut().for_each(|number| *number -= 1);
         }
-        values
+        let mut columns: Vec<KeyColumn> = (self.parts.iter().rev())
+            .map(|part| part.decode_digits(&mut rest))
+            .collect();
+        columns.reverse();
+        columns
     }
 
-    fn decode_words(&self, words: &[u64]) -> Vec<Option<KeyValue>> {
-        let nulls = words[0];
-        let mut at = 1;
-        let mut values = Vec::with_capacity(self.parts.len());
+    fn decode_words(&self, words: Vec<Vec<u64>>) -> Vec<KeyColumn> {
+        let mut words = words.into_iter();
+        let null_bits = words.next().unwrap_or_default();
+        let mut take = || words.next().unwrap_or_default();
+        let mut columns = Vec::with_capacity(self.parts.len());
         for (bit, part) in self.parts.iter().enumerate() {
-            let word = words[at];
-            let value = match &part.form {
+            let low = take();
+            let values = match &part.form {
                 KeyForm::Integer { words: 2, .. } => {
-                    KeyValue::Integer(((u128::from(words[at + 1]) << 64) | u128::from(word)) as i128)
+                    let pairs = low.into_iter().zip(take());
+                    let wide = pairs.map(|(low, high)| ((u128::from(high) << 64) | u128::from(low)) as i128);
+                    KeyValues::Wide(wide.collect())
                 }
-                KeyForm::Integer { .. } => KeyValue::Integer(i128::from(word as i64)),
-                KeyForm::Code { .. } => KeyValue::Code(word as usize),
-                KeyForm::Float64 => KeyValue::Float(f64::from_bits(word)),
+                KeyForm::Integer { .. } => {
+                    KeyValues::Narrow(low.into_iter().map(|word| word as i64).collect())
+                }
+                KeyForm::Code { .. } => KeyValues::Codes(low.into_iter().map(|word| word as u32).collect()),
+                KeyForm::Float64 => KeyValues::Floats(low.into_iter().map(f64::from_bits).collect()),
             };
-            at += part.words();
-            values.push((nulls >> bit & 1 == 0).then_some(value));
+            let valid = |i: usize| null_bits[i] >> bit & 1 == 0;
+            let nulls =
+                (part.nullable).then(|| NullBuffer::new(BooleanBuffer::collect_bool(null_bits.len(), valid)));
+            columns.push(KeyColumn { values, nulls });
         }
-        values
+        columns
     }
 }
 
-/// A decoded key value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum KeyValue {
-    /// Integers, dates, timestamps, decimals (unscaled), booleans as 0 and 1.
-    Integer(i128),
-    /// Index into the part's dictionary.
-    Code(usize),
-    /// A float.
-    Float(f64),
+impl KeyPart {
+    /// Takes the part's digits off mixed-radix numbers.
+    fn decode_digits(&self, numbers: &mut [u64]) -> KeyColumn {
+        let radix = self.radix().unwrap_or(1);
+        let digits: Vec<u64> = numbers
+            .iter_mut()
+            .map(|number| {
+                let digit = *number % radix;
+                *number /= radix;
+                digit
+            })
+            .collect();
+        let nulls = self.nullable.then(|| {
+            let valid = |i: usize| digits[i] != radix - 1;
+            NullBuffer::new(BooleanBuffer::collect_bool(digits.len(), valid))
+        });
+        let values = match &self.form {
+            KeyForm::Integer { low, words: 2, .. } => {
+                KeyValues::Wide(digits.iter().map(|digit| low + i128::from(*digit)).collect())
+            }
+            // In 64 bits sums wrap to the right value, also of unsigned ones.
+            KeyForm::Integer { low, .. } => {
+                let low = *low as i64;
+                KeyValues::Narrow(
+                    digits
+                        .iter()
+                        .map(|digit| low.wrapping_add(*digit as i64))
+                        .collect(),
+                )
+            }
+            _ => KeyValues::Codes(digits.iter().map(|digit| *digit as u32).collect()),
+        };
+        KeyColumn { values, nulls }
+    }
+}
+
+/// A part's values of many groups.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyColumn {
+    /// The values; anything where NULL.
+    pub values: KeyValues,
+    /// Which are not NULL; `None` when none is.
+    pub nulls: Option<NullBuffer>,
+}
+
+/// Values of a key part.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyValues {
+    /// Integers, dates, timestamps, decimals (unscaled), booleans as 0 and 1, in 64 bits; unsigned ones by their bits.
+    Narrow(Vec<i64>),
+    /// The same in 128 bits.
+    Wide(Vec<i128>),
+    /// Indices into the part's dictionary.
+    Codes(Vec<u32>),
+    /// Floats.
+    Floats(Vec<f64>),
 }
 
 /// A 128-bit constant in C++, which has no such literals.

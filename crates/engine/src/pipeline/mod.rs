@@ -23,12 +23,13 @@ pub mod sink;
 mod stages;
 
 use crate::expression::Expr;
-use aggregate::AggregateCall;
-use arrow::datatypes::SchemaRef;
+use aggregate::{AggregateCall, AggregateFunction};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What one pipeline computes, known at planning time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PipelinePlan {
     /// Conjuncts over source columns, in the order they are applied.
     pub filters: Vec<Expr>,
@@ -39,7 +40,7 @@ pub struct PipelinePlan {
 }
 
 /// Where surviving rows go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SinkPlan {
     /// `GROUP BY keys`; no keys makes exactly one row.
     Aggregate {
@@ -56,6 +57,25 @@ pub enum SinkPlan {
 }
 
 impl PipelinePlan {
+    /// The pipeline that only counts the rows which pass the filters.
+    pub fn counting(&self) -> Self {
+        let field = Arc::new(Field::new("rows", DataType::Int64, false));
+        let count = AggregateCall {
+            function: AggregateFunction::Count,
+            argument: None,
+            filter: None,
+            field: Arc::clone(&field),
+        };
+        Self {
+            filters: self.filters.clone(),
+            sink: SinkPlan::Aggregate {
+                keys: Vec::new(),
+                aggregates: vec![count],
+            },
+            output: Arc::new(Schema::new(vec![field])),
+        }
+    }
+
     /// Every expression of the pipeline.
     pub fn expressions(&self) -> Vec<&Expr> {
         self.filters.iter().chain(self.sink_expressions()).collect()

@@ -281,6 +281,9 @@ impl Chain {
             if config.limit.is_some() {
                 return Err(node("DataSourceExec", "a limit inside the scan"));
             }
+            if config.file_source().filter().is_some() {
+                return Err(node("DataSourceExec", "a filter inside the scan"));
+            }
             if matches!(
                 config.file_source().file_type(),
                 "parquet" | "csv" | "json" | "arrow"

@@ -20,6 +20,14 @@ async fn every_setting_gives_the_same_answer() {
         &[("galatea.group_by", "hash")],
         &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
         &[("galatea.hash_slots", "2"), ("galatea.group_by", "hash")],
+        &[("galatea.row_output", "direct")],
+        &[("galatea.row_output", "counted")],
+        &[("galatea.row_output", "heap")],
+        &[
+            ("galatea.row_output", "heap"),
+            ("galatea.chunk_rows", "33"),
+            ("galatea.cache_device", "false"),
+        ],
         &[("galatea.block_threads", "32")],
         &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "64")],
         &[("galatea.chunk_rows", "1")],
@@ -59,4 +67,24 @@ async fn a_growing_hash_table_loses_no_row() {
         "growing, wide keys",
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_dry_heap_loses_no_row() {
+    for (limit, block) in [("3 MiB", "32"), ("8 MiB", "256")] {
+        let pair = Pair::new(&[
+            ("galatea.row_output", "heap"),
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.block_threads", block),
+            ("galatea.chunk_rows", "4096"),
+        ]);
+        pair.table("t", &[batch(60_000, 21, Shape::Ordinary)]);
+        for sql in [
+            "SELECT i32, i64, d38, f64, flag, low, v FROM t WHERE v >= 0 OR v IS NULL",
+            "SELECT i64, d38 FROM t WHERE i16 > 0",
+            "SELECT v FROM t WHERE v < -1000000",
+        ] {
+            pair.check(sql, true, &format!("heap within {limit}")).await;
+        }
+    }
 }

@@ -127,6 +127,34 @@ template <u32 Words> struct ChainWriter {
         for (u32 i = 0; i < Words; ++i) column[u64(i) * chains.page_rows] = row[i];
     }
 
+    // Places of one lane's rows, which follow each other from `at` on: in `page` as far as it goes, then in `beyond`.
+    struct Places {
+        u32 page, beyond, at;
+    };
+
+    // Warp scope: the lanes of `mask` call. Places for `count` rows of each lane; all lanes together ask for no more than a page
+    // has room for. What is reserved must be written.
+    GALATEA_INLINE Places reserve_rows(u32 mask, u32 count) {
+        u32 upto = count;
+#pragma unroll
+        for (u32 distance = 1; distance < WARP; distance *= 2) {
+            const u32 other = __shfl_up_sync(mask, upto, distance);
+            if (lane() >= distance) upto += other;
+        }
+        const u32 total = __shfl_sync(mask, upto, 31 - __clz(mask));
+        if (total == 0) return Places{DRY, DRY, 0};
+        u64 beyond;
+        const u64 place = reserve(mask, total, beyond);
+        return Places{u32(place >> 32), u32(beyond), u32(place) + upto - count};
+    }
+
+    // Thread scope. Word 0 of the lane's k-th row, word w lying w * page_rows further; nullptr when there was no page.
+    GALATEA_INLINE u64* row_of(const Places& places, u32 k) const {
+        u32 page = places.page, at = places.at + k;
+        if (at >= chains.page_rows) { page = places.beyond; at -= chains.page_rows; }
+        return page >= DRY ? nullptr : page_column(chains, page, 0) + at;
+    }
+
     // Block scope. Whether to go on: false when rows of this tile found no page; then none of them is in the chain, and the block
     // is to begin with `tile` next time. Barriers: 2.
     GALATEA_INLINE bool end_tile(u64 tile) {

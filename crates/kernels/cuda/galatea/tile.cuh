@@ -1,6 +1,6 @@
 // Grid scope: how a pipeline walks its chunks and a thread loads its rows.
 //
-// A thread holds V consecutive rows (V = 8 for narrow pipelines, fewer for wide ones); a block of B threads covers
+// A thread holds V consecutive rows (V = 16 or 8 for narrow pipelines, fewer for wide ones); a block of B threads covers
 // B * V rows a step, so every load of a column is one or a few aligned vector loads per thread. Chunk columns are
 // aligned to, and padded to, 256 bytes: loads past the last row stay inside the allocation and are masked.
 #pragma once
@@ -47,8 +47,10 @@ GALATEA_INLINE Rows<T, V> load_rows(const unsigned char* data, u32 row) {
 // Thread scope. Validity of rows [row, row + V) as V low bits, 1 = valid; a null address means all valid.
 template <int V>
 GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
-    constexpr u32 all = V == 32 ? 0xffffffffu : (1u << V) - 1u;
+    static_assert(V <= 16, "a thread holds at most 16 rows");
+    constexpr u32 all = (1u << V) - 1u;
     if (bitmap == nullptr) return all;
+    if (V == 16) return __ldg(reinterpret_cast<const unsigned short*>(bitmap) + (row >> 4));
     return (u32(__ldg(bitmap + (row >> 3))) >> (row & 7)) & all;
 }
 

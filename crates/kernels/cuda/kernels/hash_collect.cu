@@ -1,4 +1,4 @@
-// Grid scope. Writes the used slots of a group hash table next to each other, in no particular order.
+// Grid scope. Writes the used slots of a group hash table by column, in no particular order of slots.
 #include "galatea/args/hash_collect.h"
 #include "galatea/thread.cuh"
 
@@ -10,7 +10,6 @@ extern "C" __global__ void hash_collect(HashCollectArguments args) {
         if (slot[0] == 0) continue;
         const u64 place = atomicAdd(args.used, 1ull);
         if (place >= args.room) continue;
-        u64* target = args.groups + place * args.slot_words;
-        for (u32 i = 0; i < args.slot_words; ++i) target[i] = slot[i];
+        for (u32 i = 0; i < args.slot_words; ++i) args.groups[i * args.room + place] = slot[i];
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a group hash table: its used slots, next to each other.
+//! Reading a group hash table: its used slots, column by column.
 
 use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
 
@@ -11,7 +11,7 @@ kernel_arguments! {
     pub struct HashCollectArguments in "galatea/args/hash_collect.h" {
         /// Table read.
         pub slots: DevicePointer<u64>,
-        /// Used slots.
+        /// Used slots, `[slot word][place]`.
         pub groups: DevicePointer<u64>,
         /// Their number.
         pub used: DevicePointer<u64>,
@@ -26,7 +26,7 @@ kernel_arguments! {
 
 kernel!(HashCollect, "hash_collect", HashCollectArguments);
 
-/// Copies the used slots of a table next to each other.
+/// Copies the used slots of a table into columns.
 #[derive(Debug, Clone)]
 pub struct HashCollect {
     function: KernelFunction<Self>,
@@ -44,7 +44,7 @@ impl HashCollect {
         Ok(Self { function, blocks })
     }
 
-    /// Fills `groups` with used slots; `used`, which must be zero before, receives how many there are, also when
+    /// Fills `groups`, `[slot word][place]`, with used slots; `used`, which must be zero before, receives how many there are, also when
     /// `groups` is too small for all of them.
     ///
     /// # Errors

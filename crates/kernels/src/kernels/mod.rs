@@ -26,7 +26,8 @@ pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use pipeline::{
-    CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline, PipelineArguments,
+    CHAINS_VIEW_WORDS, CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline,
+    PipelineArguments,
 };
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 

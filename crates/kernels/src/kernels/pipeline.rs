@@ -5,6 +5,7 @@
 //! buffers the engine keeps alive until the launch has finished.
 
 use crate::headers;
+use crate::heap::PageChainsView;
 use crate::kernel::kernel;
 use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
 
@@ -14,6 +15,8 @@ pub const MAX_LITERALS: usize = 160;
 pub const MAX_TABLES: usize = 24;
 /// Output buffers a pipeline may have: values, then validity.
 pub const MAX_OUTPUTS: usize = 64;
+/// Words of a [`PageChainsView`].
+pub const CHAINS_VIEW_WORDS: usize = size_of::<PageChainsView>() / 8;
 /// Words of a chunk before its columns: rows, first unit.
 pub const CHUNK_HEADER_WORDS: usize = 2;
 /// Words of a column in a chunk: data, validity, base, offsets.
@@ -54,6 +57,8 @@ kernel_arguments! {
         pub outputs: [u64; MAX_OUTPUTS],
         /// Literals.
         pub literals: [u64; MAX_LITERALS],
+        /// Page chains, for sinks that write them.
+        pub chains_view: [u64; CHAINS_VIEW_WORDS],
     }
 }
 
@@ -68,6 +73,12 @@ impl PipelineArguments {
         let mut args: Self = bytemuck::Zeroable::zeroed();
         args.literals[..literals.len()].copy_from_slice(literals);
         args
+    }
+
+    /// Points sinks that write page chains at them.
+    pub fn set_chains(&mut self, chains: &PageChainsView) {
+        self.chains_view
+            .copy_from_slice(bytemuck::cast_slice(bytemuck::bytes_of(chains)));
     }
 }
 

@@ -19,7 +19,7 @@ pub struct OutputColumn {
     /// What is written per row.
     pub form: OutputForm,
     /// C++ of the value and, for nullable columns, of its NULL flag.
-    code: (String, Option<String>),
+    pub(super) code: (String, Option<String>),
 }
 
 /// What a row of an output column holds on the device.
@@ -101,8 +101,8 @@ pub fn column(index: usize, value: &Value) -> Result<OutputColumn, Reason> {
     })
 }
 
-/// Stores every output of a live row.
-pub fn store(outputs: &[OutputColumn], code: &mut String) -> Result<(), Reason> {
+/// Refuses more outputs than a pipeline can have.
+pub(super) fn check_number(outputs: &[OutputColumn]) -> Result<(), Reason> {
     if outputs.len() > MAX_OUTPUTS / 2 {
         return Err(Reason::Limit {
             expression: "SELECT".into(),
@@ -111,6 +111,12 @@ pub fn store(outputs: &[OutputColumn], code: &mut String) -> Result<(), Reason> 
             unit: "output columns",
         });
     }
+    Ok(())
+}
+
+/// Stores every output of a live row.
+pub fn store(outputs: &[OutputColumn], code: &mut String) -> Result<(), Reason> {
+    check_number(outputs)?;
     for (k, output) in outputs.iter().enumerate() {
         let ctype = match &output.form {
             OutputForm::Integer { width: 4 } => "i32",
@@ -174,6 +180,6 @@ pub fn frame(block: u32) -> SinkFrame {
         ),
         unit: STOP_WHEN_FULL.into(),
         epilogue: SAVE_PROGRESS.into(),
-        dynamic_shared: 0,
+        ..SinkFrame::default()
     }
 }

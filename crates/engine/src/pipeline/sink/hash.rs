@@ -21,6 +21,6 @@ pub fn frame(key: &GroupKey, slot_words: usize) -> SinkFrame {
         ),
         unit: STOP_WHEN_FULL.into(),
         epilogue: SAVE_PROGRESS.into(),
-        dynamic_shared: 0,
+        ..SinkFrame::default()
     }
 }

@@ -10,8 +10,10 @@
 //! | `dense` | `groups[group]` in global memory | none |
 //! | `hash` | slot of a hash table in global memory | none; grown by the host between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
+//! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is dry |
 
 pub mod append;
+pub mod chains;
 pub mod dense;
 pub mod hash;
 pub mod scalar;
@@ -33,7 +35,8 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
             shared::frame(accumulators, *groups, *copies, bound.block)
         }
         (Strategy::Hash, ResultPlan::Groups { key: Some(key), .. }) => hash::frame(key, bound.slot_words()),
-        (Strategy::Append, ResultPlan::Rows(_)) => append::frame(bound.block),
+        (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
+        (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
         _ => SinkFrame::default(),
     }
 }

@@ -7,10 +7,10 @@ namespace galatea {
 
 struct HashCollectArguments {
     const u64* slots;
-    u64* groups;
+    u64* groups;   // [slot word][place]
     u64* used;     // starts at zero, receives the number of used slots, also when there is no room for all
     u64 capacity;  // slots of the table
-    u64 room;      // slots that `groups` has room for
+    u64 room;      // places of a column of `groups`
     u64 slot_words;
 };
 

@@ -10,10 +10,11 @@
 
 namespace galatea {
 
-// Host twins: MAX_LITERALS, MAX_TABLES and MAX_OUTPUTS; the layout test holds them together.
+// Host twins: MAX_LITERALS, MAX_TABLES, MAX_OUTPUTS and CHAINS_VIEW_WORDS; the layout test holds them together.
 constexpr u32 MAX_LITERALS = 160;
 constexpr u32 MAX_TABLES = 24;
 constexpr u32 MAX_OUTPUTS = 64;
+constexpr u32 CHAINS_VIEW_WORDS = 15;
 
 struct PipelineArguments {
     // [chunk][chunk_words]: word 0 rows, word 1 first unit of the chunk, then per column GALATEA_COLUMN_WORDS words:
@@ -44,6 +45,8 @@ struct PipelineArguments {
     // Materialising sinks: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2 + k.
     u8* outputs[MAX_OUTPUTS];
     u64 literals[MAX_LITERALS];
+    // Sinks that write page chains: a PageChainsView (page_chain.cuh), which most pipelines need not compile.
+    u64 chains_view[CHAINS_VIEW_WORDS];
 };
 
 }  // namespace galatea

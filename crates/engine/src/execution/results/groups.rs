@@ -1,0 +1,270 @@
+//! The groups of an aggregate.
+
+use super::pieces::{Part, read_in_pieces};
+use super::{Integers, batch, dictionary_array};
+use crate::execution::run::RunError;
+use crate::pipeline::PipelinePlan;
+use crate::pipeline::bind::{Finish, FinishForm, Strategy};
+use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::group_key::{KeyColumn, KeyForm, KeyPart, KeyValues};
+use crate::runtime::DeviceRuntime;
+use arrow::array::{ArrayRef, Float64Array, RecordBatch};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
+use arrow::error::ArrowError;
+use galatea_device::{DeviceBuffer, Stream};
+
+/// The record batch of groups of a fixed number, of which there is one set of words each.
+pub(in crate::execution) fn groups(
+    plan: &PipelinePlan,
+    bound: &BoundPipeline,
+    words: &[u64],
+) -> Result<RecordBatch, RunError> {
+    let stride = bound.slot_words();
+    let groups = words.len().checked_div(stride).unwrap_or(0);
+    decode(plan, bound, Groups::new(words, groups, 1, stride))
+}
+
+/// The record batches of groups collected out of a hash table, `[word][group]`; also the bytes read.
+pub(in crate::execution) fn collected_groups(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    plan: &PipelinePlan,
+    bound: &BoundPipeline,
+    collected: &DeviceBuffer<u64>,
+) -> Result<(Vec<RecordBatch>, u64), RunError> {
+    let words = bound.slot_words();
+    let groups = collected.len() / words;
+    let parts: Vec<Part> = (0..words)
+        .map(|word| Part::Words(collected, word * groups))
+        .collect();
+    read_in_pieces(runtime, stream, groups, &parts, |piece| {
+        decode(
+            plan,
+            bound,
+            Groups::new(piece.all_words(), piece.rows, piece.rows, 1),
+        )
+    })
+}
+
+fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result<RecordBatch, RunError> {
+    let ResultPlan::Groups {
+        key,
+        accumulators,
+        occupied,
+    } = &bound.result
+    else {
+        return Err(RunError::Raised("a sink of rows has no groups".into()));
+    };
+    // Dense homes have a place for every group there could be.
+    let used = match (occupied, &bound.strategy) {
+        (Some(word), Strategy::Shared { .. } | Strategy::Dense { .. }) => all.nonzero(*word),
+        _ => all,
+    };
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(plan.output.fields().len());
+    if let Some(key) = key {
+        let columns = match bound.strategy {
+            Strategy::Hash => {
+                let first = key.slot_key_words() - key.key_words();
+                key.decode(
+                    (0..key.key_words())
+                        .map(|word| used.column(first + word))
+                        .collect(),
+                )
+            }
+            _ => key.decode(vec![used.numbers()]),
+        };
+        for (part, column) in key.parts.iter().zip(columns) {
+            arrays.push(key_array(part, column)?);
+        }
+    }
+    let states = States {
+        groups: &used,
+        first: bound.slot_words() - accumulators.words,
+    };
+    for finish in &accumulators.finishes {
+        arrays.push(states.finish(finish)?);
+    }
+    batch(&plan.output, arrays, used.len())
+}
+
+/// The words of groups, by column: `[group][word]` where their number is fixed, `[word][group]` out of a hash table.
+struct Groups<'a> {
+    words: &'a [u64],
+    word_stride: usize,
+    group_stride: usize,
+    /// The groups that there are, ascending.
+    used: Vec<u32>,
+}
+
+impl<'a> Groups<'a> {
+    fn new(words: &'a [u64], groups: usize, word_stride: usize, group_stride: usize) -> Self {
+        Self {
+            words,
+            word_stride,
+            group_stride,
+            used: (0..groups as u32).collect(),
+        }
+    }
+
+    /// The groups whose word is not zero.
+    fn nonzero(mut self, word: usize) -> Self {
+        let at = |group: u32| self.words[word * self.word_stride + group as usize * self.group_stride];
+        self.used = self
+            .used
+            .iter()
+            .copied()
+            .filter(|group| at(*group) != 0)
+            .collect();
+        self
+    }
+
+    fn len(&self) -> usize {
+        self.used.len()
+    }
+
+    /// The groups' numbers.
+    fn numbers(&self) -> Vec<u64> {
+        self.used.iter().map(|group| u64::from(*group)).collect()
+    }
+
+    /// One word of every group.
+    fn words(&self, word: usize) -> impl Iterator<Item = u64> {
+        let from = word * self.word_stride;
+        (self.used.iter()).map(move |group| self.words[from + *group as usize * self.group_stride])
+    }
+
+    fn column(&self, word: usize) -> Vec<u64> {
+        self.words(word).collect()
+    }
+}
+
+fn key_array(part: &KeyPart, column: KeyColumn) -> Result<ArrayRef, RunError> {
+    let KeyColumn { values, nulls } = column;
+    Ok(match (values, &part.form) {
+        (KeyValues::Narrow(values), _) => Integers::Narrow(values).array(nulls, &part.data_type)?,
+        (KeyValues::Wide(values), _) => Integers::Wide(values).array(nulls, &part.data_type)?,
+        (KeyValues::Floats(values), _) => cast(&Float64Array::new(values.into(), nulls), &part.data_type)?,
+        (KeyValues::Codes(codes), KeyForm::Code { values }) => {
+            dictionary_array(codes, nulls, values, &part.data_type)?
+        }
+        (KeyValues::Codes(_), form) => {
+            return Err(RunError::Raised(format!(
+                "codes of a key part of the form {form:?}"
+            )));
+        }
+    })
+}
+
+/// The accumulators of groups.
+struct States<'a> {
+    groups: &'a Groups<'a>,
+    /// The first accumulator word of a group.
+    first: usize,
+}
+
+impl States<'_> {
+    fn words(&self, word: usize) -> impl Iterator<Item = u64> {
+        self.groups.words(self.first + word)
+    }
+
+    fn signed(&self, word: usize) -> impl Iterator<Item = i64> {
+        self.words(word).map(|value| value as i64)
+    }
+
+    fn wide(&self, word: usize) -> impl Iterator<Item = i128> {
+        (self.words(word).zip(self.words(word + 1)))
+            .map(|(low, high)| ((u128::from(high) << 64) | u128::from(low)) as i128)
+    }
+
+    fn finish(&self, finish: &Finish) -> Result<ArrayRef, RunError> {
+        let nulls = finish.valid.map(|word| {
+            let counts: Vec<u64> = self.words(word).collect();
+            NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |i| counts[i] != 0))
+        });
+        let data_type = &finish.data_type;
+        let floats = |values: Vec<f64>, nulls| cast(&Float64Array::new(values.into(), nulls), data_type);
+        Ok(match &finish.form {
+            FinishForm::Count(word) => {
+                Integers::Narrow(self.signed(*word).collect()).array(None, data_type)?
+            }
+            FinishForm::Sum64(word) => {
+                Integers::Narrow(self.signed(*word).collect()).array(nulls, data_type)?
+            }
+            FinishForm::Sum128(word) => Integers::Wide(self.wide(*word).collect()).array(nulls, data_type)?,
+            FinishForm::SumF64(word) => floats(self.words(*word).map(f64::from_bits).collect(), nulls)?,
+            FinishForm::AverageF64 { sum, count } => {
+                let averages = (self.words(*sum).zip(self.words(*count)))
+                    .map(|(sum, count)| f64::from_bits(sum) / count as f64);
+                floats(averages.collect(), nulls)?
+            }
+            FinishForm::AverageDecimal {
+                sum,
+                wide,
+                count,
+                scale,
+            } => {
+                let sums: Vec<i128> = if *wide {
+                    self.wide(*sum).collect()
+                } else {
+                    self.signed(*sum).map(i128::from).collect()
+                };
+                let averages = decimal_averages(&sums, self.words(*count), *scale, data_type)?;
+                Integers::Wide(averages).array(nulls, data_type)?
+            }
+            FinishForm::RankInteger { word, complement } => {
+                let values = self
+                    .words(*word)
+                    .map(|rank| (unflip(rank, *complement) ^ (1 << 63)) as i64);
+                Integers::Narrow(values.collect()).array(nulls, data_type)?
+            }
+            FinishForm::RankFloat { word, complement } => {
+                let value = |rank: u64| {
+                    let rank = unflip(rank, *complement);
+                    f64::from_bits(if rank >> 63 == 1 { rank ^ (1 << 63) } else { !rank })
+                };
+                floats(self.words(*word).map(value).collect(), nulls)?
+            }
+            FinishForm::RankCode {
+                word,
+                complement,
+                values,
+            } => {
+                let codes = self.words(*word).map(|rank| unflip(rank, *complement) as u32);
+                dictionary_array(codes.collect(), nulls, values, data_type)?
+            }
+        })
+    }
+}
+
+fn unflip(rank: u64, complement: bool) -> u64 {
+    if complement { !rank } else { rank }
+}
+
+/// DataFusion's decimal averages: the sums at the result's scale, divided by the counts towards zero; 0 where there is
+/// nothing to average.
+fn decimal_averages(
+    sums: &[i128],
+    counts: impl Iterator<Item = u64>,
+    scale: i8,
+    data_type: &DataType,
+) -> Result<Vec<i128>, RunError> {
+    let DataType::Decimal128(precision, target) = data_type else {
+        return Err(ArrowError::SchemaError(format!("decimal average of type {data_type}")).into());
+    };
+    let factor = 10i128.checked_pow(u32::try_from(target - scale).unwrap_or(0));
+    let average = |(sum, count): (&i128, u64)| {
+        if count == 0 {
+            return Ok(0);
+        }
+        let average = factor
+            .and_then(|factor| sum.checked_mul(factor))
+            .map(|sum| sum / i128::from(count));
+        match average {
+            Some(average) if Decimal128Type::is_valid_decimal_precision(average, *precision) => Ok(average),
+            _ => Err(RunError::Raised("Arithmetic Overflow in AvgAccumulator".into())),
+        }
+    };
+    sums.iter().zip(counts).map(average).collect()
+}

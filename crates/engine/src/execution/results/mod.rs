@@ -1,0 +1,119 @@
+//! From a sink's contents to Arrow arrays, bit for bit what DataFusion's operators would return.
+//!
+//! Column by column: a result can have millions of rows.
+
+mod groups;
+mod pieces;
+mod rows;
+
+pub(super) use groups::{collected_groups, groups};
+pub(super) use rows::Rows;
+
+use super::run::RunError;
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+    UInt64Array, new_null_array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::error::ArrowError;
+use std::sync::Arc;
+
+/// A batch of the schema's types: arrays of other types are cast.
+fn batch(schema: &SchemaRef, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, RunError> {
+    let arrays = arrays
+        .into_iter()
+        .zip(schema.fields())
+        .map(|(array, field)| {
+            if array.data_type() == field.data_type() {
+                Ok(array)
+            } else {
+                cast(&array, field.data_type())
+            }
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(
+        schema.clone(),
+        arrays,
+        &options,
+    )?)
+}
+
+/// Values of integers, dates, timestamps, decimals (unscaled) and booleans.
+#[derive(Debug)]
+enum Integers {
+    /// In 64 bits; of unsigned types the same bits.
+    Narrow(Vec<i64>),
+    /// In 128 bits.
+    Wide(Vec<i128>),
+}
+
+impl Integers {
+    /// The array of that type.
+    fn array(self, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+        let narrow = match (self, data_type) {
+            (values, DataType::Decimal128(precision, scale)) => {
+                let wide = match values {
+                    Self::Wide(wide) => wide,
+                    Self::Narrow(narrow) => narrow.into_iter().map(i128::from).collect(),
+                };
+                let array = Decimal128Array::new(wide.into(), nulls);
+                // Sets the type and checks no values: DataFusion does not check results of arithmetic either.
+                return Ok(Arc::new(array.with_precision_and_scale(*precision, *scale)?));
+            }
+            (Self::Narrow(narrow), _) => narrow,
+            (Self::Wide(wide), _) => wide.into_iter().map(|value| value as i64).collect(),
+        };
+        let physical = match data_type {
+            DataType::Boolean => {
+                let values = BooleanBuffer::collect_bool(narrow.len(), |i| narrow[i] != 0);
+                return Ok(Arc::new(BooleanArray::new(values, nulls)));
+            }
+            DataType::UInt64 => {
+                let values = narrow.into_iter().map(|value| value as u64).collect();
+                return Ok(Arc::new(UInt64Array::new(values, nulls)));
+            }
+            DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(..) => DataType::Int32,
+            DataType::Date64
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Duration(_)
+            | DataType::Decimal64(..) => DataType::Int64,
+            other => other.clone(),
+        };
+        let array = cast(&Int64Array::new(narrow.into(), nulls), &physical)?;
+        if physical == *data_type {
+            return Ok(array);
+        }
+        // Same bits, another meaning: no conversion may happen on the way.
+        let data = array.to_data().into_builder().data_type(data_type.clone());
+        Ok(arrow::array::make_array(data.build()?))
+    }
+}
+
+/// The strings of dictionary codes; codes of NULL rows may be anything.
+fn dictionary_array(
+    mut codes: Vec<u32>,
+    nulls: Option<NullBuffer>,
+    values: &ArrayRef,
+    data_type: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    if values.is_empty() {
+        return Ok(new_null_array(data_type, codes.len()));
+    }
+    if let Some(nulls) = &nulls {
+        for (i, code) in codes.iter_mut().enumerate() {
+            if nulls.is_null(i) {
+                *code = 0;
+            }
+        }
+    }
+    let strings = take(values, &UInt32Array::new(codes.into(), nulls), None)?;
+    if strings.data_type() == data_type {
+        Ok(strings)
+    } else {
+        cast(&strings, data_type)
+    }
+}

@@ -1,0 +1,143 @@
+//! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there, so that
+//! neither the link nor a single core is what a large result waits for.
+
+use crate::execution::run::RunError;
+use crate::runtime::{DeviceRuntime, Staging};
+use galatea_device::{DeviceBuffer, Stream};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that decode a result at most.
+const THREADS: usize = 8;
+/// Rows of a piece at most, and rows of a result below which one thread does it all.
+const PIECE_ROWS: usize = 256 << 10;
+
+/// One column of a result in device memory.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part<'a> {
+    /// Words from an index on.
+    Words(&'a DeviceBuffer<u64>, usize),
+    /// Values of so many bytes each.
+    Bytes(&'a DeviceBuffer<u8>, usize),
+}
+
+impl Part<'_> {
+    fn width(self) -> usize {
+        match self {
+            Self::Words(..) => 8,
+            Self::Bytes(_, width) => width,
+        }
+    }
+
+    fn read(self, stream: &Stream, rows: &Range<usize>, target: &mut [u8]) -> Result<(), RunError> {
+        match self {
+            Self::Words(buffer, first) => {
+                let source = buffer.slice(first + rows.start..first + rows.end)?;
+                stream.read_into(source, bytemuck::cast_slice_mut::<u8, u64>(target))?;
+            }
+            Self::Bytes(buffer, width) => {
+                stream.read_into(buffer.slice(rows.start * width..rows.end * width)?, target)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some rows of every part, on the host.
+#[derive(Debug)]
+pub(super) struct Piece<'a> {
+    /// Number of rows.
+    pub rows: usize,
+    bytes: &'a [u8],
+    starts: &'a [usize],
+}
+
+impl<'a> Piece<'a> {
+    /// The bytes of part `index`.
+    pub(super) fn bytes(&self, index: usize) -> &'a [u8] {
+        &self.bytes[self.starts[index]..self.starts[index + 1]]
+    }
+
+    /// The words of part `index`, a part of words.
+    pub(super) fn words(&self, index: usize) -> &'a [u64] {
+        bytemuck::cast_slice(self.bytes(index))
+    }
+
+    /// The words of all parts, each of words, one part after the other.
+    pub(super) fn all_words(&self) -> &'a [u64] {
+        bytemuck::cast_slice(&self.bytes[..self.starts.last().copied().unwrap_or(0)])
+    }
+}
+
+/// Reads `rows` rows of the parts and decodes them, piece by piece; in their order. What is queued on `stream` so far comes
+/// first. Also returns the bytes read.
+pub(super) fn read_in_pieces<T: Send>(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    rows: usize,
+    parts: &[Part<'_>],
+    decode: impl Fn(&Piece<'_>) -> Result<T, RunError> + Sync,
+) -> Result<(Vec<T>, u64), RunError> {
+    let row_bytes: usize = parts.iter().map(|part| part.width()).sum();
+    let fit = Staging::BYTES / row_bytes.max(1);
+    if rows == 0 {
+        return Ok((Vec::new(), 0));
+    }
+    // Parts of a piece begin at multiples of 8 bytes.
+    let piece_rows = (fit.saturating_sub(8) & !7).clamp(8, PIECE_ROWS);
+    let pieces = rows.div_ceil(piece_rows);
+    let next = AtomicUsize::new(0);
+    let queued = stream.record()?;
+    let work = || -> Result<Vec<(usize, T)>, RunError> {
+        let mut staging = runtime.take_staging()?;
+        staging.stream.wait(&queued)?;
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= pieces {
+                break;
+            }
+            let range = index * piece_rows..rows.min((index + 1) * piece_rows);
+            let mut starts = vec![0];
+            for part in parts {
+                let end = starts.last().copied().unwrap_or(0) + part.width() * range.len();
+                starts.push(if matches!(part, Part::Bytes(..)) {
+                    end
+                } else {
+                    end.next_multiple_of(8)
+                });
+            }
+            let stream = staging.stream.clone();
+            let bytes = staging.bytes(starts.last().copied().unwrap_or(0))?;
+            for (part, bounds) in parts.iter().zip(starts.windows(2)) {
+                part.read(&stream, &range, &mut bytes[bounds[0]..bounds[1]])?;
+            }
+            let piece = Piece {
+                rows: range.len(),
+                bytes,
+                starts: &starts,
+            };
+            done.push((index, decode(&piece)?));
+        }
+        runtime.give_staging(staging);
+        Ok(done)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads.min(THREADS).min(pieces);
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work();
+        for other in others {
+            let theirs = (other.join())
+                .unwrap_or_else(|_| Err(RunError::Raised("a thread that read results ended early".into())));
+            all = all.and_then(|mut all| {
+                all.extend(theirs?);
+                Ok(all)
+            });
+        }
+        all
+    })?;
+    done.sort_unstable_by_key(|(index, _)| *index);
+    let results = done.into_iter().map(|(_, result)| result).collect();
+    Ok((results, (rows * row_bytes) as u64))
+}

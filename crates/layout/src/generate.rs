@@ -1,0 +1,58 @@
+//! Columns that conflict (Sitaridi & Ross §A.3). Columns of a given skew come from [`Frequencies`](crate::Frequencies).
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::banks::Banks;
+use crate::error::{LayoutError, Result};
+
+/// A column of `values` values in which each access of a warp of as many lanes as there are banks costs exactly `degree`
+/// rounds, reads as well as writes: its values are all different, and each bank it touches holds `degree` of them
+/// (the last one what is left). For patterns whose accesses are consecutive rows.
+///
+/// # Errors
+/// [`LayoutError::Degree`] where `values` has fewer than `degree` values in some bank, or `degree` exceeds the lanes.
+pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed: u64) -> Result<Vec<u32>> {
+    let lanes = banks.count() as usize;
+    let per_bank = values / lanes;
+    let limit = per_bank.min(lanes);
+    if !(1..=limit).contains(&degree) {
+        return Err(LayoutError::Degree {
+            degree,
+            banks: banks.count(),
+            values,
+            limit,
+        });
+    }
+    let mut column = vec![0; rows];
+    column
+        .par_chunks_mut(lanes)
+        .enumerate()
+        .for_each(|(access, rows)| {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            random.set_stream(access as u64);
+            let mut banks: Vec<usize> = (0..lanes).collect();
+            banks.shuffle(&mut random);
+            let mut words: Vec<u32> = Vec::with_capacity(lanes + degree);
+            for bank in banks.into_iter().take(lanes.div_ceil(degree)) {
+                // `degree` different words of a bank: consecutive ones from a random start, around the end.
+                let first = random.random_range(0..per_bank);
+                words.extend((first..first + degree).map(|at| (at % per_bank * lanes + bank) as u32));
+            }
+            words.truncate(rows.len());
+            words.shuffle(&mut random);
+            rows.copy_from_slice(&words);
+        });
+    Ok(column)
+}
+
+/// The foreign keys of §A.3's grid: a dimension of `width` × `height` cells is clustered by (x, y), the fact table, one
+/// row per cell, by y. The keys of one y are `height` apart, and touch 32 / gcd(`height`, 32) banks.
+#[must_use]
+pub fn grid(width: u32, height: u32) -> Vec<u32> {
+    (0..height)
+        .flat_map(|y| (0..width).map(move |x| x * height + y))
+        .collect()
+}

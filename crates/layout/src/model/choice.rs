@@ -1,0 +1,157 @@
+//! What the model answers: each layout, its cost or why it cannot be had, and the choice.
+
+use std::fmt;
+
+/// Where the accumulators lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccumulatorLayout {
+    /// One copy per block, updated by native 32-bit atomics.
+    OneCopy,
+    /// Copies for groups of lanes: lane *l* updates word *group* × `stride` + *l* mod `copies`. With a stride of `copies` a
+    /// copy keeps to banks of its own; the next odd stride spreads each copy over all banks.
+    Replicated {
+        /// Copies, a power of two.
+        copies: u32,
+        /// Words from a group to the next.
+        stride: u32,
+    },
+    /// A copy per thread, updated without atomics.
+    PerThread,
+    /// One copy per block; the lanes of a warp that have the same group combine their rows first.
+    WarpAggregated,
+    /// A slot per copy, named by the rows of a placed column (Sitaridi & Ross §3).
+    Placed,
+}
+
+impl fmt::Display for AccumulatorLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneCopy => write!(f, "one copy"),
+            Self::Replicated { copies, stride } => write!(f, "{copies} copies, stride {stride}"),
+            Self::PerThread => write!(f, "a copy per thread"),
+            Self::WarpAggregated => write!(f, "one copy, warp-aggregated"),
+            Self::Placed => write!(f, "placed column"),
+        }
+    }
+}
+
+/// What an aggregation is predicted to cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// All of it, in seconds.
+    pub seconds: f64,
+    /// Reading the columns.
+    pub memory_seconds: f64,
+    /// Updating shared memory.
+    pub shared_seconds: f64,
+    /// Clearing and merging the copies.
+    pub merge_seconds: f64,
+    /// Rounds of shared memory for the rows of an access, all accumulators together.
+    pub rounds: f64,
+    /// Shared memory of a block.
+    pub shared_bytes: u64,
+    /// Warps of a multiprocessor at once.
+    pub warps: u32,
+}
+
+/// A layout, and its cost or why there is none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The layout.
+    pub layout: AccumulatorLayout,
+    /// What it costs.
+    pub cost: Result<Cost, Unavailable>,
+}
+
+/// Why a layout cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// Its copies do not fit.
+    #[error("takes {needed} bytes of shared memory, of which a block may take {limit}")]
+    SharedMemory {
+        /// Bytes of a block.
+        needed: u64,
+        /// Bytes there are.
+        limit: u64,
+    },
+    /// The column of the groups has not been placed.
+    #[error("the column is not placed for writes")]
+    NotPlaced,
+}
+
+impl Prediction {
+    /// Infinitely many where it cannot be had.
+    pub(super) fn seconds(&self) -> f64 {
+        self.cost.map_or(f64::INFINITY, |cost| cost.seconds)
+    }
+}
+
+/// All predictions, cheapest first; those that cannot be had come last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The predictions.
+    pub predictions: Vec<Prediction>,
+}
+
+impl Choice {
+    pub(super) fn among(mut predictions: Vec<Prediction>) -> Self {
+        predictions.sort_by(|one, other| one.seconds().total_cmp(&other.seconds()));
+        Self { predictions }
+    }
+
+    /// The cheapest layout and its cost; `None` where none fits, and groups belong in device memory.
+    #[must_use]
+    pub fn best(&self) -> Option<(AccumulatorLayout, Cost)> {
+        let first = self.predictions.first()?;
+        Some((first.layout, first.cost.ok()?))
+    }
+}
+
+/// Why: the chosen layout and what bounds it, then the others with their cost relative to it.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((layout, best)) = self.best() else {
+            write!(f, "no layout fits shared memory")?;
+            return self
+                .predictions
+                .iter()
+                .try_for_each(|prediction| write!(f, "; {prediction}"));
+        };
+        let bound = if best.merge_seconds > best.memory_seconds.max(best.shared_seconds) {
+            "merging copies"
+        } else if best.memory_seconds >= best.shared_seconds {
+            "device memory"
+        } else {
+            "shared memory"
+        };
+        write!(
+            f,
+            "{layout}: {:.3} ms, bound by {bound} ({:.1} rounds per access, {} bytes and {} warps)",
+            best.seconds * 1e3,
+            best.rounds,
+            best.shared_bytes,
+            best.warps
+        )?;
+        for other in &self.predictions[1..] {
+            match other.cost {
+                Ok(cost) => write!(
+                    f,
+                    "; {}: {:.2} times that",
+                    other.layout,
+                    cost.seconds / best.seconds
+                )?,
+                Err(_) => write!(f, "; {other}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Prediction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.cost {
+            Ok(cost) => write!(f, "{}: {:.3} ms", self.layout, cost.seconds * 1e3),
+            Err(why) => write!(f, "{}: {why}", self.layout),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The model: what a grouped aggregation would cost in each layout of its accumulators, and which to take.
+//!
+//! ```text
+//!   seconds = max(memory, shared) + merge
+//!   memory    rows × bytes per row / rate, less where the resident warps cannot ask for enough at once
+//!   shared    accesses × rounds per access / rate, or latency / resident warps where that is more
+//!   merge     clearing and reading each block's copies, then an atomic per block, group and word in device memory
+//! ```
+//!
+//! Rounds per access come from the [`Analyser`]: accesses sampled from the column, or drawn from the frequencies of its groups
+//! with a fixed seed, their words where each layout puts them. So skew, clustering, bank conflicts and value conflicts
+//! (Sitaridi & Ross §1) need no formulas of their own, and [`predict`] is a pure function.
+//!
+//! How updates count, in rounds, for an access whose words conflict so that a write takes *W* and a read *R* rounds:
+//!
+//! | layout | count | 32-bit sum | 64-bit sum | why |
+//! | --- | --- | --- | --- | --- |
+//! | one copy, replicated, placed | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
+//! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
+//! | warp-aggregated | *R* | *R* + 5 *D* | *R* (1 + *h*) + 10 *D* | *D* different groups, each reduced by shuffles; plus the matching, once |
+//!
+//! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are in neighbouring
+//! banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads; conflicts between warps (§3.3)
+//! are not charged; arithmetic is free; an atomic that returns what was there before, as the low halves do for the carry,
+//! is taken to cost no more than one that does not. Where layouts cost the same, the simpler one comes first.
+
+mod choice;
+mod machine;
+
+use std::borrow::Cow;
+
+pub use choice::{AccumulatorLayout, Choice, Cost, Prediction, Unavailable};
+pub use machine::Machine;
+
+use crate::analyse::{Analyser, Conflicts};
+use crate::banks::WIDEST;
+use crate::frequency::Frequencies;
+use crate::pattern::Tiles;
+use crate::placement::PlacementReport;
+
+/// Rows of draws that rounds are counted on: the mean of 256 accesses.
+const DRAWN_ROWS: usize = 256 * WIDEST as usize;
+const SEED: u64 = 0;
+
+/// The accumulators of one group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Accumulators {
+    /// Counts of rows, 32 bits: every update adds the same.
+    pub counts: u32,
+    /// Sums, minima and maxima of 32 bits.
+    pub sums: u32,
+    /// Sums of 64 bits.
+    pub wide_sums: u32,
+    /// Fraction of rows that touch the high half of a 64-bit sum: 1 unless the values are small and not negative.
+    pub high_halves: f64,
+}
+
+impl Accumulators {
+    /// Bytes of a group.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        4 * u64::from(self.counts) + 4 * u64::from(self.sums) + 8 * u64::from(self.wide_sums)
+    }
+
+    /// Accumulators, whatever their width.
+    fn number(&self) -> u64 {
+        u64::from(self.counts) + u64::from(self.sums) + u64::from(self.wide_sums)
+    }
+
+    /// Rounds of an access that updates all of them, by rounds of a count, a 32-bit sum and a 64-bit sum.
+    fn rounds(&self, count: f64, sum: f64, wide_sum: f64) -> f64 {
+        f64::from(self.counts) * count + f64::from(self.sums) * sum + f64::from(self.wide_sums) * wide_sum
+    }
+}
+
+/// What is known of the groups of a column, numbered densely from 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Groups<'a> {
+    /// How often each occurs. Rows are taken to be independent of their neighbours.
+    Frequencies(&'a Frequencies),
+    /// Runs of 32 consecutive rows of the column. A column that is clustered by its groups shows it here only.
+    Sample {
+        /// The rows; numbers below `groups`. A few hundred runs are enough, all are used.
+        rows: &'a [u32],
+        /// How many groups there are.
+        groups: usize,
+    },
+}
+
+impl<'a> Groups<'a> {
+    /// How many there are.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        match *self {
+            Self::Frequencies(frequencies) => frequencies.values() as u64,
+            Self::Sample { groups, .. } => groups as u64,
+        }
+    }
+
+    fn rows(&self) -> Cow<'a, [u32]> {
+        match *self {
+            Self::Frequencies(frequencies) => frequencies.column(DRAWN_ROWS, SEED).into(),
+            Self::Sample { rows, .. } => rows.into(),
+        }
+    }
+}
+
+/// A grouped aggregation over dense groups.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupedAggregation<'a> {
+    /// Rows aggregated.
+    pub rows: u64,
+    /// Bytes read per row, of all columns, the group's column without copies among them.
+    pub row_bytes: f64,
+    /// The groups.
+    pub groups: Groups<'a>,
+    /// What is kept per group.
+    pub accumulators: Accumulators,
+    /// The group's column placed for writes, if it is.
+    pub placed: Option<PlacedColumn>,
+}
+
+/// What a placement means for an aggregation by its column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PlacedColumn {
+    /// Slots of the table, holes among them.
+    pub slots: u64,
+    /// Mean rounds of an access that writes.
+    pub rounds: f64,
+    /// Bytes a row is wider than without copies.
+    pub extra_row_bytes: f64,
+}
+
+impl From<&PlacementReport> for PlacedColumn {
+    fn from(report: &PlacementReport) -> Self {
+        let (before, after) = report.row_bytes();
+        Self {
+            slots: report.slots as u64,
+            rounds: report.mean_rounds(),
+            extra_row_bytes: f64::from(after - before),
+        }
+    }
+}
+
+/// How the kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Rows a thread loads at once.
+    pub rows_per_thread: u32,
+    /// Shared memory that the accumulators of a block may take, in bytes.
+    pub shared_bytes: u64,
+}
+
+/// Predicts every layout. Of the replicated ones only the cheapest number of copies that fits is listed.
+#[must_use]
+pub fn predict(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &Machine) -> Choice {
+    let model = Model {
+        aggregation,
+        launch,
+        machine,
+        limit: launch.shared_bytes.min(machine.shared_bytes_per_block),
+        rows: Cow::Borrowed(&[]),
+    }
+    .with_rows();
+    Choice::among(vec![
+        model.predict(AccumulatorLayout::OneCopy),
+        model.replicated(),
+        model.predict(AccumulatorLayout::PerThread),
+        model.predict(AccumulatorLayout::WarpAggregated),
+        model.predict(AccumulatorLayout::Placed),
+    ])
+}
+
+struct Model<'a> {
+    aggregation: &'a GroupedAggregation<'a>,
+    launch: &'a Launch,
+    machine: &'a Machine,
+    limit: u64,
+    /// Groups of some rows.
+    rows: Cow<'a, [u32]>,
+}
+
+impl Model<'_> {
+    /// Takes rows, where there is a layout to count rounds for.
+    fn with_rows(mut self) -> Self {
+        if self.groups() * self.aggregation.accumulators.bytes() <= self.limit {
+            self.rows = self.aggregation.groups.rows();
+        }
+        self
+    }
+
+    fn groups(&self) -> u64 {
+        self.aggregation.groups.number()
+    }
+
+    /// The cheapest number of copies; where none fits, what the smallest would take.
+    fn replicated(&self) -> Prediction {
+        let layout = |copies, stride| AccumulatorLayout::Replicated { copies, stride };
+        [2, 4, 8, 16, 32]
+            .into_iter()
+            .flat_map(|copies| [layout(copies, copies), layout(copies, copies + 1)])
+            .map(|layout| self.predict(layout))
+            .min_by(|one, other| one.seconds().total_cmp(&other.seconds()))
+            .unwrap_or_else(|| self.predict(layout(2, 2)))
+    }
+
+    /// Words of 32 bits that one accumulator takes in a block.
+    fn words(&self, layout: AccumulatorLayout) -> Result<u64, Unavailable> {
+        Ok(match layout {
+            AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated => self.groups(),
+            AccumulatorLayout::Replicated { stride, .. } => self.groups() * u64::from(stride),
+            AccumulatorLayout::PerThread => self.groups() * u64::from(self.launch.threads),
+            AccumulatorLayout::Placed => self.placed()?.slots,
+        })
+    }
+
+    fn placed(&self) -> Result<PlacedColumn, Unavailable> {
+        self.aggregation.placed.ok_or(Unavailable::NotPlaced)
+    }
+
+    /// Conflicts of those rows, their words where a layout puts them.
+    fn conflicts(&self, word: impl Fn(u32, usize) -> u32 + Sync) -> Conflicts {
+        Analyser::default().groups(&self.rows, &Tiles::paper(), word)
+    }
+
+    /// Mean different groups of an access.
+    fn different_groups(&self) -> f64 {
+        let mut different = 0;
+        for access in self.rows.chunks(WIDEST as usize) {
+            different += (0..access.len())
+                .filter(|&lane| !access[..lane].contains(&access[lane]))
+                .count();
+        }
+        different as f64 * f64::from(WIDEST) / self.rows.len().max(1) as f64
+    }
+
+    /// Rounds for the rows of an access, all accumulators together.
+    fn rounds(&self, layout: AccumulatorLayout) -> Result<f64, Unavailable> {
+        let accumulators = &self.aggregation.accumulators;
+        let halves = 1.0 + accumulators.high_halves;
+        let atomics = |read: f64, write: f64| accumulators.rounds(read, write, write * halves);
+        Ok(match layout {
+            AccumulatorLayout::OneCopy => {
+                let found = self.conflicts(|group, _| group);
+                atomics(found.mean_read_rounds(), found.mean_write_rounds())
+            }
+            AccumulatorLayout::Replicated { copies, stride } => {
+                let found = self.conflicts(|group, lane| group * stride + lane as u32 % copies);
+                atomics(found.mean_read_rounds(), found.mean_write_rounds())
+            }
+            AccumulatorLayout::PerThread => accumulators.rounds(2.0, 2.0, 4.0),
+            AccumulatorLayout::WarpAggregated => {
+                let read = self.conflicts(|group, _| group).mean_read_rounds();
+                let shuffles = f64::from(WIDEST).log2() * self.different_groups();
+                let sums = accumulators.rounds(read, read + shuffles, read * halves + 2.0 * shuffles);
+                self.machine.match_rounds + sums
+            }
+            AccumulatorLayout::Placed => {
+                let rounds = self.placed()?.rounds;
+                atomics(rounds, rounds)
+            }
+        })
+    }
+
+    fn predict(&self, layout: AccumulatorLayout) -> Prediction {
+        Prediction {
+            layout,
+            cost: self.cost(layout),
+        }
+    }
+
+    fn cost(&self, layout: AccumulatorLayout) -> Result<Cost, Unavailable> {
+        let Self {
+            aggregation,
+            launch,
+            machine,
+            ..
+        } = self;
+        let accumulators = &aggregation.accumulators;
+        let shared_bytes = self.words(layout)? * accumulators.bytes();
+        let blocks = machine.resident_blocks(launch.threads, shared_bytes);
+        if shared_bytes > self.limit || blocks == 0 {
+            return Err(Unavailable::SharedMemory {
+                needed: shared_bytes,
+                limit: self.limit,
+            });
+        }
+        let rounds = self.rounds(layout)?;
+        let warps = blocks * launch.threads / WIDEST;
+        let multiprocessors = f64::from(machine.multiprocessors);
+
+        let extra = match layout {
+            AccumulatorLayout::Placed => self.placed()?.extra_row_bytes,
+            _ => 0.0,
+        };
+        let row_bytes = aggregation.row_bytes + extra;
+        let asked = f64::from(warps * WIDEST * launch.rows_per_thread) * row_bytes;
+        let memory_rate = machine.memory_bytes_per_second * (asked / machine.memory_bytes_in_flight).min(1.0);
+        let memory_seconds = if row_bytes > 0.0 {
+            aggregation.rows as f64 * row_bytes / memory_rate
+        } else {
+            0.0
+        };
+
+        let accesses = aggregation.rows as f64 / f64::from(WIDEST);
+        let waits = machine.update_latency / f64::from(warps);
+        let shared_seconds = accesses * rounds.max(waits) / machine.rounds_per_second;
+
+        // Every resident block clears its words and reads them back, and adds each group's to the result.
+        let resident = f64::from(blocks) * multiprocessors;
+        let words = shared_bytes as f64 / 4.0 / f64::from(WIDEST);
+        let own = resident * 2.0 * words / machine.rounds_per_second;
+        let sent =
+            resident * (self.groups() * accumulators.number()) as f64 / machine.global_atomics_per_second;
+        let merge_seconds = own + sent.max(resident / machine.global_atomics_on_one_address);
+
+        Ok(Cost {
+            seconds: memory_seconds.max(shared_seconds) + merge_seconds,
+            memory_seconds,
+            shared_seconds,
+            merge_seconds,
+            rounds,
+            shared_bytes,
+            warps,
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! Access patterns: which row a lane touches when.
+//!
+//! A placement is good for one way of walking the rows only: the kernel and the optimiser must agree on the map from a row
+//! to its block, warp, step and lane (Sitaridi & Ross §2: partitioning is static). [`AccessPattern`] is that map, and an
+//! *access* is what one warp does at once: the rows its lanes touch in one instruction. (The paper's word is chunk; in the
+//! store a chunk is a piece of a column.) The optimiser and the analyser take any pattern; [`Tiles`] is the paper's,
+//! vector loads, and Galatea's own pipelines, [`Strided`] is the usual loop over a grid.
+//!
+//! Accesses of a block are numbered in *program order*: step by step, within a step row of a thread by row of a thread,
+//! within that warp by warp, as a scheduler that takes its warps in turn issues them. Real warps drift, so what a window of
+//! accesses (§3.3) says about other warps is approximate.
+
+use std::ops::Range;
+
+use crate::banks::WIDEST;
+use crate::error::{LayoutError, Result};
+
+/// The map from accesses to rows. Every row below `rows` belongs to exactly one lane of one access of one block.
+pub trait AccessPattern: std::fmt::Debug + Sync {
+    /// Lanes of a warp, at most 32.
+    fn lanes(&self) -> usize {
+        WIDEST as usize
+    }
+
+    /// Blocks that share the rows. Value conflicts between warps are those of one block (§3.3).
+    fn blocks(&self, rows: usize) -> usize;
+
+    /// Accesses of a block.
+    fn accesses(&self, rows: usize, block: usize) -> usize;
+
+    /// The row a lane touches; `None` where it is idle.
+    fn row(&self, rows: usize, block: usize, access: usize, lane: usize) -> Option<usize>;
+}
+
+/// Calls `visit` with the active lanes of each access of a block, and the rows they touch. Accesses of idle lanes alone
+/// do not happen.
+pub fn for_each_access<P: AccessPattern + ?Sized>(
+    pattern: &P,
+    rows: usize,
+    block: usize,
+    mut visit: impl FnMut(&[usize], &[usize]),
+) {
+    let mut lanes = Vec::with_capacity(WIDEST as usize);
+    let mut touched = Vec::with_capacity(WIDEST as usize);
+    for access in 0..pattern.accesses(rows, block) {
+        lanes.clear();
+        touched.clear();
+        for lane in 0..pattern.lanes() {
+            if let Some(row) = pattern.row(rows, block, access, lane) {
+                lanes.push(lane);
+                touched.push(row);
+            }
+        }
+        if !lanes.is_empty() {
+            visit(&lanes, &touched);
+        }
+    }
+}
+
+/// Blocks take units of consecutive rows; in a step, each thread of a block takes a few consecutive rows.
+///
+/// ```text
+/// chunk ┬ unit 0 ┬ step 0 ┬ thread 0: rows 0 .. V          access (step, i, warp): row i of each lane's V rows
+///       │        │        └ thread 1: rows V .. 2V ...
+///       │        └ step 1 ...
+///       └ unit 1 ...
+/// ```
+///
+/// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight and the
+/// units and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Units do not cross the end of a chunk.
+/// A unit counts as a block: units of one block follow each other, but which ones depends on the size of the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiles {
+    lanes: usize,
+    threads: usize,
+    rows_per_thread: usize,
+    unit_rows: usize,
+    chunk_rows: usize,
+}
+
+impl Tiles {
+    /// Blocks of `threads` threads that take units of `unit_rows` rows, each thread `rows_per_thread` of them a step.
+    ///
+    /// # Errors
+    /// [`LayoutError::Shape`] where threads are not whole warps of 32, or units not whole steps.
+    pub fn new(threads: usize, rows_per_thread: usize, unit_rows: usize) -> Result<Self> {
+        Self::of_warps(WIDEST as usize, threads, rows_per_thread, unit_rows)
+    }
+
+    /// As [`Tiles::new`], for warps of `lanes` lanes.
+    ///
+    /// # Errors
+    /// Those of [`Tiles::new`], and [`LayoutError::Width`] for more than 32 lanes.
+    pub fn of_warps(lanes: usize, threads: usize, rows_per_thread: usize, unit_rows: usize) -> Result<Self> {
+        if !(1..=WIDEST as usize).contains(&lanes) {
+            return Err(LayoutError::Width {
+                what: "lanes",
+                asked: u32::try_from(lanes).unwrap_or(u32::MAX),
+                limit: WIDEST,
+            });
+        }
+        let whole = |what, asked: usize, multiple: usize, hint| {
+            if asked != 0 && asked.is_multiple_of(multiple) {
+                return Ok(());
+            }
+            Err(LayoutError::Shape {
+                what,
+                asked,
+                multiple,
+                hint,
+            })
+        };
+        whole("threads per block", threads, lanes, "blocks are whole warps")?;
+        whole("rows per thread", rows_per_thread, 1, "a thread takes rows")?;
+        whole(
+            "rows per unit",
+            unit_rows,
+            threads * rows_per_thread,
+            "units are whole steps of threads times rows per thread, so that no access crosses two blocks",
+        )?;
+        Ok(Self {
+            lanes,
+            threads,
+            rows_per_thread,
+            unit_rows,
+            chunk_rows: usize::MAX,
+        })
+    }
+
+    /// The paper's launch (§4): 1024 threads, one row each a step, 350 × 1024 rows per block. The paper says 350K; 350,000
+    /// would end within a step.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            lanes: WIDEST as usize,
+            threads: 1024,
+            rows_per_thread: 1,
+            unit_rows: 350 * 1024,
+            chunk_rows: usize::MAX,
+        }
+    }
+
+    /// The same over columns in chunks of `chunk_rows` rows, of which the last may be shorter.
+    ///
+    /// # Errors
+    /// [`LayoutError::Shape`] for chunks of no rows.
+    pub fn in_chunks(mut self, chunk_rows: usize) -> Result<Self> {
+        if chunk_rows == 0 {
+            return Err(LayoutError::Shape {
+                what: "rows per chunk",
+                asked: 0,
+                multiple: 1,
+                hint: "a chunk has rows",
+            });
+        }
+        self.chunk_rows = chunk_rows;
+        Ok(self)
+    }
+
+    fn warps(&self) -> usize {
+        self.threads / self.lanes
+    }
+
+    fn units_per_chunk(&self) -> usize {
+        self.chunk_rows.div_ceil(self.unit_rows)
+    }
+
+    /// Rows of a block.
+    fn unit(&self, rows: usize, block: usize) -> Range<usize> {
+        let chunk = block / self.units_per_chunk();
+        let start = chunk.saturating_mul(self.chunk_rows);
+        let end = start.saturating_add(self.chunk_rows).min(rows);
+        let first = (start + block % self.units_per_chunk() * self.unit_rows).min(end);
+        first..end.min(first + self.unit_rows)
+    }
+}
+
+impl AccessPattern for Tiles {
+    fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    fn blocks(&self, rows: usize) -> usize {
+        let (whole, rest) = (rows / self.chunk_rows, rows % self.chunk_rows);
+        whole * self.units_per_chunk() + rest.div_ceil(self.unit_rows)
+    }
+
+    fn accesses(&self, rows: usize, block: usize) -> usize {
+        let steps = self
+            .unit(rows, block)
+            .len()
+            .div_ceil(self.threads * self.rows_per_thread);
+        steps * self.rows_per_thread * self.warps()
+    }
+
+    #[inline]
+    fn row(&self, rows: usize, block: usize, access: usize, lane: usize) -> Option<usize> {
+        let unit = self.unit(rows, block);
+        let warp = access % self.warps();
+        let item = access / self.warps() % self.rows_per_thread;
+        let step = access / self.warps() / self.rows_per_thread;
+        let thread = step * self.threads + warp * self.lanes + lane;
+        let row = unit.start + thread * self.rows_per_thread + item;
+        (row < unit.end).then_some(row)
+    }
+}
+
+/// A loop over a grid: thread `t` of all takes rows `t`, `t` + threads of the grid, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strided {
+    blocks: usize,
+    threads: usize,
+}
+
+impl Strided {
+    /// A grid of `blocks` blocks of `threads` threads.
+    ///
+    /// # Errors
+    /// [`LayoutError::Shape`] where threads are not whole warps of 32, or there are no blocks.
+    pub fn new(blocks: usize, threads: usize) -> Result<Self> {
+        let refused = |what, asked, multiple, hint| LayoutError::Shape {
+            what,
+            asked,
+            multiple,
+            hint,
+        };
+        if threads == 0 || !threads.is_multiple_of(WIDEST as usize) {
+            let hint = "blocks are whole warps";
+            return Err(refused("threads per block", threads, WIDEST as usize, hint));
+        }
+        if blocks == 0 {
+            return Err(refused("blocks", 0, 1, "a grid has blocks"));
+        }
+        Ok(Self { blocks, threads })
+    }
+}
+
+impl AccessPattern for Strided {
+    fn blocks(&self, rows: usize) -> usize {
+        self.blocks.min(rows.div_ceil(self.threads))
+    }
+
+    fn accesses(&self, rows: usize, block: usize) -> usize {
+        let steps = rows
+            .saturating_sub(block * self.threads)
+            .div_ceil(self.blocks * self.threads);
+        steps * (self.threads / self.lanes())
+    }
+
+    #[inline]
+    fn row(&self, rows: usize, block: usize, access: usize, lane: usize) -> Option<usize> {
+        let warps = self.threads / self.lanes();
+        let (step, warp) = (access / warps, access % warps);
+        let row = (step * self.blocks + block) * self.threads + warp * self.lanes() + lane;
+        (row < rows).then_some(row)
+    }
+}

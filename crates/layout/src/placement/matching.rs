@@ -1,0 +1,190 @@
+//! Items of one access, matched to banks: one item per bank (Sitaridi & Ross §3.1).
+
+use crate::banks::{BankOrder, WIDEST};
+
+const NOBODY: u8 = u8::MAX;
+/// Where a search began.
+const START: u8 = u8::MAX;
+
+/// Which item of an access has which bank. Banks of an item are given as masks, a bit per bank.
+#[derive(Debug)]
+pub(super) struct Matching {
+    item: [u8; WIDEST as usize],
+    empty: u32,
+    order: BankOrder,
+}
+
+impl Matching {
+    /// All banks of `banks` are empty. Searches enter banks in `order`: with another one for each access, not always the
+    /// same banks are left over (§3.1).
+    pub(super) fn new(banks: u32, order: BankOrder) -> Self {
+        Self {
+            item: [NOBODY; WIDEST as usize],
+            empty: banks,
+            order,
+        }
+    }
+
+    /// Banks without an item.
+    pub(super) fn empty(&self) -> u32 {
+        self.empty
+    }
+
+    /// Gives an empty bank to an item.
+    pub(super) fn put(&mut self, item: usize, bank: u32) {
+        self.item[bank as usize] = item as u8;
+        self.empty &= !(1 << bank);
+    }
+
+    /// Banks and their items.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, usize)> {
+        let taken = (0..).zip(self.item);
+        taken.filter_map(|(bank, item)| (item != NOBODY).then_some((bank, item as usize)))
+    }
+
+    /// Banks that are empty, or whose items can move on to an empty bank.
+    pub(super) fn emptiable(&self, banks: impl Fn(usize) -> u32) -> u32 {
+        let mut emptiable = self.empty;
+        loop {
+            let before = emptiable;
+            for (bank, item) in self.pairs() {
+                emptiable |= u32::from(banks(item) & emptiable != 0) << bank;
+            }
+            if emptiable == before {
+                return emptiable;
+            }
+        }
+    }
+
+    /// Gives an item a bank by the shortest sequence of relocations, found breadth first: the item takes a bank of its
+    /// own, that bank's item moves to another of its banks, and so on to an empty one. `banks` has the banks of an item,
+    /// `pick` chooses among empty banks for an item. Returns how many items moved; `None` where no empty bank can be reached,
+    /// and then nothing has changed.
+    pub(super) fn relocate(
+        &mut self,
+        item: usize,
+        banks: impl Fn(usize) -> u32,
+        pick: impl Fn(usize, u32) -> u32,
+    ) -> Option<u32> {
+        let mut queue = [0_u8; WIDEST as usize];
+        let mut from = [START; WIDEST as usize];
+        let (mut next, mut end) = (0, 0);
+        let mut unseen = !self.empty;
+        let (mut mover, mut bank) = (item, START);
+        loop {
+            let free = banks(mover) & self.empty;
+            if free != 0 {
+                return Some(self.shift(item, mover, bank, pick(mover, free), &from));
+            }
+            let enter = banks(mover) & unseen;
+            unseen &= !enter;
+            for entered in self.order.of(enter) {
+                from[entered as usize] = bank;
+                queue[end] = entered as u8;
+                end += 1;
+            }
+            if next == end {
+                return None;
+            }
+            bank = queue[next];
+            next += 1;
+            mover = self.item[bank as usize] as usize;
+        }
+    }
+
+    /// Moves everyone on the way one bank on: `mover` from `bank` to the empty bank `to`, and so on back to `item`.
+    fn shift(&mut self, item: usize, mover: usize, bank: u8, to: u32, from: &[u8]) -> u32 {
+        let (mut mover, mut bank, mut to, mut moved) = (mover, bank, to, 0);
+        self.empty &= !(1 << to);
+        loop {
+            self.item[to as usize] = mover as u8;
+            if bank == START {
+                return moved;
+            }
+            moved += 1;
+            to = u32::from(bank);
+            bank = from[bank as usize];
+            mover = if bank == START {
+                item
+            } else {
+                self.item[bank as usize] as usize
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The items of Figure 2, an access of 8 rows and 8 banks: 531 displaces 14, which displaces 6, which has a copy in an
+    /// empty bank; 15 reaches no empty bank, only bank 4 is left. The drawing of the paper does not survive; this is an
+    /// instance of what its text says.
+    #[test]
+    fn figure_2() {
+        let values = [531, 14, 6, 15, 20, 33, 9, 2];
+        let banks = [
+            1 << 3,
+            1 << 3 | 1 << 6,
+            1 << 6 | 1 << 0,
+            1 << 7,
+            1 << 7 | 1 << 2,
+            1 << 1,
+            1 << 5,
+            1 << 2,
+        ];
+        let mut matching = Matching::new(0xff, BankOrder(0));
+        let at = |value: u32| values.iter().position(|&v| v == value).unwrap();
+        for (value, bank) in [(14, 3), (6, 6), (20, 7), (33, 1), (9, 5), (2, 2)] {
+            assert_ne!(banks[at(value)] & 1 << bank, 0);
+            matching.put(at(value), bank);
+        }
+        let first = |_: usize, mask: u32| mask.trailing_zeros();
+        assert_eq!(matching.relocate(at(531), |item| banks[item], first), Some(2));
+        let placed: Vec<_> = matching
+            .pairs()
+            .map(|(bank, item)| (bank, values[item]))
+            .collect();
+        assert_eq!(
+            placed,
+            [(0, 6), (1, 33), (2, 2), (3, 531), (5, 9), (6, 14), (7, 20)]
+        );
+        assert_eq!(matching.relocate(at(15), |item| banks[item], first), None);
+        assert_eq!(matching.empty(), 1 << 4, "a copy of 15 goes to bank 4");
+        matching.put(at(15), 4);
+        assert_eq!(matching.empty(), 0);
+    }
+
+    /// Against all orders of giving banks out, on small random instances.
+    #[test]
+    fn as_many_as_can_be_matched_are() {
+        use rand::{Rng, SeedableRng};
+        fn most(banks: &[u32], taken: u32) -> usize {
+            let Some((&first, rest)) = banks.split_first() else {
+                return 0;
+            };
+            let with = (0..8).filter(|bank| (first & !taken) >> bank & 1 == 1);
+            with.map(|bank| 1 + most(rest, taken | 1 << bank))
+                .chain([most(rest, taken)])
+                .max()
+                .unwrap()
+        }
+        for seed in 0..300 {
+            let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+            let count = random.random_range(1..=6);
+            let banks: Vec<u32> = (0..count)
+                .map(|_| random.random::<u32>() & random.random::<u32>() & 0xff)
+                .collect();
+            let mut matching = Matching::new(0xff, BankOrder(random.random_range(0..8)));
+            for item in 0..count {
+                let _ = matching.relocate(item, |item| banks[item], |_, mask| mask.trailing_zeros());
+            }
+            let pairs: Vec<_> = matching.pairs().collect();
+            assert_eq!(pairs.len(), most(&banks, 0), "seed {seed}: {banks:?}");
+            assert!(
+                pairs.iter().all(|&(bank, item)| banks[item] >> bank & 1 == 1),
+                "seed {seed}"
+            );
+        }
+    }
+}
