@@ -116,7 +116,7 @@ pub(crate) enum Command {
     /// Write a benchmark's tables as Parquet.
     Generate(GenerateArguments),
     /// Measure queries, against DataFusion on the CPU and DuckDB; or parts of the engine alone.
-    Bench(BenchArguments),
+    Bench(Box<BenchArguments>),
 }
 
 /// Measurements that have no queries.

@@ -26,9 +26,9 @@ pub(super) struct RowHeap {
 }
 
 impl RowHeap {
-    /// A heap for the output of a run by at most `grid` blocks over `rows` rows, and the blocks it serves: pages for all rows
-    /// if half of the free memory is enough for that, and at least for a unit of every block, so that a run that stops can go
-    /// on.
+    /// A heap for the output of a run by at most `grid` blocks over `rows` rows, and the blocks it serves: pages for
+    /// twice the rows that are expected, of half of the free memory at most, and at least for a unit of every block, so that a
+    /// run that stops can go on.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -47,7 +47,8 @@ impl RowHeap {
         let of_unit = u64::from(bound.unit_rows).div_ceil(page_rows) + 1;
         let grid = grid.min(u32::try_from(half / of_unit).unwrap_or(u32::MAX).max(1));
         let least = u64::from(grid) * of_unit;
-        let most = rows.div_ceil(page_rows) + u64::from(grid);
+        let expected = (rows as f64 * (2.0 * bound.selectivity).min(1.0)) as u64;
+        let most = expected.div_ceil(page_rows) + 2 * u64::from(grid);
         let bytes = most.min(half).max(least) * page_bytes;
         let made = runtime.residency().making_room(|| {
             let heap = DeviceHeap::new(device, stream, bytes, HeapOptions::pages_of(page_bytes))?;

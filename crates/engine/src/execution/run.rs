@@ -337,16 +337,11 @@ impl Run<'_> {
         raise(contents.error, bound)?;
         match bound.strategy {
             Strategy::Append { .. } | Strategy::Chains => rows.finish(),
-            Strategy::Hash => match &contents.collected {
-                Some(collected) => {
-                    let (batches, bytes) =
-                        results::collected_groups(self.runtime, compute, self.plan, bound, collected)?;
-                    report.link_bytes += bytes;
-                    Ok(batches)
-                }
-                None => Ok(Vec::new()),
-            },
-            _ => Ok(vec![results::groups(self.plan, bound, &contents.words)?]),
+            _ => {
+                let (batches, bytes) = results::groups(self.runtime, compute, self.plan, bound, &contents)?;
+                report.link_bytes += bytes;
+                Ok(batches)
+            }
         }
     }
 

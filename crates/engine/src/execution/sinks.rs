@@ -14,6 +14,9 @@ use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 /// Words before the groups: error, then three counters (`pipeline.h`).
 const CONTROL_WORDS: usize = 4;
 
+/// Words of control and groups that are read in one copy.
+const SMALL_WORDS: usize = 64 << 10;
+
 /// Rows an append sink holds at most before it is drained.
 const APPEND_ROWS: u64 = 16 << 20;
 
@@ -47,13 +50,28 @@ enum Form {
     Chains(Box<RowHeap>),
 }
 
-/// A sink's contents on the host.
+/// Where groups are read from.
+#[derive(Debug)]
+pub(super) enum GroupHome {
+    /// The host: words, `[group][word]`.
+    Host(Vec<u64>),
+    /// Device memory, `[group][word]` from word `first` on.
+    Fixed { words: DeviceBuffer<u64>, first: usize },
+    /// Device memory, `[word][group]`, key words included.
+    Collected(DeviceBuffer<u64>),
+}
+
+impl Default for GroupHome {
+    fn default() -> Self {
+        Self::Host(Vec::new())
+    }
+}
+
+/// A sink's contents.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// Words of groups of a fixed number, `[group][word]`.
-    pub words: Vec<u64>,
-    /// Groups collected out of a hash table, key words included, `[word][group]`, in device memory.
-    pub collected: Option<DeviceBuffer<u64>>,
+    /// The groups, if it is not rows that were collected.
+    pub groups: GroupHome,
     /// Rows that passed the filters.
     pub rows_passed: u64,
     /// First error raised, or 0.
@@ -270,15 +288,25 @@ impl SinkState {
         rows: &mut Rows,
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
-        let mut control = stream.read(&self.control, ..)?;
+        let small = self.control.len() <= SMALL_WORDS;
+        let mut control = stream.read(
+            &self.control,
+            ..if small { self.control.len() } else { CONTROL_WORDS },
+        )?;
         let mut contents = Contents {
             rows_passed: control[3],
             error: control[0] as u32,
-            bytes: self.control.bytes(),
+            bytes: 8 * control.len() as u64,
             ..Contents::default()
         };
         match &mut self.form {
-            Form::Fixed => contents.words = control.split_off(CONTROL_WORDS),
+            Form::Fixed if small => contents.groups = GroupHome::Host(control.split_off(CONTROL_WORDS)),
+            Form::Fixed => {
+                contents.groups = GroupHome::Fixed {
+                    words: self.control,
+                    first: CONTROL_WORDS,
+                };
+            }
             Form::Table { slots, layout, .. } => {
                 let groups = control[1];
                 if groups > 0 {
@@ -296,7 +324,7 @@ impl SinkState {
                         InOut(&mut used),
                         *layout,
                     )?;
-                    contents.collected = Some(out);
+                    contents.groups = GroupHome::Collected(out);
                 }
             }
             Form::Rows { .. } => {}

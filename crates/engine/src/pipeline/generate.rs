@@ -66,6 +66,8 @@ pub struct BoundPipeline {
     pub collide: bool,
     /// Rows of the table it was bound to: sums were proven to fit for that many.
     pub rows: u64,
+    /// Guess of the share of rows that pass the filters.
+    pub selectivity: f64,
 }
 
 /// What the host makes of a sink's contents.
@@ -140,6 +142,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         .flat_map(|e| rewrite(e).columns())
         .collect();
     let stages = stages::plan(&filters, &columns, &sink_columns, append);
+    let selectivity = stages::selectivity(&filters, &columns);
     let mut strategy = row_strategy(shape.row_output, rows);
     let mut result = ResultPlan::Rows(Vec::new());
     for stage in &stages {
@@ -197,6 +200,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         unit_rows: 0,
         collide: shape.collide,
         rows,
+        selectivity,
     };
     let steps = if matches!(
         bound.strategy,

@@ -68,6 +68,11 @@ pub(super) fn plan(
     stages
 }
 
+/// The share of rows that all conjuncts keep, guessed as above.
+pub(super) fn selectivity(filters: &[Expr], columns: &[ColumnAccess]) -> f64 {
+    filters.iter().map(|filter| estimate(filter, columns)).product()
+}
+
 /// Starts a new stage when forced, or when waiting for some fresh column pays.
 fn extend(
     stages: &mut Vec<Stage>,

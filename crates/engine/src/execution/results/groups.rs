@@ -3,6 +3,7 @@
 use super::pieces::{Part, read_in_pieces};
 use super::{Integers, batch, dictionary_array};
 use crate::execution::run::RunError;
+use crate::execution::sinks::{Contents, GroupHome};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bind::{Finish, FinishForm, Strategy};
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
@@ -13,39 +14,42 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use arrow::error::ArrowError;
-use galatea_device::{DeviceBuffer, Stream};
+use galatea_device::Stream;
 
-/// The record batch of groups of a fixed number, of which there is one set of words each.
+/// The record batches of an aggregate's groups; also the bytes read.
 pub(in crate::execution) fn groups(
-    plan: &PipelinePlan,
-    bound: &BoundPipeline,
-    words: &[u64],
-) -> Result<RecordBatch, RunError> {
-    let stride = bound.slot_words();
-    let groups = words.len().checked_div(stride).unwrap_or(0);
-    decode(plan, bound, Groups::new(words, groups, 1, stride))
-}
-
-/// The record batches of groups collected out of a hash table, `[word][group]`; also the bytes read.
-pub(in crate::execution) fn collected_groups(
     runtime: &DeviceRuntime,
     stream: &Stream,
     plan: &PipelinePlan,
     bound: &BoundPipeline,
-    collected: &DeviceBuffer<u64>,
+    contents: &Contents,
 ) -> Result<(Vec<RecordBatch>, u64), RunError> {
-    let words = bound.slot_words();
-    let groups = collected.len() / words;
-    let parts: Vec<Part> = (0..words)
-        .map(|word| Part::Words(collected, word * groups))
-        .collect();
-    read_in_pieces(runtime, stream, groups, &parts, |piece| {
-        decode(
-            plan,
-            bound,
-            Groups::new(piece.all_words(), piece.rows, piece.rows, 1),
-        )
-    })
+    let stride = bound.slot_words();
+    match &contents.groups {
+        GroupHome::Host(words) => {
+            let groups = words.len().checked_div(stride).unwrap_or(0);
+            let batch = decode(plan, bound, Groups::new(words, 0, groups, 1, stride))?;
+            Ok((vec![batch], 0))
+        }
+        GroupHome::Fixed { words, first } => {
+            let part = Part::Records(words, *first, stride);
+            let groups = (words.len() - first) / stride;
+            read_in_pieces(runtime, stream, groups, &[part], |piece| {
+                let groups = Groups::new(piece.all_words(), piece.first, piece.rows, 1, stride);
+                decode(plan, bound, groups)
+            })
+        }
+        GroupHome::Collected(words) => {
+            let groups = words.len() / stride;
+            let parts: Vec<Part> = (0..stride)
+                .map(|word| Part::Words(words, word * groups))
+                .collect();
+            read_in_pieces(runtime, stream, groups, &parts, |piece| {
+                let groups = Groups::new(piece.all_words(), piece.first, piece.rows, piece.rows, 1);
+                decode(plan, bound, groups)
+            })
+        }
+    }
 }
 
 fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result<RecordBatch, RunError> {
@@ -94,16 +98,19 @@ struct Groups<'a> {
     words: &'a [u64],
     word_stride: usize,
     group_stride: usize,
-    /// The groups that there are, ascending.
+    /// Number of the first group.
+    first: u64,
+    /// The groups that there are, counted from the first, ascending.
     used: Vec<u32>,
 }
 
 impl<'a> Groups<'a> {
-    fn new(words: &'a [u64], groups: usize, word_stride: usize, group_stride: usize) -> Self {
+    fn new(words: &'a [u64], first: usize, groups: usize, word_stride: usize, group_stride: usize) -> Self {
         Self {
             words,
             word_stride,
             group_stride,
+            first: first as u64,
             used: (0..groups as u32).collect(),
         }
     }
@@ -126,7 +133,10 @@ impl<'a> Groups<'a> {
 
     /// The groups' numbers.
     fn numbers(&self) -> Vec<u64> {
-        self.used.iter().map(|group| u64::from(*group)).collect()
+        self.used
+            .iter()
+            .map(|group| self.first + u64::from(*group))
+            .collect()
     }
 
     /// One word of every group.

@@ -6,7 +6,7 @@ mod groups;
 mod pieces;
 mod rows;
 
-pub(super) use groups::{collected_groups, groups};
+pub(super) use groups::groups;
 pub(super) use rows::Rows;
 
 use super::run::RunError;

@@ -17,6 +17,8 @@ const PIECE_ROWS: usize = 256 << 10;
 pub(super) enum Part<'a> {
     /// Words from an index on.
     Words(&'a DeviceBuffer<u64>, usize),
+    /// Records of so many words each, from an index on.
+    Records(&'a DeviceBuffer<u64>, usize, usize),
     /// Values of so many bytes each.
     Bytes(&'a DeviceBuffer<u8>, usize),
 }
@@ -25,6 +27,7 @@ impl Part<'_> {
     fn width(self) -> usize {
         match self {
             Self::Words(..) => 8,
+            Self::Records(_, _, words) => 8 * words,
             Self::Bytes(_, width) => width,
         }
     }
@@ -33,6 +36,10 @@ impl Part<'_> {
         match self {
             Self::Words(buffer, first) => {
                 let source = buffer.slice(first + rows.start..first + rows.end)?;
+                stream.read_into(source, bytemuck::cast_slice_mut::<u8, u64>(target))?;
+            }
+            Self::Records(buffer, first, words) => {
+                let source = buffer.slice(first + words * rows.start..first + words * rows.end)?;
                 stream.read_into(source, bytemuck::cast_slice_mut::<u8, u64>(target))?;
             }
             Self::Bytes(buffer, width) => {
@@ -48,6 +55,8 @@ impl Part<'_> {
 pub(super) struct Piece<'a> {
     /// Number of rows.
     pub rows: usize,
+    /// Number of the first.
+    pub first: usize,
     bytes: &'a [u8],
     starts: &'a [usize],
 }
@@ -114,6 +123,7 @@ pub(super) fn read_in_pieces<T: Send>(
             }
             let piece = Piece {
                 rows: range.len(),
+                first: range.start,
                 bytes,
                 starts: &starts,
             };
