@@ -7,7 +7,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::PrintOptions;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use galatea::{QueryDevice, QueryReport};
 use std::sync::Arc;
 
@@ -34,7 +34,12 @@ impl Printer {
             color,
             instrumented_registry: stores,
         };
-        Self { options }
+        let mut printer = Self { options };
+        // The limit is for people; to programs every row is owed.
+        if !printer.is_table() {
+            printer.options.maxrows = MaxRows::Unlimited;
+        }
+        printer
     }
 
     /// Whether results are read by people rather than programs.

@@ -14,7 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -213,10 +213,12 @@ impl Task {
         self.runtime.reports().update(|report| report.fell_back(&reason));
         *self.last.lock() = Some(Outcome::FellBack(reason));
         let options = self.context.session_config().options();
+        // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
+        let fresh = reset_plan_states(Arc::clone(&self.cpu))?;
         let plan = PhysicalOptimizer::new()
             .rules
             .iter()
-            .try_fold(Arc::clone(&self.cpu), |plan, rule| rule.optimize(plan, options))?;
+            .try_fold(fresh, |plan, rule| rule.optimize(plan, options))?;
         execute_stream(plan, Arc::clone(&self.context))
     }
 

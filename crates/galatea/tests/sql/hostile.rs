@@ -3,6 +3,7 @@
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
+use datafusion::dataframe::DataFrameWriteOptions;
 
 const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i32), min(d18), max(f64) FROM t WHERE i16 > 0",
@@ -85,6 +86,40 @@ async fn a_dry_heap_loses_no_row() {
             "SELECT v FROM t WHERE v < -1000000",
         ] {
             pair.check(sql, true, &format!("heap within {limit}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_over_rows_of_other_operators_loses_and_adds_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let maker = Pair::new(&[]);
+    let mut files = Vec::new();
+    for (name, rows, seed) in [("a", 3000, 5), ("b", 1000, 6)] {
+        maker.table(name, &[batch(rows, seed, Shape::Ordinary)]);
+        let file = folder.path().join(format!("{name}.parquet"));
+        let frame = maker.cpu.table(name).await.expect("a table");
+        let options = DataFrameWriteOptions::new().with_single_file_output(true);
+        let path = file.to_str().expect("a path");
+        frame.write_parquet(path, options, None).await.expect("writes");
+        files.push(format!("'{path}'"));
+    }
+    for settings in [
+        &[][..],
+        &[("galatea.store_memory_limit", "64 KiB")],
+        &[("galatea.gpu_memory_limit", "4 KiB")],
+    ] {
+        let pair = Pair::new(settings);
+        for sql in [
+            "SELECT low, max(d38), count(*) FROM (SELECT low, d38 FROM {A} UNION ALL SELECT low, d38 FROM {B}) GROUP BY low",
+            "SELECT max(a.d38), count(*) FROM {A} a JOIN {B} b ON a.v = b.v",
+            "SELECT max(a.d38), count(*) FROM {A} a LEFT JOIN {B} b ON a.v = b.v + 97",
+            "SELECT count(*), sum(c) FROM (SELECT v, low, count(*) c FROM {A} GROUP BY v, low)",
+            "SELECT b.low, sum(10 / a.k) FROM {A} a JOIN {B} b ON a.v = b.v GROUP BY b.low",
+            "SELECT a.v, count(*) FROM {A} a, {B} b WHERE a.v IN (SELECT v FROM {B} GROUP BY v HAVING sum(k) > 3) AND a.v = b.v GROUP BY a.v",
+        ] {
+            let sql = sql.replace("{A}", &files[0]).replace("{B}", &files[1]);
+            pair.check(&sql, false, &format!("{settings:?}")).await;
         }
     }
 }
