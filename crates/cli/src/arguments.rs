@@ -140,7 +140,7 @@ pub(crate) struct AllocatorArguments {
     /// Bytes of the pool, 8 GiB by default.
     #[arg(long)]
     pub(crate) pool: Option<u64>,
-    /// Write rows and figures below this directory, as <date>-<machine>/<name>.csv, .jsonl and .svg with a README.
+    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.

@@ -62,6 +62,12 @@ impl RowChains {
         })
     }
 
+    /// Chains, and words of a row.
+    #[must_use]
+    pub fn shape(&self) -> (usize, u32) {
+        (self.chains.len(), self.words)
+    }
+
     /// Rows of `words` words that a page has room for.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ mod gpu_exec;
 pub(crate) mod prepared;
 pub(crate) mod residency;
 mod results;
-mod row_heap;
+pub(crate) mod row_heap;
 mod run;
 mod sinks;
 mod source;

@@ -6,6 +6,7 @@
 
 use super::chunks::LaunchInputs;
 use super::prepared::Prepared;
+use super::row_heap::RowHeap;
 use super::run::RunError;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
 use galatea_store::Column;
@@ -54,6 +55,8 @@ pub struct Residency {
     columns: Mutex<Vec<Arc<ResidentColumn>>>,
     /// Oldest first.
     launches: Mutex<Vec<ResidentLaunch>>,
+    /// The heap of the last query that returned rows through one.
+    heap: Mutex<Option<RowHeap>>,
 }
 
 /// Launches kept at most; each is some kilobytes of device memory.
@@ -257,8 +260,22 @@ impl Residency {
         Some(resident)
     }
 
-    /// Gives up the least recently used column that no query holds, or without one every kept launch.
+    /// The kept heap, if it fits.
+    pub(crate) fn take_heap(&self, fits: impl FnOnce(&RowHeap) -> bool) -> Option<RowHeap> {
+        let mut kept = self.heap.lock();
+        kept.take_if(|heap| fits(heap))
+    }
+
+    /// Keeps a heap for the next query that needs one.
+    pub(crate) fn keep_heap(&self, heap: RowHeap) {
+        *self.heap.lock() = Some(heap);
+    }
+
+    /// Gives up the kept heap; without one the least recently used column that no query holds; without one every kept launch.
     pub fn evict_one(&self) -> bool {
+        if self.heap.lock().take().is_some() {
+            return true;
+        }
         let mut columns = self.columns.lock();
         let unused = columns
             .iter()

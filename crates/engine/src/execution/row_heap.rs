@@ -15,9 +15,12 @@ use galatea_memory::{DeviceHeap, HeapError, HeapOptions, RowChains};
 /// Bytes of a page for short rows.
 const PAGE_BYTES: u64 = 16 << 10;
 
+/// Larger heaps are not kept for the next query.
+const KEPT_BYTES: u64 = 2 << 30;
+
 /// The heap of a run, and a chain of its pages for each block.
 #[derive(Debug)]
-pub(super) struct RowHeap {
+pub(crate) struct RowHeap {
     heap: DeviceHeap,
     chains: RowChains,
     layout: RowLayout,
@@ -50,19 +53,38 @@ impl RowHeap {
         let expected = (rows as f64 * (2.0 * bound.selectivity).min(1.0)) as u64;
         let most = expected.div_ceil(page_rows) + 2 * u64::from(grid);
         let bytes = most.min(half).max(least) * page_bytes;
+        let kept = runtime.residency().take_heap(|kept| {
+            kept.layout.words == layout.words
+                && kept.chains.shape().0 == grid as usize
+                && kept.heap.page_bytes() == page_bytes
+                && kept.heap.memory().bytes() >= bytes
+        });
+        if let Some(mut kept) = kept {
+            // Rows of as many words can be laid out otherwise.
+            kept.layout = layout;
+            return Ok((kept, grid));
+        }
         let made = runtime.residency().making_room(|| {
             let heap = DeviceHeap::new(device, stream, bytes, HeapOptions::pages_of(page_bytes))?;
             let chains = RowChains::new(device, stream, &heap, layout.words as u32, grid)?;
             Ok::<_, HeapError>((heap, chains))
         })?;
         let (heap, chains) = made.ok_or_else(|| memory(runtime, "pages for output rows", bytes))?;
-        let rows = Self {
+        let made = Self {
             heap,
             chains,
             layout,
             resume: false,
         };
-        Ok((rows, grid))
+        Ok((made, grid))
+    }
+
+    /// Leaves the heap to the next query, once all pages are back and the stream is done with it.
+    pub(super) fn keep(mut self, runtime: &DeviceRuntime) {
+        self.resume = false;
+        if self.heap.memory().bytes() <= KEPT_BYTES {
+            runtime.residency().keep_heap(self);
+        }
     }
 
     /// What the next launch takes.

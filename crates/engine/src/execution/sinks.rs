@@ -330,6 +330,10 @@ impl SinkState {
             Form::Rows { .. } => {}
             Form::Chains(heap) => heap.gather(runtime, stream, bound, rows, report)?,
         }
+        if let Form::Chains(heap) = self.form {
+            stream.synchronize()?;
+            heap.keep(runtime);
+        }
         Ok(contents)
     }
 }
