@@ -159,7 +159,7 @@ settings! {
         pub group_by: GroupBy = GroupBy::Auto,
         /// Where the rows of a filter go before they are returned: direct has room for every row there could be, drained when
         /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is
-        /// direct for small tables and heap for others.
+        /// direct where few rows are expected to pass, and heap otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
@@ -295,7 +295,7 @@ words! {
 words! {
     /// Where the rows of a filter go before they are returned (`galatea.row_output`).
     RowOutput {
-        /// Direct for small tables, the heap for others.
+        /// Direct where few rows are expected to pass, the heap otherwise.
         Auto = "auto",
         /// Columns with room for every row there could be, up to a limit at which they are drained.
         Direct = "direct",

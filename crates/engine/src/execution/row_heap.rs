@@ -50,7 +50,8 @@ impl RowHeap {
         let of_unit = u64::from(bound.unit_rows).div_ceil(page_rows) + 1;
         let grid = grid.min(u32::try_from(half / of_unit).unwrap_or(u32::MAX).max(1));
         let least = u64::from(grid) * of_unit;
-        let expected = (rows as f64 * (2.0 * bound.selectivity).min(1.0)) as u64;
+        // Guesses err: a tenth of the rows always has room.
+        let expected = (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64;
         let most = expected.div_ceil(page_rows) + 2 * u64::from(grid);
         let bytes = most.min(half).max(least) * page_bytes;
         let kept = runtime.residency().take_heap(|kept| {

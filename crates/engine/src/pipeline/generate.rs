@@ -143,7 +143,11 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         .collect();
     let stages = stages::plan(&filters, &columns, &sink_columns, append);
     let selectivity = stages::selectivity(&filters, &columns);
-    let mut strategy = row_strategy(shape.row_output, rows);
+    let cardinality = Cardinality {
+        rows,
+        passing: rows as f64 * selectivity,
+    };
+    let mut strategy = row_strategy(shape.row_output, cardinality);
     let mut result = ResultPlan::Rows(Vec::new());
     for stage in &stages {
         let mut code = String::new();
@@ -157,7 +161,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         }
         if stage.sink {
             code.push_str("if ((live >> i & 1u) == 0) continue;\n");
-            (strategy, result) = sink_rows(plan, &rewrite, &columns, emitter, shape, rows, &mut code)?;
+            (strategy, result) = sink_rows(plan, &rewrite, &columns, emitter, shape, cardinality, &mut code)?;
             body.push_str(match strategy {
                 Strategy::Append { .. } => sink::append::RESERVE,
                 Strategy::Chains => sink::chains::RESERVE,
@@ -217,13 +221,20 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     Ok(bound)
 }
 
-/// Tables of at most so many rows get room for every row.
-const DIRECT_ROWS: u64 = 1 << 20;
+/// Rows of a table, and how many of them are expected to pass the filters.
+#[derive(Debug, Clone, Copy)]
+struct Cardinality {
+    rows: u64,
+    passing: f64,
+}
 
-fn row_strategy(forced: RowOutput, rows: u64) -> Strategy {
+/// Rows for which the columns of an append sink have room at once; when more are expected, the heap is at least as fast.
+const DIRECT_ROWS: f64 = 16.0 * 1024.0 * 1024.0;
+
+fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strategy {
     match forced {
         RowOutput::Direct => Strategy::Append { counted: false },
-        RowOutput::Auto if rows <= DIRECT_ROWS => Strategy::Append { counted: false },
+        RowOutput::Auto if cardinality.passing <= DIRECT_ROWS => Strategy::Append { counted: false },
         RowOutput::Counted => Strategy::Append { counted: true },
         RowOutput::Auto | RowOutput::Heap => Strategy::Chains,
     }
@@ -248,7 +259,7 @@ fn sink_rows(
     columns: &[ColumnAccess],
     mut emitter: Emitter<'_>,
     shape: Shape,
-    rows: u64,
+    cardinality: Cardinality,
     code: &mut String,
 ) -> Result<(Strategy, ResultPlan), Reason> {
     let (keys, aggregates) = match &plan.sink {
@@ -262,7 +273,7 @@ fn sink_rows(
                     None => sink::append::column(index, &emitter.emit(&output, code)?)?,
                 });
             }
-            let strategy = row_strategy(shape.row_output, rows);
+            let strategy = row_strategy(shape.row_output, cardinality);
             match strategy {
                 Strategy::Chains => sink::chains::store(&columns_out, code)?,
                 _ => sink::append::store(&columns_out, code)?,
@@ -279,7 +290,13 @@ fn sink_rows(
     for call in aggregates {
         let argument = call.argument.as_ref().map(|a| emit(a, code)).transpose()?;
         let filter = call.filter.as_ref().map(|f| emit(f, code)).transpose()?;
-        accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, !keys.is_empty())?;
+        accumulators.call(
+            call,
+            argument.as_ref(),
+            filter.as_ref(),
+            cardinality.rows,
+            !keys.is_empty(),
+        )?;
     }
     if keys.is_empty() {
         sink::scalar::update(&accumulators, code);
