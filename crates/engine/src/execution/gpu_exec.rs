@@ -209,7 +209,7 @@ impl Task {
         }
         // A compiler's message carries the whole program: the log takes it, people get its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
-        let reason: String = reason.lines().take(3).collect::<Vec<_>>().join(" ");
+        let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
         self.runtime.reports().update(|report| report.fell_back(&reason));
         *self.last.lock() = Some(Outcome::FellBack(reason));
         let options = self.context.session_config().options();
