@@ -86,6 +86,11 @@ impl GpuExec {
         }
     }
 
+    /// Whether the last execution had to run on the CPU.
+    pub fn fell_back(&self) -> bool {
+        matches!(&*self.last.lock(), Some(Outcome::FellBack(_)))
+    }
+
     fn task(&self, context: Arc<TaskContext>) -> Task {
         Task {
             subtree: self.subtree.clone(),

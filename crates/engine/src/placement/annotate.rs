@@ -103,7 +103,23 @@ impl DisplayAs for PlacementExec {
         if !self.reasons.is_empty() {
             write!(f, ", on the CPU because=[{}]", self.reasons.join("; "))?;
         }
+        let (mut placed, mut fallen) = (0, 0);
+        count_placed(&self.input, &mut placed, &mut fallen);
+        if fallen > 0 {
+            write!(f, ", {fallen} of {placed} GPU subtrees ran on the CPU after all")?;
+        }
         Ok(())
+    }
+}
+
+/// Counts the GPU subtrees of an executed plan, and those that fell back to the CPU.
+fn count_placed(plan: &Arc<dyn ExecutionPlan>, placed: &mut usize, fallen: &mut usize) {
+    if let Some(gpu) = plan.downcast_ref::<GpuExec>() {
+        *placed += 1;
+        *fallen += usize::from(gpu.fell_back());
+    }
+    for child in plan.children() {
+        count_placed(child, placed, fallen);
     }
 }
 

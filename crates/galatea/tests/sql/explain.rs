@@ -75,3 +75,20 @@ async fn a_forbidden_fallback_is_an_error_that_says_why() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn explain_analyze_shows_what_fell_back() {
+    let pair = Pair::new(&[("galatea.gpu_memory_limit", "4 KiB")]);
+    pair.table("t", &[batch(1000, 1, Shape::Ordinary)]);
+    let analysed = text(
+        &pair,
+        "EXPLAIN ANALYZE SELECT low, sum(v) FROM t WHERE i32 > 0 GROUP BY low",
+    )
+    .await;
+    for part in [
+        "1 of 1 GPU subtrees ran on the CPU after all",
+        "out of device memory",
+    ] {
+        assert!(analysed.contains(part), "{part} is missing:\n{analysed}");
+    }
+}
