@@ -25,7 +25,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: DeviceBuffer<u64>,
-    progress: DeviceBuffer<u32>,
+    /// Per block, the unit at which it stopped: of sinks that the host makes room in between launches.
+    progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,
     form: Form,
@@ -170,7 +171,9 @@ impl SinkState {
                 (CONTROL_WORDS + fixed_words) as u64,
                 "group accumulators",
             )?,
-            progress: runtime.device().zeroed(stream, grid as usize)?,
+            progress: matches!(form, Form::Table { .. } | Form::Rows { .. })
+                .then(|| runtime.device().zeroed(stream, grid as usize))
+                .transpose()?,
             grid: blocks,
             form,
         })
@@ -191,7 +194,7 @@ impl SinkState {
         let control = self.control.address();
         args.error = control;
         args.counters = control + 8;
-        args.progress = self.progress.address();
+        args.progress = self.progress.as_ref().map_or(0, DeviceBuffer::address);
         match &self.form {
             Form::Fixed => args.groups = control + 8 * CONTROL_WORDS as u64,
             Form::Table {

@@ -142,7 +142,6 @@ pub struct DeviceHeap {
     options: HeapOptions,
     views: AtomicU64,
     reset: HeapReset,
-    verify: HeapVerify,
 }
 
 impl DeviceHeap {
@@ -172,7 +171,7 @@ impl DeviceHeap {
         let region = memory.slice(range)?;
         let (first_page, page_count) = (region.address(), pages_of(region.bytes(), options.page_bytes)?);
         let layout = Layout::new(page_count, options.build.strategy);
-        let heap = Self {
+        let mut heap = Self {
             first_page,
             page_count,
             own: device.alloc(stream, layout.words)?.assume_written(),
@@ -181,9 +180,7 @@ impl DeviceHeap {
             options,
             views: AtomicU64::new(0),
             reset: HeapReset::new(device)?,
-            verify: HeapVerify::new(device)?,
         };
-        let mut heap = heap;
         heap.reset(stream)?;
         Ok(heap)
     }
@@ -314,8 +311,12 @@ impl DeviceHeap {
     /// The device's.
     pub fn verify(&self, device: &Device, stream: &Stream) -> Result<HeapCounts> {
         let mut result = device.zeroed::<u64>(stream, HeapCounts::WORDS)?;
-        self.verify
-            .launch(stream, self.view_on(stream)?, self.strategy(), InOut(&mut result))?;
+        HeapVerify::new(device)?.launch(
+            stream,
+            self.view_on(stream)?,
+            self.strategy(),
+            InOut(&mut result),
+        )?;
         let mut words = [0; HeapCounts::WORDS];
         stream.read_into(&result, &mut words)?;
         Ok(HeapCounts::from_words(words))
