@@ -167,7 +167,8 @@ settings! {
         pub block_threads: BlockThreads = BlockThreads(256),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
         pub rows_per_thread: Count<1, 16> = Count(16),
-        /// Slots a group hash table starts with at least; it grows as needed.
+        /// Slots a group hash table starts with at least. Rows of groups that find no slot wait in pages of the device heap until it
+        /// has grown.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
         pub collide_hashes: Switch = Switch(false),

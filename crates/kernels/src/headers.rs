@@ -17,6 +17,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/copy_bandwidth.h",
     "galatea/args/fill_pattern.h",
     "galatea/args/hash_collect.h",
+    "galatea/args/hash_merge.h",
     "galatea/args/hash_rehash.h",
     "galatea/args/heap_allocate.h",
     "galatea/args/heap_gather.h",

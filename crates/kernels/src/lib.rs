@@ -16,12 +16,14 @@
 //! (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with its header.
 
 mod calibrate;
+mod group_table;
 mod headers;
 pub mod heap;
 mod kernel;
 mod kernels;
 
 pub use calibrate::{calibrate, measure};
+pub use group_table::{GroupTableView, SlotLayout};
 pub use headers::{HEADERS, headers};
 pub use kernel::{Kernel, KernelEntry, KernelFunction};
 pub use kernels::*;

@@ -17,9 +17,9 @@
 //! Launches may also follow each other without a gather between: a block continues its chain, so pages are filled whatever the
 //! launches' sizes. A resumed launch must have as many blocks as the one it continues.
 
-use galatea_device::{Device, DeviceBuffer, DevicePointer, Out, Stream};
-use galatea_kernels::HeapGather;
+use galatea_device::{Device, DeviceBuffer, DevicePointer, In, InOut, Out, Stream};
 use galatea_kernels::heap::{MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView};
+use galatea_kernels::{HashMerge, HeapGather, SlotLayout};
 
 use crate::heap::DeviceHeap;
 use crate::{HeapError, Result};
@@ -149,5 +149,38 @@ impl RowChains {
         stream.copy_from_slice(&mut self.chains, &empty)?;
         stream.fill(&mut self.overflow, 0)?;
         Ok(GatheredRows { columns, rows, pages })
+    }
+
+    /// Merges rows that are partial groups, key words and then accumulator words, into a group hash table, and gives the pages
+    /// back: see [`HashMerge::launch`]. The chains are empty after it, and blocks still know where to resume.
+    ///
+    /// # Errors
+    /// Those of [`HashMerge::launch`].
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a table, its counters, and where the rows are"
+    )]
+    pub fn merge(
+        &mut self,
+        device: &Device,
+        stream: &Stream,
+        heap: &DeviceHeap,
+        slots: InOut<'_, u64>,
+        groups: InOut<'_, u64>,
+        layout: SlotLayout,
+        merges: In<'_, u8>,
+        pages: InOut<'_, u64>,
+    ) -> Result<()> {
+        let merge = HashMerge::new(device, heap.build())?;
+        merge.launch(
+            stream,
+            self.view(heap, false),
+            slots,
+            groups,
+            layout,
+            merges,
+            pages,
+        )?;
+        Ok(stream.fill(&mut self.overflow, 0)?)
     }
 }

@@ -33,6 +33,15 @@ impl Runner {
         }
     }
 
+    /// A random place to choose from, also where lanes are taken in order.
+    #[inline]
+    fn draw(&mut self) {
+        self.turn();
+        if self.ordered {
+            self.rotation = self.random.next() & 31;
+        }
+    }
+
     /// Takes a runnable thread, of warp `warp` if it has one; null if there is none in the block.
     pub(super) fn next(&mut self, warp: usize) -> *mut Thread {
         let mut warp = warp;
@@ -209,12 +218,10 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
         let own = (*(*thread).warp).index;
         (*(*thread).warp).runnable |= 1 << (*thread).view.lane;
         (*runner).runnable_warps |= 1 << own;
-        if (*runner).ordered {
-            (*runner).rotation = (*runner).random.next() & 31;
-        } else {
-            (*runner).turn();
-        }
+        // Warp and lane are drawn apart, or some thread that all others wait for would never be the one.
+        (*runner).draw();
         let warp = (*runner).choose((*runner).runnable_warps);
+        (*runner).draw();
         let next = (*runner).next(warp);
         if next != thread {
             go(runner, thread, next);

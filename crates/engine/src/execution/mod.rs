@@ -13,6 +13,7 @@
 
 mod chunks;
 mod gpu_exec;
+mod group_table;
 pub(crate) mod prepared;
 pub(crate) mod residency;
 mod results;

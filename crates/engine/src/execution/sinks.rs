@@ -1,18 +1,18 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
+use super::group_table::TableState;
 use super::results::Rows;
-use super::row_heap::RowHeap;
+use super::row_heap::{Demand, RowHeap};
 use super::run::{RunError, RunReport, raise};
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
-use crate::pipeline::group_key::{GroupKey, KeyLayout};
+use crate::pipeline::sink::chains::RowLayout;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
-use galatea_kernels::{HashCollect, HashRehash, SlotLayout};
+use galatea_device::{DeviceBuffer, Stream};
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 
-/// Words before the groups: error, then three counters (`pipeline.h`).
-const CONTROL_WORDS: usize = 4;
+/// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
+const CONTROL_WORDS: usize = 6;
 
 /// Words of control and groups that are read in one copy.
 const SMALL_WORDS: usize = 64 << 10;
@@ -25,7 +25,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: DeviceBuffer<u64>,
-    /// Per block, the unit at which it stopped: of sinks that the host makes room in between launches.
+    /// Of sinks that the host makes room in between launches: per block the unit at which it stopped, or of a hash table per
+    /// thread the rows of that unit which are still to come.
     progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,
@@ -35,20 +36,17 @@ pub(super) struct SinkState {
 #[derive(Debug)]
 enum Form {
     Fixed,
-    Table {
-        slots: DeviceBuffer<u64>,
-        capacity: u64,
-        limit: u64,
-        layout: SlotLayout,
-        in_flight: u64,
-    },
+    Table(Box<TableState>),
     Rows {
         outputs: Vec<DeviceBuffer<u8>>,
         validity: Vec<Option<DeviceBuffer<u8>>>,
         capacity: u64,
         limit: u64,
     },
-    Chains(Box<RowHeap>),
+    Chains {
+        heap: Box<RowHeap>,
+        layout: RowLayout,
+    },
 }
 
 /// Where groups are read from.
@@ -93,9 +91,9 @@ impl SinkState {
         hash_slots: u64,
         counted: Option<u64>,
     ) -> Result<Self, RunError> {
-        let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
         let mut fixed_words = 0;
         let mut blocks = grid;
+        let mut progress = 0;
         let form = match (&bound.strategy, &bound.result) {
             (Strategy::Scalar, _) => {
                 fixed_words = bound.slot_words();
@@ -105,30 +103,24 @@ impl SinkState {
                 fixed_words = *groups as usize * bound.slot_words();
                 Form::Fixed
             }
-            (Strategy::Hash, ResultPlan::Groups { key: Some(key), .. }) => {
-                let layout = slot_layout(key, bound);
-                // Every row could be a group; more slots than twice that are never needed.
-                let all = (2 * rows).max(2).next_power_of_two();
-                let capacity = (2 * in_flight)
-                    .max(hash_slots)
-                    .next_power_of_two()
-                    .min(all.max(2));
-                let slots = zeroed(
-                    runtime,
-                    stream,
-                    capacity * layout.slot_words as u64,
-                    "the group hash table",
-                )?;
-                let limit = stop_limit(capacity, in_flight, rows);
-                Form::Table {
-                    slots,
-                    capacity,
-                    limit,
-                    layout,
-                    in_flight,
-                }
+            (
+                Strategy::Hash,
+                ResultPlan::Groups {
+                    key: Some(key),
+                    accumulators,
+                    ..
+                },
+            ) => {
+                let groups = (key, accumulators);
+                let (table, served) =
+                    TableState::new(runtime, stream, bound, groups, grid, rows, hash_slots)?;
+                blocks = served;
+                progress = blocks as usize * bound.block as usize;
+                Form::Table(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
+                progress = grid as usize;
+                let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
                 let rows = counted.unwrap_or(rows);
                 let capacity = rows.min(APPEND_ROWS.max(2 * in_flight)).max(1);
                 let limit = if capacity >= rows {
@@ -158,9 +150,20 @@ impl SinkState {
                 }
             }
             (Strategy::Chains, ResultPlan::Rows(columns)) => {
-                let (heap, served) = RowHeap::new(runtime, stream, bound, grid, rows, columns)?;
+                let layout = RowLayout::new(columns);
+                let demand = Demand {
+                    words: layout.words as u32,
+                    // Guesses err: there is room for twice as many, and always for a tenth of the rows.
+                    rows: (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64,
+                    unit_rows: u64::from(bound.unit_rows),
+                    bytes: u64::MAX,
+                };
+                let (heap, served) = RowHeap::new(runtime, stream, demand, grid)?;
                 blocks = served;
-                Form::Chains(Box::new(heap))
+                Form::Chains {
+                    heap: Box::new(heap),
+                    layout,
+                }
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
@@ -171,8 +174,8 @@ impl SinkState {
                 (CONTROL_WORDS + fixed_words) as u64,
                 "group accumulators",
             )?,
-            progress: matches!(form, Form::Table { .. } | Form::Rows { .. })
-                .then(|| runtime.device().zeroed(stream, grid as usize))
+            progress: (progress > 0)
+                .then(|| runtime.device().zeroed(stream, progress))
                 .transpose()?,
             grid: blocks,
             form,
@@ -197,15 +200,11 @@ impl SinkState {
         args.progress = self.progress.as_ref().map_or(0, DeviceBuffer::address);
         match &self.form {
             Form::Fixed => args.groups = control + 8 * CONTROL_WORDS as u64,
-            Form::Table {
-                slots,
-                capacity,
-                limit,
-                ..
-            } => {
-                args.groups = slots.address();
-                args.capacity = *capacity;
-                args.limit = *limit;
+            Form::Table(table) => {
+                (args.groups, args.capacity, args.limit) = table.slots();
+                if let Some(chains) = table.chains() {
+                    args.set_chains(&chains);
+                }
             }
             Form::Rows {
                 outputs,
@@ -220,7 +219,7 @@ impl SinkState {
                     args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, DeviceBuffer::address);
                 }
             }
-            Form::Chains(heap) => args.set_chains(&heap.view()),
+            Form::Chains { heap, .. } => args.set_chains(&heap.view()),
         }
     }
 
@@ -238,33 +237,12 @@ impl SinkState {
         let (held, stopped) = (control[1], control[2] != 0);
         match &mut self.form {
             Form::Fixed => return Ok(false),
-            Form::Table {
-                slots,
-                capacity,
-                limit,
-                layout,
-                in_flight,
-            } => {
+            Form::Table(table) => {
                 if stopped {
-                    let larger = (*capacity * 4).max((4 * (held + *in_flight)).next_power_of_two());
-                    let mut new = zeroed(
-                        runtime,
-                        stream,
-                        larger * layout.slot_words as u64,
-                        "a larger group hash table",
-                    )?;
-                    HashRehash::new(runtime.device())?.launch(
-                        stream,
-                        In(&*slots),
-                        InOut(&mut new),
-                        *layout,
-                        bound.collide,
-                    )?;
-                    *slots = new;
-                    *capacity = larger;
-                    *limit = stop_limit(larger, *in_flight, report.rows);
-                    report.grown += 1;
+                    table.merge(runtime, stream, &mut self.control, 1, (held, control[4]), report)?;
+                    stream.fill(self.control.slice_mut(4..5)?, 0)?;
                 }
+                table.set_resume(stopped);
             }
             Form::Rows {
                 outputs, validity, ..
@@ -274,7 +252,13 @@ impl SinkState {
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }
-            Form::Chains(heap) => return heap.drain(runtime, stream, bound, rows, report),
+            Form::Chains { heap, layout } => {
+                let stopped = heap.stopped(stream)?;
+                if stopped {
+                    gather(runtime, stream, bound, heap, layout, rows, report)?;
+                }
+                return Ok(stopped);
+            }
         }
         if stopped {
             stream.fill(self.control.slice_mut(2..3)?, 0)?;
@@ -302,7 +286,7 @@ impl SinkState {
             bytes: 8 * control.len() as u64,
             ..Contents::default()
         };
-        match &mut self.form {
+        match self.form {
             Form::Fixed if small => contents.groups = GroupHome::Host(control.split_off(CONTROL_WORDS)),
             Form::Fixed => {
                 contents.groups = GroupHome::Fixed {
@@ -310,56 +294,46 @@ impl SinkState {
                     first: CONTROL_WORDS,
                 };
             }
-            Form::Table { slots, layout, .. } => {
-                let groups = control[1];
-                if groups > 0 {
-                    let mut out = zeroed(
-                        runtime,
-                        stream,
-                        groups * layout.slot_words as u64,
-                        "groups to return",
-                    )?;
-                    let mut used = runtime.device().zeroed::<u64>(stream, 1)?;
-                    HashCollect::new(runtime.device())?.launch(
-                        stream,
-                        In(&*slots),
-                        Out(&mut out),
-                        InOut(&mut used),
-                        *layout,
-                    )?;
-                    contents.groups = GroupHome::Collected(out);
+            Form::Table(mut table) => {
+                let (mut held, waiting) = (control[1], control[4]);
+                if waiting > 0 {
+                    table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
+                    held = stream.read(&self.control, 1..2)?[0];
+                }
+                if let Some(groups) = table.collect(runtime, stream, held)? {
+                    contents.groups = GroupHome::Collected(groups);
                 }
             }
             Form::Rows { .. } => {}
-            Form::Chains(heap) => heap.gather(runtime, stream, bound, rows, report)?,
-        }
-        if let Form::Chains(heap) = self.form {
-            stream.synchronize()?;
-            heap.keep(runtime);
+            Form::Chains { mut heap, layout } => {
+                gather(runtime, stream, bound, &mut heap, &layout, rows, report)?;
+                stream.synchronize()?;
+                heap.keep(runtime);
+            }
         }
         Ok(contents)
     }
 }
 
-fn slot_layout(key: &GroupKey, bound: &BoundPipeline) -> SlotLayout {
-    SlotLayout {
-        slot_words: bound.slot_words() as u32,
-        key_words: key.key_words() as u32,
-        has_state: matches!(key.layout, KeyLayout::Words(_)),
+/// Moves what chains of output rows hold to the host.
+fn gather(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    bound: &BoundPipeline,
+    heap: &mut RowHeap,
+    layout: &RowLayout,
+    rows: &mut Rows,
+    report: &mut RunReport,
+) -> Result<(), RunError> {
+    let gathered = heap.gather(runtime, stream)?;
+    report.pages += gathered.pages;
+    if let ResultPlan::Rows(columns) = &bound.result {
+        report.link_bytes += rows.take_gathered(runtime, stream, columns, layout, &gathered)?;
     }
+    Ok(())
 }
 
-/// Groups at which blocks stop: below 60 % load, and such that all rows in flight still find a slot. No stop when
-/// every row can be a group of its own.
-fn stop_limit(capacity: u64, in_flight: u64, rows: u64) -> u64 {
-    if capacity >= 2 * rows {
-        u64::MAX
-    } else {
-        (capacity * 6 / 10).min(capacity.saturating_sub(in_flight + 1))
-    }
-}
-
-fn zeroed(
+pub(super) fn zeroed(
     runtime: &DeviceRuntime,
     stream: &Stream,
     words: u64,

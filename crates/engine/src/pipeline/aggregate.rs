@@ -3,6 +3,7 @@
 use crate::expression::Expr;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef};
+use galatea_kernels::MergeWord;
 
 /// The aggregate functions a pipeline computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -162,6 +163,16 @@ impl Accumulator {
             "sum128"
         } else {
             self.update_partial()
+        }
+    }
+
+    /// How its first word at home merges with another.
+    pub fn merge_word(self) -> MergeWord {
+        match self {
+            Self::Sum64 => MergeWord::Sum64,
+            Self::Sum128 | Self::SumWidening => MergeWord::Sum128,
+            Self::SumF64 => MergeWord::SumF64,
+            Self::Max64 => MergeWord::Max64,
         }
     }
 

@@ -327,7 +327,7 @@ fn sink_rows(
             sink::shared::update(&accumulators, groups, copies, shape.block, code);
         }
         Strategy::Dense { .. } => sink::dense::update(&accumulators, code),
-        _ => sink::hash::update(&accumulators, code),
+        _ => sink::hash::update(&accumulators, &key, code),
     }
     Ok((
         strategy,
@@ -463,6 +463,8 @@ pub struct SinkFrame {
     pub first_unit: Option<&'static str>,
     /// Statements at the start of each unit; may `break`.
     pub unit: String,
+    /// Statements after `live` has the bits of the rows that exist.
+    pub live: &'static str,
     /// Statements at the end of each unit; may `break`.
     pub unit_end: &'static str,
     /// Statements after the loop.
@@ -475,9 +477,6 @@ const FIRST_UNIT: &str = "u32 unit = args.resume ? args.progress[blockIdx.x] : a
 
 fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> String {
     let mut s = String::with_capacity(4096 + body.len());
-    if bound.collide {
-        s.push_str("#define GALATEA_COLLIDE 1\n");
-    }
     for header in [
         "prelude",
         "tile",
@@ -497,7 +496,7 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
     let block = bound.block;
     let _ = writeln!(
         s,
-        "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const PipelineArguments args) {{"
+        "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const __grid_constant__ PipelineArguments args) {{"
     );
     s.push_str(&indent(&sink.prologue, 1));
     s.push_str("    u32 passed = 0;\n    ChunkCursor cursor(args);\n");
@@ -543,6 +542,7 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
         s,
         "            u32 live = row >= end ? 0u : end - row >= {items}u ? {all}u : (1u << (end - row)) - 1u;"
     );
+    s.push_str(&indent(sink.live, 3));
     s.push_str(body);
     s.push_str("            passed += __popc(live);\n        }\n");
     s.push_str(&indent(sink.unit_end, 2));

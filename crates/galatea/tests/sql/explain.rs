@@ -59,6 +59,36 @@ async fn explain_shows_pipelines_strategies_and_reasons() {
 }
 
 #[tokio::test]
+async fn explain_analyze_shows_groups_that_waited_in_pages() {
+    // Once because the table was full, or several times because the heap was, too.
+    for (limit, launches) in [("auto", 1), ("1 MiB", 2)] {
+        let pair = Pair::new(&[
+            ("galatea.hash_slots", "2"),
+            ("galatea.group_by", "hash"),
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.block_threads", "32"),
+        ]);
+        pair.table("t", &[batch(60_000, 1, Shape::Ordinary)]);
+        let analysed = text(
+            &pair,
+            "EXPLAIN ANALYZE SELECT v % 8000, count(*) FROM t GROUP BY v % 8000",
+        )
+        .await;
+        let metric = |name: &str| -> u64 {
+            let at = analysed
+                .find(name)
+                .unwrap_or_else(|| panic!("{name} is missing:\n{analysed}"));
+            let digits = analysed[at + name.len()..]
+                .chars()
+                .take_while(char::is_ascii_digit);
+            digits.collect::<String>().parse().expect("a number")
+        };
+        assert!(metric("pages=") > 0, "{analysed}");
+        assert!(metric("launches=") >= launches, "within {limit}:\n{analysed}");
+    }
+}
+
+#[tokio::test]
 async fn a_forbidden_fallback_is_an_error_that_says_why() {
     let pair = Pair::new(&[("galatea.fallback", "error")]);
     pair.table("t", &[batch(10, 1, Shape::Ordinary)]);

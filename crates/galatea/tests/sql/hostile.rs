@@ -93,6 +93,34 @@ async fn a_dry_heap_loses_no_row() {
 }
 
 #[tokio::test]
+async fn groups_that_wait_in_a_dry_heap_lose_no_row() {
+    for (limit, block, collide) in [
+        ("4 MiB", "32", "false"),
+        ("8 MiB", "256", "false"),
+        ("8 MiB", "32", "true"),
+    ] {
+        let pair = Pair::new(&[
+            ("galatea.group_by", "hash"),
+            ("galatea.hash_slots", "2"),
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.block_threads", block),
+            ("galatea.collide_hashes", collide),
+            ("galatea.chunk_rows", "4096"),
+        ]);
+        let rows = if collide == "true" { 600 } else { 20_000 };
+        pair.table("t", &[batch(rows, 22, Shape::Ordinary)]);
+        for sql in [
+            "SELECT i32, count(*), sum(v), min(i64), max(f64), sum(d38) FILTER (WHERE flag) FROM t GROUP BY i32",
+            "SELECT i64, d38, count(v), avg(f64), sum(i32) FROM t WHERE v IS NOT NULL GROUP BY i64, d38",
+            "SELECT v, f64, max(d18), count(*) FROM t GROUP BY v, f64",
+        ] {
+            pair.check(sql, false, &format!("within {limit}, {block} threads"))
+                .await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_fallback_over_rows_of_other_operators_loses_and_adds_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let maker = Pair::new(&[]);

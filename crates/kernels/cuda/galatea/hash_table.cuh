@@ -1,10 +1,11 @@
 // Grid scope: the group hash table in global memory, open addressing with linear probing.
 //
-// A slot is `SlotWords` 64-bit words: the key words, then the accumulator words. Two forms:
+// A slot is `slot_words` 64-bit words: the key words, then the accumulator words. Two forms:
 // - one key word: the key itself claims the slot by compare-and-swap; zero, an empty slot, is not a key.
 // - several key words: word 0 is the state (0 empty, 1 being written, 2 ready), the keys follow.
-// Nothing is ever removed. The table never fills while a launch runs: blocks stop taking units once the groups
-// reach `limit`, and limit + (rows of all units in flight) <= capacity. The host then grows it and resumes.
+// Nothing is ever removed, and the table never fills: once it holds `limit` groups no new one is inserted, and limit + threads
+// of the launch < capacity, since a thread looks at the number of groups before each insertion. What becomes of a row whose
+// group has no place is the caller's: the hash sink keeps it as a partial group in a page chain, hash_merge.cu adds it later.
 #pragma once
 #include "galatea/prelude.cuh"
 
@@ -12,14 +13,10 @@ namespace galatea {
 
 // Thread scope. The finaliser of MurmurHash3, a bijection on 64 bits.
 GALATEA_INLINE u64 hash_word(u64 x) {
-#ifdef GALATEA_COLLIDE
-    return 0;
-#else
     x ^= x >> 33; x *= 0xff51afd7ed558ccdull;
     x ^= x >> 33; x *= 0xc4ceb9fe1a85ec53ull;
     x ^= x >> 33;
     return x;
-#endif
 }
 
 // Thread scope. The hash of key words 0..i, given that of words 0..i-1.
@@ -30,49 +27,79 @@ GALATEA_INLINE u64 hash_next(u64 hash, u64 word, u32 i) {
 // Thread scope. The bits of a float that is a group key: zeros of both signs are one group.
 GALATEA_INLINE u64 float_group(double v) { return v == 0.0 ? 0 : u64(__double_as_longlong(v)); }
 
-template <int KeyWords, int SlotWords> struct GroupTable {
+// Where the words are constants they are propagated, and the loops over them unrolled.
+struct GroupTable {
     u64* slots;
-    u64 mask;
-    u64* groups;
+    u64 capacity;  // slots, a power of two
+    u64 limit;     // groups at which no new one is inserted
+    u64* groups;   // groups it holds
+    u32 key_words;
+    u32 slot_words;
+    bool collide;  // every hash is zero, for tests of long probe sequences
 
-    // Thread scope. The accumulator words of the group `key`, inserted when absent.
-    GALATEA_INLINE u64* find_or_insert(const u64 (&key)[KeyWords]) const {
+    // Words before the accumulators: the keys, and the state of several.
+    GALATEA_INLINE u32 head() const { return key_words == 1 ? 1 : 1 + key_words; }
+
+    // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted when absent; nullptr
+    // when it is absent and the table is at its limit.
+    GALATEA_INLINE u64* find_or_insert(const u64* key, u64 stride = 1) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
-        for (int i = 1; i < KeyWords; ++i) hash = hash_next(hash, key[i], i);
-        for (u64 at = hash & mask;; at = (at + 1) & mask) {
-            u64* slot = slots + at * SlotWords;
-            if (KeyWords == 1) {
+        for (u32 i = 1; i < key_words; ++i) hash = hash_next(hash, key[i * stride], i);
+        const u64 mask = capacity - 1;
+        for (u64 at = collide ? 0 : hash & mask;; at = (at + 1) & mask) {
+            u64* slot = slots + at * slot_words;
+            if (key_words == 1) {
                 u64 found = *reinterpret_cast<volatile u64*>(slot);
                 if (found == key[0]) return slot + 1;
-                if (found == 0ull) {
-                    found = atomicCAS(slot, 0ull,
-                                      key[0]);
-                    if (found == 0ull) { atomicAdd(groups, 1ull); return slot + 1; }
+                if (found == 0) {
+                    if (full()) return nullptr;
+                    found = atomicCAS(slot, 0ull, key[0]);
+                    if (found == 0) { atomicAdd(groups, 1ull); return slot + 1; }
                     if (found == key[0]) return slot + 1;
                 }
             } else {
                 u64 state = *reinterpret_cast<volatile u64*>(slot);
                 if (state == 0) {
+                    if (full()) return nullptr;
                     state = atomicCAS(slot, 0ull, 1ull);
                     if (state == 0) {
 #pragma unroll
-                        for (int i = 0; i < KeyWords; ++i) reinterpret_cast<volatile u64*>(slot)[1 + i] = key[i];
+                        for (u32 i = 0; i < key_words; ++i) reinterpret_cast<volatile u64*>(slot)[1 + i] = key[i * stride];
                         __threadfence();
                         atomicExch(slot, 2ull);
                         atomicAdd(groups, 1ull);
-                        return slot + 1 + KeyWords;
+                        return slot + 1 + key_words;
                     }
                 }
                 while (state == 1) state = atomicAdd(slot, 0ull);
                 __threadfence();
                 bool equal = true;
 #pragma unroll
-                for (int i = 0; i < KeyWords; ++i) equal = equal && reinterpret_cast<volatile u64*>(slot)[1 + i] == key[i];
-                if (equal) return slot + 1 + KeyWords;
+                for (u32 i = 0; i < key_words; ++i) equal = equal && reinterpret_cast<volatile u64*>(slot)[1 + i] == key[i * stride];
+                if (equal) return slot + 1 + key_words;
             }
         }
     }
+
+private:
+    GALATEA_INLINE bool full() const { return *reinterpret_cast<volatile u64*>(groups) >= limit; }
 };
+
+// Host twin: galatea_kernels::GroupTableView. A table in the arguments of kernels that fill one between launches of a pipeline.
+struct GroupTableView {
+    u64* slots;
+    u64* groups;
+    u64 capacity;  // more than there will be groups
+    u32 slot_words;
+    u32 key_words;
+    u32 collide;
+    u32 padding;
+};
+
+// Thread scope. The table, without a limit.
+GALATEA_INLINE GroupTable group_table(const GroupTableView& view) {
+    return GroupTable{view.slots, view.capacity, ~0ull, view.groups, view.key_words, view.slot_words, view.collide != 0};
+}
 
 }  // namespace galatea

@@ -23,6 +23,9 @@
 //         if (!rows.end_tile(tile)) return;
 //     }
 //     rows.finish(tiles);
+//
+// Or, where work on a tile cannot be undone, `append` says which rows found no page, and `keep_tile` in place of `begin_tile` and
+// `end_tile` keeps the others: the caller remembers which rows are still to come when the block is resumed.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -50,7 +53,7 @@ struct PageChainsView {
     u64* overflow;  // [0] rows of tiles that were cut, a lower bound of what is missing; [1] blocks that stopped
     u32 page_rows;  // rows a page has room for, 32 at least
     u32 words;      // 64-bit words of a row
-    u32 count;      // chains: blocks of the launch
+    u32 count;      // chains: blocks of the launch; 0: there are none, and every row is refused
     u32 resume;     // 1: blocks begin with the tile in their chain
 };
 
@@ -69,6 +72,7 @@ struct ChainState {
     u64 first;   // first page of the chain
     u64 full;    // rows in pages before the last
     u64 marked_end, marked_first, marked_full;  // as they were when the tile began
+    u64 dried;   // the last page, full, when the heap ran dry
     u32 missed;  // rows of this tile that found no page
     u32 tile_rows;
 };
@@ -84,7 +88,10 @@ template <u32 Words> struct ChainWriter {
     // Block scope. Goes on where the block's chain ends. Barriers: 1.
     GALATEA_INLINE ChainWriter(const PageChainsView& chains, ChainState& state)
         : chains(chains), state(state), walk(heap_walk(chains.heap, u64(blockIdx.x) * MAX_WARPS + warp())) {
-        if (threadIdx.x == 0) {
+        if (threadIdx.x == 0 && chains.count == 0) {
+            state.end = u64(DRY) << 32;
+            state.missed = 0;
+        } else if (threadIdx.x == 0) {
             const PageChain& chain = chains.chains[blockIdx.x];
             state.first = chain.first;
             const u64 in_last = chain.last == NO_PAGE ? chains.page_rows : page_header(chains.heap, chain.last)->rows;
@@ -113,19 +120,23 @@ template <u32 Words> struct ChainWriter {
         __syncthreads();
     }
 
-    // Warp scope: the lanes of `mask` call. Appends the row of each lane that keeps one.
-    GALATEA_INLINE void append(u32 mask, bool keep, const u64 (&row)[Words]) {
+    // Warp scope: the lanes of `mask` call. Appends the row of each lane that keeps one; false when it found no page.
+    GALATEA_INLINE bool append(u32 mask, bool keep, const u64 (&row)[Words]) {
         const u32 keepers = __ballot_sync(mask, keep);
-        if (keepers == 0) return;
+        if (keepers == 0) return true;
         u64 beyond;
         const u64 place = reserve(mask, __popc(keepers), beyond);
         u32 page = u32(place >> 32), at = u32(place) + __popc(keepers & lanes_before());
         if (at >= chains.page_rows) { page = u32(beyond); at -= chains.page_rows; }
-        if (!keep || page >= DRY) return;
+        if (!keep || page >= DRY) return !keep;
         u64* column = page_column(chains, page, 0) + at;
 #pragma unroll
         for (u32 i = 0; i < Words; ++i) column[u64(i) * chains.page_rows] = row[i];
+        return true;
     }
+
+    // Thread scope: as `append`, for rows that are rare, from divergent code.
+    GALATEA_NOINLINE bool append_rare(const u64 (&row)[Words]) { return append(__activemask(), true, row); }
 
     // Places of one lane's rows, which follow each other from `at` on: in `page` as far as it goes, then in `beyond`.
     struct Places {
@@ -170,10 +181,23 @@ template <u32 Words> struct ChainWriter {
         return whole;
     }
 
+    // Block scope. Whether to go on: false when some thread says that a row of its found no page; the other rows are in the chain,
+    // and the block is to begin with `tile` next time. Barriers: 1.
+    GALATEA_INLINE bool keep_tile(u64 tile, bool refused) {
+        if (__syncthreads_or(refused) == 0) return true;
+        if (threadIdx.x == 0) {
+            state.end = state.dried << 32 | chains.page_rows;
+            atomicAdd(chains.overflow, u64(state.missed));
+            atomicAdd(chains.overflow + 1, 1ull);
+            store(tile);
+        }
+        return false;
+    }
+
     // Block scope. Writes the chain down; `tile`: the one to begin with next time.
     GALATEA_INLINE void finish(u64 tile) {
         __syncthreads();
-        if (threadIdx.x == 0) store(tile);
+        if (threadIdx.x == 0 && chains.count != 0) store(tile);
     }
 
 private:
@@ -222,6 +246,7 @@ private:
     GALATEA_INLINE void link(u32 page, u64 next, u32 rows) {
         if (next == NO_PAGE) {
             atomicAdd(&state.missed, rows);
+            atomicExch(&state.dried, u64(page));
             atomicExch(&state.end, u64(DRY) << 32);
             return;
         }

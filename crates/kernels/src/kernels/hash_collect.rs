@@ -3,7 +3,7 @@
 use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
 
 use super::BLOCK;
-use super::hash_rehash::SlotLayout;
+use crate::group_table::SlotLayout;
 use crate::kernel::{KernelFunction, kernel};
 
 kernel_arguments! {

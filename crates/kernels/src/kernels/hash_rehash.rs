@@ -2,43 +2,23 @@
 
 use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
-use super::BLOCK;
+use super::{BLOCK, same_length};
+use crate::group_table::{GroupTableView, SlotLayout};
 use crate::kernel::{KernelFunction, kernel};
 
 kernel_arguments! {
     /// Arguments of `hash_rehash`.
     pub struct HashRehashArguments in "galatea/args/hash_rehash.h" {
-        /// Table read.
-        pub from: DevicePointer<u64>,
         /// Table filled.
-        pub to: DevicePointer<u64>,
-        /// Slots of `from`.
+        pub to: GroupTableView,
+        /// Slots read.
+        pub from: DevicePointer<u64>,
+        /// How many.
         pub from_capacity: u64,
-        /// Slots of `to`.
-        pub to_capacity: u64,
-        /// Words of a slot.
-        pub slot_words: u32,
-        /// Words of a key.
-        pub key_words: u32,
-        /// 1 when a state word precedes the key.
-        pub has_state: u32,
-        /// 1 when every hash is zero.
-        pub collide: u32,
     }
 }
 
 kernel!(HashRehash, "hash_rehash", HashRehashArguments);
-
-/// The shape of a slot of a group hash table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotLayout {
-    /// Words of a slot: state, key, accumulators.
-    pub slot_words: u32,
-    /// Words of its key.
-    pub key_words: u32,
-    /// Whether a state word precedes the key.
-    pub has_state: bool,
-}
 
 /// Moves the used slots of a table to a larger one.
 #[derive(Debug, Clone)]
@@ -58,32 +38,31 @@ impl HashRehash {
         Ok(Self { function, blocks })
     }
 
-    /// Moves the slots of `from` to `to`, which is cleared, and a power of two of slots with room for all. `collide`:
-    /// the pipeline's hashes are all zero.
+    /// Moves the slots of `from` to `to`, which is cleared, and a power of two of slots with room for all; adds their number to
+    /// `groups` (one word).
     ///
     /// # Errors
-    /// The device's.
+    /// [`galatea_device::DeviceError::Range`] when `groups` is not one word; the device's.
     pub fn launch(
         &self,
         stream: &Stream,
         from: In<'_, u64>,
         to: InOut<'_, u64>,
+        groups: InOut<'_, u64>,
         layout: SlotLayout,
-        collide: bool,
     ) -> Result<()> {
-        let slots = |words: usize| words as u64 / u64::from(layout.slot_words);
+        same_length("counters of groups", 1, groups.len())?;
         let arguments = HashRehashArguments {
+            to: layout.view(&to, &groups),
             from: from.pointer(),
-            to: to.pointer(),
-            from_capacity: slots(from.len()),
-            to_capacity: slots(to.len()),
-            slot_words: layout.slot_words,
-            key_words: layout.key_words,
-            has_state: layout.has_state.into(),
-            collide: collide.into(),
+            from_capacity: from.len() as u64 / u64::from(layout.slot_words),
         };
         let geometry = Geometry::grid_stride(arguments.from_capacity, BLOCK.into(), BLOCK, self.blocks);
-        self.function
-            .launch(stream, geometry, &arguments, &[from.reference(), to.reference()])
+        self.function.launch(
+            stream,
+            geometry,
+            &arguments,
+            &[from.reference(), to.reference(), groups.reference()],
+        )
     }
 }

@@ -4,6 +4,7 @@ mod checksum;
 mod copy_bandwidth;
 mod fill_pattern;
 mod hash_collect;
+mod hash_merge;
 mod hash_rehash;
 mod heap_allocate;
 mod heap_gather;
@@ -18,7 +19,8 @@ pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use hash_collect::{HashCollect, HashCollectArguments};
-pub use hash_rehash::{HashRehash, HashRehashArguments, SlotLayout};
+pub use hash_merge::{HashMerge, HashMergeArguments, MergeWord};
+pub use hash_rehash::{HashRehash, HashRehashArguments};
 pub use heap_allocate::{HeapAllocate, HeapAllocateArguments};
 pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
@@ -39,6 +41,7 @@ pub const KERNELS: &[KernelEntry] = &[
     CopyBandwidth::ENTRY,
     FillPattern::ENTRY,
     HashCollect::ENTRY,
+    HashMerge::ENTRY,
     HashRehash::ENTRY,
     HeapAllocate::ENTRY,
     HeapGather::ENTRY,

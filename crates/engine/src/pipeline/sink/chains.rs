@@ -5,6 +5,7 @@
 //! that a unit that found no page is done again as a whole.
 
 use super::super::generate::SinkFrame;
+use super::CHAINS;
 use super::append::{OutputColumn, OutputForm, check_number};
 use crate::reason::Reason;
 use std::fmt::Write;
@@ -111,10 +112,7 @@ pub fn frame(outputs: &[OutputColumn]) -> SinkFrame {
     let words = RowLayout::new(outputs).words;
     SinkFrame {
         prologue: format!(
-            "static_assert(sizeof(PageChainsView) == sizeof(args.chains_view), \"host twin\");
-const PageChainsView& chains = *reinterpret_cast<const PageChainsView*>(args.chains_view);
-const u32 page_rows = chains.page_rows;
-__shared__ ChainState chain_state;
+            "{CHAINS}const u32 page_rows = chains.page_rows;
 ChainWriter<{words}> writer(chains, chain_state);
 bool stopped = false;
 "
@@ -124,6 +122,6 @@ bool stopped = false;
         unit: "const u32 passed_before = passed;\nwriter.begin_tile();\n".into(),
         unit_end: "if (!writer.end_tile(unit)) { passed = passed_before; stopped = true; break; }\n",
         epilogue: "if (!stopped) writer.finish(unit);\n".into(),
-        dynamic_shared: 0,
+        ..SinkFrame::default()
     }
 }

@@ -1,26 +1,90 @@
-//! Groups in a global hash table. Blocks stop before a unit when the table is nearly full; the host grows it and
-//! resumes them where they stopped, so no row is lost and none is counted twice.
+//! Groups in a global hash table. A table at its limit takes no new group: rows of such groups go into heap pages as partial
+//! groups, key words and then the accumulator words the row alone would leave, and the host merges them into a larger table
+//! after the launch. Only when the heap is dry too does a block stop, and it remembers which rows of its unit are still to
+//! come, for those before them are in their groups already.
 
+use super::super::aggregate::Accumulator;
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::SinkFrame;
 use super::super::group_key::GroupKey;
-use super::{SAVE_PROGRESS, STOP_WHEN_FULL, add_to_home};
+use super::{CHAINS, add_to_home};
+use std::fmt::Write;
 
-/// Adds a row to its group, inserting it when new.
-pub fn update(plan: &AccumulatorPlan, code: &mut String) {
-    code.push_str("u64* const at = table.find_or_insert(key);\n");
+/// Adds a row to its group, inserting it when new and there is room.
+pub fn update(plan: &AccumulatorPlan, key: &GroupKey, code: &mut String) {
+    code.push_str("u64* const at = table.find_or_insert(key);\nif (at != nullptr) {\n");
     add_to_home(plan, code);
+    code.push_str("} else {\n");
+    partial(plan, key.key_words(), code);
+    code.push_str("if (waiting.append_rare(group)) ++waits; else pending |= 1u << i;\n}\n");
 }
 
-/// The table, and the checks between units.
-pub fn frame(key: &GroupKey, slot_words: usize) -> SinkFrame {
+/// `group`: the key and the words at home of a group of this row only.
+fn partial(plan: &AccumulatorPlan, key_words: usize, code: &mut String) {
+    let mut words: Vec<String> = (0..key_words).map(|k| format!("key[{k}]")).collect();
+    words.resize(key_words + plan.words, String::new());
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let when = |value: String, none: &str| match &c.condition {
+            Some(condition) => format!("({condition}) ? {value} : {none}"),
+            None => value,
+        };
+        let value = &c.value;
+        let (low, high) = match c.accumulator {
+            Accumulator::Sum64 | Accumulator::Max64 => (when(format!("u64({value})"), "0ull"), None),
+            Accumulator::SumF64 => (when(format!("u64(__double_as_longlong({value}))"), "0ull"), None),
+            Accumulator::SumWidening | Accumulator::Sum128 => {
+                let sum = when(format!("i128({value})"), "i128(0)");
+                let _ = writeln!(code, "const i128 sum{k} = {sum};");
+                (format!("u64(sum{k})"), Some(format!("u64(u128(sum{k}) >> 64)")))
+            }
+        };
+        words[key_words + c.word] = low;
+        if let Some(high) = high {
+            words[key_words + c.word + 1] = high;
+        }
+    }
+    let _ = writeln!(
+        code,
+        "const u64 group[{}] = {{{}}};",
+        words.len(),
+        words.join(", ")
+    );
+}
+
+/// The table, the chains, and the rows that a resumed block has to do again.
+pub fn frame(plan: &AccumulatorPlan, key: &GroupKey, slot_words: usize, collide: bool) -> SinkFrame {
+    let key_words = key.key_words();
+    let mut prologue = String::from(CHAINS);
+    let _ = writeln!(
+        prologue,
+        "const GroupTable table = {{reinterpret_cast<u64*>(args.groups), args.capacity, args.limit, args.counters, {key_words}u, {slot_words}u, {collide}}};
+ChainWriter<{}> waiting(chains, chain_state);
+const u64 thread = u64(blockIdx.x) * blockDim.x + threadIdx.x;
+u32 waits = 0, redo = args.resume != 0 ? args.progress[thread] : 0xffffffffu;
+bool stopped = false;",
+        key_words + plan.words
+    );
     SinkFrame {
-        prologue: format!(
-            "const GroupTable<{}, {slot_words}> table = {{reinterpret_cast<u64*>(args.groups), args.capacity - 1, args.counters}};\n",
-            key.key_words()
-        ),
-        unit: STOP_WHEN_FULL.into(),
-        epilogue: SAVE_PROGRESS.into(),
+        prologue,
+        headers: &["page_chain"],
+        first_unit: Some("u32 unit = u32(waiting.first_tile(args.first_unit + blockIdx.x));"),
+        unit: "u32 pending = 0;\n".into(),
+        live: "live &= redo;\nredo = 0xffffffffu;\n",
+        unit_end: "\
+if (!waiting.keep_tile(unit, pending != 0)) {
+    args.progress[thread] = pending;
+    passed -= __popc(pending);
+    if (threadIdx.x == 0) args.counters[1] = 1;
+    stopped = true;
+    break;
+}
+",
+        epilogue: "\
+if (!stopped) waiting.finish(unit);
+waits = __reduce_add_sync(0xffffffffu, waits);
+if ((threadIdx.x & 31u) == 0 && waits != 0) atomicAdd(args.counters + 3, u64(waits));
+"
+        .into(),
         ..SinkFrame::default()
     }
 }

@@ -8,7 +8,7 @@
 //! | `scalar` | registers of each thread | warp, block, then one atomic a word and block |
 //! | `shared` | `copies` replicas in shared memory | a warp per word and group, then one atomic a block |
 //! | `dense` | `groups[group]` in global memory | none |
-//! | `hash` | slot of a hash table in global memory | none; grown by the host between launches |
+//! | `hash` | slot of a hash table in global memory, or a partial group in heap pages | partial groups, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is dry |
 
@@ -34,7 +34,14 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
         (Strategy::Shared { groups, copies }, ResultPlan::Groups { accumulators, .. }) => {
             shared::frame(accumulators, *groups, *copies, bound.block)
         }
-        (Strategy::Hash, ResultPlan::Groups { key: Some(key), .. }) => hash::frame(key, bound.slot_words()),
+        (
+            Strategy::Hash,
+            ResultPlan::Groups {
+                key: Some(key),
+                accumulators,
+                ..
+            },
+        ) => hash::frame(accumulators, key, bound.slot_words(), bound.collide),
         (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
         (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
         _ => SinkFrame::default(),
@@ -68,7 +75,14 @@ fn add(c: &Contribution, home: &str, update: &str, words: &[String], code: &mut 
     let _ = writeln!(code, "{home}::{update}({}, {});", words.join(", "), c.value);
 }
 
-/// Stops a block before a unit when the sink holds `limit` groups or rows; the host makes room and resumes.
+/// The chains of pages of the launch.
+const CHAINS: &str = "\
+static_assert(sizeof(PageChainsView) == sizeof(args.chains_view), \"host twin\");
+const PageChainsView& chains = *reinterpret_cast<const PageChainsView*>(args.chains_view);
+__shared__ ChainState chain_state;
+";
+
+/// Stops a block before a unit when the sink holds `limit` rows; the host makes room and resumes.
 const STOP_WHEN_FULL: &str = "\
 __shared__ u32 full;
 __syncthreads();

@@ -1,19 +1,14 @@
-// Arguments of the kernel hash_rehash. A slot is `slot_words` words and empty when the first is zero (hash_table.cuh).
+// Arguments of the kernel hash_rehash.
 #pragma once
 
-#include "galatea/prelude.cuh"
+#include "galatea/hash_table.cuh"
 
 namespace galatea {
 
 struct HashRehashArguments {
-    const u64* from;
-    u64* to;            // cleared
-    u64 from_capacity;  // slots
-    u64 to_capacity;    // slots, a power of two, more than `from` has used
-    u32 slot_words;
-    u32 key_words;
-    u32 has_state;      // 1 when a state word precedes the key words
-    u32 collide;        // 1 when the pipeline's hashes are all zero, for tests
+    GroupTableView to;  // cleared, its count zero
+    const u64* from;    // slots of the same shape
+    u64 from_capacity;
 };
 
 }  // namespace galatea

@@ -20,16 +20,17 @@ struct PipelineArguments {
     // [chunk][chunk_words]: word 0 rows, word 1 first unit of the chunk, then per column GALATEA_COLUMN_WORDS words:
     // data address, validity address (0: no nulls), base, offsets address (text only).
     const u64* chunks;
-    // Per block: the next unit it would take, so that a stopped launch can be resumed. Written by sinks that stop.
+    // Of sinks that stop, so that a launch can be resumed: per block the next unit it would take, or of the hash table per thread
+    // the rows of the block's unit that are still to come.
     u32* progress;
     // What the sink accumulates into: group slots; each sink says how they are laid out.
     u64* groups;
     // First word: 0, or the code of the first run-time error raised by an expression.
     u32* error;
     // [0] groups or rows the sink holds, [1] 1 when a block stopped because the sink was nearly full,
-    // [2] rows that passed the filters.
+    // [2] rows that passed the filters, [3] rows that a full hash table left in page chains.
     u64* counters;
-    // Groups or rows the sink has room for before blocks must stop.
+    // Rows the sink has room for before blocks must stop; groups a hash table takes.
     u64 limit;
     // Slots of the hash table (a power of two), or rows of an output column.
     u64 capacity;

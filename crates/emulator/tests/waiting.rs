@@ -1,0 +1,46 @@
+//! Threads that spin let the one run that they wait for, whichever it is.
+
+mod support;
+
+use galatea_emulator::EmulatorOptions;
+use support::Gpu;
+
+/// Thread `chosen` steps aside a few times before it sets the word that all others of its block spin on.
+const SOURCE: &str = r#"
+struct Arguments { unsigned *words; unsigned long long chosen; };
+extern "C" __global__ void wait_for_one(Arguments a) {
+    unsigned *word = a.words + blockIdx.x;
+    if (threadIdx.x == a.chosen) {
+        for (int i = 0; i < 3; ++i) __nanosleep(1);
+        atomicExch(word, 1u);
+    } else {
+        while (atomicAdd(word, 0u) == 0) {}
+    }
+}
+"#;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Arguments {
+    words: u64,
+    chosen: u64,
+}
+
+#[test]
+fn any_thread_can_be_waited_for() {
+    const BLOCKS: usize = 2;
+    let gpu = Gpu::new(EmulatorOptions {
+        spin_limit: std::time::Duration::from_secs(5),
+        ..EmulatorOptions::default()
+    });
+    let program = gpu.compile(SOURCE);
+    for chosen in 0..256 {
+        let words = gpu.zeroed::<u32>(BLOCKS);
+        let arguments = Arguments {
+            words: words.address,
+            chosen,
+        };
+        gpu.go(&program, "wait_for_one", BLOCKS as u32, 256, 0, arguments);
+        assert_eq!(gpu.read(&words), [1; BLOCKS], "thread {chosen}");
+    }
+}

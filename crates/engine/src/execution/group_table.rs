@@ -1,0 +1,214 @@
+//! The group hash table of a run: it starts small, and rows that find no place in it wait in heap pages as partial groups until
+//! it has grown.
+
+use super::row_heap::{Demand, RowHeap};
+use super::run::{RunError, RunReport};
+use super::sinks::zeroed;
+use crate::pipeline::bind::AccumulatorPlan;
+use crate::pipeline::generate::BoundPipeline;
+use crate::pipeline::group_key::GroupKey;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_kernels::heap::PageChainsView;
+use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
+
+/// Bytes of the heap for partial groups: larger ones let the table be made anew less often and write more. Where memory is
+/// short, an eighth of it, for the table that takes them in could need nearly three times as much.
+const HEAP_BYTES: u64 = 64 << 20;
+
+/// The table, and where rows wait that it has no place for.
+#[derive(Debug)]
+pub(super) struct TableState {
+    slots: DeviceBuffer<u64>,
+    layout: SlotLayout,
+    limit: u64,
+    /// Threads of a launch: each may insert a group after it saw the table below its limit.
+    threads: u64,
+    /// Rows of the run: there are no more groups.
+    rows: u64,
+    /// None where every row could be a group of its own.
+    heap: Option<RowHeap>,
+    /// Of a row that waits, how its accumulator words merge.
+    merges: Vec<u8>,
+}
+
+impl TableState {
+    /// A table for a run over `rows` rows by at most `grid` blocks, and the blocks it serves; at least `hash_slots` slots, unless
+    /// there can be fewer groups.
+    pub(super) fn new(
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        (key, accumulators): (&GroupKey, &AccumulatorPlan),
+        grid: u32,
+        rows: u64,
+        hash_slots: u64,
+    ) -> Result<(Self, u32), RunError> {
+        let layout = SlotLayout {
+            slot_words: bound.slot_words() as u32,
+            key_words: key.key_words() as u32,
+            collide: bound.collide,
+        };
+        let threads = u64::from(grid) * u64::from(bound.block);
+        // Every row could be a group; more slots than twice that are never needed.
+        let capacity = (2 * threads)
+            .max(hash_slots)
+            .next_power_of_two()
+            .min(all_groups(rows));
+        let limit = limit(capacity, threads, rows);
+        let (heap, grid) = if limit == u64::MAX {
+            (None, grid)
+        } else {
+            let demand = Demand {
+                words: layout.group_words(),
+                rows,
+                unit_rows: 0,
+                bytes: HEAP_BYTES.min(runtime.device().budget().available() / 8),
+            };
+            let (heap, grid) = RowHeap::new(runtime, stream, demand, grid)?;
+            (Some(heap), grid)
+        };
+        let words = capacity * u64::from(layout.slot_words);
+        let slots = zeroed(runtime, stream, words, "the group hash table")?;
+        let merges = merges(accumulators);
+        let made = Self {
+            slots,
+            layout,
+            limit,
+            threads,
+            rows,
+            heap,
+            merges,
+        };
+        Ok((made, grid))
+    }
+
+    /// Address and number of the slots, and the groups they take.
+    pub(super) fn slots(&self) -> (u64, u64, u64) {
+        (self.slots.address(), self.capacity(), self.limit)
+    }
+
+    /// Where rows wait.
+    pub(super) fn chains(&self) -> Option<PageChainsView> {
+        self.heap.as_ref().map(RowHeap::view)
+    }
+
+    /// Whether the next launch resumes the last.
+    pub(super) fn set_resume(&mut self, resume: bool) {
+        if let Some(heap) = &mut self.heap {
+            heap.resume = resume;
+        }
+    }
+
+    fn capacity(&self) -> u64 {
+        self.slots.len() as u64 / u64::from(self.layout.slot_words)
+    }
+
+    /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word `groups` of
+    /// the control words receives the number of groups.
+    pub(super) fn merge(
+        &mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        control: &mut DeviceBuffer<u64>,
+        groups: usize,
+        (held, waiting): (u64, u64),
+        report: &mut RunReport,
+    ) -> Result<(), RunError> {
+        let Some(heap) = &mut self.heap else {
+            return Ok(());
+        };
+        let device = runtime.device();
+        let capacity = self.slots.len() as u64 / u64::from(self.layout.slot_words);
+        // Every row that waits could be a group of its own.
+        let least = ((held + waiting) * 4 / 3 + 1)
+            .next_power_of_two()
+            .max(2 * capacity);
+        let sizes = [least.max(4 * capacity), least].map(|slots| slots.min(all_groups(self.rows)));
+        let table = |slots: u64| {
+            let words = slots * u64::from(self.layout.slot_words);
+            zeroed(runtime, stream, words, "a larger group hash table")
+        };
+        let mut slots = match table(sizes[0]) {
+            Err(RunError::Memory { .. }) if sizes[1] < sizes[0] => table(sizes[1])?,
+            larger => larger?,
+        };
+        let groups = groups..groups + 1;
+        stream.fill(control.slice_mut(groups.clone())?, 0)?;
+        HashRehash::new(device)?.launch(
+            stream,
+            In(&self.slots),
+            InOut(&mut slots),
+            InOut(control.slice_mut(groups.clone())?),
+            self.layout,
+        )?;
+        let merges = device.upload(stream, &self.merges)?;
+        let mut pages = device.zeroed::<u64>(stream, 1)?;
+        heap.chains.merge(
+            device,
+            stream,
+            &heap.heap,
+            InOut(&mut slots),
+            InOut(control.slice_mut(groups)?),
+            self.layout,
+            In(&merges),
+            InOut(&mut pages),
+        )?;
+        report.pages += stream.read(&pages, ..)?[0];
+        report.grown += 1;
+        self.slots = slots;
+        self.limit = limit(self.capacity(), self.threads, self.rows);
+        Ok(())
+    }
+
+    /// The `groups` groups, column by column; none where there are none. The heap is left to the next query.
+    pub(super) fn collect(
+        self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        groups: u64,
+    ) -> Result<Option<DeviceBuffer<u64>>, RunError> {
+        let mut collected = None;
+        if groups > 0 {
+            let words = groups * u64::from(self.layout.slot_words);
+            let mut out = zeroed(runtime, stream, words, "groups to return")?;
+            let mut used = runtime.device().zeroed::<u64>(stream, 1)?;
+            HashCollect::new(runtime.device())?.launch(
+                stream,
+                In(&self.slots),
+                Out(&mut out),
+                InOut(&mut used),
+                self.layout,
+            )?;
+            collected = Some(out);
+        }
+        if let Some(heap) = self.heap {
+            heap.keep(runtime);
+        }
+        Ok(collected)
+    }
+}
+
+/// Slots that are enough when every row is a group.
+fn all_groups(rows: u64) -> u64 {
+    (2 * rows).max(2).next_power_of_two()
+}
+
+/// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None when every row
+/// can be a group of its own.
+fn limit(capacity: u64, threads: u64, rows: u64) -> u64 {
+    if capacity >= 2 * rows {
+        u64::MAX
+    } else {
+        (capacity * 6 / 10).min(capacity.saturating_sub(threads + 1))
+    }
+}
+
+/// How each accumulator word at home merges.
+fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
+    let mut words = vec![MergeWord::High as u8; plan.words];
+    for contribution in &plan.contributions {
+        words[contribution.word] = contribution.accumulator.merge_word() as u8;
+    }
+    words
+}

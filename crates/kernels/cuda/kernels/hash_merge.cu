@@ -1,0 +1,49 @@
+// Grid scope. Merges partial groups, rows of page chains, into a group hash table, and gives their pages back. A block takes
+// whole chains and leaves them empty, but for the tile their writers resume at.
+#include "galatea/aggregate.cuh"
+#include "galatea/args/hash_merge.h"
+
+using namespace galatea;
+
+// Thread scope. Adds one partial group, whose words lie `stride` apart.
+GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
+    for (u32 w = 0; w < words; ++w) {
+        const u64 low = partial[w * stride];
+        switch (Merge(merges[w])) {
+            case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
+            case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
+            case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
+            case Merge::Sum128:
+            case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
+            default: break;
+        }
+    }
+}
+
+extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments args) {
+    const PageChainsView& chains = args.chains;
+    const GroupTable table = group_table(args.table);
+    const u32 words = table.slot_words - table.head();
+    for (u32 at = blockIdx.x; at < chains.count; at += gridDim.x) {
+        PageChain& chain = chains.chains[at];
+        u64 pages = 0;
+        for (u64 page = chain.first; page != NO_PAGE; ++pages) {
+            const PageHeader header = *page_header(chains.heap, page);
+            const u64* rows = page_column(chains, page, 0);
+            for (u64 row = threadIdx.x; row < header.rows; row += blockDim.x) {
+                const u64* key = rows + row;
+                u64* home = table.find_or_insert(key, chains.page_rows);
+                merge_group(home, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
+            }
+            __syncthreads();
+            if (threadIdx.x == 0) heap_give(chains.heap, 1u, page);
+            page = header.next;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            chain.first = chain.last = NO_PAGE;
+            chain.rows = 0;
+            if (pages != 0) atomicAdd(args.pages, pages);
+        }
+    }
+}

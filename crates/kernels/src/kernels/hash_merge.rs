@@ -1,0 +1,103 @@
+//! Merging partial groups into a group hash table between launches of a pipeline.
+
+use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
+
+use super::{BLOCK, same_length};
+use crate::group_table::{GroupTableView, SlotLayout};
+use crate::heap::{HeapBuild, PageChainsView};
+use crate::kernel::{KernelFunction, kernel};
+
+kernel_arguments! {
+    /// Arguments of `hash_merge`.
+    pub struct HashMergeArguments in "galatea/args/hash_merge.h" {
+        /// Table filled.
+        pub table: GroupTableView,
+        /// Partial groups.
+        pub chains: PageChainsView,
+        /// By accumulator word, how it merges.
+        pub merges: DevicePointer<u8>,
+        /// Counts pages.
+        pub pages: DevicePointer<u64>,
+    }
+}
+
+kernel!(HashMerge, "hash_merge", HashMergeArguments);
+
+/// How an accumulator word merges; the numbers are those of `Merge` in `galatea/aggregate.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MergeWord {
+    /// 64-bit sum.
+    Sum64 = 0,
+    /// Low word of a 128-bit sum.
+    Sum128 = 1,
+    /// Sum of doubles.
+    SumF64 = 3,
+    /// Unsigned maximum.
+    Max64 = 4,
+    /// High word of the sum before it.
+    High = 255,
+}
+
+/// Merges partial groups.
+#[derive(Debug, Clone)]
+pub struct HashMerge {
+    function: KernelFunction<Self>,
+    blocks: u64,
+}
+
+impl HashMerge {
+    /// Loads the kernel with the build of the heap whose pages it gives back.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device, build: HeapBuild) -> Result<Self> {
+        let function = KernelFunction::load_with(device, build.options())?;
+        let blocks = function.resident_blocks(BLOCK)?;
+        Ok(Self { function, blocks })
+    }
+
+    /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which have room for all their groups,
+    /// and adds the number of new ones to `groups`. Pages go back to the heap, `pages` counts them; the chains are empty.
+    /// `merges` has a [`MergeWord`] for every accumulator word.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte a word; the device's.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a launch takes, by name and access"
+    )]
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        chains: PageChainsView,
+        slots: InOut<'_, u64>,
+        groups: InOut<'_, u64>,
+        layout: SlotLayout,
+        merges: In<'_, u8>,
+        pages: InOut<'_, u64>,
+    ) -> Result<()> {
+        same_length("counters of groups", 1, groups.len())?;
+        same_length("counters of pages", 1, pages.len())?;
+        let words = (layout.group_words() - layout.key_words) as usize;
+        same_length("merges of accumulator words", words, merges.len())?;
+        let arguments = HashMergeArguments {
+            table: layout.view(&slots, &groups),
+            chains,
+            merges: merges.pointer(),
+            pages: pages.pointer(),
+        };
+        let geometry = Geometry::grid_stride(chains.count.into(), 1, BLOCK, self.blocks);
+        self.function.launch(
+            stream,
+            geometry,
+            &arguments,
+            &[
+                slots.reference(),
+                groups.reference(),
+                merges.reference(),
+                pages.reference(),
+            ],
+        )
+    }
+}
