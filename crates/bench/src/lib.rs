@@ -14,6 +14,7 @@ pub mod allocator;
 pub mod compare;
 pub mod duckdb;
 mod error;
+mod harness;
 pub mod machine;
 pub mod measure;
 pub mod result;
