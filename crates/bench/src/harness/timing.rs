@@ -24,10 +24,6 @@ impl Clock {
         }
     }
 
-    /// Measured runs of a summary.
-    pub(crate) fn runs(&self) -> usize {
-        self.runs
-    }
 
     /// Seconds of device time.
     pub(crate) fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
