@@ -91,6 +91,21 @@ pub enum BenchError {
         /// The line.
         line: String,
     },
+    /// A kernel and the CPU do not agree: a defect, of either.
+    #[error("{what}: value {value} has {found} on the device, {expected} on the CPU")]
+    WrongResult {
+        /// Query or kernel.
+        what: String,
+        /// Number of the group; 0 of a sum without groups.
+        value: usize,
+        /// The CPU's result.
+        expected: u64,
+        /// The device's.
+        found: u64,
+    },
+    /// A layout that cannot be had.
+    #[error(transparent)]
+    Layout(#[from] galatea_layout::LayoutError),
     /// The device heap's, or the device's.
     #[error(transparent)]
     Heap(#[from] galatea_memory::HeapError),

@@ -5,6 +5,7 @@
 //! measure     how one query is run and timed, on Galatea and on DataFusion's CPU operators
 //! duckdb      the same queries on DuckDB, where its Python module is installed
 //! allocator/  experiments on the device heap, which have no queries
+//! conflicts/  experiments on bank and value conflicts in shared memory
 //! compare     whether two results are the same
 //! result      what was measured: one row per run, written as CSV and JSON lines with the command that made them
 //! ```
@@ -12,8 +13,10 @@
 
 pub mod allocator;
 pub mod compare;
+pub mod conflicts;
 pub mod duckdb;
 mod error;
+mod harness;
 pub mod machine;
 pub mod measure;
 pub mod result;

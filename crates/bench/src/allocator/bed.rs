@@ -10,6 +10,7 @@ use galatea_kernels::{HeapAllocate, HeapRelease, headers};
 use galatea_memory::{DeviceHeap, HeapOptions};
 
 use crate::Result;
+use crate::harness::{Clock, WARMUPS, arguments};
 use crate::result::Summary;
 
 /// How large experiments are.
@@ -125,12 +126,12 @@ pub(super) struct Outcome {
 
 const SOURCE: &str = include_str!("kernels.cu");
 const BLOCK: u32 = 256;
-const WARMUPS: usize = 2;
 
 /// A device, and the programs compiled for it so far.
 pub(super) struct Bed {
     pub(super) device: Device,
     pub(super) stream: Stream,
+    pub(super) clock: Clock,
     pub(super) extent: Extent,
     programs: RefCell<BTreeMap<(usize, bool), Programs>>,
 }
@@ -144,9 +145,11 @@ pub(super) struct Programs {
 
 impl Bed {
     pub(super) fn new(device: &Device, extent: &Extent) -> Result<Self> {
+        let stream = device.stream()?;
         Ok(Self {
             device: device.clone(),
-            stream: device.stream()?,
+            clock: Clock::new(&stream, extent.runs),
+            stream,
             extent: extent.clone(),
             programs: RefCell::default(),
         })
@@ -193,31 +196,13 @@ impl Bed {
         Ok(kernel.launch(&self.stream, geometry, arguments)?)
     }
 
-    /// Seconds of device time.
-    pub(super) fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
-        let start = self.stream.record()?;
-        work()?;
-        Ok(self.stream.record()?.elapsed_since(&start)?.as_secs_f64())
-    }
-
-    /// Median of the runs of some work, after warming up.
-    pub(super) fn summary(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
-        let mut seconds = Vec::new();
-        for run in 0..WARMUPS + self.extent.runs {
-            let time = self.time(&mut work)?;
-            if run >= WARMUPS {
-                seconds.push(time);
-            }
-        }
-        Ok(Summary::of(seconds))
-    }
-
     /// The floor: a launch and a store per thread.
     pub(super) fn null(&self, threads: usize) -> Result<Option<Summary>> {
         let out = self.device.zeroed::<u64>(&self.stream, threads)?;
         let kernel = self.kernel(Strategy::Window, "null_kernel")?;
         let arguments = arguments(&[out.address(), threads as u64]);
-        self.summary(|| self.launch(&kernel, threads as u64, &arguments))
+        self.clock
+            .summary(|| self.launch(&kernel, threads as u64, &arguments))
     }
 
     /// Fills words with bits of which a share is 1.
@@ -310,7 +295,7 @@ impl Bed {
                 outcome.free = heap.verify(&self.device, &self.stream)?.free;
             }
             let view = heap.view();
-            let took = self.time(|| {
+            let took = self.clock.time(|| {
                 match (&sizes, case.sizes) {
                     (Some(sizes), _) => {
                         programs
@@ -337,7 +322,10 @@ impl Bed {
             let gave = if case.regime == Regime::Hold {
                 None
             } else {
-                Some(self.time(|| Ok(programs.release.launch(&self.stream, view, In(&addresses))?))?)
+                Some(
+                    self.clock
+                        .time(|| Ok(programs.release.launch(&self.stream, view, In(&addresses))?))?,
+                )
             };
             if run >= WARMUPS || case.regime == Regime::Hold {
                 taking.push(took);
@@ -359,15 +347,6 @@ fn bytes_per_request(case: Case) -> u64 {
 
 fn served(addresses: &[u64]) -> u64 {
     addresses.iter().filter(|address| **address != 0).count() as u64
-}
-
-/// Arguments of a kernel of 64-bit words.
-pub(super) fn arguments(words: &[u64]) -> ArgumentBytes {
-    let mut arguments = ArgumentBytes::new();
-    for word in words {
-        arguments.push(*word);
-    }
-    arguments
 }
 
 /// As [`arguments`], with a struct before the words.

@@ -5,9 +5,10 @@ use galatea_kernels::heap::Strategy;
 use galatea_memory::theory::Pool;
 
 use super::Experiment;
-use super::bed::{Bed, Case, Outcome, Regime, Sizes, arguments, arguments_with};
+use super::bed::{Bed, Case, Outcome, Regime, Sizes, arguments_with};
 use super::report::{AllocatorReport, Row};
 use crate::Result;
+use crate::harness::arguments;
 use crate::result::Summary;
 
 /// Shares of free pages of the paper's §5.2.1.
@@ -86,7 +87,7 @@ fn contention(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
             let mut row = row(report, Experiment::Contention, name, "floor");
             row.threads = count;
             row.served = count;
-            row.set_allocate(bed.summary(|| bed.launch(&kernel, count, &arguments))?);
+            row.set_allocate(bed.clock.summary(|| bed.launch(&kernel, count, &arguments))?);
             report.rows.push(row);
         }
     }
@@ -381,7 +382,7 @@ fn hash_join(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
                 bed.stream.fill(&mut slots, 0)?;
                 bed.stream.fill(&mut found, 0)?;
                 let view = heap.view();
-                seconds.push(bed.time(|| {
+                seconds.push(bed.clock.time(|| {
                     bed.launch(&build, rows, &arguments(&[slots.address(), capacity - 1, rows]))?;
                     let words = [slots.address(), found.address(), capacity - 1, rows, 2 * rows];
                     bed.launch(&probe, 2 * rows, &arguments_with(view, &words))

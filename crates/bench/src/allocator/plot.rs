@@ -1,61 +1,25 @@
-//! The figures, as SVG.
-
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use plotters::prelude::*;
+//! The figures: which rows are points of which line.
 
 use super::Experiment;
 use super::report::{AllocatorReport, Row};
-use crate::{BenchError, Result};
+use crate::harness::plot::{Figure, Figures};
 
-/// A picture: its name, its axes, and which rows are points of which line.
-struct Figure {
-    name: String,
-    title: String,
-    x: &'static str,
-    y: &'static str,
-    lines: BTreeMap<String, Vec<(f64, f64)>>,
-}
-
-const WIDTH: u32 = 960;
-const HEIGHT: u32 = 560;
-
-/// Draws every figure that has points; the names of the files.
-pub(super) fn draw(report: &AllocatorReport, directory: &Path, name: &str) -> Result<Vec<String>> {
-    let mut files = Vec::new();
-    for figure in figures(report) {
-        let file = format!("{name}-{}.svg", figure.name);
-        draw_one(&figure, &directory.join(&file))?;
-        files.push(file);
-    }
-    Ok(files)
-}
-
-fn figures(report: &AllocatorReport) -> Vec<Figure> {
-    let mut figures: BTreeMap<String, Figure> = BTreeMap::new();
+/// Every figure that has points.
+pub(super) fn figures(report: &AllocatorReport) -> Vec<Figure> {
+    let mut figures = Figures::default();
     let mut point = |row: &Row,
                      name: String,
                      title: String,
-                     (x, y): (&'static str, &'static str),
+                     axes: (&'static str, &'static str),
                      at: (f64, Option<f64>)| {
-        let (x_value, Some(y_value)) = at else { return };
-        if x_value <= 0.0 || y_value <= 0.0 {
-            return;
-        }
-        let figure = figures.entry(name.clone()).or_insert_with(|| Figure {
-            name,
-            title,
-            x,
-            y,
-            lines: BTreeMap::new(),
-        });
+        let others;
         let line = if row.ours {
-            row.allocator.clone()
+            &row.allocator
         } else {
-            format!("{} (not ours)", row.allocator)
+            others = format!("{} (not ours)", row.allocator);
+            &others
         };
-        figure.lines.entry(line).or_default().push((x_value, y_value));
+        figures.point(&name, &title, axes, line, at);
     };
     const TIME: (&str, &str) = ("threads", "milliseconds");
     for row in &report.rows {
@@ -154,7 +118,7 @@ fn figures(report: &AllocatorReport) -> Vec<Figure> {
             None => {}
         }
     }
-    figures.into_values().collect()
+    figures.finish()
 }
 
 /// In which pictures a row is: floors in both.
@@ -164,53 +128,4 @@ fn regimes(row: &Row) -> Vec<&str> {
     } else {
         vec![row.regime.as_str()]
     }
-}
-
-fn draw_one(figure: &Figure, path: &Path) -> Result<()> {
-    let failed = |error: &dyn std::fmt::Display| BenchError::Plot {
-        path: path.to_path_buf(),
-        reason: error.to_string(),
-    };
-    let points = figure.lines.values().flatten();
-    let range = |value: fn(&(f64, f64)) -> f64| {
-        let values = points.clone().map(value);
-        let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), v| {
-            (least.min(v), most.max(v))
-        });
-        // A single value still has a picture.
-        (least * 0.8)..(most * 1.25)
-    };
-    let (x, y) = (range(|point| point.0), range(|point| point.1));
-    let root = SVGBackend::new(path, (WIDTH, HEIGHT)).into_drawing_area();
-    root.fill(&WHITE).map_err(|error| failed(&error))?;
-    let mut chart = ChartBuilder::on(&root)
-        .caption(&figure.title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(70)
-        .build_cartesian_2d(x.log_scale(), y.log_scale())
-        .map_err(|error| failed(&error))?;
-    chart
-        .configure_mesh()
-        .x_desc(figure.x)
-        .y_desc(figure.y)
-        .draw()
-        .map_err(|error| failed(&error))?;
-    for (index, (name, points)) in figure.lines.iter().enumerate() {
-        let mut points = points.clone();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let color = Palette99::pick(index).to_rgba();
-        chart
-            .draw_series(LineSeries::new(points, color.stroke_width(2)).point_size(3))
-            .map_err(|error| failed(&error))?
-            .label(name.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], color));
-    }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK)
-        .draw()
-        .map_err(|error| failed(&error))?;
-    root.present().map_err(|error| failed(&error))
 }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Experiment, plot};
+use crate::Result;
+use crate::harness::{Files, Findings};
 use crate::machine::Machine;
-use crate::result::{self, Summary};
-use crate::{BenchError, Result};
+use crate::result::Summary;
 
 /// One configuration of one experiment: medians over its runs, in milliseconds of device time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -275,43 +276,29 @@ impl AllocatorReport {
 
     /// The findings as a table in Markdown.
     pub fn summary(&self) -> String {
-        let mut text =
-            String::from("| figure | experiment | the paper | here |\n| ---: | --- | --- | --- |\n");
-        for finding in &self.findings {
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} |",
-                finding.experiment.figure(),
-                finding.experiment.name(),
-                finding.paper,
-                finding.ours
-            );
+        let mut findings = Findings::new();
+        for Finding {
+            experiment,
+            paper,
+            ours,
+        } in &self.findings
+        {
+            findings.add(&experiment.figure().to_string(), experiment.name(), paper, ours);
         }
-        text
+        findings.finish()
     }
 
     /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
     ///
     /// # Errors
-    /// [`BenchError::Io`], [`BenchError::Plot`].
+    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
     pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let csv = result::csv_of(self.rows.iter().map(Row::cells));
-        let json: String = self
-            .rows
-            .iter()
-            .map(|row| serde_json::to_string(row).expect("a row is plain data") + "\n")
-            .collect();
-        let directory = result::directory(root, &self.machine);
-        std::fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
-        let mut section = format!(
-            "## {name}\n\n```\n{command}\n```\n\nCommit {}.\n\n",
-            self.machine.commit
-        );
-        section += &self.summary();
-        section.push('\n');
-        for figure in plot::draw(self, &directory, name)? {
-            let _ = writeln!(section, "![{figure}]({figure})");
-        }
-        result::write_files(root, name, &self.machine, &csv, &json, &section)
+        let files = Files {
+            rows: &self.rows,
+            cells: Row::cells,
+            summary: self.summary(),
+            figures: plot::figures(self),
+        };
+        files.write(root, name, command, &self.machine)
     }
 }

@@ -156,14 +156,7 @@ pub struct Launch {
 /// Predicts every layout. Of the replicated ones only the cheapest number of copies that fits is listed.
 #[must_use]
 pub fn predict(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &Machine) -> Choice {
-    let model = Model {
-        aggregation,
-        launch,
-        machine,
-        limit: launch.shared_bytes.min(machine.shared_bytes_per_block),
-        rows: Cow::Borrowed(&[]),
-    }
-    .with_rows();
+    let model = Model::new(aggregation, launch, machine);
     Choice::among(vec![
         model.predict(AccumulatorLayout::OneCopy),
         model.replicated(),
@@ -171,6 +164,17 @@ pub fn predict(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &
         model.predict(AccumulatorLayout::WarpAggregated),
         model.predict(AccumulatorLayout::Placed),
     ])
+}
+
+/// Predicts one layout.
+#[must_use]
+pub fn predict_layout(
+    aggregation: &GroupedAggregation<'_>,
+    launch: &Launch,
+    machine: &Machine,
+    layout: AccumulatorLayout,
+) -> Prediction {
+    Model::new(aggregation, launch, machine).predict(layout)
 }
 
 struct Model<'a> {
@@ -182,13 +186,22 @@ struct Model<'a> {
     rows: Cow<'a, [u32]>,
 }
 
-impl Model<'_> {
+impl<'a> Model<'a> {
     /// Takes rows, where there is a layout to count rounds for.
-    fn with_rows(mut self) -> Self {
-        if self.groups() * self.aggregation.accumulators.bytes() <= self.limit {
-            self.rows = self.aggregation.groups.rows();
+    fn new(aggregation: &'a GroupedAggregation<'a>, launch: &'a Launch, machine: &'a Machine) -> Self {
+        let limit = launch.shared_bytes.min(machine.shared_bytes_per_block);
+        let fits = aggregation.groups.number() * aggregation.accumulators.bytes() <= limit;
+        Self {
+            aggregation,
+            launch,
+            machine,
+            limit,
+            rows: if fits {
+                aggregation.groups.rows()
+            } else {
+                Cow::Borrowed(&[])
+            },
         }
-        self
     }
 
     fn groups(&self) -> u64 {

@@ -1,0 +1,237 @@
+//! One 64-bit sum by group, every way: those that need nothing but the original column, and the placed column.
+
+use std::fmt;
+
+use galatea_device::DeviceBuffer;
+use galatea_layout::model::AccumulatorLayout;
+use galatea_layout::{Budget, Goal, SlotMap};
+
+use super::Experiment;
+use super::bed::{Bed, Launched, Operands, Query};
+use super::data::{self, Column};
+use super::placing::{all_threads, place_column};
+use super::report::{ConflictsReport, Row};
+use crate::Result;
+
+/// A way of summing by group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// No groups: only reads both columns. The ceiling.
+    ReadsOnly,
+    /// Slots of a placed column.
+    Placed,
+    /// One copy, a loop of compare-and-swap per row.
+    Naive,
+    /// One copy, two native 32-bit atomics per row.
+    OneCopy,
+    /// Copies for groups of lanes, two native atomics.
+    Replicated { copies: u32, stride: u32 },
+    /// A copy per thread, no atomics.
+    PerThread,
+    /// One copy; lanes of the same group combine first.
+    WarpAggregated,
+    /// All sums in registers.
+    Registers,
+    /// Atomics in device memory, on the replica of the warp.
+    Global { replicas: u32 },
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadsOnly => write!(f, "reads only"),
+            Self::Naive => write!(f, "one copy, compare-and-swap"),
+            Self::Registers => write!(f, "registers"),
+            Self::Global { replicas: 1 } => write!(f, "device memory"),
+            Self::Global { replicas } => write!(f, "device memory, {replicas} replicas"),
+            Self::Placed
+            | Self::OneCopy
+            | Self::Replicated { .. }
+            | Self::PerThread
+            | Self::WarpAggregated => self.layout().map_or(Ok(()), |layout| layout.fmt(f)),
+        }
+    }
+}
+
+impl Way {
+    fn all() -> Vec<Self> {
+        let mut ways = vec![
+            Self::ReadsOnly,
+            Self::Placed,
+            Self::OneCopy,
+            Self::PerThread,
+            Self::WarpAggregated,
+            Self::Registers,
+            Self::Naive,
+        ];
+        for copies in [2, 4, 8, 16, 32] {
+            for stride in [copies, copies + 1] {
+                ways.push(Self::Replicated { copies, stride });
+            }
+        }
+        ways.extend([1, 2, 4, 8, 16, 32].map(|replicas| Self::Global { replicas }));
+        ways
+    }
+
+    /// What the model of costs calls it.
+    pub(super) fn layout(self) -> Option<AccumulatorLayout> {
+        match self {
+            Self::Placed => Some(AccumulatorLayout::Placed),
+            Self::OneCopy => Some(AccumulatorLayout::OneCopy),
+            Self::Replicated { copies, stride } => Some(AccumulatorLayout::Replicated { copies, stride }),
+            Self::PerThread => Some(AccumulatorLayout::PerThread),
+            Self::WarpAggregated => Some(AccumulatorLayout::WarpAggregated),
+            Self::ReadsOnly | Self::Naive | Self::Registers | Self::Global { .. } => None,
+        }
+    }
+
+    /// Whether it needs a placed column.
+    pub(super) fn is_placed(self) -> bool {
+        self == Self::Placed
+    }
+
+    fn kernel(self, groups: usize) -> Option<&'static str> {
+        Some(match self {
+            Self::ReadsOnly => "read_both",
+            Self::Placed | Self::OneCopy => "group_sum",
+            Self::Naive => "sum_naive",
+            Self::Replicated { .. } => "sum_replicated",
+            Self::PerThread => "sum_per_thread",
+            Self::WarpAggregated => "sum_warp_aggregated",
+            Self::Registers => match groups {
+                1 => "sum_registers_1",
+                2 => "sum_registers_2",
+                3..=4 => "sum_registers_4",
+                5..=8 => "sum_registers_8",
+                _ => return None,
+            },
+            Self::Global { .. } => "sum_global",
+        })
+    }
+
+    /// Shared memory of a block, in bytes.
+    fn shared_bytes(self, groups: u64, threads: u64) -> u64 {
+        match self {
+            Self::ReadsOnly | Self::Registers | Self::Global { .. } | Self::Placed => 0,
+            Self::Naive | Self::OneCopy | Self::WarpAggregated => 8 * groups,
+            Self::Replicated { stride, .. } => 8 * groups * u64::from(stride),
+            Self::PerThread => 8 * groups * threads,
+        }
+    }
+}
+
+/// All ways for all groups and skews of the extent.
+pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
+    let extent = &bed.extent;
+    let rows = whole_waves(bed);
+    for &groups in &extent.groups {
+        for &theta in &extent.group_thetas {
+            if groups == 1 && theta > 0.0 {
+                continue;
+            }
+            let codes = data::zipf(extent, groups, theta, rows)?;
+            let column = Column::new(extent, groups, &codes);
+            let original = bed.device.upload(&bed.stream, &codes)?;
+            for way in Way::all() {
+                let mut row = Row::new(&way.to_string());
+                row.query = Query::Sum.name().to_string();
+                row.set_data(rows, groups, theta);
+                row.way = Some(way);
+                let launched = if way.is_placed() {
+                    Some(placed(bed, &column, &mut row)?)
+                } else {
+                    measure(bed, way, &column, &original)?
+                };
+                if let Some(launched) = launched {
+                    row.set_launch(launched);
+                    report.push(Experiment::Alternatives, row);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rows for two blocks on every multiprocessor: with one or with two at once, none has less to do than the others.
+pub(super) fn whole_waves(bed: &Bed) -> usize {
+    let blocks = usize::try_from(2 * bed.multiprocessors()).unwrap_or(usize::MAX);
+    bed.extent.unit_rows.saturating_mul(blocks).min(bed.extent.rows)
+}
+
+/// Places the column for writes into the shared memory of which two blocks have room, and sums.
+fn placed(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
+    let info = bed.device.info();
+    let half = info.shared_memory_per_multiprocessor / 2 - info.reserved_shared_memory_per_block;
+    let limit = half.min(info.shared_memory_per_block);
+    let budget = Budget::shared_memory(limit.into(), Query::Sum.slot_bytes());
+    let goal = Goal::Writes { window: 0 };
+    let placed = place_column(
+        &bed.extent,
+        column.codes,
+        column.values,
+        goal,
+        budget,
+        all_threads(),
+    )?;
+    row.set_placement(goal, &placed.report);
+    let slots = bed.device.upload(&bed.stream, &placed.slots)?;
+    let map: Option<&SlotMap> = Some(&placed.map);
+    bed.query(Query::Sum, column, &slots, map, 0)
+}
+
+/// Measures a way over the original column; `None` where it has no room or no kernel.
+fn measure(bed: &Bed, way: Way, column: &Column<'_>, codes: &DeviceBuffer<u32>) -> Result<Option<Launched>> {
+    let groups = column.values as u64;
+    let Some(name) = way.kernel(column.values) else {
+        return Ok(None);
+    };
+    let shape = bed.shape(way.shared_bytes(groups, bed.extent.threads));
+    if shape.shared_bytes > u64::from(bed.device.info().shared_memory_per_block) {
+        return Ok(None);
+    }
+    if way == Way::OneCopy {
+        return bed.query(Query::Sum, column, codes, None, 0).map(Some);
+    }
+    let kernel = bed.kernel(name)?;
+    let mut operands = Operands {
+        slots: groups,
+        copies: 1,
+        stride: 1,
+        ..Operands::default()
+    };
+    let mut expected = column.sums.clone();
+    let mut scratch = None;
+    match way {
+        Way::ReadsOnly => {
+            let codes = (0..groups).zip(&column.counts).map(|(code, count)| code * count);
+            expected = vec![codes.sum::<u64>() + column.sums.iter().sum::<u64>()];
+        }
+        Way::Replicated { copies, stride } => {
+            (operands.copies, operands.stride) = (copies.into(), stride.into());
+        }
+        Way::Global { replicas } => {
+            // Replicas begin in different lines of 128 bytes.
+            operands.copies = replicas.into();
+            operands.stride = groups.next_multiple_of(16);
+            let words = usize::try_from(operands.copies * operands.stride).unwrap_or(usize::MAX);
+            let buffer = bed.device.zeroed::<u64>(&bed.stream, words)?;
+            operands.scratch = buffer.address();
+            scratch = Some(buffer);
+        }
+        _ => {}
+    }
+    let merge = bed.kernel("merge_replicas")?;
+    let mut result = bed.device.zeroed::<u64>(&bed.stream, expected.len())?;
+    let summary = bed.checked(&way.to_string(), &mut result, &expected, |result| {
+        match &mut scratch {
+            Some(scratch) => bed.stream.fill(scratch, 0)?,
+            None => bed.stream.fill(&mut *result, 0)?,
+        }
+        bed.launch(&kernel, shape, codes, result, operands)?;
+        if scratch.is_some() {
+            bed.launch_merge(&merge, result, operands)?;
+        }
+        Ok(())
+    })?;
+    bed.launched(&kernel, shape, summary).map(Some)
+}

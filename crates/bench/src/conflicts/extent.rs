@@ -1,0 +1,119 @@
+//! How large the experiments are.
+
+use galatea_layout::Tiles;
+
+use crate::Result;
+
+/// Sizes, and what is varied.
+#[derive(Debug, Clone)]
+pub struct Extent {
+    /// Rows of the largest table.
+    pub rows: usize,
+    /// Rows of smaller tables in the experiments that vary them.
+    pub tables: Vec<usize>,
+    /// Different values of a column where they are not varied.
+    pub values: usize,
+    /// Skews of Zipf's law, ascending.
+    pub thetas: Vec<f64>,
+    /// Windows of the placement in accesses, ascending (§3.3).
+    pub windows: Vec<usize>,
+    /// The window where windows are not varied.
+    pub window: usize,
+    /// Cardinalities of figure 4, and the rows of its tables.
+    pub cardinalities: Vec<usize>,
+    /// Rows of the tables of figures 4 and 8.
+    pub fewer_rows: usize,
+    /// Budgets of figure 8, mean copies of a value.
+    pub budgets: Vec<f64>,
+    /// Rows of the tables of figure 9 that are placed by fewer threads.
+    pub scaling_rows: usize,
+    /// Rows of the tables of figure 10.
+    pub degree_rows: usize,
+    /// Groups of the alternatives, ascending.
+    pub groups: Vec<usize>,
+    /// Skews of the alternatives.
+    pub group_thetas: Vec<f64>,
+    /// Threads of a block.
+    pub threads: u64,
+    /// Rows of a block.
+    pub unit_rows: usize,
+    /// Updates of a thread where no column is read.
+    pub updates: u64,
+    /// Measured runs; two more warm up.
+    pub runs: usize,
+    /// What columns are drawn from.
+    pub seed: u64,
+}
+
+impl Extent {
+    /// The paper's (§4): 1024 values, up to 200 million rows, 1024 threads a block.
+    #[must_use]
+    pub fn paper() -> Self {
+        Self {
+            rows: 200_000_000,
+            tables: vec![10_000_000, 50_000_000, 100_000_000],
+            values: 1024,
+            thetas: vec![0.0, 0.5, 1.0, 1.5, 2.0],
+            windows: vec![0, 1, 4, 16, 32],
+            window: 16,
+            cardinalities: (5..=13).map(|bits| 1 << bits).collect(),
+            fewer_rows: 50_000_000,
+            budgets: vec![1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 11.99, 24.0, 56.0],
+            scaling_rows: 10_000_000,
+            degree_rows: 30_000_000,
+            groups: (0..=12).map(|bits| 1 << bits).collect(),
+            group_thetas: vec![0.0, 0.5, 1.0, 1.5, 2.0],
+            threads: 1024,
+            unit_rows: 350 * 1024,
+            updates: 4096,
+            runs: 9,
+            seed: 0,
+        }
+    }
+
+    /// Small enough for the emulated device: it shows that everything works, its times mean nothing.
+    #[must_use]
+    pub fn emulated() -> Self {
+        Self {
+            rows: 1500,
+            tables: vec![700],
+            values: 256,
+            thetas: vec![0.0, 1.5],
+            windows: vec![0, 4],
+            window: 4,
+            cardinalities: vec![32, 100],
+            fewer_rows: 900,
+            budgets: vec![1.0, 4.0],
+            scaling_rows: 2000,
+            degree_rows: 500,
+            groups: vec![1, 4, 64],
+            group_thetas: vec![0.0, 1.0],
+            threads: 64,
+            unit_rows: 512,
+            updates: 4,
+            runs: 1,
+            seed: 0,
+        }
+    }
+
+    /// With at most so many rows in a table.
+    #[must_use]
+    pub fn at_most(mut self, rows: usize) -> Self {
+        self.tables.retain(|table| *table < rows);
+        for size in [
+            &mut self.rows,
+            &mut self.fewer_rows,
+            &mut self.scaling_rows,
+            &mut self.degree_rows,
+        ] {
+            *size = rows.min(*size);
+        }
+        self
+    }
+
+    /// How the kernels walk rows.
+    pub(super) fn pattern(&self) -> Result<Tiles> {
+        let threads = usize::try_from(self.threads).unwrap_or(usize::MAX);
+        Ok(Tiles::new(threads, 1, self.unit_rows)?)
+    }
+}

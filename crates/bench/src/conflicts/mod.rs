@@ -1,0 +1,210 @@
+//! Experiments on bank and value conflicts: those of Sitaridi and Ross 2012 (DaMoN), on this machine, with the paper's outcome
+//! beside ours, and the ways of summing by group that the paper did not have.
+//!
+//! ```text
+//!   table 1   conflicts of columns by Zipf's law          no device
+//!   fig. 3    copies that a placement makes               no device; by rows, skew, window
+//!   fig. 4    the same by cardinality                     no device
+//!   fig. 5    speed-up of queries by placed columns       Q1 and Q2, by rows
+//!   fig. 6    rows per second by window                   Q2
+//!   fig. 7    value conflicts resolved alone              Q2
+//!   fig. 8    rows per second by budget                   Q2
+//!   fig. 9    time to place                               no device; by threads too
+//!   fig. 10   degree of conflict                          Q1 and Q2 on worst cases, and §A.3's foreign keys
+//!   alternatives   sums by group, every way, beside the placed column and a kernel that only reads
+//!   machine        the constants of the model of costs, measured; its predictions beside the alternatives
+//! ```
+//!
+//! Q1 sums a dimension's payload through a foreign key, Q2 counts rows by group, `Q2 sum` adds 64-bit measures up by group;
+//! all over 32-bit columns, in the paper's launch (1024 threads, 358,400 rows a block, one row per thread and step). A
+//! device's times are of everything a query does: clearing, the kernel, adding up blocks and copies. Results are compared with
+//! the CPU's before they are timed. A row has median, least and greatest of its runs.
+//!
+//! **Not the paper's.** Its block had 350,000 rows, which would end within a step. The budget of *just under 12 copies* is 11.99
+//! and 48 KB, of which the sums take twice the bytes. Loads of four steps are under way at once, so warps issue accesses of four
+//! steps in a row: windows, which follow program order, know nothing of that.
+
+mod alternatives;
+mod bed;
+mod constants;
+mod data;
+mod extent;
+mod operators;
+mod outcome;
+mod placing;
+mod plot;
+mod prediction;
+mod report;
+
+pub use extent::Extent;
+pub use report::{ConflictsReport, Finding, Row};
+
+use std::cell::OnceCell;
+
+use galatea_device::Device;
+
+use crate::Result;
+use crate::machine::Machine;
+use bed::Bed;
+
+/// An experiment, by the paper's table or figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Experiment {
+    /// Conflicts before anything is done about them.
+    Table1,
+    /// Copies by rows, skew and window.
+    Figure3,
+    /// Copies by cardinality.
+    Figure4,
+    /// Speed-up of queries.
+    Figure5,
+    /// Rows per second by window.
+    Figure6,
+    /// Rows per second where only value conflicts are resolved.
+    Figure7,
+    /// Rows per second by budget.
+    Figure8,
+    /// Time to place.
+    Figure9,
+    /// Degrees of conflict.
+    Figure10,
+    /// Every way of summing by group.
+    Alternatives,
+    /// The model's constants, and its predictions.
+    Machine,
+}
+
+impl Experiment {
+    /// All, by name, in the paper's order.
+    pub const NAMES: [(&'static str, Self); 11] = [
+        ("table-1", Self::Table1),
+        ("figure-3", Self::Figure3),
+        ("figure-4", Self::Figure4),
+        ("figure-5", Self::Figure5),
+        ("figure-6", Self::Figure6),
+        ("figure-7", Self::Figure7),
+        ("figure-8", Self::Figure8),
+        ("figure-9", Self::Figure9),
+        ("figure-10", Self::Figure10),
+        ("alternatives", Self::Alternatives),
+        ("machine", Self::Machine),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(_, experiment)| *experiment == self)
+            .map_or("", |(name, _)| *name)
+    }
+
+    /// Whether it runs kernels.
+    pub fn needs_device(self) -> bool {
+        !matches!(self, Self::Table1 | Self::Figure3 | Self::Figure4 | Self::Figure9)
+    }
+
+    /// What the paper says came out.
+    pub fn paper(self) -> &'static str {
+        match self {
+            Self::Table1 => {
+                "distinct banks, write and read rounds: 20.42, 3.54, 3.44 for θ = 0; 20.36, 3.57, 3.38 for 0.5; 18.24, 5.33, 2.77 \
+                 for 1"
+            }
+            Self::Figure3 => {
+                "writes take more copies than reads, more with a larger window, far fewer with skew; few more after 50 million rows"
+            }
+            Self::Figure4 => "more copies at low cardinality, the more so with a window",
+            Self::Figure5 => {
+                "Q2: dramatic at high skew, 1.2 times uniform; windows matter with skew only, most of it by 16; Q1: 2 % or less"
+            }
+            Self::Figure6 => "18 G rows/s, 72 GB/s of nominally 144",
+            Self::Figure7 => {
+                "20 % fewer rows per second than with bank conflicts resolved too, less of a loss at θ = 2"
+            }
+            Self::Figure8 => {
+                "near the most with 4 copies per value for uniform columns, with 2 for skewed ones"
+            }
+            Self::Figure9 => {
+                "a few seconds on 16 threads; faster with skew for small windows, slower with skew for large ones"
+            }
+            Self::Figure10 => {
+                "reads in the worst case run at less than half the speed of conflict-free ones; writes lose more"
+            }
+            Self::Alternatives => "not in the paper",
+            Self::Machine => "not in the paper: shared memory is seven times as fast as device memory there",
+        }
+    }
+}
+
+impl std::str::FromStr for Experiment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, experiment)| *experiment);
+        found.ok_or_else(|| format!("experiments are {}", Self::NAMES.map(|(name, _)| name).join(", ")))
+    }
+}
+
+/// Runs experiments, on the device that `open` opens where one is needed; `done` is told after each.
+///
+/// # Errors
+/// Those of `open`; the device's; [`BenchError::WrongResult`](crate::BenchError::WrongResult) where a kernel and the CPU do not
+/// agree.
+pub fn run(
+    open: impl Fn() -> Result<Device>,
+    extent: &Extent,
+    experiments: &[Experiment],
+    machine: &Machine,
+    mut done: impl FnMut(Experiment),
+) -> Result<ConflictsReport> {
+    let mut report = ConflictsReport::new(machine.clone(), extent.seed);
+    let opened = OnceCell::new();
+    let bed = || -> Result<&Bed> {
+        if opened.get().is_none() {
+            let _ = opened.set(Bed::new(&open()?, extent)?);
+        }
+        Ok(opened.get().expect("set above"))
+    };
+    let mut swept = false;
+    for experiment in experiments {
+        match experiment {
+            Experiment::Table1 => placing::table_1(extent, &mut report)?,
+            Experiment::Figure4 => placing::cardinalities(extent, &mut report)?,
+            Experiment::Figure3
+            | Experiment::Figure5
+            | Experiment::Figure6
+            | Experiment::Figure7
+            | Experiment::Figure9 => {
+                // The same placements serve all of them.
+                if !swept {
+                    let queries = experiments.iter().any(|experiment| {
+                        matches!(
+                            experiment,
+                            Experiment::Figure5 | Experiment::Figure6 | Experiment::Figure7
+                        )
+                    });
+                    let bed = if queries { Some(bed()?) } else { None };
+                    operators::sweep(extent, bed, experiments, &mut report)?;
+                    swept = true;
+                }
+                if *experiment == Experiment::Figure9 {
+                    placing::threads(extent, &mut report)?;
+                }
+            }
+            Experiment::Figure8 => operators::budgets(bed()?, &mut report)?,
+            Experiment::Figure10 => operators::degrees(bed()?, &mut report)?,
+            Experiment::Alternatives => alternatives::run(bed()?, &mut report)?,
+            Experiment::Machine => constants::run(bed()?, &mut report)?,
+        }
+        done(*experiment);
+    }
+    prediction::compare(&mut report);
+    report.find(experiments);
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! What was measured: rows, files, findings.
+
+use std::path::{Path, PathBuf};
+
+use galatea_layout::model;
+use serde::{Deserialize, Serialize};
+
+use super::alternatives::Way;
+use super::bed::Launched;
+use super::{Experiment, outcome, plot};
+use crate::Result;
+use crate::harness::{Files, Findings};
+use crate::machine::Machine;
+
+/// One configuration of one experiment. What does not apply is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The experiment's name.
+    pub experiment: String,
+    /// `Q1`, `Q2` (counts), `Q2 sum`; empty without a query.
+    pub query: String,
+    /// Original column, placed column, or way of summing; of the machine, what was measured.
+    pub layout: String,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Different values of the column; groups.
+    pub values: u64,
+    /// Skew of Zipf's law.
+    pub theta: f64,
+    /// Rounds that accesses were made to take; of the machine, lanes that meet.
+    pub degree: Option<u64>,
+    /// Window of the placement.
+    pub window: Option<u64>,
+    /// Mean copies that the placement might make.
+    pub budget: Option<f64>,
+    /// Threads that placed.
+    pub cpu_threads: Option<u64>,
+    /// Seconds of placing, writing the column included.
+    pub place_s: Option<f64>,
+    /// Mean copies of a value.
+    pub copies: Option<f64>,
+    /// The same with holes counted as copies.
+    pub copies_and_holes: Option<f64>,
+    /// Copies of the value that has most.
+    pub most_copies: Option<u64>,
+    /// Values with more than one copy.
+    pub replicated: Option<u64>,
+    /// Slots of the table, holes among them.
+    pub slots: Option<u64>,
+    /// Mean distinct banks of an access.
+    pub banks: Option<f64>,
+    /// Mean serialisation rounds of a read.
+    pub read_rounds: Option<f64>,
+    /// Mean serialisation rounds of a write.
+    pub write_rounds: Option<f64>,
+    /// Threads of a block.
+    pub block_threads: Option<u64>,
+    /// Shared memory of a block.
+    pub shared_bytes: Option<u64>,
+    /// Threads that a multiprocessor runs at once.
+    pub resident_threads: Option<u64>,
+    /// Measured runs.
+    pub runs: u64,
+    /// Their median, in milliseconds of device time.
+    pub ms: Option<f64>,
+    /// The fastest.
+    pub min_ms: Option<f64>,
+    /// The slowest.
+    pub max_ms: Option<f64>,
+    /// Rows over the median.
+    pub rows_per_second: Option<f64>,
+    /// How many times faster than over the original column.
+    pub speed_up: Option<f64>,
+    /// What the model of costs says, in milliseconds.
+    pub predicted_ms: Option<f64>,
+    /// Of the machine: the measured constant.
+    pub constant: Option<f64>,
+    /// What data were drawn from.
+    pub seed: u64,
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// The way of summing, for the model.
+    #[serde(skip)]
+    pub(super) way: Option<Way>,
+}
+
+impl Row {
+    pub(super) fn new(layout: &str) -> Self {
+        Self {
+            layout: layout.to_string(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn set_data(&mut self, rows: usize, values: usize, theta: f64) {
+        (self.rows, self.values, self.theta) = (rows as u64, values as u64, theta);
+    }
+
+    pub(super) fn set_launch(&mut self, launched: Launched) {
+        self.block_threads = Some(launched.block_threads);
+        self.shared_bytes = Some(launched.shared_bytes);
+        self.resident_threads = Some(launched.resident_threads);
+        if let Some(summary) = launched.summary {
+            self.runs = summary.runs as u64;
+            self.ms = Some(summary.median * 1e3);
+            self.min_ms = Some(summary.min * 1e3);
+            self.max_ms = Some(summary.max * 1e3);
+            self.rows_per_second = Some(self.rows as f64 / summary.median).filter(|rate| rate.is_finite());
+        }
+    }
+
+    fn cells(&self) -> Vec<(&'static str, String)> {
+        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+        vec![
+            ("experiment", self.experiment.clone()),
+            ("query", self.query.clone()),
+            ("layout", self.layout.clone()),
+            ("rows", self.rows.to_string()),
+            ("values", self.values.to_string()),
+            ("theta", self.theta.to_string()),
+            ("degree", whole(self.degree)),
+            ("window", whole(self.window)),
+            (
+                "budget",
+                self.budget.map_or_else(String::new, |budget| budget.to_string()),
+            ),
+            ("cpu_threads", whole(self.cpu_threads)),
+            ("place_s", real(self.place_s)),
+            ("copies", real(self.copies)),
+            ("copies_and_holes", real(self.copies_and_holes)),
+            ("most_copies", whole(self.most_copies)),
+            ("replicated", whole(self.replicated)),
+            ("slots", whole(self.slots)),
+            ("banks", real(self.banks)),
+            ("read_rounds", real(self.read_rounds)),
+            ("write_rounds", real(self.write_rounds)),
+            ("block_threads", whole(self.block_threads)),
+            ("shared_bytes", whole(self.shared_bytes)),
+            ("resident_threads", whole(self.resident_threads)),
+            ("runs", self.runs.to_string()),
+            ("ms", real(self.ms)),
+            ("min_ms", real(self.min_ms)),
+            ("max_ms", real(self.max_ms)),
+            (
+                "rows_per_second",
+                self.rows_per_second
+                    .map_or_else(String::new, |rate| format!("{rate:.0}")),
+            ),
+            ("speed_up", real(self.speed_up)),
+            ("predicted_ms", real(self.predicted_ms)),
+            (
+                "constant",
+                self.constant
+                    .map_or_else(String::new, |constant| format!("{constant:.6e}")),
+            ),
+            ("seed", self.seed.to_string()),
+            ("machine", self.machine.description.clone()),
+            ("commit", self.machine.commit.clone()),
+            ("date", self.machine.date.clone()),
+            ("version", self.machine.version.clone()),
+        ]
+    }
+}
+
+/// The paper's outcome of an experiment beside ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// What the paper says.
+    pub paper: &'static str,
+    /// What came out here.
+    pub ours: String,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone)]
+pub struct ConflictsReport {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// One per experiment.
+    pub findings: Vec<Finding>,
+    /// The model's constants of this device, where they were measured.
+    pub model: Option<model::Machine>,
+    machine: Machine,
+    seed: u64,
+}
+
+impl ConflictsReport {
+    pub(super) fn new(machine: Machine, seed: u64) -> Self {
+        Self {
+            rows: Vec::new(),
+            findings: Vec::new(),
+            model: None,
+            machine,
+            seed,
+        }
+    }
+
+    pub(super) fn push(&mut self, experiment: Experiment, row: Row) {
+        self.rows.push(Row {
+            experiment: experiment.name().to_string(),
+            seed: self.seed,
+            machine: self.machine.clone(),
+            ..row
+        });
+    }
+
+    /// Draws the findings from the rows.
+    pub(super) fn find(&mut self, experiments: &[Experiment]) {
+        self.findings = experiments
+            .iter()
+            .map(|experiment| Finding {
+                experiment: *experiment,
+                paper: experiment.paper(),
+                ours: outcome::of(self, *experiment),
+            })
+            .collect();
+    }
+
+    /// Rows of an experiment.
+    pub fn of(&self, experiment: Experiment) -> impl Iterator<Item = &Row> {
+        self.rows
+            .iter()
+            .filter(move |row| row.experiment == experiment.name())
+    }
+
+    /// The findings as a table in Markdown; and tables of the alternatives and of the model's constants, where there are any.
+    pub fn summary(&self) -> String {
+        let mut findings = Findings::new();
+        for finding in &self.findings {
+            let name = finding.experiment.name();
+            let figure = name
+                .rsplit('-')
+                .next()
+                .filter(|number| number.parse::<u32>().is_ok());
+            findings.add(figure.unwrap_or(""), name, finding.paper, &finding.ours);
+        }
+        findings.finish() + &outcome::winners(self) + &outcome::constants(self)
+    }
+
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
+    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
+        let files = Files {
+            rows: &self.rows,
+            cells: Row::cells,
+            summary: self.summary(),
+            figures: plot::figures(self),
+        };
+        files.write(root, name, command, &self.machine)
+    }
+}

@@ -1,0 +1,55 @@
+//! Timed runs on a device.
+
+use galatea_device::{ArgumentBytes, Stream};
+
+use crate::Result;
+use crate::result::Summary;
+
+/// Runs before the measured ones.
+pub(crate) const WARMUPS: usize = 2;
+
+/// Times work on a stream by events: device time alone.
+#[derive(Clone)]
+pub(crate) struct Clock {
+    stream: Stream,
+    runs: usize,
+}
+
+impl Clock {
+    /// Of work on `stream`, measured `runs` times.
+    pub(crate) fn new(stream: &Stream, runs: usize) -> Self {
+        Self {
+            stream: stream.clone(),
+            runs,
+        }
+    }
+
+
+    /// Seconds of device time.
+    pub(crate) fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let start = self.stream.record()?;
+        work()?;
+        Ok(self.stream.record()?.elapsed_since(&start)?.as_secs_f64())
+    }
+
+    /// Median of the runs of some work, after warming up.
+    pub(crate) fn summary(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
+        let mut seconds = Vec::new();
+        for run in 0..WARMUPS + self.runs {
+            let time = self.time(&mut work)?;
+            if run >= WARMUPS {
+                seconds.push(time);
+            }
+        }
+        Ok(Summary::of(seconds))
+    }
+}
+
+/// Arguments of a kernel of 64-bit words.
+pub(crate) fn arguments(words: &[u64]) -> ArgumentBytes {
+    let mut arguments = ArgumentBytes::new();
+    for word in words {
+        arguments.push(*word);
+    }
+    arguments
+}
