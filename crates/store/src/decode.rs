@@ -146,7 +146,7 @@ impl Decoder {
             Encoding::Placed { width, layout } => {
                 let (of_slot, mut codes) = (layout.slot_codes(), vec![0; rows.len()]);
                 read_codes(*width, data, rows, |row, slot| {
-                    codes[row] = of_slot[slot as usize]
+                    codes[row] = of_slot[slot as usize];
                 });
                 match layout.meaning {
                     CodeMeaning::Dictionary { .. } => self.look_up(codes, nulls),

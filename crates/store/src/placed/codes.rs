@@ -1,6 +1,7 @@
 //! The rows of a column as dense codes: what is placed, and what is analysed.
 
 use arrow::array::Array;
+use galatea_device::HostView;
 use rayon::prelude::*;
 
 use super::{CodeMeaning, NotPlaceable, SLOT_BYTES, TABLE_BYTES};
@@ -152,7 +153,7 @@ fn above(chunk: &Chunk, code: u64, factor: u64, base: i64) -> u64 {
 /// Calls `visit` with each row of a chunk and its stored code, `None` for NULL rows.
 #[inline(always)]
 fn for_each_row(chunk: &Chunk, width: Width, mut visit: impl FnMut(usize, Option<u64>)) {
-    let validity = chunk.validity.as_ref().map(|bits| bits.as_slice());
+    let validity = chunk.validity.as_ref().map(HostView::as_slice);
     read_codes(
         width,
         chunk.data.as_slice(),
