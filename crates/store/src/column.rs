@@ -24,6 +24,8 @@ use arrow::datatypes::DataType;
 
 use galatea_device::HostView;
 
+use crate::placed::{CodeMeaning, PlacedLayout};
+
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
 pub const VIEW_ALIGNMENT: usize = 256;
 
@@ -91,6 +93,13 @@ pub enum Encoding {
         /// Distinct, non-null values in byte order: a `StringArray` or `BinaryArray`, their large kind beyond 2 GiB of bytes.
         values: ArrayRef,
     },
+    /// Integers or a dictionary whose codes are slots of a table with copies, see [`PlacedLayout`].
+    Placed {
+        /// Bytes per slot.
+        width: Width,
+        /// What slots mean.
+        layout: Arc<PlacedLayout>,
+    },
     /// Per chunk `rows + 1` offsets into the chunk's bytes.
     Text {
         /// [`Width::Four`], or [`Width::Eight`] where some chunk holds 4 GiB of bytes or more.
@@ -102,7 +111,9 @@ impl Encoding {
     /// Bytes of the data view per row; `None` for text.
     pub fn bytes_per_row(&self) -> Option<usize> {
         match self {
-            Self::Integer { width, .. } | Self::Dictionary { width, .. } => Some(width.bytes()),
+            Self::Integer { width, .. } | Self::Dictionary { width, .. } | Self::Placed { width, .. } => {
+                Some(width.bytes())
+            }
             Self::Boolean => Some(1),
             Self::Float32 => Some(4),
             Self::Float64 => Some(8),
@@ -115,7 +126,7 @@ impl Encoding {
 /// A bound of a zone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
-    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for [`Encoding::Dictionary`] the code.
+    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, placed ones among them, the code.
     Integer(i128),
     /// A float; never NaN.
     Float(f64),
@@ -155,7 +166,7 @@ pub struct Zone {
 pub struct Chunk {
     /// Rows in the chunk, at least 1.
     pub rows: u32,
-    /// The integer that code 0 stands for; 0 for other encodings.
+    /// The integer that code 0 stands for; 0 where codes are not integers.
     pub base: i64,
     /// The codes, values or text bytes.
     pub data: HostView,
@@ -188,17 +199,15 @@ pub struct Column {
 }
 
 impl Column {
-    /// Host memory held by the column in bytes: its slabs and its dictionary.
+    /// Host memory held by the column in bytes: its slabs, its dictionary, and what its slots mean.
     pub fn bytes(&self) -> u64 {
-        self.slab_bytes + self.dictionary_bytes()
+        self.slab_bytes + self.dictionary_bytes() + self.placed().map_or(0, |layout| layout.bytes())
     }
 
     /// Heap memory of the dictionary in bytes.
     pub fn dictionary_bytes(&self) -> u64 {
-        match &self.encoding {
-            Encoding::Dictionary { values, .. } => values.get_buffer_memory_size() as u64,
-            _ => 0,
-        }
+        self.dictionary()
+            .map_or(0, |values| values.get_buffer_memory_size() as u64)
     }
 
     /// Bytes a scan of the whole column reads: data, offsets and validity.
@@ -221,10 +230,22 @@ impl Column {
         self.chunks.iter().map(|chunk| u64::from(chunk.rows)).sum()
     }
 
-    /// The dictionary, for [`Encoding::Dictionary`].
+    /// The dictionary that codes are ranks in, for [`Encoding::Dictionary`] and placed ones.
     pub fn dictionary(&self) -> Option<&ArrayRef> {
         match &self.encoding {
             Encoding::Dictionary { values, .. } => Some(values),
+            Encoding::Placed { layout, .. } => match &layout.meaning {
+                CodeMeaning::Dictionary { values } => Some(values),
+                CodeMeaning::Integer { .. } => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// What slots mean, for [`Encoding::Placed`].
+    pub fn placed(&self) -> Option<&Arc<PlacedLayout>> {
+        match &self.encoding {
+            Encoding::Placed { layout, .. } => Some(layout),
             _ => None,
         }
     }

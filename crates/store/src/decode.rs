@@ -19,6 +19,7 @@ use half::f16;
 
 use crate::column::{Chunk, Column, Encoding, Width};
 use crate::error::{Result, StoreError};
+use crate::placed::CodeMeaning;
 
 /// Bytes of text after which a batch is cut short: far from the 2 GiB that a `StringArray` can address.
 const TEXT_BYTES_PER_BATCH: usize = 256 << 20;
@@ -138,14 +139,32 @@ impl Decoder {
                 Ok(Arc::new(array.with_data_type(data_type.clone())))
             }
             Encoding::Dictionary { width, .. } => {
-                let mut codes = vec![0u32; rows.len()];
+                let mut codes = vec![0; rows.len()];
                 read_codes(*width, data, rows, |row, code| codes[row] = code as u32);
-                let codes = UInt32Array::new(codes.into(), nulls);
-                let dictionary = self.dictionary.as_ref().ok_or_else(|| missing("a dictionary"))?;
-                Ok(take(dictionary, &codes, None)?)
+                self.look_up(codes, nulls)
+            }
+            Encoding::Placed { width, layout } => {
+                let (of_slot, mut codes) = (layout.slot_codes(), vec![0; rows.len()]);
+                read_codes(*width, data, rows, |row, slot| {
+                    codes[row] = of_slot[slot as usize];
+                });
+                match layout.meaning {
+                    CodeMeaning::Dictionary { .. } => self.look_up(codes, nulls),
+                    CodeMeaning::Integer { base, factor } => {
+                        let (data, rows) = (bytemuck::cast_slice(&codes), 0..codes.len());
+                        integers(base, Width::Four, factor, data, rows, nulls, data_type)
+                    }
+                }
             }
             Encoding::Text { offset_width } => text(chunk, *offset_width, rows, nulls, data_type),
         }
+    }
+
+    /// The dictionary's values of these codes.
+    fn look_up(&self, codes: Vec<u32>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        let codes = UInt32Array::new(codes.into(), nulls);
+        let dictionary = self.dictionary.as_ref().ok_or_else(|| missing("a dictionary"))?;
+        Ok(take(dictionary, &codes, None)?)
     }
 }
 
@@ -163,7 +182,7 @@ fn missing(what: &str) -> StoreError {
 
 /// Calls `visit` with the row in the range and the code, for every row.
 #[inline(always)]
-fn read_codes(width: Width, data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
+pub(crate) fn read_codes(width: Width, data: &[u8], rows: Range<usize>, mut visit: impl FnMut(usize, u64)) {
     match width {
         Width::Zero => (0..rows.len()).for_each(|row| visit(row, 0)),
         Width::One => {

@@ -8,6 +8,8 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
+use crate::placed::NotPlaceable;
+
 /// The setting that bounds the host memory of a [`crate::Store`].
 pub const MEMORY_LIMIT_KNOB: &str = "galatea.store_memory_limit";
 
@@ -80,6 +82,14 @@ pub enum StoreError {
         table_type: DataType,
         /// Why not.
         reason: String,
+    },
+    /// A column cannot be placed for the banks of shared memory.
+    #[error("column {column} cannot be placed: {reason}")]
+    NotPlaceable {
+        /// Name of the column.
+        column: String,
+        /// Why not.
+        reason: NotPlaceable,
     },
     /// A column index beyond the table's schema.
     #[error("no column {index}: the table has {columns} columns")]

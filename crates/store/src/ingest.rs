@@ -22,6 +22,7 @@ use crate::decode::Decoder;
 use crate::encode::{ColumnEncoder, LocalChunk, Plan};
 use crate::error::{Result, StoreError};
 use crate::ledger::Reservation;
+use crate::placed::{ConflictLayout, DenseColumn, PlacedLayout};
 use crate::source::{LoadProgress, ProgressCallback};
 use crate::store::Store;
 
@@ -266,7 +267,7 @@ impl ChunkEncoder {
         added: Vec<LocalChunk>,
     ) -> Result<Result<Arc<Column>, Vec<LocalChunk>>> {
         let narrowed: u64 = added.iter().map(LocalChunk::size).sum();
-        Ok(match encoder.plan_like(column, added) {
+        Ok(match encoder.plan_like(column, kept, added) {
             Ok(plan) => Ok(Arc::new(column.extended(kept, self.write(narrowed, plan)?))),
             Err(added) => Err(added),
         })
@@ -292,6 +293,27 @@ impl ChunkEncoder {
             self.account(encoder.encode(&arrays)?, 0)
         });
         chunks.collect()
+    }
+
+    /// Places a column for the banks of shared memory. Codes of its rows are counted until it is written.
+    pub(crate) fn place_column(
+        &self,
+        encoder: &ColumnEncoder,
+        column: &Column,
+        wish: ConflictLayout,
+    ) -> Result<Arc<Column>> {
+        let refused = |reason| StoreError::NotPlaceable {
+            column: encoder.name.clone(),
+            reason,
+        };
+        let dense = DenseColumn::of(column).map_err(refused)?;
+        let codes = size_of::<u32>() as u64 * column.rows();
+        let needed = self.reservation.bytes() + codes;
+        self.store.admit(&self.table, &self.reservation, codes, needed)?;
+        let (layout, slots) = PlacedLayout::new(dense, wish).map_err(refused)?;
+        Ok(Arc::new(
+            self.write(codes, encoder.plan_placed(column, layout, slots))?,
+        ))
     }
 
     /// Plans and writes one column.

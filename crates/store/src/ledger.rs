@@ -1,6 +1,6 @@
 //! Accounting of the host memory the store holds.
 //!
-//! The ledger does not count what the store believes it holds; it keeps weak references to the slabs and dictionaries
+//! The ledger does not count what the store believes it holds; it keeps weak references to the slabs, dictionaries and layouts
 //! themselves and adds up those still alive. So an evicted column that a running query still reads is counted until the query
 //! lets go of it, and a column dropped anywhere is no longer counted, without anybody reporting it. Bytes that are about to
 //! become slabs (columns being encoded) are counted as reservations.
@@ -14,6 +14,8 @@ use parking_lot::Mutex;
 
 use galatea_device::HostMemory;
 
+use crate::placed::PlacedLayout;
+
 /// What is held, and what may be.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -21,6 +23,7 @@ pub(crate) struct Ledger {
     reserved: AtomicU64,
     slabs: Mutex<Vec<(Weak<HostMemory>, u64)>>,
     dictionaries: Mutex<Vec<(Weak<dyn Array>, u64)>>,
+    layouts: Mutex<Vec<Weak<PlacedLayout>>>,
 }
 
 impl Ledger {
@@ -30,6 +33,7 @@ impl Ledger {
             reserved: AtomicU64::new(0),
             slabs: Mutex::default(),
             dictionaries: Mutex::default(),
+            layouts: Mutex::default(),
         }
     }
 
@@ -41,19 +45,34 @@ impl Ledger {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of live slabs and dictionaries, and of reservations.
+    /// Bytes of live slabs, dictionaries and layouts, and of reservations.
     pub(crate) fn used(&self) -> u64 {
         let mut slabs = self.slabs.lock();
         slabs.retain(|(slab, _)| slab.strong_count() > 0);
         let mut dictionaries = self.dictionaries.lock();
         dictionaries.retain(|(dictionary, _)| dictionary.strong_count() > 0);
+        let mut layouts = self.layouts.lock();
+        layouts.retain(|layout| layout.strong_count() > 0);
+        let layouts = layouts.iter().filter_map(Weak::upgrade);
         slabs.iter().map(|(_, bytes)| bytes).sum::<u64>()
+            + layouts.map(|layout| layout.bytes()).sum::<u64>()
             + dictionaries.iter().map(|(_, bytes)| bytes).sum::<u64>()
             + self.reserved.load(Ordering::Relaxed)
     }
 
     pub(crate) fn track_slab(&self, slab: &Arc<HostMemory>, bytes: u64) {
         self.slabs.lock().push((Arc::downgrade(slab), bytes));
+    }
+
+    /// Tracks what the slots of a placed column mean, once however many columns share it.
+    pub(crate) fn track_layout(&self, layout: &Arc<PlacedLayout>) {
+        let mut layouts = self.layouts.lock();
+        if !layouts
+            .iter()
+            .any(|known| ptr::addr_eq(known.as_ptr(), Arc::as_ptr(layout)))
+        {
+            layouts.push(Arc::downgrade(layout));
+        }
     }
 
     /// Tracks a dictionary, once however many columns share it.

@@ -2,7 +2,8 @@
 //!
 //! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as their values allow
 //! and in large pieces of memory that can be pinned. [`mod@column`] says what an encoded column is, [`source`] how an engine asks
-//! for one; [`StoredTable`] holds tables, [`FileTable`] the hot columns of files, and the [`Store`] bounds their memory.
+//! for one; [`StoredTable`] holds tables, [`FileTable`] the hot columns of files, and the [`Store`] bounds their memory. [`placed`] is
+//! about columns laid out for the banks of shared memory.
 #![forbid(unsafe_code)]
 
 mod catalog;
@@ -13,6 +14,7 @@ pub mod error;
 mod file;
 mod ingest;
 mod ledger;
+pub mod placed;
 mod provider;
 mod prune;
 mod scan;
@@ -26,6 +28,7 @@ pub use decode::Decoder;
 pub use encode::supports_type;
 pub use error::{Result, StoreError};
 pub use file::FileTable;
+pub use placed::{ConflictLayout, DenseColumn, NotPlaceable, PlacedLayout};
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};
 pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

@@ -17,7 +17,7 @@ use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use half::f16;
 
-use crate::column::{Column, Encoding, Scalar, Zone};
+use crate::column::{Column, Scalar, Zone};
 use crate::source::TableView;
 
 /// For each chunk of a table, whether it may hold rows for which all predicates are true.
@@ -106,12 +106,7 @@ impl PruningStatistics for ZoneStatistics<'_> {
 
     fn contained(&self, column: &ColumnName, values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
         let column = self.column(column)?;
-        let Encoding::Dictionary {
-            values: dictionary, ..
-        } = &column.encoding
-        else {
-            return None;
-        };
+        let dictionary = column.dictionary()?;
         let codes = values
             .iter()
             .map(|value| match scalar_bytes(value)? {

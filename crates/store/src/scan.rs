@@ -25,7 +25,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 
-use crate::column::{Column, Encoding, Scalar};
+use crate::column::{Column, Scalar};
 use crate::decode::Decoder;
 use crate::error::StoreError;
 use crate::prune::{ZoneStatistics, prune_with, scalar_value};
@@ -188,10 +188,8 @@ pub(crate) fn column_statistics(column: &Column) -> ColumnStatistics {
             _ => Precision::Inexact(value),
         }
     };
-    let distinct_count = match &column.encoding {
-        Encoding::Dictionary { values, .. } => Precision::Inexact(values.len()),
-        _ => Precision::Absent,
-    };
+    let distinct_count = column.dictionary();
+    let distinct_count = distinct_count.map_or(Precision::Absent, |values| Precision::Inexact(values.len()));
     ColumnStatistics {
         null_count: Precision::Exact(column.null_count as usize),
         min_value: bound(|range| &range.min),

@@ -6,11 +6,13 @@
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
 use super::group_key::{GroupKey, KeyLayout, KeyPart};
 use crate::config::GroupBy;
-use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Value};
+use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Parameters, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use galatea_store::{Column, Encoding, Scalar, ScalarRange, Width};
+use galatea_store::placed::CodeMeaning;
+use galatea_store::{Column, Encoding, PlacedLayout, Scalar, ScalarRange, Width};
+use std::sync::Arc;
 
 /// How the kernel reads one column.
 #[derive(Debug, Clone)]
@@ -23,12 +25,23 @@ pub struct ColumnAccess {
     pub nullable: bool,
     /// What expressions see.
     pub binding: ColumnBinding,
+    /// For a placed column, whose codes are slots: what slots mean.
+    pub placed: Option<PlacedAccess>,
+}
+
+/// How slots are read.
+#[derive(Debug, Clone)]
+pub struct PlacedAccess {
+    /// The slot map, the values and the pattern they were placed for.
+    pub layout: Arc<PlacedLayout>,
+    /// The lookup table of the slots' codes: one `u32` per slot, 0 for slots of NULL and for holes.
+    pub table: usize,
 }
 
 /// Physical form of a column in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessForm {
-    /// `base + factor * code`, codes of `width` bytes.
+    /// `base + factor * code`, codes (of a placed column: slots) of `width` bytes.
     Integer {
         /// Bytes per code, 0 when every value is its chunk's base.
         width: usize,
@@ -43,7 +56,7 @@ pub enum AccessForm {
     Float64,
     /// 16 bytes, two's complement.
     Wide,
-    /// Dictionary code of `width` bytes.
+    /// Dictionary code (of a placed column: slot) of `width` bytes.
     Code {
         /// Bytes per code.
         width: usize,
@@ -70,9 +83,13 @@ impl AccessForm {
 }
 
 impl ColumnAccess {
-    /// The access of a store column.
-    pub fn new(source: usize, column: &Column) -> Self {
+    /// The access of a store column; `parameters` take the lookup table of a placed one.
+    pub fn new(source: usize, column: &Column, parameters: &mut Parameters) -> Self {
         let nullable = column.null_count > 0;
+        let placed = column.placed().map(|layout| PlacedAccess {
+            layout: Arc::clone(layout),
+            table: parameters.table(bytemuck::cast_slice(layout.slot_codes()).to_vec()),
+        });
         let (form, kind) = match &column.encoding {
             Encoding::Integer { width, factor } => {
                 let (min, max) = integer_range(column);
@@ -97,6 +114,24 @@ impl ColumnAccess {
                     values: values.clone(),
                 },
             ),
+            Encoding::Placed { width, layout } => match &layout.meaning {
+                CodeMeaning::Integer { factor, .. } => {
+                    let (min, max) = integer_range(column);
+                    (
+                        AccessForm::Integer {
+                            width: bytes(*width),
+                            factor: *factor,
+                        },
+                        ColumnKind::Integer { min, max },
+                    )
+                }
+                CodeMeaning::Dictionary { values } => (
+                    AccessForm::Code { width: bytes(*width) },
+                    ColumnKind::Dictionary {
+                        values: values.clone(),
+                    },
+                ),
+            },
             Encoding::Text { offset_width } => (
                 AccessForm::Text {
                     offset_width: bytes(*offset_width),
@@ -114,6 +149,7 @@ impl ColumnAccess {
             form,
             nullable,
             binding,
+            placed,
         }
     }
 }

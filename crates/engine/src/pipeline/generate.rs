@@ -9,7 +9,8 @@
 //!
 //! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row left, which is
 //! what makes selective scans read less than their columns; columns that will be read anyway are loaded together
-//! (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows.
+//! (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the slots of placed columns are looked
+//! up in a table of their codes first.
 
 use super::bind::{
     AccessForm, AccumulatorPlan, ColumnAccess, Strategy, StrategyLimits, group_key, to_kernel_columns,
@@ -107,15 +108,15 @@ impl BoundPipeline {
 /// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order.
 pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<BoundPipeline, Reason> {
     let sources: Vec<usize> = plan.columns().into_iter().collect();
+    let mut parameters = Parameters::default();
     let columns: Vec<ColumnAccess> = sources
         .iter()
         .zip(&view.columns)
-        .map(|(source, column)| ColumnAccess::new(*source, column))
+        .map(|(source, column)| ColumnAccess::new(*source, column, &mut parameters))
         .collect();
     let rows = view.rows;
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
     let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
-    let mut parameters = Parameters::default();
     let mut loaded = vec![false; columns.len()];
     let mut body = String::new();
 
@@ -418,6 +419,10 @@ fn element(form: AccessForm) -> Option<&'static str> {
 
 /// The declaration of `c{k}` for row `i`.
 fn decode(k: usize, column: &ColumnAccess) -> String {
+    let code = match column.placed {
+        Some(_) => format!("s{k}[q{k}[i]]"),
+        None => format!("q{k}[i]"),
+    };
     match (column.form, &column.binding.kind) {
         (AccessForm::Integer { width, factor }, ColumnKind::Integer { min, max }) => {
             let ctype = kind_for(*min, *max).c_type();
@@ -429,9 +434,9 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
             };
             match (width, factor) {
                 (0, _) => format!("const {ctype} c{k} = {ctype}(b{k});"),
-                (_, 1) => format!("const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]));"),
+                (_, 1) => format!("const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}({code}));"),
                 _ => format!(
-                    "const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}(q{k}[i]) * {unsigned}({factor}ull));"
+                    "const {ctype} c{k} = {ctype}({unsigned}(b{k}) + {unsigned}({code}) * {unsigned}({factor}ull));"
                 ),
             }
         }
@@ -443,7 +448,7 @@ fn decode(k: usize, column: &ColumnAccess) -> String {
         (AccessForm::Float32, _) => format!("const float c{k} = q{k}[i];"),
         (AccessForm::Float64, _) => format!("const double c{k} = q{k}[i];"),
         (AccessForm::Code { width: 0 }, _) => format!("const u32 c{k} = 0;"),
-        (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32(q{k}[i]);"),
+        (AccessForm::Code { .. }, _) => format!("const u32 c{k} = u32({code});"),
         (AccessForm::Text { offset_width }, _) => format!(
             "const Text c{k} = text_at<{}>(o{k}, d{k}, row + i, end);",
             if offset_width == 4 { "u32" } else { "u64" }
@@ -499,6 +504,15 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
         "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const __grid_constant__ PipelineArguments args) {{"
     );
     s.push_str(&indent(&sink.prologue, 1));
+    for (k, column) in bound.columns.iter().enumerate() {
+        if let Some(placed) = &column.placed {
+            let _ = writeln!(
+                s,
+                "    const u32* const s{k} = (const u32*)args.tables[{}];",
+                placed.table
+            );
+        }
+    }
     s.push_str("    u32 passed = 0;\n    ChunkCursor cursor(args);\n");
     s.push_str("    ");
     s.push_str(sink.first_unit.unwrap_or(FIRST_UNIT));

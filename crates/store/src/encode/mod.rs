@@ -19,6 +19,7 @@ mod codes;
 pub(crate) mod dictionary;
 mod fixed;
 mod integer;
+mod placed;
 mod plan;
 mod slabs;
 pub(crate) mod text;
@@ -31,9 +32,11 @@ use arrow::datatypes::*;
 use self::dictionary::{DictionaryBuilder, GaveUp, LocalDictionary};
 use self::fixed::{LocalBooleans, LocalDecimals, LocalFloats};
 use self::integer::{LocalIntegers, Piece};
+use self::placed::LocalSlots;
 use self::text::{LocalText, TextBuilder};
 use crate::error::{Result, StoreError};
 
+pub(crate) use self::integer::greatest_common_divisor;
 pub(crate) use self::plan::Plan;
 
 /// The family of encodings a type uses.
@@ -111,6 +114,7 @@ enum LocalValues {
     Decimal(LocalDecimals),
     Dictionary(LocalDictionary),
     Text(LocalText),
+    Slots(LocalSlots),
 }
 
 impl LocalChunk {
@@ -124,6 +128,7 @@ impl LocalChunk {
             LocalValues::Decimal(values) => values.values.len() * 16,
             LocalValues::Dictionary(values) => values.size(),
             LocalValues::Text(values) => values.values.size(),
+            LocalValues::Slots(values) => values.size(),
         };
         (values + self.validity.as_ref().map_or(0, Vec::len)) as u64
     }
@@ -132,7 +137,7 @@ impl LocalChunk {
 /// Encodes one column.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnEncoder {
-    name: String,
+    pub(crate) name: String,
     data_type: DataType,
     kind: Kind,
     /// Text must become a dictionary.

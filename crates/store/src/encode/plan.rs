@@ -10,12 +10,14 @@ use rayon::prelude::*;
 use super::dictionary::{LocalDictionary, Merged, merge};
 use super::fixed::{float_zone, integer_zone};
 use super::integer::{Frame, LocalIntegers};
+use super::placed::PlacedChunks;
 use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
 use super::text::{Offsets, text_zone};
 use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::ledger::Ledger;
+use crate::placed::PlacedLayout;
 use galatea_device::{HostMemory, HostView};
 
 /// How a column will be stored.
@@ -27,6 +29,7 @@ enum Decision {
     Float64,
     Decimal,
     Dictionary(Merged),
+    Placed(PlacedChunks),
     Text { utf8: bool, offset_width: Width },
 }
 
@@ -70,19 +73,32 @@ impl ColumnEncoder {
                 }
             },
         };
+        Ok(self.planned(decision, chunks))
+    }
+
+    /// The plan to store chunks as decided.
+    fn planned(&self, decision: Decision, chunks: Vec<LocalChunk>) -> Plan {
         let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
-        Ok(Plan {
+        Plan {
             encoder: self.clone(),
             decision,
             chunks,
             layout,
-        })
+        }
     }
 
-    /// Plans to store more chunks in the encoding a column has already; gives them back where that cannot hold them.
+    /// Plans to store a column in the slots it was placed in.
+    pub(crate) fn plan_placed(&self, column: &Column, layout: PlacedLayout, slots: Vec<u32>) -> Plan {
+        let chunks = LocalChunk::of_slots(column, slots);
+        self.planned(Decision::Placed(PlacedChunks::new(layout)), chunks)
+    }
+
+    /// Plans to store more chunks after the first `kept` of a column, in the encoding it has already; gives them back where
+    /// that cannot hold them. If the column has one more chunk, its rows are the first of the new ones.
     pub(crate) fn plan_like(
         &self,
         column: &Column,
+        kept: usize,
         mut chunks: Vec<LocalChunk>,
     ) -> Result<Plan, Vec<LocalChunk>> {
         let integers = |chunk: &LocalChunk, accepts: &dyn Fn(&LocalIntegers) -> bool| match &chunk.values {
@@ -119,6 +135,9 @@ impl ColumnEncoder {
                     })
                 })
             }
+            Encoding::Placed { layout, .. } => {
+                PlacedChunks::after(layout, column.chunks.get(kept), &chunks).map(Decision::Placed)
+            }
             Encoding::Text { offset_width } => {
                 chunks.par_iter_mut().for_each(LocalChunk::make_text);
                 let fits =
@@ -130,16 +149,10 @@ impl ColumnEncoder {
                 })
             }
         };
-        let Some(decision) = decision else {
-            return Err(chunks);
-        };
-        let layout = Layout::new(chunks.iter().map(|chunk| decision.sizes(chunk)));
-        Ok(Plan {
-            encoder: self.clone(),
-            decision,
-            chunks,
-            layout,
-        })
+        match decision {
+            Some(decision) => Ok(self.planned(decision, chunks)),
+            None => Err(chunks),
+        }
     }
 
     fn merge(&self, chunks: &[LocalChunk], utf8: bool) -> Result<Option<Merged>> {
@@ -224,15 +237,14 @@ impl Plan {
             })
             .collect::<Result<Vec<_>>>()?;
         let encoding = decision.encoding();
-        if let Encoding::Dictionary { values, .. } = &encoding {
+        let column = Column::of_chunks(encoder.name, encoder.data_type, encoding, chunks);
+        if let Some(values) = column.dictionary() {
             ledger.track_dictionary(values);
         }
-        Ok(Column::of_chunks(
-            encoder.name,
-            encoder.data_type,
-            encoding,
-            chunks,
-        ))
+        if let Some(layout) = column.placed() {
+            ledger.track_layout(layout);
+        }
+        Ok(column)
     }
 }
 
@@ -265,6 +277,7 @@ impl Decision {
                 width: merged.width,
                 values: merged.values,
             },
+            Self::Placed(placed) => placed.encoding(),
             Self::Text { offset_width, .. } => Encoding::Text { offset_width },
         }
     }
@@ -278,6 +291,7 @@ impl Decision {
             Self::Float64 => (rows * 8, None),
             Self::Decimal => (rows * 16, None),
             Self::Dictionary(merged) => (rows * merged.width.bytes(), None),
+            Self::Placed(placed) => (rows * placed.width().bytes(), None),
             Self::Text { offset_width, .. } => {
                 let bytes = match &chunk.values {
                     LocalValues::Text(text) => text.values.bytes.len(),
@@ -337,10 +351,14 @@ impl Decision {
                 dictionary
                     .codes
                     .write_mapped(merged.width, data, |code| u64::from(ranks[code as usize]));
-                let used = ranks.get(1..).unwrap_or_default();
-                let range = used.iter().min().zip(used.iter().max());
-                let range = range.map(|(minimum, maximum)| (i128::from(*minimum), i128::from(*maximum)));
-                integer_zone(range, null_count)
+                rank_zone(ranks, null_count)
+            }
+            (Self::Placed(placed), values) => {
+                base = placed.base();
+                let validity = validity.as_deref();
+                placed
+                    .write(index, &values, validity, null_count, data)
+                    .ok_or_else(mismatch)?
             }
             (Self::Text { utf8, offset_width }, LocalValues::Text(text)) => {
                 data.copy_from_slice(&text.values.bytes);
@@ -363,6 +381,14 @@ impl Decision {
         };
         Ok(Written { rows, base, zone })
     }
+}
+
+/// The zone of a chunk with these ranks, the first of which is that of null rows.
+pub(super) fn rank_zone(ranks: &[u32], null_count: u32) -> Zone {
+    let used = ranks.get(1..).unwrap_or_default();
+    let range = used.iter().min().zip(used.iter().max());
+    let range = range.map(|(minimum, maximum)| (i128::from(*minimum), i128::from(*maximum)));
+    integer_zone(range, null_count)
 }
 
 fn mismatch() -> StoreError {

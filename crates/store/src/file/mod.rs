@@ -42,9 +42,10 @@ use self::version::{FileKey, Stamp, Version};
 use crate::column::{Column, Encoding};
 use crate::error::{Result, StoreError};
 use crate::ingest::on_pool;
+use crate::placed::ConflictLayout;
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView};
 use crate::store::Store;
-use crate::table::{check_columns, text_to_dictionary};
+use crate::table::{check_columns, relaid, relaid_if_possible, text_to_dictionary};
 
 /// One file of a table.
 #[derive(Debug, Clone)]
@@ -267,6 +268,7 @@ impl FileTable {
                 Format::Native(scan) => self.load_native(version, scan, &missing, hints, progress).await?,
             };
             for (index, column) in missing.into_iter().zip(encoded) {
+                let column = self.placed_if_wished(index, column).await?;
                 self.store.keep(version.id, index, &column);
                 loaded.push((index, column));
             }
@@ -283,6 +285,42 @@ impl FileTable {
             columns,
             columns.iter().map(find).collect::<Result<Vec<_>>>()?,
         )
+    }
+
+    /// A column that was just read, placed where that was asked for and is possible.
+    async fn placed_if_wished(&self, index: usize, column: Arc<Column>) -> Result<Arc<Column>> {
+        let Some(wish) = self.store.files.layout(&self.key, index) else {
+            return Ok(column);
+        };
+        let (store, name, schema) = (
+            Arc::clone(&self.store),
+            self.name.clone(),
+            Arc::clone(&self.schema),
+        );
+        on_pool(move || relaid_if_possible(&store, &name, &schema, index, column, wish)).await
+    }
+
+    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored unplaced.
+    /// Remembered for every time they are loaded, whoever's scan of the same files asks for them.
+    ///
+    /// # Errors
+    /// Those of loading, and [`StoreError::NotPlaceable`] for the first that cannot be; then nothing is remembered.
+    pub async fn set_conflict_layout(&self, columns: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
+        let view = self.load(columns, &LoadHints::default(), None).await?;
+        let mut laid_out = Vec::with_capacity(columns.len());
+        for (&index, column) in columns.iter().zip(view.columns) {
+            let (store, name, schema) = (
+                Arc::clone(&self.store),
+                self.name.clone(),
+                Arc::clone(&self.schema),
+            );
+            laid_out.push(on_pool(move || relaid(&store, &name, &schema, index, &column, wish)).await?);
+        }
+        for (&index, column) in columns.iter().zip(&laid_out) {
+            self.store.files.set_layout(&self.key, index, wish);
+            self.store.keep(view.id, index, column);
+        }
+        Ok(())
     }
 
     /// The columns, when all are kept.

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::SourceFile;
 use super::layout::Layout;
 use crate::error::{Result, StoreError};
+use crate::placed::ConflictLayout;
 use crate::source::TableId;
 use crate::store::Store;
 
@@ -122,13 +123,33 @@ impl Version {
     }
 }
 
-/// The current version of every file table that was asked for.
+/// The current version of every file table that was asked for, and what is remembered of it whatever its version.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions {
     current: Mutex<HashMap<FileKey, Arc<Version>>>,
+    /// Columns that shall be placed.
+    layouts: Mutex<HashMap<(FileKey, usize), ConflictLayout>>,
 }
 
 impl FileVersions {
+    /// How a column shall be placed, if it shall.
+    pub(super) fn layout(&self, key: &FileKey, column: usize) -> Option<ConflictLayout> {
+        let layouts = self.layouts.lock();
+        if layouts.is_empty() {
+            return None;
+        }
+        layouts.get(&(key.clone(), column)).copied()
+    }
+
+    /// Remembers how a column shall be placed, or that it shall not.
+    pub(super) fn set_layout(&self, key: &FileKey, column: usize, wish: Option<ConflictLayout>) {
+        let mut layouts = self.layouts.lock();
+        match wish {
+            Some(wish) => layouts.insert((key.clone(), column), wish),
+            None => layouts.remove(&(key.clone(), column)),
+        };
+    }
+
     /// The version with these stamps; one that had others is forgotten, with its columns.
     pub(super) fn current(&self, store: &Store, key: &FileKey, stamps: Vec<Stamp>) -> Arc<Version> {
         let mut current = self.current.lock();

@@ -5,6 +5,7 @@ mod cache;
 mod data;
 mod encoding;
 mod files;
+mod placed;
 mod round_trip;
 mod sql;
 mod zones;

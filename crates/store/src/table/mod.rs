@@ -5,7 +5,9 @@
 //! (width, factor, dictionary) the earlier chunks are shared with the snapshot before. Where they do not, the column is
 //! encoded anew.
 
-use std::collections::HashMap;
+mod layouts;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -25,8 +27,11 @@ use crate::error::{Result, StoreError};
 use crate::ingest::{
     ChunkEncoder, Chunker, EncodedChunk, Meter, encode_rest, ingest_plan, ingest_stream, on_pool,
 };
+use crate::placed::ConflictLayout;
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView};
 use crate::store::Store;
+
+pub(crate) use self::layouts::{relaid, relaid_if_possible};
 
 /// One version of a stored table.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub struct Snapshot {
     pub chunk_rows: Vec<u32>,
     /// All columns, in schema order.
     pub columns: Vec<Arc<Column>>,
+    /// Columns that shall be placed, and are where that is possible.
+    pub layouts: BTreeMap<usize, ConflictLayout>,
     /// Dictionary versions of text columns, made when first asked for.
     dictionaries: tokio::sync::Mutex<HashMap<usize, Arc<Column>>>,
 }
@@ -375,9 +382,10 @@ impl StoredTable {
                 .chain(added_rows)
                 .collect(),
             columns: columns.collect::<Result<Vec<_>>>()?,
+            layouts: before.layouts.clone(),
             dictionaries: tokio::sync::Mutex::default(),
         };
-        *self.shared.snapshot.write() = Arc::new(after);
+        *self.shared.snapshot.write() = Arc::new(after.relaid()?);
         Ok(rows as u64)
     }
 
@@ -388,7 +396,12 @@ impl StoredTable {
         } = self.shared.as_ref();
         let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
         let chunks = encode_batches(&encoder, batches)?;
-        *self.shared.snapshot.write() = Arc::new(snapshot(&encoder, schema, chunks)?);
+        let layouts = self.snapshot().layouts.clone();
+        let after = Snapshot {
+            layouts,
+            ..snapshot(&encoder, schema, chunks)?
+        };
+        *self.shared.snapshot.write() = Arc::new(after.relaid()?);
         Ok(())
     }
 
@@ -422,6 +435,7 @@ fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk
         id: TableId::next(),
         chunk_rows,
         columns: encoder.finish(chunks)?,
+        layouts: BTreeMap::new(),
         dictionaries: tokio::sync::Mutex::default(),
     })
 }

@@ -1,0 +1,178 @@
+//! Chunks of placed columns: the slots that a placement chose, and rows that come after it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use galatea_device::HostView;
+
+use super::codes::Codes;
+use super::fixed::integer_zone;
+use super::integer::LocalIntegers;
+use super::plan::rank_zone;
+use super::{LocalChunk, LocalValues};
+use crate::column::{Chunk, Column, Encoding, Width, Zone};
+use crate::placed::{CodeMeaning, PlacedLayout};
+
+/// The slots of one chunk, as placed.
+#[derive(Debug)]
+pub(crate) struct LocalSlots {
+    slots: Arc<Vec<u32>>,
+    rows: Range<usize>,
+    zone: Zone,
+}
+
+impl LocalSlots {
+    pub(super) fn size(&self) -> usize {
+        self.rows.len() * size_of::<u32>()
+    }
+}
+
+impl LocalChunk {
+    /// The chunks of a column whose rows were placed in these slots.
+    pub(super) fn of_slots(column: &Column, slots: Vec<u32>) -> Vec<Self> {
+        let slots = Arc::new(slots);
+        let mut end = 0;
+        let chunk = |chunk: &Chunk| {
+            let start = end;
+            end += chunk.rows as usize;
+            Self {
+                rows: chunk.rows,
+                null_count: chunk.zone.null_count,
+                validity: chunk.validity.as_ref().map(|bits| bits.as_slice().to_vec()),
+                values: LocalValues::Slots(LocalSlots {
+                    slots: Arc::clone(&slots),
+                    rows: start..end,
+                    zone: chunk.zone.clone(),
+                }),
+            }
+        };
+        column.chunks.iter().map(chunk).collect()
+    }
+}
+
+/// How chunks of a placed column are written.
+#[derive(Debug)]
+pub(super) struct PlacedChunks {
+    layout: Arc<PlacedLayout>,
+    width: Width,
+    /// Of chunks of strings, the slot of each local code.
+    ranks: Vec<Vec<u32>>,
+    /// Slots of the first rows, which were placed before.
+    placed: Option<HostView>,
+}
+
+impl PlacedChunks {
+    /// Chunks of slots.
+    pub(super) fn new(layout: PlacedLayout) -> Self {
+        Self {
+            width: layout.width(),
+            layout: Arc::new(layout),
+            ranks: Vec::new(),
+            placed: None,
+        }
+    }
+
+    /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which come first and keep their
+    /// slots. None where the layout lacks a value.
+    pub(super) fn after(
+        layout: &Arc<PlacedLayout>,
+        tail: Option<&Chunk>,
+        chunks: &[LocalChunk],
+    ) -> Option<Self> {
+        let mut ranks = Vec::new();
+        for chunk in chunks {
+            if chunk.null_count > 0 && layout.null.is_none() {
+                return None;
+            }
+            match (&chunk.values, &layout.meaning) {
+                (LocalValues::Dictionary(dictionary), CodeMeaning::Dictionary { values }) => {
+                    let mut of_chunk = dictionary.ranks_in(values)?;
+                    of_chunk[0] = layout.null.unwrap_or(0);
+                    ranks.push(of_chunk);
+                }
+                (LocalValues::Integer(integers), CodeMeaning::Integer { base, factor }) => {
+                    holds(integers, *base, *factor, layout.codes()).then_some(())?;
+                }
+                _ => return None,
+            }
+        }
+        Some(Self {
+            layout: Arc::clone(layout),
+            width: layout.width(),
+            ranks,
+            placed: tail.map(|chunk| chunk.data.clone()),
+        })
+    }
+
+    pub(super) fn encoding(self) -> Encoding {
+        Encoding::Placed {
+            width: self.width,
+            layout: self.layout,
+        }
+    }
+
+    pub(super) fn width(&self) -> Width {
+        self.width
+    }
+
+    pub(super) fn base(&self) -> i64 {
+        self.layout.base()
+    }
+
+    /// Writes the slots of chunk `index`, and gives its zone; none for values of another encoding.
+    pub(super) fn write(
+        &self,
+        index: usize,
+        values: &LocalValues,
+        validity: Option<&[u8]>,
+        null_count: u32,
+        data: &mut [u8],
+    ) -> Option<Zone> {
+        let zone = match (values, &self.layout.meaning) {
+            (LocalValues::Slots(slots), _) => {
+                let of_chunk = slots.slots.get(slots.rows.clone())?;
+                Codes::Four(of_chunk.to_vec()).write_mapped(self.width, data, |slot| slot);
+                slots.zone.clone()
+            }
+            (LocalValues::Dictionary(dictionary), CodeMeaning::Dictionary { .. }) => {
+                let ranks = self.ranks.get(index)?;
+                dictionary
+                    .codes
+                    .write_mapped(self.width, data, |code| u64::from(ranks[code as usize]));
+                rank_zone(ranks, null_count)
+            }
+            (LocalValues::Integer(integers), CodeMeaning::Integer { base, factor }) => {
+                let mut slots = Vec::with_capacity(data.len() / self.width.bytes());
+                integers.codes.for_each(|code| {
+                    let row = slots.len();
+                    let valid = validity.is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 == 1);
+                    let above = (integers.value(code) - i128::from(*base)) as u64;
+                    slots.push(match self.layout.null {
+                        Some(null) if !valid => null,
+                        _ => (above / factor) as u32,
+                    });
+                });
+                Codes::Four(slots).write_mapped(self.width, data, |slot| slot);
+                integer_zone(integers.range, null_count)
+            }
+            _ => return None,
+        };
+        if let (Some(placed), 0) = (&self.placed, index) {
+            data.get_mut(..placed.len())?.copy_from_slice(placed.as_slice());
+        }
+        Some(zone)
+    }
+}
+
+/// Whether all values are among the `codes` that begin at the base.
+fn holds(integers: &LocalIntegers, base: i64, factor: u64, codes: u64) -> bool {
+    let Some((min, max)) = integers.range else {
+        return true;
+    };
+    let above = |value: i128| u128::try_from(value - i128::from(base)).ok();
+    let (Some(min), Some(max)) = (above(min), above(max)) else {
+        return false;
+    };
+    let factor = u128::from(factor);
+    min % factor == 0 && max / factor < u128::from(codes) && u128::from(integers.divisor) % factor == 0
+}

@@ -1,0 +1,203 @@
+//! Placed columns: encodings whose codes are slots of a table with copies, so that grouping by the column keeps the lanes
+//! of a warp in different banks of shared memory (Sitaridi & Ross, DaMoN 2012; `galatea_layout` says how).
+//!
+//! ```text
+//! column         R   N   R   A  NULL  R        values A N R, NULL the last
+//! codes          2   1   2   0   3    2
+//! slots          2   1   5   0   3    4        slots 0 to 3 hold the values themselves, 4 and 5 copies of R
+//!
+//! SlotMap        0→0  1→1  2→2  3→3  4→2  5→2          which aggregates belong together
+//! slot codes     0→0  1→1  2→2  3→0  4→2  5→2          what a slot decodes to; NULL and holes to 0
+//! ```
+//!
+//! What a code means is what it meant before: a rank in the dictionary, or a multiple of a factor above a base, which is
+//! now the same for all chunks. Zones, ranges and validity bitmaps stay as they were. NULL rows have a value of their own,
+//! so that they too can be grouped by slot.
+//!
+//! A column stays placed when rows are appended: they take the first copy of their value, whose slot is the value itself.
+//! Where values come that the table does not have, the column is placed again. Whoever asked for a column to be placed is
+//! remembered by the table, not by the column: columns of files are placed again whenever they are loaded again.
+
+mod codes;
+mod pattern;
+
+use std::fmt;
+
+use arrow::array::ArrayRef;
+use galatea_layout::{
+    Analyser, Budget, Conflicts, Goal, LayoutError, PlacementOptions, PlacementReport, SlotMap, place,
+};
+
+pub use self::codes::DenseColumn;
+pub use self::pattern::{ChunkTiles, PIPELINE_TILES, TileShape};
+use crate::column::Width;
+
+/// Bytes of shared memory that the table with copies may take, [`SLOT_BYTES`] each slot: what leaves room for three blocks
+/// on a multiprocessor.
+pub const TABLE_BYTES: u64 = 64 << 10;
+/// Bytes of a slot: one 64-bit accumulator.
+pub const SLOT_BYTES: u32 = 8;
+
+/// How a column shall be placed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ConflictLayout {
+    /// Which conflicts to avoid.
+    pub goal: Goal,
+    /// Copies per value, on average; `None` for as many as fit [`TABLE_BYTES`].
+    pub copies: Option<f64>,
+}
+
+impl ConflictLayout {
+    /// Accesses whose copies are not used again, unless said otherwise: most of the gain is there (§4, Figure 5).
+    pub const WINDOW: usize = 16;
+
+    /// For writes, which does for reads too: the layout where nothing is known of the queries.
+    pub const AUTO: Self = Self {
+        goal: Goal::Writes { window: Self::WINDOW },
+        copies: None,
+    };
+
+    /// Limits of the table.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        let budget = Budget::shared_memory(TABLE_BYTES, SLOT_BYTES);
+        self.copies.map_or(budget, |copies| budget.and_copies(copies))
+    }
+}
+
+/// What the code of a value means.
+#[derive(Debug, Clone)]
+pub enum CodeMeaning {
+    /// A rank in a sorted dictionary.
+    Dictionary {
+        /// As in [`crate::Encoding::Dictionary`].
+        values: ArrayRef,
+    },
+    /// `base + factor * code`, in all chunks.
+    Integer {
+        /// The integer that code 0 stands for.
+        base: i64,
+        /// At least 1.
+        factor: u64,
+    },
+}
+
+/// What the slots of a placed column mean, and how good they are.
+pub struct PlacedLayout {
+    /// The value of each slot. Values are the codes, then NULL where the column had NULL rows.
+    pub map: SlotMap,
+    /// The value of NULL rows: the number of the others.
+    pub null: Option<u32>,
+    /// What a code means.
+    pub meaning: CodeMeaning,
+    /// The pattern it was placed for.
+    pub tiles: TileShape,
+    /// What was asked for.
+    pub wish: ConflictLayout,
+    /// What it took and what came of it.
+    pub report: PlacementReport,
+    /// Mean rounds of an access to one accumulator per value, before and after, of writes or of reads as the goal is.
+    pub rounds: (f64, f64),
+    slot_codes: Vec<u32>,
+}
+
+impl fmt::Debug for PlacedLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlacedLayout")
+            .field("values", &self.map.values())
+            .field("slots", &self.map.slots())
+            .field("null", &self.null)
+            .field("wish", &self.wish)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PlacedLayout {
+    /// Places the rows of a column; also returns their slots.
+    pub(crate) fn new(
+        column: DenseColumn<'_>,
+        wish: ConflictLayout,
+    ) -> Result<(Self, Vec<u32>), NotPlaceable> {
+        let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
+        let pattern = tiles.in_chunks(&column.chunk_rows())?;
+        let codes = column.codes();
+        let mean_rounds = |words: &[u32]| {
+            let conflicts: Conflicts = Analyser::default().words(words, &pattern);
+            match wish.goal {
+                Goal::Reads => conflicts.mean_read_rounds(),
+                Goal::Writes { .. } | Goal::WritesByValue { .. } => conflicts.mean_write_rounds(),
+            }
+        };
+        let before = mean_rounds(&codes);
+        let options = PlacementOptions::new(wish.goal, wish.budget());
+        let placement = place(codes, values, &pattern, &options)?;
+        // NULL is the last value, holes are beyond all.
+        let codes = values - usize::from(null.is_some());
+        let slot_code = |&value: &u32| if (value as usize) < codes { value } else { 0 };
+        let layout = Self {
+            slot_codes: placement.map.as_slice().iter().map(slot_code).collect(),
+            map: placement.map,
+            null,
+            meaning: column.meaning,
+            tiles,
+            wish,
+            report: placement.report,
+            rounds: (before, mean_rounds(&placement.slots)),
+        };
+        Ok((layout, placement.slots))
+    }
+
+    /// The code that each slot decodes to: 0 for slots of NULL, and for holes.
+    pub fn slot_codes(&self) -> &[u32] {
+        &self.slot_codes
+    }
+
+    /// Bytes per slot number in the column: at least one.
+    pub fn width(&self) -> Width {
+        Width::for_maximum(self.map.slots().saturating_sub(1) as u64).max(Width::One)
+    }
+
+    /// The integer that code 0 stands for; 0 for dictionaries.
+    pub fn base(&self) -> i64 {
+        match self.meaning {
+            CodeMeaning::Integer { base, .. } => base,
+            CodeMeaning::Dictionary { .. } => 0,
+        }
+    }
+
+    /// Values that are not NULL.
+    pub(crate) fn codes(&self) -> u64 {
+        self.map.values() as u64 - u64::from(self.null.is_some())
+    }
+
+    /// Heap memory of the map and of the slots' codes, in bytes; the dictionary is not part of it.
+    pub fn bytes(&self) -> u64 {
+        2 * 4 * self.map.slots() as u64
+    }
+}
+
+/// Why a column cannot be placed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotPlaceable {
+    /// Its values are not dense codes.
+    #[error("{0}\nhint: integers, dates, times, decimals and strings that repeat can be placed")]
+    Encoding(&'static str),
+    /// There is no row.
+    #[error("the column has no rows")]
+    Empty,
+    /// More values than slots.
+    #[error(
+        "it spans {values} values, and a block has shared memory for at most {limit} slots of {SLOT_BYTES} bytes \
+         in {TABLE_BYTES} bytes\nhint: integers count from the least to the greatest in steps of their common divisor"
+    )]
+    TooManyValues {
+        /// Values, NULL among them where there are NULL rows.
+        values: u128,
+        /// The most.
+        limit: u64,
+    },
+    /// The placement refused.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
