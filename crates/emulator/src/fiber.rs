@@ -148,6 +148,11 @@ impl Stacks {
         Ok(())
     }
 
+    /// Stacks there are.
+    pub(crate) fn count(&self) -> usize {
+        self.tops.len()
+    }
+
     /// All stacks are free again: every context on them is abandoned.
     pub(crate) fn reset(&mut self) {
         self.free.clear();

@@ -16,8 +16,8 @@ use crate::launch::Launch;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(2);
-/// Runners kept for the next launch; each holds the stacks of up to 1024 threads.
-const KEPT_RUNNERS: usize = 8;
+/// Stacks of the runners that are kept for the next launch: each is two mappings, of which a process may have 65530.
+const KEPT_STACKS: usize = 2048;
 
 /// The threads and runners of one device.
 #[derive(Debug)]
@@ -91,7 +91,8 @@ impl Pool {
     /// Keeps a runner for the next launch.
     pub(crate) fn keep(&self, runner: Box<Runner>) {
         let mut runners = self.runners.lock();
-        if runners.len() < KEPT_RUNNERS {
+        let kept: usize = runners.iter().map(|runner| runner.stacks.count()).sum();
+        if kept + runner.stacks.count() <= KEPT_STACKS {
             runners.push(runner);
         }
     }

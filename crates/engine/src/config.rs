@@ -153,18 +153,23 @@ settings! {
         pub cache_device: Switch = Switch(true),
         /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups are kept whole.
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
-        /// How GROUP BY accumulates: auto decides by number of groups and their bytes; shared prefers accumulators in shared
-        /// memory, replicated against conflicts; dense prefers accumulators in device memory for every group there can be;
-        /// hash always takes the hash table. Where a preferred way cannot hold the groups, the next one does.
+        /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would cost; registers, threads
+        /// (a copy per thread in shared memory), copies (for groups of lanes) and placed (slots of a placed column) are for few
+        /// groups; dense has accumulators in device memory for every group there can be; hash always takes the hash table.
+        /// Where a way cannot hold the groups, copies do, then dense.
         pub group_by: GroupBy = GroupBy::Auto,
+        /// Copies of each group for groups of lanes: a power of two up to 32, or 0 to let the model choose.
+        pub group_copies: Count<0, 32> = Count(0),
+        /// Whether threads add consecutive rows of one group up before they update it: auto does where a sample shows such runs.
+        pub group_runs: GroupRuns = GroupRuns::Auto,
         /// Where the rows of a filter go before they are returned: direct has room for every row there could be, drained when
         /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is
         /// direct where few rows are expected to pass, and heap otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
-        /// Threads of a pipeline's blocks: a power of two.
-        pub block_threads: BlockThreads = BlockThreads(256),
+        /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block fill shared memory.
+        pub block_threads: BlockThreads = BlockThreads(0),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
         pub rows_per_thread: Count<1, 16> = Count(16),
         /// Slots a group hash table starts with at least. Rows of groups that find no slot wait in pages of the device heap until it
@@ -282,14 +287,32 @@ words! {
 words! {
     /// How groups are accumulated (`galatea.group_by`).
     GroupBy {
-        /// By number of groups and the bytes of their accumulators.
+        /// What the model finds cheapest.
         Auto = "auto",
-        /// Replicated accumulators in shared memory.
-        Shared = "shared",
+        /// In registers of each thread.
+        Registers = "registers",
+        /// In shared memory, a copy per thread.
+        Threads = "threads",
+        /// In shared memory, copies for groups of lanes.
+        Copies = "copies",
+        /// In shared memory, in the slots of a placed column.
+        Placed = "placed",
         /// Accumulators in device memory, one set for every group there can be.
         Dense = "dense",
         /// A hash table in device memory.
         Hash = "hash",
+    }
+}
+
+words! {
+    /// Whether threads add up runs of rows (`galatea.group_runs`).
+    GroupRuns {
+        /// Where a sample shows them.
+        Auto = "auto",
+        /// Always.
+        On = "on",
+        /// Never.
+        Off = "off",
     }
 }
 
@@ -426,22 +449,28 @@ impl SettingValue for Switch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Count<const MIN: u64, const MAX: u64>(pub u64);
 
-/// Threads of a block: a power of two from 32 to 1024.
+/// Threads of a block: a power of two from 32 to 1024; 0: whatever suits the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockThreads(pub u32);
 
 impl Display for BlockThreads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        match self.0 {
+            0 => f.write_str("auto"),
+            threads => threads.fmt(f),
+        }
     }
 }
 
 impl SettingValue for BlockThreads {
     fn accepts() -> String {
-        "32, 64, 128, 256, 512 or 1024".to_string()
+        "auto, 32, 64, 128, 256, 512 or 1024".to_string()
     }
 
     fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("auto") {
+            return Some(Self(0));
+        }
         text.parse()
             .ok()
             .filter(|n: &u32| n.is_power_of_two() && (32..=1024).contains(n))

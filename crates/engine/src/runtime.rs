@@ -8,6 +8,7 @@ use crate::report::QueryReports;
 use galatea_device::{
     Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
 };
+use galatea_layout::model::Machine;
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -70,6 +71,30 @@ impl DeviceRuntime {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// What the model of grouped aggregation knows of the device: the reference machine's figures, scaled to this one's
+    /// multiprocessors and measured bandwidth.
+    pub fn machine(&self) -> Machine {
+        let info = self.device.info();
+        let reference = Machine::H200;
+        let size = f64::from(info.multiprocessors) / f64::from(reference.multiprocessors);
+        Machine {
+            multiprocessors: info.multiprocessors,
+            threads: info.max_threads_per_multiprocessor,
+            blocks: info.max_blocks_per_multiprocessor,
+            shared_bytes: info.shared_memory_per_multiprocessor.into(),
+            shared_bytes_per_block: info.shared_memory_per_block.into(),
+            shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
+            rounds_per_second: reference.rounds_per_second * size,
+            memory_bytes_per_second: self
+                .calibration()
+                .map_or(reference.memory_bytes_per_second * size, |measured| {
+                    measured.hbm_read
+                }),
+            global_atomics_per_second: reference.global_atomics_per_second * size,
+            ..reference
+        }
     }
 
     /// Columns kept in device memory.

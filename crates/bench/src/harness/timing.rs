@@ -24,7 +24,6 @@ impl Clock {
         }
     }
 
-
     /// Seconds of device time.
     pub(crate) fn time(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let start = self.stream.record()?;

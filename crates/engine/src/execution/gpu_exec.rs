@@ -342,6 +342,9 @@ impl DisplayAs for GpuExec {
                     report.compiled,
                     report.grid
                 )?;
+                if let Some(why) = &report.why {
+                    write!(f, ", model=[{why}]")?;
+                }
                 if report.grown > 0 {
                     write!(f, ", hash table grown {} times", report.grown)?;
                 }

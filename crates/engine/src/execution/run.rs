@@ -72,6 +72,8 @@ impl From<HeapError> for RunError {
 pub struct RunReport {
     /// How rows were collected.
     pub strategy: String,
+    /// Why dense groups were collected so: what the model expected of this way, and of others.
+    pub why: Option<String>,
     /// Whether the columns were used in place, or streamed.
     pub resident: bool,
     /// Chunks scanned.
@@ -154,6 +156,7 @@ impl Run<'_> {
                 .prepare(self.runtime.device(), self.plan, self.view, self.shape())?;
         let pipeline = &preparation.pipeline;
         report.strategy = pipeline.bound.strategy.to_string();
+        report.why = pipeline.bound.why.clone();
         report.generate = preparation.generate;
         report.compile = preparation.compile;
         report.compiled = match preparation.compiled.map(|compiled| compiled.origin) {
@@ -183,9 +186,11 @@ impl Run<'_> {
             block: self.config.block_threads.0,
             items: 1 << self.config.rows_per_thread.0.ilog2(),
             shared_bytes: u64::from(info.shared_memory_per_block),
-            shared_bytes_multiprocessor: u64::from(info.shared_memory_per_multiprocessor),
+            machine: self.runtime.machine(),
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
+            group_copies: self.config.group_copies.0 as u32,
+            group_runs: self.config.group_runs,
             row_output: self.config.row_output,
         }
     }

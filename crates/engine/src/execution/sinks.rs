@@ -7,6 +7,7 @@ use super::run::{RunError, RunReport, raise};
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
+use crate::pipeline::sink::shared::SharedLayout;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, Stream};
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
@@ -99,7 +100,7 @@ impl SinkState {
                 fixed_words = bound.slot_words();
                 Form::Fixed
             }
-            (Strategy::Shared { groups, .. } | Strategy::Dense { groups }, _) => {
+            (Strategy::Shared(SharedLayout { groups, .. }) | Strategy::Dense { groups }, _) => {
                 fixed_words = *groups as usize * bound.slot_words();
                 Form::Fixed
             }

@@ -119,6 +119,8 @@ fn is_ordered(data_type: &DataType) -> bool {
 /// How a word (or two) takes values; the device twin is `aggregate.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Accumulator {
+    /// Number of rows.
+    Count,
     /// Wrapping 64-bit sum.
     Sum64,
     /// Wrapping 128-bit sum in two words.
@@ -147,10 +149,10 @@ impl Accumulator {
         if self == Self::Sum128 { 2 } else { 1 }
     }
 
-    /// The function of `PrivateWords` and `SharedWords` that updates a partial.
+    /// The function of `PrivateWords` that updates a partial.
     pub fn update_partial(self) -> &'static str {
         match self {
-            Self::Sum64 | Self::SumWidening => "sum64",
+            Self::Count | Self::Sum64 | Self::SumWidening => "sum64",
             Self::Sum128 => "sum128",
             Self::SumF64 => "sum_f64",
             Self::Max64 => "max64",
@@ -169,7 +171,7 @@ impl Accumulator {
     /// How its first word at home merges with another.
     pub fn merge_word(self) -> MergeWord {
         match self {
-            Self::Sum64 => MergeWord::Sum64,
+            Self::Count | Self::Sum64 => MergeWord::Sum64,
             Self::Sum128 | Self::SumWidening => MergeWord::Sum128,
             Self::SumF64 => MergeWord::SumF64,
             Self::Max64 => MergeWord::Max64,
@@ -179,7 +181,7 @@ impl Accumulator {
     /// The enumerator of `galatea::Merge`.
     pub fn merge(self) -> &'static str {
         match self {
-            Self::Sum64 => "Merge::Sum64",
+            Self::Count | Self::Sum64 => "Merge::Sum64",
             Self::Sum128 => "Merge::Sum128",
             Self::SumWidening => "Merge::SumWidening",
             Self::SumF64 => "Merge::SumF64",
@@ -188,5 +190,6 @@ impl Accumulator {
     }
 }
 
-/// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is multiplied by.
+/// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is multiplied by. Counts
+/// of a block fit 32 bits.
 pub const BLOCK_ROWS: u64 = 1 << 24;

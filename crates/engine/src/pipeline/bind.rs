@@ -4,7 +4,8 @@
 //! accumulators the aggregates need, how keys become groups, and which strategy the group-by takes.
 
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
-use super::group_key::{GroupKey, KeyLayout, KeyPart};
+use super::group_key::{GroupKey, KeyPart};
+use super::sink::shared::SharedLayout;
 use crate::config::GroupBy;
 use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Parameters, Value};
 use crate::reason::Reason;
@@ -306,7 +307,7 @@ impl AccumulatorPlan {
 
     /// A word that counts all rows of a group.
     pub fn row_count(&mut self) -> usize {
-        self.add(Accumulator::Sum64, None, "1ull".into())
+        self.add(Accumulator::Count, None, "1ull".into())
     }
 
     /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a row.
@@ -319,7 +320,7 @@ impl AccumulatorPlan {
         grouped: bool,
     ) -> Result<(), Reason> {
         let condition = condition(argument, filter);
-        let count = |plan: &mut Self| plan.add(Accumulator::Sum64, condition.clone(), "1ull".into());
+        let count = |plan: &mut Self| plan.add(Accumulator::Count, condition.clone(), "1ull".into());
         let data_type = call.field.data_type().clone();
         let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
             let argument = argument.ok_or_else(|| missing(call))?;
@@ -504,14 +505,8 @@ fn condition(argument: Option<&Value>, filter: Option<&Value>) -> Option<String>
 pub enum Strategy {
     /// One group: accumulators in registers.
     Scalar,
-    /// Dense groups with `copies` replicas in shared memory, laid out `[word][group][copy]`. With as many copies as
-    /// threads each thread owns one and needs no atomics; with fewer they use native 32-bit atomics.
-    Shared {
-        /// Groups.
-        groups: u64,
-        /// Replicas; a power of two of at most the block size.
-        copies: u32,
-    },
+    /// Dense groups in shared memory or registers.
+    Shared(SharedLayout),
     /// Dense groups updated by atomics in global memory.
     Dense {
         /// Groups.
@@ -532,7 +527,7 @@ impl std::fmt::Display for Strategy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Scalar => write!(f, "scalar"),
-            Self::Shared { groups, copies } => write!(f, "shared({groups} groups x {copies} copies)"),
+            Self::Shared(layout) => layout.fmt(f),
             Self::Dense { groups } => write!(f, "dense({groups} groups)"),
             Self::Hash => write!(f, "hash"),
             Self::Append { counted: false } => write!(f, "append"),
@@ -542,66 +537,13 @@ impl std::fmt::Display for Strategy {
     }
 }
 
-/// What the strategy choice may use.
-#[derive(Debug, Clone, Copy)]
-pub struct StrategyLimits {
-    /// Threads of a block.
-    pub block: u32,
-    /// Shared memory one block may take, in bytes.
-    pub shared_bytes: u64,
-    /// Shared memory that still leaves several blocks on a multiprocessor, in bytes.
-    pub shared_bytes_preferred: u64,
-    /// Forced strategy.
-    pub forced: GroupBy,
-}
-
-impl StrategyLimits {
-    /// Most groups that are numbered densely rather than hashed.
-    pub const DENSE_GROUPS: u64 = 1 << 22;
-
-    /// Chooses for `words` accumulator words per group.
-    pub fn choose(&self, key: &GroupKey, words: usize) -> Strategy {
-        let KeyLayout::Dense { groups } = key.layout else {
-            return Strategy::Hash;
-        };
-        let bytes_per_copy = groups.saturating_mul(words as u64 * 8);
-        let mut copies = self.block;
-        let fits = |copies: u32, limit: u64| bytes_per_copy.saturating_mul(u64::from(copies)) <= limit;
-        let shared = match self.forced {
-            GroupBy::Auto => {
-                // Private copies when they fit comfortably; else as many as still leave two blocks, at least two.
-                if !fits(copies, self.shared_bytes_preferred) {
-                    copies = 32.min(self.block);
-                    while copies > 1 && !fits(copies, self.shared_bytes_preferred) {
-                        copies /= 2;
-                    }
-                }
-                fits(copies, self.shared_bytes_preferred)
-            }
-            GroupBy::Shared => {
-                while copies > 1 && !fits(copies, self.shared_bytes) {
-                    copies /= 2;
-                }
-                fits(copies, self.shared_bytes)
-            }
-            GroupBy::Dense | GroupBy::Hash => false,
-        };
-        if shared {
-            Strategy::Shared { groups, copies }
-        } else {
-            Strategy::Dense { groups }
-        }
-    }
-}
+/// Most groups that are numbered densely rather than hashed.
+const DENSE_GROUPS: u64 = 1 << 22;
 
 /// The key of a grouped pipeline, honouring a forced hash table.
 pub fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
     let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
-    let limit = if forced == GroupBy::Hash {
-        0
-    } else {
-        StrategyLimits::DENSE_GROUPS
-    };
+    let limit = if forced == GroupBy::Hash { 0 } else { DENSE_GROUPS };
     GroupKey::new(parts, limit)
 }
 

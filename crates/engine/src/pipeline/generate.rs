@@ -12,34 +12,42 @@
 //! (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the slots of placed columns are looked
 //! up in a table of their codes first.
 
-use super::bind::{
-    AccessForm, AccumulatorPlan, ColumnAccess, Strategy, StrategyLimits, group_key, to_kernel_columns,
-};
+use super::aggregate::AggregateCall;
+use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, group_key, to_kernel_columns};
 use super::group_key::{GroupKey, KeyLayout};
+use super::group_layout::{self, GroupedRows, PlacedKey};
+use super::sample;
+use super::sink::shared::SharedHome;
 use super::sink::{self, OutputColumn};
 use super::stages;
 use super::{PipelinePlan, SinkPlan};
-use crate::config::{GroupBy, RowOutput};
+use crate::config::{GroupBy, GroupRuns, RowOutput};
 use crate::expression::{ColumnKind, Emitter, Expr, Parameters, Value, kind_for};
 use crate::reason::Reason;
+use galatea_layout::SlotMap;
+use galatea_layout::model::{Machine, PlacedColumn};
 use galatea_store::TableView;
 use std::fmt::Write;
 
 /// Tuning of a generated kernel that is not decided by the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Threads of a block: a power of two from 32 to 1024.
+    /// Threads of a block: a power of two from 32 to 1024; 0: whatever suits the pipeline.
     pub block: u32,
     /// Most rows a thread holds; the generator takes fewer for expensive rows. A power of two up to 16.
     pub items: u32,
     /// Shared memory a block may ask for.
     pub shared_bytes: u64,
-    /// Shared memory of a multiprocessor.
-    pub shared_bytes_multiprocessor: u64,
+    /// What the model of grouped aggregation knows of the device.
+    pub machine: Machine,
     /// Makes every hash zero, for tests of long probe sequences.
     pub collide: bool,
     /// Forced group-by strategy.
     pub group_by: GroupBy,
+    /// Forced number of copies, 0: none.
+    pub group_copies: u32,
+    /// Whether runs are added up first.
+    pub group_runs: GroupRuns,
     /// Where rows that are returned go.
     pub row_output: RowOutput,
 }
@@ -69,7 +77,12 @@ pub struct BoundPipeline {
     pub rows: u64,
     /// Guess of the share of rows that pass the filters.
     pub selectivity: f64,
+    /// Why dense groups are collected as they are.
+    pub why: Option<String>,
 }
+
+/// Threads of a block where nothing speaks for another number.
+const BLOCK: u32 = 256;
 
 /// What the host makes of a sink's contents.
 #[derive(Debug, Clone)]
@@ -128,12 +141,15 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     // its accumulators in a few registers, so cheap narrow rows can be held by the 16.
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
-    let items = shape.items.min(match cost {
-        0..=40 if scalar && row_bytes <= 16 => 16,
-        0..=80 if !wide => 8,
-        81..=200 if !wide => 4,
-        _ => 2,
-    });
+    let items = if shape.group_by == GroupBy::Placed { 8 } else { 16 }
+        .min(shape.items)
+        .min(match cost {
+            _ if shape.group_by == GroupBy::Placed => 8,
+            0..=40 if scalar && row_bytes <= 16 => 16,
+            0..=80 if !wide => 8,
+            81..=200 if !wide => 4,
+            _ => 2,
+        });
 
     let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
     let append = matches!(plan.sink, SinkPlan::Materialise { .. });
@@ -148,8 +164,11 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         rows,
         passing: rows as f64 * selectivity,
     };
-    let mut strategy = row_strategy(shape.row_output, cardinality);
-    let mut result = ResultPlan::Rows(Vec::new());
+    let mut sunk = Sunk {
+        strategy: row_strategy(shape.row_output, cardinality),
+        result: ResultPlan::Rows(Vec::new()),
+        why: None,
+    };
     for stage in &stages {
         let mut code = String::new();
         let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0");
@@ -162,8 +181,17 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         }
         if stage.sink {
             code.push_str("if ((live >> i & 1u) == 0) continue;\n");
-            (strategy, result) = sink_rows(plan, &rewrite, &columns, emitter, shape, cardinality, &mut code)?;
-            body.push_str(match strategy {
+            let input = SinkInput {
+                plan,
+                view,
+                columns: &columns,
+                rewrite: &rewrite,
+                items,
+                shape,
+                cardinality,
+            };
+            sunk = input.sink_rows(emitter, &mut code)?;
+            body.push_str(match sunk.strategy {
                 Strategy::Append { .. } => sink::append::RESERVE,
                 Strategy::Chains => sink::chains::RESERVE,
                 _ => "",
@@ -177,6 +205,14 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         frame.open(&mut loaded, &mut body);
         body.push_str(&indent(&code, 4));
         frame.close(&mut body);
+        if let (true, Strategy::Shared(layout)) = (stage.sink, &mut sunk.strategy) {
+            body.push_str(sink::shared::after_rows(layout));
+        }
+    }
+    if let Strategy::Shared(layout) = &mut sunk.strategy
+        && let SharedHome::Placed { column, table, .. } = &mut layout.home
+    {
+        *table = parameters.table(group_of_slot(&columns[*column], &sunk.result));
     }
 
     if parameters.literals.len() > galatea_kernels::MAX_LITERALS {
@@ -194,13 +230,19 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         ));
     }
 
+    let block = match (&sunk.strategy, shape.block) {
+        (Strategy::Shared(layout), _) => layout.block,
+        (_, 0) => BLOCK,
+        (_, block) => block,
+    };
     let mut bound = BoundPipeline {
         source: String::new(),
         parameters,
         columns,
-        strategy,
-        result,
-        block: shape.block,
+        strategy: sunk.strategy,
+        result: sunk.result,
+        why: sunk.why,
+        block,
         dynamic_shared: 0,
         unit_rows: 0,
         collide: shape.collide,
@@ -215,7 +257,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     } else {
         4
     };
-    bound.unit_rows = shape.block * items * steps;
+    bound.unit_rows = block * items * steps;
     let sink = sink::frame(&bound);
     bound.dynamic_shared = sink.dynamic_shared;
     bound.source = kernel(&bound, items, &sink, &body);
@@ -253,91 +295,174 @@ fn limit(what: &str, asked: usize, limit: usize) -> Reason {
     }
 }
 
-/// Emits what the sink does with a live row; returns the strategy and what to make of the contents.
-fn sink_rows(
-    plan: &PipelinePlan,
-    rewrite: &dyn Fn(&Expr) -> Expr,
-    columns: &[ColumnAccess],
-    mut emitter: Emitter<'_>,
+/// What became of a sink plan.
+struct Sunk {
+    strategy: Strategy,
+    result: ResultPlan,
+    why: Option<String>,
+}
+
+/// What a sink is generated from.
+struct SinkInput<'a> {
+    plan: &'a PipelinePlan,
+    view: &'a TableView,
+    columns: &'a [ColumnAccess],
+    /// From source columns to kernel columns.
+    rewrite: &'a dyn Fn(&Expr) -> Expr,
+    items: u32,
     shape: Shape,
     cardinality: Cardinality,
-    code: &mut String,
-) -> Result<(Strategy, ResultPlan), Reason> {
-    let (keys, aggregates) = match &plan.sink {
-        SinkPlan::Aggregate { keys, aggregates } => (keys, aggregates),
-        SinkPlan::Materialise { outputs } => {
-            let mut columns_out = Vec::new();
-            for (index, output) in outputs.iter().enumerate() {
-                let output = rewrite(output);
-                columns_out.push(match sink::append::text_column(&output, columns) {
-                    Some(text) => text,
-                    None => sink::append::column(index, &emitter.emit(&output, code)?)?,
-                });
+}
+
+impl SinkInput<'_> {
+    /// Emits what the sink does with a live row.
+    fn sink_rows(&self, mut emitter: Emitter<'_>, code: &mut String) -> Result<Sunk, Reason> {
+        match &self.plan.sink {
+            SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::Materialise { outputs } => {
+                let mut columns = Vec::new();
+                for (index, output) in outputs.iter().enumerate() {
+                    let output = (self.rewrite)(output);
+                    columns.push(match sink::append::text_column(&output, self.columns) {
+                        Some(text) => text,
+                        None => sink::append::column(index, &emitter.emit(&output, code)?)?,
+                    });
+                }
+                let strategy = row_strategy(self.shape.row_output, self.cardinality);
+                match strategy {
+                    Strategy::Chains => sink::chains::store(&columns, code)?,
+                    _ => sink::append::store(&columns, code)?,
+                }
+                Ok(Sunk {
+                    strategy,
+                    result: ResultPlan::Rows(columns),
+                    why: None,
+                })
             }
-            let strategy = row_strategy(shape.row_output, cardinality);
-            match strategy {
-                Strategy::Chains => sink::chains::store(&columns_out, code)?,
-                _ => sink::append::store(&columns_out, code)?,
-            }
-            return Ok((strategy, ResultPlan::Rows(columns_out)));
         }
-    };
-    let mut emit = |e: &Expr, code: &mut String| emitter.emit(&rewrite(e), code);
-    let key_values = keys
-        .iter()
-        .map(|k| emit(k, code))
-        .collect::<Result<Vec<Value>, _>>()?;
-    let mut accumulators = AccumulatorPlan::default();
-    for call in aggregates {
-        let argument = call.argument.as_ref().map(|a| emit(a, code)).transpose()?;
-        let filter = call.filter.as_ref().map(|f| emit(f, code)).transpose()?;
-        accumulators.call(
-            call,
-            argument.as_ref(),
-            filter.as_ref(),
-            cardinality.rows,
-            !keys.is_empty(),
-        )?;
     }
-    if keys.is_empty() {
-        sink::scalar::update(&accumulators, code);
-        return Ok((
-            Strategy::Scalar,
-            ResultPlan::Groups {
-                key: None,
+
+    fn groups(
+        &self,
+        keys: &[Expr],
+        aggregates: &[AggregateCall],
+        mut emitter: Emitter<'_>,
+        code: &mut String,
+    ) -> Result<Sunk, Reason> {
+        let keys: Vec<Expr> = keys.iter().map(self.rewrite).collect();
+        let mut emit = |e: &Expr, code: &mut String| emitter.emit(e, code);
+        let key_values = keys
+            .iter()
+            .map(|k| emit(k, code))
+            .collect::<Result<Vec<Value>, _>>()?;
+        let mut accumulators = AccumulatorPlan::default();
+        for call in aggregates {
+            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
+            let argument = here(&call.argument).map(|a| emit(&a, code)).transpose()?;
+            let filter = here(&call.filter).map(|f| emit(&f, code)).transpose()?;
+            accumulators.call(
+                call,
+                argument.as_ref(),
+                filter.as_ref(),
+                self.cardinality.rows,
+                !keys.is_empty(),
+            )?;
+        }
+        if keys.is_empty() {
+            sink::scalar::update(&accumulators, code);
+            return Ok(Sunk {
+                strategy: Strategy::Scalar,
+                result: ResultPlan::Groups {
+                    key: None,
+                    accumulators,
+                    occupied: None,
+                },
+                why: None,
+            });
+        }
+        let key = group_key(&key_values, self.shape.group_by)?;
+        let (mut strategy, mut why, mut occupied) = (Strategy::Hash, None, None);
+        if let KeyLayout::Dense { groups } = key.layout {
+            // Dense homes have a word for every group there could be: one word must count rows.
+            occupied = Some(accumulators.row_count());
+            let choice = self.dense(&keys, &key, groups, &accumulators);
+            (strategy, why) = (choice.strategy, Some(choice.why));
+        }
+        let named =
+            matches!(strategy, Strategy::Shared(layout) if matches!(layout.home, SharedHome::Placed { .. }));
+        if !named {
+            key.emit(&key_values, code);
+        }
+        match &strategy {
+            Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
+            Strategy::Dense { .. } => sink::dense::update(&accumulators, code),
+            _ => sink::hash::update(&accumulators, &key, code),
+        }
+        Ok(Sunk {
+            strategy,
+            result: ResultPlan::Groups {
+                key: Some(key),
                 accumulators,
-                occupied: None,
+                occupied,
             },
-        ));
+            why,
+        })
     }
-    let key = group_key(&key_values, shape.group_by)?;
-    let limits = StrategyLimits {
-        block: shape.block,
-        shared_bytes: shape.shared_bytes.saturating_sub(1024),
-        shared_bytes_preferred: (shape.shared_bytes_multiprocessor / 3)
-            .min(shape.shared_bytes)
-            .saturating_sub(2048),
-        forced: shape.group_by,
+
+    /// How dense groups are collected.
+    fn dense(
+        &self,
+        keys: &[Expr],
+        key: &GroupKey,
+        groups: u64,
+        accumulators: &AccumulatorPlan,
+    ) -> group_layout::GroupChoice {
+        let placed = match keys {
+            [only] => only.as_column().and_then(|column| self.placed(column)),
+            _ => None,
+        };
+        let rows = GroupedRows {
+            groups,
+            plan: accumulators,
+            rows: self.cardinality.rows,
+            row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
+            items: self.items,
+            sample: sample::sample(self.view, self.columns, keys, key, self.items),
+            placed,
+        };
+        group_layout::choose(&rows, &self.shape)
+    }
+
+    /// The key column's slots, when lanes take rows as they were placed for.
+    fn placed(&self, column: usize) -> Option<PlacedKey> {
+        let layout = &self.columns[column].placed.as_ref()?.layout;
+        (layout.tiles.rows_per_thread == self.items).then(|| PlacedKey {
+            home: SharedHome::Placed {
+                column,
+                slots: layout.map.slots() as u32,
+                table: 0,
+            },
+            column: PlacedColumn {
+                extra_row_bytes: 0.0,
+                ..PlacedColumn::from(&layout.report)
+            },
+        })
+    }
+}
+
+/// By slot of a placed column the number of its group, all ones for holes: NULL is the last group, as keys have it.
+fn group_of_slot(column: &ColumnAccess, result: &ResultPlan) -> Vec<u8> {
+    let (Some(placed), ResultPlan::Groups { key: Some(key), .. }) = (&column.placed, result) else {
+        return Vec::new();
     };
-    // Dense homes have a word for every group there could be: one word must count rows.
-    let occupied = matches!(key.layout, KeyLayout::Dense { .. }).then(|| accumulators.row_count());
-    let strategy = limits.choose(&key, accumulators.partial_words);
-    key.emit(&key_values, code);
-    match strategy {
-        Strategy::Shared { groups, copies } => {
-            sink::shared::update(&accumulators, groups, copies, shape.block, code);
-        }
-        Strategy::Dense { .. } => sink::dense::update(&accumulators, code),
-        _ => sink::hash::update(&accumulators, &key, code),
-    }
-    Ok((
-        strategy,
-        ResultPlan::Groups {
-            key: Some(key),
-            accumulators,
-            occupied,
-        },
-    ))
+    let layout = &placed.layout;
+    let group = |value: u32| match (value, layout.null) {
+        (SlotMap::HOLE, _) => u32::MAX,
+        (value, Some(null)) if value == null => key.last_group(),
+        (value, _) => key.group_of_code(value, layout.base(), layout.factor()),
+    };
+    let groups: Vec<u32> = layout.map.as_slice().iter().map(|value| group(*value)).collect();
+    bytemuck::cast_slice(&groups).to_vec()
 }
 
 /// One `if (live)` block: loads, then a loop over the thread's rows.

@@ -84,7 +84,7 @@ impl KeyPart {
     }
 
     /// Number of distinct numbers the part takes, NULL included; `None` when unknown or 2^64 or more.
-    fn radix(&self) -> Option<u64> {
+    pub(super) fn radix(&self) -> Option<u64> {
         let size = match &self.form {
             KeyForm::Integer { size, .. } => (*size)?,
             KeyForm::Code { values } => values.len().max(1) as u64,
@@ -162,6 +162,25 @@ impl GroupKey {
             KeyLayout::Dense { .. } => 0,
             KeyLayout::Packed => 1,
             KeyLayout::Words(words) => words,
+        }
+    }
+
+    /// The number of the group of a key of one part with that code: of a dictionary the code, of integers
+    /// `base + factor * code`.
+    pub fn group_of_code(&self, code: u32, base: i64, factor: u64) -> u32 {
+        match self.parts.first().map(|part| &part.form) {
+            Some(KeyForm::Integer { low, .. }) => {
+                (i128::from(base) + i128::from(factor) * i128::from(code) - low) as u32
+            }
+            _ => code,
+        }
+    }
+
+    /// The last group of a dense key, of NULL where the only part has it.
+    pub fn last_group(&self) -> u32 {
+        match self.layout {
+            KeyLayout::Dense { groups } => (groups - 1) as u32,
+            _ => u32::MAX,
         }
     }
 

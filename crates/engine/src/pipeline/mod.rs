@@ -19,6 +19,8 @@ pub mod aggregate;
 pub mod bind;
 pub mod generate;
 pub mod group_key;
+pub mod group_layout;
+mod sample;
 pub mod sink;
 mod stages;
 

@@ -16,7 +16,21 @@ const QUERIES: &[&str] = &[
 #[tokio::test]
 async fn every_setting_gives_the_same_answer() {
     for settings in [
-        &[("galatea.group_by", "shared")][..],
+        &[("galatea.group_by", "registers")][..],
+        &[("galatea.group_by", "threads")],
+        &[("galatea.group_by", "copies"), ("galatea.group_copies", "1")],
+        &[
+            ("galatea.group_by", "copies"),
+            ("galatea.group_copies", "4"),
+            ("galatea.group_runs", "on"),
+        ],
+        &[
+            ("galatea.group_by", "copies"),
+            ("galatea.group_copies", "32"),
+            ("galatea.block_threads", "64"),
+        ],
+        &[("galatea.group_by", "threads"), ("galatea.group_runs", "on")],
+        &[("galatea.group_runs", "on"), ("galatea.rows_per_thread", "4")],
         &[("galatea.group_by", "dense")],
         &[("galatea.group_by", "hash")],
         &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],

@@ -6,9 +6,9 @@
 // - Max64: unsigned maximum. MIN and MAX of ordered values are maxima of an order-preserving mapping to u64
 //   (`rank_*`); MIN maps through the complement. Zero is the least rank, so it is the identity.
 //
-// Three homes: registers of a thread, copies in shared memory, slots in global memory. Naive 64-bit atomics on
-// shared memory are loops of compare-and-swap and are never used: a copy is either private to a thread or split
-// into native 32-bit atomics with carry (shared_add64).
+// Homes: registers of a thread, copies in shared memory, slots in global memory. Naive 64-bit atomics on shared memory are
+// loops of compare-and-swap: sums are never added so. A copy is private to a thread, or a sum is split into planes of 32-bit
+// words with native atomics and carry, so that neighbouring copies lie in neighbouring banks. Counts take one plane there.
 #pragma once
 #include "galatea/prelude.cuh"
 
@@ -37,27 +37,25 @@ struct PrivateWords {
     static GALATEA_INLINE void max64(u64* word, u64 rank) { if (rank > *word) *word = rank; }
 };
 
-// Many threads of a block share the words, which lie in shared memory.
+// Many threads of a block share the words, which lie in shared memory. Values are read only after a barrier.
 struct SharedWords {
-    // Native 32-bit atomics: the low half's old value tells the carry. Halves are read only after a barrier.
-    static GALATEA_INLINE void sum64(u64* word, u64 v) {
-        u32* half = reinterpret_cast<u32*>(word);
-        const u32 low = u32(v);
-        const u32 old = atomicAdd(half, low);
-        const u32 carry = old + low < old ? 1u : 0u;
-        const u32 high = u32(v >> 32) + carry;
-        if (high != 0) atomicAdd(half + 1, high);
+    static GALATEA_INLINE void count(u32* word) { atomicAdd(word, 1u); }
+    // Native 32-bit atomics on two planes: the low half's old value tells the carry.
+    static GALATEA_INLINE void sum64(u32* low, u32* high, u64 v) {
+        const u32 old = atomicAdd(low, u32(v));
+        const u32 up = u32(v >> 32) + (old + u32(v) < old ? 1u : 0u);
+        if (up != 0) atomicAdd(high, up);
     }
-    static GALATEA_INLINE void sum128(u64* low, u64* high, i128 v) {
+    // Four planes, `plane` words apart.
+    static GALATEA_INLINE void sum128(u32* word, u32 plane, i128 v) {
         const u128 bits = u128(v);
         u64 carry = 0;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            u32* half = reinterpret_cast<u32*>(i < 2 ? low : high) + (i & 1);
+        for (u32 i = 0; i < 4; ++i) {
             const u64 part = u64(u32(bits >> (32 * i))) + carry;  // at most 2^32, and then u32(part) is 0
             carry = part >> 32;
             if (u32(part) != 0) {
-                const u32 old = atomicAdd(half, u32(part));
+                const u32 old = atomicAdd(word + i * plane, u32(part));
                 carry += old + u32(part) < old ? 1 : 0;
             }
         }
@@ -67,6 +65,27 @@ struct SharedWords {
         if (rank > *reinterpret_cast<volatile u64*>(word))
             atomicMax(word, rank);
     }
+};
+
+// Elements of an accumulator in shared memory, read back: `low` and `high` word of element `i`.
+struct CountElements {
+    const u32* words;
+    GALATEA_INLINE u64 low(u32 i) const { return words[i]; }
+    GALATEA_INLINE u64 high(u32) const { return 0; }
+};
+struct SplitElements {  // planes of halves, `plane` elements each; high words only with four of them
+    const u32* words;
+    u32 plane;
+    bool wide;
+    GALATEA_INLINE u64 low(u32 i) const { return u64(words[plane + i]) << 32 | words[i]; }
+    GALATEA_INLINE u64 high(u32 i) const { return wide ? u64(words[3 * plane + i]) << 32 | words[2 * plane + i] : 0; }
+};
+struct WholeElements {  // whole words, high ones `plane` elements further
+    const u64* words;
+    u32 plane;
+    bool wide;
+    GALATEA_INLINE u64 low(u32 i) const { return words[i]; }
+    GALATEA_INLINE u64 high(u32 i) const { return wide ? words[plane + i] : 0; }
 };
 
 // Anyone may update the words, which lie in global memory; atomics are resolved in L2.
@@ -90,24 +109,30 @@ struct GlobalWords {
 // A widening sum is 64 bits within a block and 128 bits at home.
 enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64 };
 
+// Two partials of one accumulator become one.
+template <Merge M>
+GALATEA_INLINE void merge_words(u64& low, u64& high, u64 other, u64 other_high) {
+    if (M == Merge::Sum64 || M == Merge::SumWidening) {
+        low += other;
+    } else if (M == Merge::Sum128) {
+        const u64 sum = low + other;
+        high += other_high + (sum < low ? 1 : 0);
+        low = sum;
+    } else if (M == Merge::SumF64) {
+        low = u64(__double_as_longlong(__longlong_as_double(i64(low)) + __longlong_as_double(i64(other))));
+    } else {
+        low = other > low ? other : low;
+    }
+}
+
 // Warp scope, full warp. Lane 0 holds the result; `high` only matters for Sum128.
 template <Merge M>
 GALATEA_INLINE void warp_merge(u64& low, u64& high) {
 #pragma unroll
     for (int delta = 16; delta > 0; delta >>= 1) {
         const u64 other = __shfl_down_sync(0xffffffffu, low, delta);
-        if (M == Merge::Sum64 || M == Merge::SumWidening) {
-            low += other;
-        } else if (M == Merge::Sum128) {
-            const u64 other_high = __shfl_down_sync(0xffffffffu, high, delta);
-            const u64 sum = low + other;
-            high += other_high + (sum < low ? 1 : 0);
-            low = sum;
-        } else if (M == Merge::SumF64) {
-            low = u64(__double_as_longlong(__longlong_as_double(i64(low)) + __longlong_as_double(i64(other))));
-        } else {
-            low = other > low ? other : low;
-        }
+        const u64 other_high = M == Merge::Sum128 ? __shfl_down_sync(0xffffffffu, high, delta) : 0;
+        merge_words<M>(low, high, other, other_high);
     }
 }
 
@@ -121,21 +146,23 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     else { if (low != 0) GlobalWords::max64(word, low); }
 }
 
-// Warp scope, full warp, all lanes. `first` is copy 0 of a word, copies lie next to each other (a Sum128's high
-// words follow `copy_count * row` later, see the shared sink). Lane 0 adds the merged value to `home`.
-template <Merge M>
-GALATEA_INLINE void merge_copies(const u64* first, const u64* first_high, u32 copies, u64* home) {
+// Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0 adds what they come
+// to to `home`.
+template <Merge M, typename Elements>
+GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies, u64* home) {
     const u32 lane = threadIdx.x & 31u;
     u64 low = 0, high = 0;
-    for (u32 c = lane; c < copies; c += 32) {
-        const u64 v = first[c];
-        if (M == Merge::Sum64 || M == Merge::SumWidening) low += v;
-        else if (M == Merge::Sum128) { const u64 s = low + v; high += first_high[c] + (s < low ? 1 : 0); low = s; }
-        else if (M == Merge::SumF64) low = u64(__double_as_longlong(__longlong_as_double(i64(low)) + __longlong_as_double(i64(v))));
-        else low = v > low ? v : low;
-    }
+    for (u32 c = first + lane; c < first + copies; c += 32) merge_words<M>(low, high, elements.low(c), elements.high(c));
     warp_merge<M>(low, high);
     if (lane == 0) merge_into<M>(home, low, high);
+}
+
+// Thread scope. The same by one thread, for few copies.
+template <Merge M, typename Elements>
+GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u64* home) {
+    u64 low = elements.low(first), high = elements.high(first);
+    for (u32 c = first + 1; c < first + copies; ++c) merge_words<M>(low, high, elements.low(c), elements.high(c));
+    merge_into<M>(home, low, high);
 }
 
 }  // namespace galatea

@@ -165,6 +165,14 @@ impl PlacedLayout {
         }
     }
 
+    /// The factor of codes; 1 for dictionaries.
+    pub fn factor(&self) -> u64 {
+        match self.meaning {
+            CodeMeaning::Integer { factor, .. } => factor,
+            CodeMeaning::Dictionary { .. } => 1,
+        }
+    }
+
     /// Values that are not NULL.
     pub(crate) fn codes(&self) -> u64 {
         self.map.values() as u64 - u64::from(self.null.is_some())

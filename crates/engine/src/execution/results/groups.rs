@@ -63,7 +63,7 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
     };
     // Dense homes have a place for every group there could be.
     let used = match (occupied, &bound.strategy) {
-        (Some(word), Strategy::Shared { .. } | Strategy::Dense { .. }) => all.nonzero(*word),
+        (Some(word), Strategy::Shared(_) | Strategy::Dense { .. }) => all.nonzero(*word),
         _ => all,
     };
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(plan.output.fields().len());

@@ -30,7 +30,9 @@ fn partial(plan: &AccumulatorPlan, key_words: usize, code: &mut String) {
         };
         let value = &c.value;
         let (low, high) = match c.accumulator {
-            Accumulator::Sum64 | Accumulator::Max64 => (when(format!("u64({value})"), "0ull"), None),
+            Accumulator::Count | Accumulator::Sum64 | Accumulator::Max64 => {
+                (when(format!("u64({value})"), "0ull"), None)
+            }
             Accumulator::SumF64 => (when(format!("u64(__double_as_longlong({value}))"), "0ull"), None),
             Accumulator::SumWidening | Accumulator::Sum128 => {
                 let sum = when(format!("i128({value})"), "i128(0)");

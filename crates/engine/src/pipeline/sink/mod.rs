@@ -6,7 +6,7 @@
 //! | sink | home of a group | merge |
 //! | --- | --- | --- |
 //! | `scalar` | registers of each thread | warp, block, then one atomic a word and block |
-//! | `shared` | `copies` replicas in shared memory | a warp per word and group, then one atomic a block |
+//! | `shared` | copies in shared memory, or registers | per group and word, then one atomic a block |
 //! | `dense` | `groups[group]` in global memory | none |
 //! | `hash` | slot of a hash table in global memory, or a partial group in heap pages | partial groups, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
@@ -29,10 +29,10 @@ use std::fmt::Write;
 pub fn frame(bound: &BoundPipeline) -> SinkFrame {
     match (&bound.strategy, &bound.result) {
         (Strategy::Scalar, ResultPlan::Groups { accumulators, .. }) => {
-            scalar::frame(accumulators, bound.block)
+            scalar::frame_of_groups(accumulators, 1, bound.block)
         }
-        (Strategy::Shared { groups, copies }, ResultPlan::Groups { accumulators, .. }) => {
-            shared::frame(accumulators, *groups, *copies, bound.block)
+        (Strategy::Shared(layout), ResultPlan::Groups { accumulators, .. }) => {
+            shared::frame(accumulators, layout)
         }
         (
             Strategy::Hash,
@@ -48,13 +48,13 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
     }
 }
 
-/// Statements that add a row to a block's partials; `home` is `PrivateWords` or `SharedWords`, `word` names word `w`.
-fn add_to_partials(plan: &AccumulatorPlan, home: &str, word: impl Fn(usize) -> String, code: &mut String) {
+/// Statements that add a row to registers of the thread; `word` is the address of partial word `w`.
+fn add_to_registers(plan: &AccumulatorPlan, word: impl Fn(usize) -> String, code: &mut String) {
     for c in &plan.contributions {
         let words: Vec<String> = (c.partial..c.partial + c.accumulator.partial_words())
             .map(&word)
             .collect();
-        add(c, home, c.accumulator.update_partial(), &words, code);
+        add(c, "PrivateWords", c.accumulator.update_partial(), &words, code);
     }
 }
 

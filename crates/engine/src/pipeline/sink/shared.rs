@@ -1,66 +1,355 @@
-//! Dense groups in shared memory, replicated: `words[word][group][copy]`.
+//! Dense groups in shared memory or registers of a block, laid out so that lanes do not meet (Sitaridi & Ross §1-3).
 //!
-//! Copies of one word lie next to each other, so lanes of a warp that update different copies never share a bank,
-//! whatever their groups: conflicts of banks and of values are both gone when there are at least 32 copies. With one
-//! copy per thread no atomics are needed either.
+//! An accumulator is an array of elements, one per group and copy: whole 64-bit words where each thread has a copy of its own,
+//! otherwise planes of 32-bit words with native atomics. Which element a row updates is the layout's:
+//!
+//! | layout | element | conflicts |
+//! | --- | --- | --- |
+//! | `Registers` | none: a register per group and thread | none |
+//! | `Threads` | group × threads + thread | none, no atomics |
+//! | `Copies` | group × stride + lane mod copies | none with 32 copies and more; fewer the more copies there are |
+//! | `Placed` | the slot that the row of a placed column names | those the placement left |
+//!
+//! With `runs`, a thread adds its consecutive rows of one group up in registers first: for columns sorted or clustered by
+//! group, and for very frequent groups.
 
-use super::super::bind::AccumulatorPlan;
+use super::super::aggregate::Accumulator;
+use super::super::bind::{AccumulatorPlan, Contribution};
 use super::super::generate::SinkFrame;
-use super::add_to_partials;
-use std::fmt::Write;
+use super::scalar;
+use std::fmt::{self, Write};
 
-/// Adds a row to the copy of this thread.
-pub fn update(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32, code: &mut String) {
-    let home = if copies == block {
-        "PrivateWords"
-    } else {
-        "SharedWords"
-    };
-    let _ = writeln!(code, "u64* const at = words + group * {copies}u + copy;");
-    add_to_partials(
-        plan,
-        home,
-        |w| format!("at + {}u", w as u64 * groups * u64::from(copies)),
-        code,
-    );
+/// Where the groups of a block are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedHome {
+    /// Registers of each thread.
+    Registers,
+    /// A copy per thread.
+    Threads,
+    /// Copies for groups of lanes.
+    Copies {
+        /// Copies of a group: a power of two up to 32.
+        copies: u32,
+        /// Elements from a group to the next.
+        stride: u32,
+    },
+    /// The slots of a placed column.
+    Placed {
+        /// Kernel column.
+        column: usize,
+        /// Slots.
+        slots: u32,
+        /// Lookup table: the group of each slot, all ones for holes.
+        table: usize,
+    },
 }
 
-/// Clears before; merges the copies into global memory after.
-pub fn frame(plan: &AccumulatorPlan, groups: u64, copies: u32, block: u32) -> SinkFrame {
-    let total = plan.partial_words as u64 * groups * u64::from(copies);
-    let prologue = format!(
-        "GALATEA_DYNAMIC_SHARED(dynamic_shared);\n\
-         u64* const words = reinterpret_cast<u64*>(dynamic_shared);\n\
-         for (u32 i = threadIdx.x; i < {total}u; i += {block}u) words[i] = 0;\n\
-         const u32 copy = threadIdx.x & {}u;\n\
-         __syncthreads();\n",
-        copies - 1
-    );
-    let warps = block / 32;
-    let mut epilogue = format!(
-        "__syncthreads();\nfor (u32 group = threadIdx.x >> 5; group < {groups}u; group += {warps}u) {{\n"
-    );
-    epilogue.push_str(&format!(
-        "    const u64* const at = words + group * {copies}u;\n    u64* const home = reinterpret_cast<u64*>(args.groups) + u64(group) * {}u;\n",
-        plan.words
-    ));
-    for c in &plan.contributions {
-        let stride = groups * u64::from(copies);
-        let high = c.partial + c.accumulator.partial_words() - 1;
+/// How a block collects dense groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedLayout {
+    /// Groups.
+    pub groups: u64,
+    /// Where they are.
+    pub home: SharedHome,
+    /// Whether threads add up runs of rows first.
+    pub runs: bool,
+    /// Threads of a block.
+    pub block: u32,
+}
+
+impl fmt::Display for SharedLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.home {
+            SharedHome::Registers => write!(f, "registers({} groups", self.groups)?,
+            SharedHome::Threads => write!(f, "shared({} groups, a copy per thread", self.groups)?,
+            SharedHome::Copies { copies: 1, .. } => write!(f, "shared({} groups, one copy", self.groups)?,
+            SharedHome::Copies { copies, stride } => {
+                write!(
+                    f,
+                    "shared({} groups, {copies} copies, stride {stride}",
+                    self.groups
+                )?;
+            }
+            SharedHome::Placed { slots, .. } => {
+                write!(
+                    f,
+                    "shared({} groups in {slots} slots of a placed column",
+                    self.groups
+                )?;
+            }
+        }
+        let runs = if self.runs { ", runs" } else { "" };
+        write!(f, "{runs}, {} threads)", self.block)
+    }
+}
+
+/// What an accumulator is in shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `u32` counts.
+    Count,
+    /// Planes of `u32`.
+    Split(u64),
+    /// Planes of `u64`.
+    Whole(u64),
+}
+
+impl SharedLayout {
+    /// Elements of an accumulator.
+    pub fn elements(&self) -> u64 {
+        match self.home {
+            SharedHome::Registers => 0,
+            SharedHome::Threads => self.groups * u64::from(self.block),
+            SharedHome::Copies { stride, .. } => self.groups * u64::from(stride),
+            SharedHome::Placed { slots, .. } => u64::from(slots),
+        }
+    }
+
+    /// Bytes of shared memory that the accumulators take.
+    pub fn bytes(&self, plan: &AccumulatorPlan) -> u64 {
+        let per_element: u64 = plan.contributions.iter().map(|c| self.form(c).bytes()).sum();
+        // Planes of whole words come first, so nothing is lost to alignment but at the end.
+        (self.elements().saturating_mul(per_element)).saturating_add(7) & !7
+    }
+
+    /// Whether each thread has elements of its own.
+    fn private(&self) -> bool {
+        matches!(self.home, SharedHome::Threads | SharedHome::Registers)
+    }
+
+    fn form(&self, c: &Contribution) -> Form {
+        match c.accumulator {
+            Accumulator::Count => Form::Count,
+            Accumulator::Sum64 | Accumulator::SumWidening if !self.private() => Form::Split(2),
+            Accumulator::Sum128 if !self.private() => Form::Split(4),
+            Accumulator::Sum128 => Form::Whole(2),
+            _ => Form::Whole(1),
+        }
+    }
+
+    /// By contribution: form, and first byte.
+    fn regions(&self, plan: &AccumulatorPlan) -> Vec<(Form, u64)> {
+        let mut regions: Vec<(Form, u64)> = plan.contributions.iter().map(|c| (self.form(c), 0)).collect();
+        let mut end = 0;
+        for whole in [true, false] {
+            for (form, at) in &mut regions {
+                if matches!(form, Form::Whole(_)) == whole {
+                    *at = end;
+                    end += form.bytes() * self.elements();
+                }
+            }
+        }
+        regions
+    }
+
+    /// The statement that adds a row of value `value` to element `at`.
+    fn add(&self, k: usize, c: &Contribution, value: &str) -> String {
+        let plane = self.elements();
+        let home = if self.private() {
+            "PrivateWords"
+        } else {
+            "SharedWords"
+        };
+        match (self.form(c), c.accumulator) {
+            (Form::Count, _) if self.private() => format!("acc{k}[at] += u32({value});"),
+            (Form::Count, _) if self.runs => format!("atomicAdd(acc{k} + at, u32({value}));"),
+            (Form::Count, _) => format!("SharedWords::count(acc{k} + at);"),
+            (Form::Split(4), _) => format!("SharedWords::sum128(acc{k} + at, {plane}u, {value});"),
+            (Form::Split(_), _) => {
+                format!("SharedWords::sum64(acc{k} + at, acc{k} + {plane}u + at, u64({value}));")
+            }
+            (Form::Whole(2), _) => format!("{home}::sum128(acc{k} + at, acc{k} + {plane}u + at, {value});"),
+            (Form::Whole(_), Accumulator::SumF64) => format!("{home}::sum_f64(acc{k} + at, {value});"),
+            (Form::Whole(_), Accumulator::Max64) => format!("{home}::max64(acc{k} + at, {value});"),
+            (Form::Whole(_), _) => format!("{home}::sum64(acc{k} + at, u64({value}));"),
+        }
+    }
+
+    /// Declares `at`, the element of the row's group.
+    fn element(&self, group: &str) -> String {
+        match self.home {
+            SharedHome::Registers => String::new(),
+            SharedHome::Threads => {
+                format!("const u32 at = u32({group}) * {}u + threadIdx.x;\n", self.block)
+            }
+            SharedHome::Copies { copies: 1, stride: 1 } => format!("const u32 at = u32({group});\n"),
+            SharedHome::Copies { copies: 1, stride } => format!("const u32 at = u32({group}) * {stride}u;\n"),
+            SharedHome::Copies { stride, .. } => format!("const u32 at = u32({group}) * {stride}u + copy;\n"),
+            SharedHome::Placed { .. } => format!("const u32 at = {group};\n"),
+        }
+    }
+
+    /// What names the group of a row: its number, or the slot of a placed column.
+    fn group(&self) -> String {
+        match self.home {
+            SharedHome::Placed { column, .. } => format!("u32(q{column}[i])"),
+            _ => "group".into(),
+        }
+    }
+}
+
+impl Form {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Count => 4,
+            Self::Split(planes) => 4 * planes,
+            Self::Whole(planes) => 8 * planes,
+        }
+    }
+}
+
+/// Adds a row to its group.
+pub fn update(plan: &AccumulatorPlan, layout: &SharedLayout, code: &mut String) {
+    if layout.home == SharedHome::Registers {
+        for group in 0..layout.groups {
+            let _ = writeln!(code, "if (group == {group}u) {{");
+            super::add_to_registers(plan, |w| format!("&w{group}_{w}"), code);
+            code.push_str("}\n");
+        }
+        return;
+    }
+    if layout.runs {
+        // The run so far is left when another group begins; the last one after the rows of the step.
         let _ = writeln!(
-            epilogue,
-            "    merge_copies<{}>(at + {}u, at + {}u, {copies}u, home + {});",
+            code,
+            "if ({0} != run) {{\nflush();\nrun = {0};\n}}",
+            layout.group()
+        );
+        super::add_to_registers(plan, |w| format!("&w{w}"), code);
+        return;
+    }
+    code.push_str(&layout.element(&layout.group()));
+    for (k, c) in plan.contributions.iter().enumerate() {
+        if let Some(condition) = &c.condition {
+            let _ = write!(code, "if ({condition}) ");
+        }
+        code.push_str(&layout.add(k, c, &c.value));
+        code.push('\n');
+    }
+}
+
+/// After the rows of a step: what is left of a run.
+pub fn after_rows(layout: &SharedLayout) -> &'static str {
+    if layout.runs {
+        "            flush();\n            run = 0xffffffffu;\n"
+    } else {
+        ""
+    }
+}
+
+/// Clears before; merges into global memory after.
+pub fn frame(plan: &AccumulatorPlan, layout: &SharedLayout) -> SinkFrame {
+    if layout.home == SharedHome::Registers {
+        return scalar::frame_of_groups(plan, layout.groups, layout.block);
+    }
+    let bytes = layout.bytes(plan);
+    let block = layout.block;
+    let mut prologue = String::from("GALATEA_DYNAMIC_SHARED(dynamic_shared);\n");
+    for (k, (form, at)) in layout.regions(plan).into_iter().enumerate() {
+        let word = if matches!(form, Form::Whole(_)) {
+            "u64"
+        } else {
+            "u32"
+        };
+        let _ = writeln!(
+            prologue,
+            "{word}* const acc{k} = reinterpret_cast<{word}*>(dynamic_shared + {at}u);"
+        );
+    }
+    let _ = writeln!(
+        prologue,
+        "for (u32 i = threadIdx.x; i < {}u; i += {block}u) reinterpret_cast<u64*>(dynamic_shared)[i] = 0;",
+        bytes / 8
+    );
+    if let SharedHome::Copies { copies: 2.., .. } = layout.home {
+        let copies = if let SharedHome::Copies { copies, .. } = layout.home {
+            copies
+        } else {
+            1
+        };
+        let _ = writeln!(prologue, "const u32 copy = threadIdx.x & {}u;", copies - 1);
+    }
+    if layout.runs {
+        prologue.push_str(&flush(plan, layout));
+    }
+    prologue.push_str("__syncthreads();\n");
+    SinkFrame {
+        prologue,
+        epilogue: merge(plan, layout),
+        dynamic_shared: u32::try_from(bytes).unwrap_or(u32::MAX),
+        ..SinkFrame::default()
+    }
+}
+
+/// Registers of a run, and the function that adds them to its group.
+fn flush(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
+    let mut code = String::from("u32 run = 0xffffffffu;\n");
+    for w in 0..plan.partial_words {
+        let _ = writeln!(code, "u64 w{w} = 0;");
+    }
+    code.push_str("const auto flush = [&] {\n    if (run == 0xffffffffu) return;\n");
+    code.push_str("    ");
+    code.push_str(&layout.element("run"));
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let word = format!("w{}", c.partial);
+        let value = match c.accumulator {
+            Accumulator::SumF64 => format!("__longlong_as_double(i64({word}))"),
+            Accumulator::Sum128 => format!("i128((u128(w{}) << 64) | {word})", c.partial + 1),
+            _ => word.clone(),
+        };
+        // A word of a run without a value that counts is zero, and changes nothing.
+        let _ = writeln!(code, "    {}", layout.add(k, c, &value));
+    }
+    for w in 0..plan.partial_words {
+        let _ = write!(code, "    w{w} = 0;");
+    }
+    code.push_str("\n};\n");
+    code
+}
+
+fn merge(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
+    let plane = layout.elements();
+    let (groups, block, warps) = (layout.groups, layout.block, layout.block / 32);
+    let (copies, stride) = match layout.home {
+        SharedHome::Threads => (block, block),
+        SharedHome::Copies { copies, stride } => (copies, stride),
+        _ => (1, 1),
+    };
+    let few = copies < 16;
+    let mut code = String::from("__syncthreads();\n");
+    let _ = match layout.home {
+        SharedHome::Placed { slots, table, .. } => writeln!(
+            code,
+            "for (u32 first = threadIdx.x; first < {slots}u; first += {block}u) {{\n    const u32 group = __ldg(reinterpret_cast<const u32*>(args.tables[{table}]) + first);\n    if (group == 0xffffffffu) continue;"
+        ),
+        _ if few => writeln!(
+            code,
+            "for (u32 group = threadIdx.x; group < {groups}u; group += {block}u) {{\n    const u32 first = group * {stride}u;"
+        ),
+        _ => writeln!(
+            code,
+            "for (u32 group = threadIdx.x >> 5; group < {groups}u; group += {warps}u) {{\n    const u32 first = group * {stride}u;"
+        ),
+    };
+    let _ = writeln!(
+        code,
+        "    u64* const home = reinterpret_cast<u64*>(args.groups) + u64(group) * {}u;",
+        plan.words
+    );
+    let function = if few { "merge_few" } else { "merge_copies" };
+    for (k, (c, (form, _))) in plan.contributions.iter().zip(layout.regions(plan)).enumerate() {
+        let elements = match form {
+            Form::Count => format!("CountElements{{acc{k}}}"),
+            Form::Split(planes) => format!("SplitElements{{acc{k}, {plane}u, {}}}", planes == 4),
+            Form::Whole(planes) => format!("WholeElements{{acc{k}, {plane}u, {}}}", planes == 2),
+        };
+        let _ = writeln!(
+            code,
+            "    {function}<{}>({elements}, first, {copies}u, home + {});",
             c.accumulator.merge(),
-            c.partial as u64 * stride,
-            high as u64 * stride,
             c.word
         );
     }
-    epilogue.push_str("}\n");
-    SinkFrame {
-        prologue,
-        epilogue,
-        dynamic_shared: u32::try_from(total * 8).unwrap_or(u32::MAX),
-        ..SinkFrame::default()
-    }
+    code.push_str("}\n");
+    code
 }

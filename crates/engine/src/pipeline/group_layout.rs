@@ -1,0 +1,272 @@
+//! Which way dense groups are collected: the model of `galatea_layout` over a sample of the rows.
+
+use super::bind::{AccumulatorPlan, Strategy};
+use super::generate::Shape;
+use super::sink::shared::{SharedHome, SharedLayout};
+use crate::config::{GroupBy, GroupRuns};
+use galatea_layout::Frequencies;
+use galatea_layout::model::{
+    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, PlacedColumn, predict_layout,
+};
+use std::fmt::Write;
+
+/// Words of registers that groups may take of a thread.
+const REGISTER_WORDS: u64 = 16;
+/// Rows of a thread that start a group anew, at most, for runs to pay.
+const RUNS: f64 = 0.5;
+/// Shared memory that the model leaves for what else a kernel keeps there.
+const OTHER_SHARED_BYTES: u64 = 2 << 10;
+
+/// What is known of the groups when a way is chosen.
+#[derive(Debug)]
+pub struct GroupedRows<'a> {
+    /// Groups there can be.
+    pub groups: u64,
+    /// What is kept per group.
+    pub plan: &'a AccumulatorPlan,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Bytes of the columns of a row.
+    pub row_bytes: usize,
+    /// Rows a thread holds.
+    pub items: u32,
+    /// The groups of some rows, in the order in which lanes touch them.
+    pub sample: Option<Sample>,
+    /// The column of the only key, where it is placed.
+    pub placed: Option<PlacedKey>,
+}
+
+/// Groups of runs of rows that one warp takes in one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Access by access, 32 rows each.
+    pub groups: Vec<u32>,
+    /// Share of the rows whose group is another than that of the row before in the same thread.
+    pub changes: f64,
+}
+
+/// A key that is a placed column.
+#[derive(Debug, Clone, Copy)]
+pub struct PlacedKey {
+    /// Where its groups are.
+    pub home: SharedHome,
+    /// What it costs.
+    pub column: PlacedColumn,
+}
+
+/// The chosen way, and why.
+#[derive(Debug)]
+pub struct GroupChoice {
+    /// How rows are collected.
+    pub strategy: Strategy,
+    /// For people.
+    pub why: String,
+}
+
+struct Candidate {
+    layout: SharedLayout,
+    cost: Cost,
+}
+
+/// Chooses for dense groups, honouring what is forced.
+pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
+    let dense = Strategy::Dense { groups: rows.groups };
+    let mut candidates: Vec<Candidate> = homes(rows, shape)
+        .into_iter()
+        .filter_map(|(home, way)| candidate(rows, shape, home, way))
+        .collect();
+    candidates.sort_by(|one, other| one.cost.seconds.total_cmp(&other.cost.seconds));
+    let Some(best) = candidates.first() else {
+        return GroupChoice {
+            strategy: dense,
+            why: "no room for the groups in shared memory".into(),
+        };
+    };
+    let mut layout = best.layout;
+    let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
+    layout.runs = match shape.group_runs {
+        GroupRuns::On => layout.home != SharedHome::Registers,
+        GroupRuns::Off => false,
+        GroupRuns::Auto => {
+            !matches!(layout.home, SharedHome::Registers | SharedHome::Threads)
+                && changes < RUNS
+                && best.cost.shared_seconds > best.cost.memory_seconds / 2.0
+        }
+    };
+    GroupChoice {
+        strategy: Strategy::Shared(layout),
+        why: explain(&candidates, rows),
+    }
+}
+
+/// The homes that may be taken, simple ones first.
+fn homes(rows: &GroupedRows<'_>, shape: &Shape) -> Vec<(SharedHome, AccumulatorLayout)> {
+    let forced = shape.group_by;
+    let allowed = |way| forced == GroupBy::Auto || forced == way;
+    let mut homes = Vec::new();
+    if allowed(GroupBy::Registers) && rows.groups * rows.plan.partial_words as u64 <= REGISTER_WORDS {
+        homes.push((SharedHome::Registers, AccumulatorLayout::PerThread));
+    }
+    if allowed(GroupBy::Threads) {
+        homes.push((SharedHome::Threads, AccumulatorLayout::PerThread));
+    }
+    if allowed(GroupBy::Placed)
+        && let Some(placed) = &rows.placed
+    {
+        homes.push((placed.home, AccumulatorLayout::Placed));
+    }
+    // What is forced and cannot be had gives way to copies.
+    if !matches!(forced, GroupBy::Dense | GroupBy::Hash) && (allowed(GroupBy::Copies) || homes.is_empty()) {
+        for copies in [1, 2, 4, 8, 16, 32] {
+            if ![0, copies].contains(&shape.group_copies) {
+                continue;
+            }
+            // A stride of 32 gives every lane a bank of its own; fewer copies are spread over the banks by an odd one.
+            let stride = if copies == 1 || copies == 32 {
+                copies
+            } else {
+                copies + 1
+            };
+            let home = SharedHome::Copies { copies, stride };
+            homes.push((home, AccumulatorLayout::Replicated { copies, stride }));
+        }
+    }
+    homes
+}
+
+/// The home in blocks of the size that suits it; `None` where it does not fit.
+fn candidate(
+    rows: &GroupedRows<'_>,
+    shape: &Shape,
+    home: SharedHome,
+    way: AccumulatorLayout,
+) -> Option<Candidate> {
+    let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
+    let machine = &shape.machine;
+    let blocks: &[u32] = match shape.block {
+        0 if matches!(home, SharedHome::Threads | SharedHome::Registers) => &[256],
+        0 => &[256, 512, 1024],
+        _ => std::slice::from_ref(&shape.block),
+    };
+    let sizes = blocks.iter().map(|block| SharedLayout {
+        groups: rows.groups,
+        home,
+        runs: false,
+        block: *block,
+    });
+    let fitting: Vec<SharedLayout> = sizes.filter(|layout| layout.bytes(rows.plan) <= limit).collect();
+    // The smallest blocks that keep half of the threads busy.
+    let busy = |layout: &&SharedLayout| {
+        let blocks = machine.resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
+        blocks * layout.block * 2 >= machine.threads
+    };
+    let layout = *fitting.iter().find(busy).or(fitting.last())?;
+    let uniform;
+    let groups = match &rows.sample {
+        Some(sample) => Groups::Sample {
+            rows: &sample.groups,
+            groups: rows.groups as usize,
+        },
+        None => {
+            uniform = Frequencies::zipf(rows.groups as usize, 0.5).ok()?;
+            Groups::Frequencies(&uniform)
+        }
+    };
+    let aggregation = GroupedAggregation {
+        rows: rows.rows,
+        row_bytes: rows.row_bytes as f64,
+        groups,
+        accumulators: accumulators(rows.plan),
+        placed: rows.placed.map(|placed| placed.column),
+    };
+    let launch = Launch {
+        threads: layout.block,
+        rows_per_thread: rows.items,
+        shared_bytes: limit,
+    };
+    let cost = if home == SharedHome::Registers {
+        in_registers(&aggregation, &launch, shape, rows)?
+    } else {
+        predict_layout(&aggregation, &launch, machine, way).cost.ok()?
+    };
+    Some(Candidate { layout, cost })
+}
+
+/// Registers: no shared memory, but every row looks at every group.
+fn in_registers(
+    aggregation: &GroupedAggregation<'_>,
+    launch: &Launch,
+    shape: &Shape,
+    rows: &GroupedRows<'_>,
+) -> Option<Cost> {
+    let one = GroupedAggregation {
+        groups: Groups::Sample { rows: &[], groups: 1 },
+        ..*aggregation
+    };
+    let memory = predict_layout(&one, launch, &shape.machine, AccumulatorLayout::OneCopy)
+        .cost
+        .ok()?;
+    let instructions = rows.groups as f64 * (1.0 + 3.0 * rows.plan.partial_words as f64);
+    // A round is 32 lanes of one instruction in shared memory; there are four times as many of arithmetic.
+    let arithmetic = rows.rows as f64 * instructions / 32.0 / (4.0 * shape.machine.rounds_per_second);
+    Some(Cost {
+        seconds: memory.memory_seconds.max(arithmetic),
+        shared_seconds: arithmetic,
+        merge_seconds: 0.0,
+        rounds: 0.0,
+        ..memory
+    })
+}
+
+fn accumulators(plan: &AccumulatorPlan) -> Accumulators {
+    use super::aggregate::Accumulator;
+    let mut found = Accumulators {
+        counts: 0,
+        sums: 0,
+        wide_sums: 0,
+        high_halves: 0.2,
+    };
+    for contribution in &plan.contributions {
+        match contribution.accumulator {
+            Accumulator::Count => found.counts += 1,
+            Accumulator::Sum128 => found.wide_sums += 2,
+            // Doubles and maxima are read and compared and swapped, which costs about what two halves do.
+            Accumulator::Sum64 | Accumulator::SumWidening | Accumulator::SumF64 | Accumulator::Max64 => {
+                found.wide_sums += 1;
+            }
+        }
+    }
+    found
+}
+
+/// The best, what bounds it, and what the others would cost of it.
+fn explain(candidates: &[Candidate], rows: &GroupedRows<'_>) -> String {
+    let Some(best) = candidates.first() else {
+        return String::new();
+    };
+    let bound = if best.cost.merge_seconds > best.cost.memory_seconds.max(best.cost.shared_seconds) {
+        "merging"
+    } else if best.cost.memory_seconds >= best.cost.shared_seconds {
+        "device memory"
+    } else {
+        "shared memory"
+    };
+    let seen = if rows.sample.is_some() {
+        "sampled"
+    } else {
+        "guessed"
+    };
+    let mut text = format!(
+        "{:.3} ms bound by {bound}, groups {seen}",
+        best.cost.seconds * 1e3
+    );
+    for other in candidates.iter().skip(1).take(4) {
+        let _ = write!(
+            text,
+            "; {} x{:.2}",
+            other.layout,
+            other.cost.seconds / best.cost.seconds
+        );
+    }
+    text
+}

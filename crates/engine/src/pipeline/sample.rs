@@ -1,0 +1,127 @@
+//! A sample of group numbers, read from encoded columns on the host.
+
+use super::bind::ColumnAccess;
+use super::group_key::{GroupKey, KeyForm, KeyPart};
+use super::group_layout::Sample;
+use crate::expression::Expr;
+use galatea_store::{Chunk, Column, Encoding, TableView};
+
+/// Runs of rows that are looked at, each the rows that one warp takes in one step.
+const RUNS: usize = 48;
+const LANES: usize = 32;
+
+/// The groups of some rows; `None` where keys are computed, or the table has not the rows of a warp in any chunk. What filters
+/// drop is not known here.
+pub(super) fn sample(
+    view: &TableView,
+    columns: &[ColumnAccess],
+    keys: &[Expr],
+    key: &GroupKey,
+    items: u32,
+) -> Option<Sample> {
+    let items = items as usize;
+    let run = LANES * items;
+    let parts = (keys.iter().zip(&key.parts))
+        .map(|(expr, part)| Some((part, &*view.columns[expr.as_column()?])))
+        .collect::<Option<Vec<_>>>()?;
+    if parts.iter().any(|(_, column)| !readable(column)) || parts.is_empty() {
+        return None;
+    }
+    debug_assert_eq!(columns.len(), view.columns.len());
+    let runs: Vec<usize> = view.chunk_rows.iter().map(|rows| *rows as usize / run).collect();
+    let all: usize = runs.iter().sum();
+    if all == 0 {
+        return None;
+    }
+    let taken = RUNS.min(all);
+    let mut groups = Vec::with_capacity(taken * run);
+    let (mut changes, mut followers) = (0_usize, 0_usize);
+    let (mut chunk, mut before) = (0, 0);
+    for nth in 0..taken {
+        let at = nth * all / taken;
+        while at - before >= runs[chunk] {
+            before += runs[chunk];
+            chunk += 1;
+        }
+        let first = (at - before) * run;
+        let numbers: Vec<u32> = (first..first + run)
+            .map(|row| number(&parts, chunk, row))
+            .collect::<Option<_>>()?;
+        for rows in numbers.chunks(items) {
+            followers += rows.len() - 1;
+            changes += rows.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        }
+        // Row `i` of every lane is one access.
+        groups.extend(
+            (0..items)
+                .flat_map(|i| (0..LANES).map(move |lane| lane * items + i))
+                .map(|row| numbers[row]),
+        );
+    }
+    Some(Sample {
+        groups,
+        changes: if followers == 0 {
+            1.0
+        } else {
+            changes as f64 / followers as f64
+        },
+    })
+}
+
+/// Whether rows can be read without decoding the column.
+fn readable(column: &Column) -> bool {
+    matches!(
+        column.encoding,
+        Encoding::Integer { .. } | Encoding::Boolean | Encoding::Dictionary { .. } | Encoding::Placed { .. }
+    )
+}
+
+/// The group of a row: the digits of its parts, as `GroupKey::emit` has them.
+fn number(parts: &[(&KeyPart, &Column)], chunk: usize, row: usize) -> Option<u32> {
+    let mut number = 0_u64;
+    for (part, column) in parts {
+        let radix = part.radix()?;
+        let found = &column.chunks[chunk];
+        let digit = if is_null(found, row) {
+            radix - 1
+        } else {
+            digit(part, column, found, row)?
+        };
+        number = number.checked_mul(radix)?.checked_add(digit.min(radix - 1))?;
+    }
+    u32::try_from(number).ok()
+}
+
+fn is_null(chunk: &Chunk, row: usize) -> bool {
+    let valid = |bits: &[u8]| bits[row / 8] >> (row % 8) & 1 != 0;
+    chunk
+        .validity
+        .as_ref()
+        .is_some_and(|bits| !valid(bits.as_slice()))
+}
+
+fn digit(part: &KeyPart, column: &Column, chunk: &Chunk, row: usize) -> Option<u64> {
+    let code = |width: usize| {
+        let mut word = [0; 8];
+        word[..width].copy_from_slice(chunk.data.as_slice().get(row * width..(row + 1) * width)?);
+        Some(u64::from_le_bytes(word))
+    };
+    let (code, factor) = match &column.encoding {
+        Encoding::Integer { width, factor } => (code(width.bytes())?, *factor),
+        Encoding::Boolean => (code(1)?, 1),
+        Encoding::Dictionary { width, .. } => (code(width.bytes())?, 1),
+        Encoding::Placed { width, layout } => {
+            let slot = usize::try_from(code(width.bytes())?).ok()?;
+            (u64::from(*layout.slot_codes().get(slot)?), layout.factor())
+        }
+        _ => return None,
+    };
+    match &part.form {
+        KeyForm::Integer { low, .. } => {
+            let value = i128::from(chunk.base) + i128::from(code) * i128::from(factor);
+            u64::try_from(value - low).ok()
+        }
+        KeyForm::Code { .. } => Some(code),
+        KeyForm::Float64 => None,
+    }
+}
