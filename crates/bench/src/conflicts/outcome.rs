@@ -86,7 +86,7 @@ impl<'a> View<'a> {
     /// Rows per second of a layout, in text.
     fn rate(&self, layout: &str) -> Option<String> {
         let row = self.rows.iter().find(|row| row.layout == layout)?;
-        Some(format!("{:.0}", giga(row)?))
+        Some(format!("{:.1}", giga(row)?))
     }
 
     fn table_1(&self) -> String {
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
                     .rows
                     .iter()
                     .filter(|row| giga(row).is_some_and(|rate| rate >= 0.95 * best));
-                Some(format!("{} for {best:.0} G rows/s", good.next()?.budget?))
+                Some(format!("{} for {best:.1} G rows/s", good.next()?.budget?))
             })
         });
         format!("the least budget within 5 % of the best: {text}")
@@ -206,7 +206,7 @@ impl<'a> View<'a> {
                     .and_then(|row| giga(row))
             };
             Some(format!(
-                "{:.0} at degree 1, {:.0} at {}",
+                "{:.1} at degree 1, {:.1} at {}",
                 of(Some(1))?,
                 of(most)?,
                 most?
@@ -215,7 +215,7 @@ impl<'a> View<'a> {
         let grids = self.rows.iter().filter(|row| row.layout.starts_with("foreign"));
         let grids = grids.filter_map(|row| {
             Some(format!(
-                "; {}: {:.1} rounds, {:.0}",
+                "; {}: {:.1} rounds, {:.1}",
                 row.layout,
                 row.read_rounds?,
                 giga(row)?
@@ -306,7 +306,7 @@ pub(super) fn winners(report: &ConflictsReport) -> String {
     for case in cases(&rows) {
         let rate = |row: Option<&Row>| {
             row.and_then(giga)
-                .map_or_else(|| "-".to_string(), |rate| format!("{rate:.0}"))
+                .map_or_else(|| "-".to_string(), |rate| format!("{rate:.1}"))
         };
         // Writing to a String does not fail.
         let _ = writeln!(

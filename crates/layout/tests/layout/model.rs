@@ -164,7 +164,7 @@ fn skew_calls_for_placement() {
     let choice = predict(&query, &LAUNCH, &Machine::H200);
     let (best, with) = choice.best().unwrap();
     assert_eq!(best, AccumulatorLayout::Placed, "{choice}");
-    assert!(4.0 * with.seconds < without.seconds, "{choice}");
+    assert!(1.5 * with.seconds < without.seconds, "{choice}");
 }
 
 /// A column sorted by its groups has one per warp, whatever their frequencies: the warp combines its rows first.
