@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 use galatea_bench::allocator::Experiment;
+use galatea_bench::conflicts;
 use galatea_bench::measure::Mode;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::Compression;
@@ -124,6 +125,8 @@ pub(crate) enum Command {
 pub(crate) enum PartBench {
     /// The device heap against queues and counters: the experiments of Pham et al. 2022.
     Allocator(AllocatorArguments),
+    /// Bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and other ways of summing by group.
+    Conflicts(ConflictsArguments),
 }
 
 #[derive(Debug, Args)]
@@ -145,6 +148,41 @@ pub(crate) struct AllocatorArguments {
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.
     #[arg(long, default_value = "allocator")]
+    pub(crate) name: String,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConflictsArguments {
+    /// Only these, separated by commas: table-1, figure-3 to figure-10, alternatives, machine. Those of table 1 and figures 3, 4
+    /// and 9 need no GPU.
+    #[arg(value_delimiter = ',')]
+    pub(crate) experiments: Vec<conflicts::Experiment>,
+    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Measured runs of each configuration.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: Option<u32>,
+    /// Rows of the largest table, 200 million by default.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1024..))]
+    pub(crate) rows: Option<u32>,
+    /// Groups of the alternatives, separated by commas; powers of two up to 4096 by default.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
+    pub(crate) groups: Vec<u32>,
+    /// Skews of the columns, separated by commas; 0 to 2 by default.
+    #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
+    pub(crate) thetas: Vec<f64>,
+    /// What columns are drawn from; another one each time by default. Rows record it.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a README.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the written files.
+    #[arg(long, default_value = "conflicts")]
     pub(crate) name: String,
     /// The commit to record, where there is no git to ask.
     #[arg(long)]
@@ -327,6 +365,25 @@ mod tests {
         };
         assert_eq!(allocator.experiments, [Experiment::Theory, Experiment::Mixed]);
         assert!(allocator.emulated && bench.workload.is_none());
+        let parsed = Arguments::parse_from([
+            "galatea",
+            "bench",
+            "conflicts",
+            "table-1,machine",
+            "--rows",
+            "9000",
+        ]);
+        let Some(Command::Bench(bench)) = parsed.command else {
+            panic!("a command")
+        };
+        let Some(PartBench::Conflicts(arguments)) = bench.part else {
+            panic!("a part")
+        };
+        use conflicts::Experiment::{Machine, Table1};
+        assert_eq!(
+            (arguments.experiments, arguments.rows),
+            (vec![Table1, Machine], Some(9000))
+        );
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
         assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
         assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());

@@ -17,6 +17,8 @@
 //! any other here: give it a code.
 //!
 //! # The paper's experiments
+//! `galatea bench conflicts` runs them.
+//!
 //! | | from |
 //! | --- | --- |
 //! | Table 1 | [`Frequencies::zipf`] (1024 values, θ 0 to 1), [`Analyser::words`] with [`Tiles::paper`] |

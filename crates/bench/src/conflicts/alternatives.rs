@@ -6,11 +6,11 @@ use galatea_device::DeviceBuffer;
 use galatea_layout::model::AccumulatorLayout;
 use galatea_layout::{Budget, Goal, SlotMap};
 
-use super::Experiment;
 use super::bed::{Bed, Launched, Operands, Query};
 use super::data::{self, Column};
 use super::placing::{all_threads, place_column};
 use super::report::{ConflictsReport, Row};
+use super::{Experiment, READS_ONLY};
 use crate::Result;
 
 /// A way of summing by group.
@@ -39,7 +39,7 @@ pub(super) enum Way {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ReadsOnly => write!(f, "reads only"),
+            Self::ReadsOnly => f.write_str(READS_ONLY),
             Self::Naive => write!(f, "one copy, compare-and-swap"),
             Self::Registers => write!(f, "registers"),
             Self::Global { replicas: 1 } => write!(f, "device memory"),
@@ -90,10 +90,10 @@ impl Way {
         self == Self::Placed
     }
 
+    /// The kernel that is its own, where it has one for so many groups.
     fn kernel(self, groups: usize) -> Option<&'static str> {
         Some(match self {
-            Self::ReadsOnly => "read_both",
-            Self::Placed | Self::OneCopy => "group_sum",
+            Self::ReadsOnly | Self::Placed | Self::OneCopy => return None,
             Self::Naive => "sum_naive",
             Self::Replicated { .. } => "sum_replicated",
             Self::PerThread => "sum_per_thread",
@@ -109,11 +109,11 @@ impl Way {
         })
     }
 
-    /// Shared memory of a block, in bytes.
+    /// Shared memory of a block, in bytes; of the placed column, without copies.
     fn shared_bytes(self, groups: u64, threads: u64) -> u64 {
         match self {
-            Self::ReadsOnly | Self::Registers | Self::Global { .. } | Self::Placed => 0,
-            Self::Naive | Self::OneCopy | Self::WarpAggregated => 8 * groups,
+            Self::ReadsOnly | Self::Registers | Self::Global { .. } => 0,
+            Self::Placed | Self::Naive | Self::OneCopy | Self::WarpAggregated => 8 * groups,
             Self::Replicated { stride, .. } => 8 * groups * u64::from(stride),
             Self::PerThread => 8 * groups * threads,
         }
@@ -137,15 +137,21 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
                 row.query = Query::Sum.name().to_string();
                 row.set_data(rows, groups, theta);
                 row.way = Some(way);
-                let launched = if way.is_placed() {
-                    Some(placed(bed, &column, &mut row)?)
-                } else {
-                    measure(bed, way, &column, &original)?
-                };
-                if let Some(launched) = launched {
-                    row.set_launch(launched);
-                    report.push(Experiment::Alternatives, row);
+                let shared_bytes = way.shared_bytes(groups as u64, extent.threads);
+                if shared_bytes > u64::from(bed.device.info().shared_memory_per_block) {
+                    continue;
                 }
+                let launched = match way {
+                    Way::ReadsOnly => bed.reads(Query::Sum, &column, &original)?,
+                    Way::OneCopy => bed.query(Query::Sum, &column, &original, None, 0)?,
+                    Way::Placed => placed(bed, &column, &mut row)?,
+                    _ => match way.kernel(groups) {
+                        Some(kernel) => measure(bed, way, kernel, shared_bytes, &column, &original)?,
+                        None => continue,
+                    },
+                };
+                row.set_launch(launched);
+                report.push(Experiment::Alternatives, row);
             }
         }
     }
@@ -179,33 +185,26 @@ fn placed(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
     bed.query(Query::Sum, column, &slots, map, 0)
 }
 
-/// Measures a way over the original column; `None` where it has no room or no kernel.
-fn measure(bed: &Bed, way: Way, column: &Column<'_>, codes: &DeviceBuffer<u32>) -> Result<Option<Launched>> {
+/// Measures a way that has a kernel of its own, over the original column.
+fn measure(
+    bed: &Bed,
+    way: Way,
+    kernel: &str,
+    shared_bytes: u64,
+    column: &Column<'_>,
+    codes: &DeviceBuffer<u32>,
+) -> Result<Launched> {
     let groups = column.values as u64;
-    let Some(name) = way.kernel(column.values) else {
-        return Ok(None);
-    };
-    let shape = bed.shape(way.shared_bytes(groups, bed.extent.threads));
-    if shape.shared_bytes > u64::from(bed.device.info().shared_memory_per_block) {
-        return Ok(None);
-    }
-    if way == Way::OneCopy {
-        return bed.query(Query::Sum, column, codes, None, 0).map(Some);
-    }
-    let kernel = bed.kernel(name)?;
+    let shape = bed.shape(shared_bytes);
+    let kernel = bed.kernel(kernel)?;
     let mut operands = Operands {
         slots: groups,
         copies: 1,
         stride: 1,
         ..Operands::default()
     };
-    let mut expected = column.sums.clone();
     let mut scratch = None;
     match way {
-        Way::ReadsOnly => {
-            let codes = (0..groups).zip(&column.counts).map(|(code, count)| code * count);
-            expected = vec![codes.sum::<u64>() + column.sums.iter().sum::<u64>()];
-        }
         Way::Replicated { copies, stride } => {
             (operands.copies, operands.stride) = (copies.into(), stride.into());
         }
@@ -221,8 +220,8 @@ fn measure(bed: &Bed, way: Way, column: &Column<'_>, codes: &DeviceBuffer<u32>) 
         _ => {}
     }
     let merge = bed.kernel("merge_replicas")?;
-    let mut result = bed.device.zeroed::<u64>(&bed.stream, expected.len())?;
-    let summary = bed.checked(&way.to_string(), &mut result, &expected, |result| {
+    let mut result = bed.device.zeroed::<u64>(&bed.stream, column.values)?;
+    let summary = bed.checked(&way.to_string(), &mut result, &column.sums, |result| {
         match &mut scratch {
             Some(scratch) => bed.stream.fill(scratch, 0)?,
             None => bed.stream.fill(&mut *result, 0)?,
@@ -233,5 +232,5 @@ fn measure(bed: &Bed, way: Way, column: &Column<'_>, codes: &DeviceBuffer<u32>) 
         }
         Ok(())
     })?;
-    bed.launched(&kernel, shape, summary).map(Some)
+    bed.launched(&kernel, shape, summary)
 }

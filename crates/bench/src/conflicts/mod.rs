@@ -39,13 +39,14 @@ mod report;
 pub use extent::Extent;
 pub use report::{ConflictsReport, Finding, Row};
 
-use std::cell::OnceCell;
-
 use galatea_device::Device;
 
 use crate::Result;
 use crate::machine::Machine;
 use bed::Bed;
+
+/// The layout in rows of ceilings: of kernels that read the columns and do no more.
+const READS_ONLY: &str = "reads only";
 
 /// An experiment, by the paper's table or figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,56 +149,48 @@ impl std::str::FromStr for Experiment {
     }
 }
 
-/// Runs experiments, on the device that `open` opens where one is needed; `done` is told after each.
+/// Runs experiments, on the device that `open` opens if one is needed; `done` is told after each. One that fails leaves the rows
+/// it has, and its error in the report; the others run.
 ///
 /// # Errors
-/// Those of `open`; the device's; [`BenchError::WrongResult`](crate::BenchError::WrongResult) where a kernel and the CPU do not
-/// agree.
+/// Those of `open`, and of compiling the kernels.
 pub fn run(
-    open: impl Fn() -> Result<Device>,
+    open: impl FnOnce() -> Result<Device>,
     extent: &Extent,
     experiments: &[Experiment],
     machine: &Machine,
     mut done: impl FnMut(Experiment),
 ) -> Result<ConflictsReport> {
     let mut report = ConflictsReport::new(machine.clone(), extent.seed);
-    let opened = OnceCell::new();
-    let bed = || -> Result<&Bed> {
-        if opened.get().is_none() {
-            let _ = opened.set(Bed::new(&open()?, extent)?);
-        }
-        Ok(opened.get().expect("set above"))
+    let bed = if experiments.iter().any(|experiment| experiment.needs_device()) {
+        Some(Bed::new(&open()?, extent)?)
+    } else {
+        None
     };
+    // The same placements serve several figures: the first of them makes all.
     let mut swept = false;
     for experiment in experiments {
-        match experiment {
-            Experiment::Table1 => placing::table_1(extent, &mut report)?,
-            Experiment::Figure4 => placing::cardinalities(extent, &mut report)?,
-            Experiment::Figure3
-            | Experiment::Figure5
-            | Experiment::Figure6
-            | Experiment::Figure7
-            | Experiment::Figure9 => {
-                // The same placements serve all of them.
-                if !swept {
-                    let queries = experiments.iter().any(|experiment| {
-                        matches!(
-                            experiment,
-                            Experiment::Figure5 | Experiment::Figure6 | Experiment::Figure7
-                        )
-                    });
-                    let bed = if queries { Some(bed()?) } else { None };
-                    operators::sweep(extent, bed, experiments, &mut report)?;
-                    swept = true;
-                }
-                if *experiment == Experiment::Figure9 {
-                    placing::threads(extent, &mut report)?;
+        let result = match (experiment, &bed) {
+            (Experiment::Table1, _) => placing::table_1(extent, &mut report),
+            (Experiment::Figure4, _) => placing::cardinalities(extent, &mut report),
+            (Experiment::Figure8, Some(bed)) => operators::budgets(bed, &mut report),
+            (Experiment::Figure10, Some(bed)) => operators::degrees(bed, &mut report),
+            (Experiment::Alternatives, Some(bed)) => alternatives::run(bed, &mut report),
+            (Experiment::Machine, Some(bed)) => constants::run(bed, &mut report),
+            (experiment, bed) => {
+                let sweep = match swept {
+                    true => Ok(()),
+                    false => operators::sweep(extent, bed.as_ref(), experiments, &mut report),
+                };
+                swept = true;
+                match experiment {
+                    Experiment::Figure9 => sweep.and_then(|()| placing::threads(extent, &mut report)),
+                    _ => sweep,
                 }
             }
-            Experiment::Figure8 => operators::budgets(bed()?, &mut report)?,
-            Experiment::Figure10 => operators::degrees(bed()?, &mut report)?,
-            Experiment::Alternatives => alternatives::run(bed()?, &mut report)?,
-            Experiment::Machine => constants::run(bed()?, &mut report)?,
+        };
+        if let Err(error) = result {
+            report.failures.push((*experiment, error));
         }
         done(*experiment);
     }

@@ -7,22 +7,25 @@ use super::bed::{Bed, Query};
 use super::data::{self, Column};
 use super::placing::{PAPER_SHARED, all_threads, layout, lenient, place_column};
 use super::report::{ConflictsReport, Row};
-use super::{Experiment, Extent};
+use super::{Experiment, Extent, READS_ONLY};
 use crate::Result;
 
 /// Accesses that rounds of a column are counted on.
 const COUNTED_ROWS: usize = 1 << 20;
+const QUERIES: [Query; 3] = [Query::Join, Query::Count, Query::Sum];
 const WRITES: [Query; 2] = [Query::Count, Query::Sum];
 
-/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every placement is made once. Without a bed, no queries.
+/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every placement is made once. Queries run where figures want them.
 pub(super) fn sweep(
     extent: &Extent,
     bed: Option<&Bed>,
     wanted: &[Experiment],
     report: &mut ConflictsReport,
 ) -> Result<()> {
+    use Experiment::{Figure3, Figure5, Figure6, Figure7};
     let wants = |experiment| wanted.contains(&experiment);
-    let by_rows = wants(Experiment::Figure3) || wants(Experiment::Figure5);
+    let bed = bed.filter(|_| wants(Figure5) || wants(Figure6) || wants(Figure7));
+    let by_rows = wants(Figure3) || wants(Figure5);
     let tables = extent.tables.iter().copied().filter(|_| by_rows);
     let tables: Vec<usize> = tables.chain([extent.rows]).collect();
     for &theta in &extent.thetas {
@@ -42,11 +45,11 @@ pub(super) fn sweep(
                 }
             }
             for (query, row) in original {
-                if wants(Experiment::Figure5) {
-                    report.push(Experiment::Figure5, row.clone());
+                if wants(Figure5) {
+                    report.push(Figure5, row.clone());
                 }
-                if wants(Experiment::Figure6) && rows == extent.rows && query != Query::Join {
-                    report.push(Experiment::Figure6, row);
+                if wants(Figure6) && rows == extent.rows && query != Query::Join {
+                    report.push(Figure6, row);
                 }
             }
         }
@@ -83,21 +86,23 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// The queries over the original column, for comparison.
+    /// The queries over the original column, and their ceilings, for comparison.
     fn original(&self) -> Result<Vec<(Query, Row)>> {
         let Some(bed) = self.bed else {
             return Ok(Vec::new());
         };
         let codes = bed.device.upload(&bed.stream, self.column.codes)?;
-        [Query::Join, Query::Count, Query::Sum]
-            .into_iter()
-            .map(|query| {
-                let mut row = query_row(&self.column, self.theta, "original", query);
-                row.count_rounds(bed, self.column.codes)?;
-                row.set_launch(bed.query(query, &self.column, &codes, None, PAPER_SHARED)?);
-                Ok((query, row))
-            })
-            .collect()
+        let mut rows = Vec::new();
+        for query in QUERIES {
+            let mut row = query_row(&self.column, self.theta, "original", query);
+            row.count_rounds(bed, self.column.codes)?;
+            row.set_launch(bed.query(query, &self.column, &codes, None, PAPER_SHARED)?);
+            rows.push((query, row));
+            let mut ceiling = query_row(&self.column, self.theta, READS_ONLY, query);
+            ceiling.set_launch(bed.reads(query, &self.column, &codes)?);
+            rows.push((query, ceiling));
+        }
+        Ok(rows)
     }
 
     /// Places the column, and asks the queries that the goal is for.
@@ -192,7 +197,12 @@ pub(super) fn degrees(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         )?;
         let column = Column::new(extent, extent.values, &codes);
         let codes = bed.device.upload(&bed.stream, &codes)?;
-        for query in [Query::Join, Query::Count, Query::Sum] {
+        for query in QUERIES {
+            if degree == 1 {
+                let mut ceiling = query_row(&column, 0.0, READS_ONLY, query);
+                ceiling.set_launch(bed.reads(query, &column, &codes)?);
+                report.push(Experiment::Figure10, ceiling);
+            }
             let row = degree_row(bed, &column, &codes, query, "original", None)?;
             let degree = Some(degree as u64);
             report.push(Experiment::Figure10, Row { degree, ..row });

@@ -2,172 +2,262 @@
 
 use std::fmt::Write as _;
 
+use super::alternatives::Way;
+use super::placing::BY_THREADS;
 use super::report::{ConflictsReport, Row};
-use super::{Experiment, constants, prediction};
+use super::{Experiment, READS_ONLY, constants, prediction};
 use crate::result::Summary;
 
-/// Least, and most, of some values as text.
-fn range(values: impl Iterator<Item = f64>, unit: &str) -> String {
-    Summary::of(values).map_or_else(
-        || "nothing".to_string(),
-        |summary| format!("{:.2} to {:.2}{unit}", summary.min, summary.max),
-    )
+/// The outcome of an experiment in a sentence.
+pub(super) fn of(report: &ConflictsReport, experiment: Experiment) -> String {
+    let view = View::of(report, experiment);
+    match experiment {
+        Experiment::Table1 => view.table_1(),
+        Experiment::Figure3 => view.copies(),
+        Experiment::Figure4 => view.cardinalities(),
+        Experiment::Figure5 => view.speed_ups(),
+        Experiment::Figure6 => view.windows(),
+        Experiment::Figure7 => view.against(&View::of(report, Experiment::Figure6)),
+        Experiment::Figure8 => view.budgets(),
+        Experiment::Figure9 => view.seconds(),
+        Experiment::Figure10 => view.degrees(),
+        Experiment::Alternatives => view.alternatives(),
+        Experiment::Machine => predictions(report),
+    }
+}
+
+/// Rows of an experiment.
+struct View<'a> {
+    rows: Vec<&'a Row>,
+}
+
+impl<'a> View<'a> {
+    fn of(report: &'a ConflictsReport, experiment: Experiment) -> Self {
+        Self {
+            rows: report.of(experiment).collect(),
+        }
+    }
+
+    /// Those that are asked for.
+    fn only(&self, wanted: impl Fn(&Row) -> bool) -> Self {
+        let rows = self.rows.iter().copied().filter(|row| wanted(row));
+        Self { rows: rows.collect() }
+    }
+
+    /// Those of the largest table.
+    fn largest(&self) -> Self {
+        self.only(|row| row.rows == self.most_rows())
+    }
+
+    fn most_rows(&self) -> u64 {
+        self.rows.iter().map(|row| row.rows).max().unwrap_or(0)
+    }
+
+    /// A clause per skew, from its rows.
+    fn by_skew(&self, clause: impl Fn(&Self) -> String) -> String {
+        let mut thetas: Vec<f64> = Vec::new();
+        for row in &self.rows {
+            if !thetas.contains(&row.theta) {
+                thetas.push(row.theta);
+            }
+        }
+        let clauses = thetas.iter().map(|theta| {
+            let of_skew = self.only(|row| row.theta == *theta);
+            format!("θ = {theta}: {}", clause(&of_skew))
+        });
+        clauses.collect::<Vec<_>>().join("; ")
+    }
+
+    /// A clause per query, from its rows; those without rows are left out.
+    fn by_query(&self, clause: impl Fn(&Self) -> Option<String>) -> String {
+        let clauses = ["Q1", "Q2", "Q2 sum"].into_iter().filter_map(|query| {
+            let of_query = self.only(|row| row.query == query);
+            Some(format!("{query} {}", clause(&of_query)?))
+        });
+        clauses.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Least and most of a number, over the rows that have it.
+    fn range(&self, number: impl Fn(&Row) -> Option<f64>) -> Option<String> {
+        let summary = Summary::of(self.rows.iter().filter_map(|row| number(row)))?;
+        Some(format!("{:.2} to {:.2}", summary.min, summary.max))
+    }
+
+    /// Rows per second of a layout, in text.
+    fn rate(&self, layout: &str) -> Option<String> {
+        let row = self.rows.iter().find(|row| row.layout == layout)?;
+        Some(format!("{:.1}", giga(row)?))
+    }
+
+    fn table_1(&self) -> String {
+        self.by_skew(|view| {
+            let numbers = view
+                .rows
+                .iter()
+                .flat_map(|row| [row.banks, row.write_rounds, row.read_rounds]);
+            let numbers = numbers.flatten().map(|number| format!("{number:.2}"));
+            numbers.collect::<Vec<_>>().join(", ")
+        })
+    }
+
+    fn copies(&self) -> String {
+        let copies = self.largest().by_skew(|view| {
+            let parts = view
+                .rows
+                .iter()
+                .filter_map(|row| Some(format!("{:.2} {}", row.copies?, row.layout)));
+            parts.collect::<Vec<_>>().join(", ")
+        });
+        format!("copies at {} rows: {copies}", self.most_rows())
+    }
+
+    fn cardinalities(&self) -> String {
+        let fewest = self.rows.iter().map(|row| row.values).min();
+        let most = self.rows.iter().map(|row| row.values).max();
+        let clauses = [fewest, most].into_iter().flatten().map(|values| {
+            let here = self.rows.iter().filter(|row| row.values == values);
+            let parts = here
+                .filter_map(|row| Some(format!("{:.2} (θ = {}, {})", row.copies?, row.theta, row.layout)));
+            format!("{values} values: {}", parts.collect::<Vec<_>>().join(", "))
+        });
+        clauses.collect::<Vec<_>>().join("; ")
+    }
+
+    fn speed_ups(&self) -> String {
+        let text = self
+            .largest()
+            .by_skew(|view| view.by_query(|view| Some(view.range(|row| row.speed_up)? + " times")));
+        format!("at {} rows: {text}", self.most_rows())
+    }
+
+    fn windows(&self) -> String {
+        let text = self.by_skew(|view| {
+            view.by_query(|view| {
+                let placed = view.only(|row| row.window.is_some()).range(giga)?;
+                Some(format!(
+                    "{placed} ({} original, {} reads only)",
+                    view.rate("original")?,
+                    view.rate(READS_ONLY)?
+                ))
+            })
+        });
+        format!("G rows/s over windows: {text}")
+    }
+
+    /// Rows per second by value only, relative to those of both.
+    fn against(&self, both: &View<'_>) -> String {
+        let text = self.by_skew(|view| {
+            view.by_query(|view| {
+                let relative = |row: &Row| {
+                    let same = |both: &&&Row| {
+                        (both.theta, both.window, &both.query) == (row.theta, row.window, &row.query)
+                    };
+                    Some(row.rows_per_second? / both.rows.iter().find(same)?.rows_per_second?)
+                };
+                let relative = view
+                    .range(relative)
+                    .map(|range| format!(", {range} times figure 6"));
+                Some(view.range(giga)? + &relative.unwrap_or_default())
+            })
+        });
+        format!("G rows/s: {text}")
+    }
+
+    fn budgets(&self) -> String {
+        let text = self.by_skew(|view| {
+            view.by_query(|view| {
+                let best = view.rows.iter().filter_map(|row| giga(row)).reduce(f64::max)?;
+                let mut good = view
+                    .rows
+                    .iter()
+                    .filter(|row| giga(row).is_some_and(|rate| rate >= 0.95 * best));
+                Some(format!("{} for {best:.1} G rows/s", good.next()?.budget?))
+            })
+        });
+        format!("the least budget within 5 % of the best: {text}")
+    }
+
+    fn seconds(&self) -> String {
+        let by_threads = self.only(|row| row.layout == BY_THREADS);
+        let sweep = self.only(|row| row.layout != BY_THREADS);
+        let seconds = sweep.by_skew(|view| view.range(|row| row.place_s).unwrap_or_default());
+        let most = by_threads.rows.iter().filter_map(|row| row.cpu_threads).max();
+        let faster = by_threads.only(|row| row.cpu_threads == most).range(|row| {
+            let alone = by_threads.only(|one| one.cpu_threads == Some(1));
+            let same = |one: &&&Row| (one.theta, one.window) == (row.theta, row.window);
+            Some(alone.rows.iter().find(same)?.place_s? / row.place_s?)
+        });
+        format!(
+            "seconds for {} rows over windows: {seconds}; {} threads are {} times as fast as one",
+            sweep.most_rows(),
+            most.unwrap_or(0),
+            faster.unwrap_or_default()
+        )
+    }
+
+    fn degrees(&self) -> String {
+        let original = self.only(|row| row.layout == "original");
+        let most = original.rows.iter().filter_map(|row| row.degree).max();
+        let text = original.by_query(|view| {
+            let of = |degree| {
+                view.rows
+                    .iter()
+                    .find(|row| row.degree == degree)
+                    .and_then(|row| giga(row))
+            };
+            Some(format!(
+                "{:.1} at degree 1, {:.1} at {}",
+                of(Some(1))?,
+                of(most)?,
+                most?
+            ))
+        });
+        let grids = self.rows.iter().filter(|row| row.layout.starts_with("foreign"));
+        let grids = grids.filter_map(|row| {
+            Some(format!(
+                "; {}: {:.1} rounds, {:.1}",
+                row.layout,
+                row.read_rounds?,
+                giga(row)?
+            ))
+        });
+        format!("G rows/s: {text}{}", grids.collect::<String>())
+    }
+
+    fn alternatives(&self) -> String {
+        let cases = cases(&self.rows);
+        let relative = |ratio: &dyn Fn(&Case<'_>) -> Option<f64>| {
+            let summary = Summary::of(cases.iter().filter_map(ratio));
+            summary.map_or_else(String::new, |found| {
+                format!("{:.2} times ({:.2} to {:.2})", found.median, found.min, found.max)
+            })
+        };
+        format!(
+            "the placed column runs at {} the rate of the fastest way without one, which runs at {} that of reading",
+            relative(&|case| Some(giga(case.placed?)? / giga(case.fastest?)?)),
+            relative(&|case| Some(giga(case.fastest?)? / giga(case.ceiling?)?))
+        )
+    }
+}
+
+fn predictions(report: &ConflictsReport) -> String {
+    let sentences = [(true, "with"), (false, "without")].into_iter().filter_map(|(with_placed, word)| {
+        let found = prediction::agreement(report, with_placed)?;
+        Some(format!(
+            "{word} the placed column: {} predictions off by {:.0} % in the mean, {:.0} % at worst; the choice is within 10 % of \
+             the best in {} of {} cases",
+            found.predictions,
+            100.0 * found.mean,
+            100.0 * found.worst,
+            found.good,
+            found.cases
+        ))
+    });
+    sentences.collect::<Vec<_>>().join("; ")
 }
 
 fn giga(row: &Row) -> Option<f64> {
     row.rows_per_second.map(|rate| rate / 1e9)
-}
-
-/// The outcome of an experiment in a sentence.
-pub(super) fn of(report: &ConflictsReport, experiment: Experiment) -> String {
-    let rows: Vec<&Row> = report.of(experiment).collect();
-    let thetas = distinct(&rows, |row| row.theta);
-    let largest = rows.iter().map(|row| row.rows).max().unwrap_or(0);
-    let at_largest = || rows.iter().copied().filter(move |row| row.rows == largest);
-    // A clause per skew.
-    let by_skew = |clause: &dyn Fn(f64) -> Option<String>| -> String {
-        let clauses = thetas
-            .iter()
-            .filter_map(|theta| Some(format!("θ = {theta}: {}", clause(*theta)?)));
-        clauses.collect::<Vec<_>>().join("; ")
-    };
-    match experiment {
-        Experiment::Table1 => by_skew(&|theta| {
-            let row = rows.iter().find(|row| row.theta == theta)?;
-            Some(format!("{:.2}, {:.2}, {:.2}", row.banks?, row.write_rounds?, row.read_rounds?))
-        }),
-        Experiment::Figure3 => {
-            let copies = by_skew(&|theta| {
-                let here = at_largest().filter(|row| row.theta == theta);
-                let parts = here.filter_map(|row| Some(format!("{:.2} {}", row.copies?, row.layout)));
-                Some(parts.collect::<Vec<_>>().join(", "))
-            });
-            format!("copies at {largest} rows: {copies}")
-        }
-        Experiment::Figure4 => {
-            let fewest = rows.iter().map(|row| row.values).min().unwrap_or(0);
-            let most = rows.iter().map(|row| row.values).max().unwrap_or(0);
-            let clause = |values| {
-                let here = rows.iter().filter(|row| row.values == values);
-                let parts = here.filter_map(|row| Some(format!("{:.2} (θ = {}, {})", row.copies?, row.theta, row.layout)));
-                parts.collect::<Vec<_>>().join(", ")
-            };
-            format!("{fewest} values: {}; {most} values: {}", clause(fewest), clause(most))
-        }
-        Experiment::Figure5 => {
-            let faster = |query: &str, theta| {
-                let here = at_largest().filter(move |row| row.query == query && row.theta == theta);
-                range(here.filter_map(|row| row.speed_up), " times")
-            };
-            let text = by_skew(&|theta| {
-                let [join, count, sum] = ["Q1", "Q2", "Q2 sum"].map(|query| faster(query, theta));
-                Some(format!("Q1 {join}, Q2 {count}, Q2 sum {sum}"))
-            });
-            format!("faster at {largest} rows: {text}")
-        }
-        Experiment::Figure6 | Experiment::Figure7 => {
-            let text = by_skew(&|theta| {
-                let rate = |query: &str| {
-                    let here = rows.iter().filter(|row| row.theta == theta && row.query == query);
-                    range(here.filter(|row| row.window.is_some()).filter_map(|row| giga(row)), "")
-                };
-                let against = against_both(report, theta).filter(|_| experiment == Experiment::Figure7);
-                Some(format!("Q2 {}, sum {}{}", rate("Q2"), rate("Q2 sum"), against.unwrap_or_default()))
-            });
-            format!("G rows/s over windows: {text}")
-        }
-        Experiment::Figure8 => {
-            let text = by_skew(&|theta| {
-                let here: Vec<&Row> = rows.iter().copied().filter(|row| row.theta == theta).collect();
-                let enough = |query: &str| {
-                    let of_query = || here.iter().filter(move |row| row.query == query);
-                    let best = of_query().filter_map(|row| giga(row)).reduce(f64::max)?;
-                    let first = of_query().find(|row| giga(row).is_some_and(|rate| rate >= 0.95 * best))?;
-                    Some(format!("{query} {} of {best:.0} G rows/s", first.budget?))
-                };
-                Some(["Q2", "Q2 sum"].iter().filter_map(|query| enough(query)).collect::<Vec<_>>().join(", "))
-            });
-            format!("the least budget within 5 % of the best: {text}")
-        }
-        Experiment::Figure9 => {
-            let of_all = rows.iter().filter(|row| row.layout != "by threads");
-            let most = of_all.clone().map(|row| row.rows).max().unwrap_or(0);
-            let seconds = by_skew(&|theta| {
-                let here = of_all.clone().filter(|row| row.theta == theta);
-                Some(range(here.filter_map(|row| row.place_s), " s"))
-            });
-            let threads = || rows.iter().filter(|row| row.layout == "by threads");
-            let ratios = threads().filter(|row| row.cpu_threads == threads().map(|row| row.cpu_threads).max().flatten());
-            let ratios = ratios.filter_map(|row| {
-                let one = threads().find(|one| {
-                    one.cpu_threads == Some(1) && (one.theta, one.window) == (row.theta, row.window)
-                })?;
-                Some(one.place_s? / row.place_s?)
-            });
-            let most_threads = rows.iter().filter_map(|row| row.cpu_threads).max().unwrap_or(0);
-            format!("{most} rows over windows, {seconds}; {most_threads} threads are {} as fast as one", range(ratios, " times"))
-        }
-        Experiment::Figure10 => {
-            let slower = |query: &str| {
-                let of = |degree| {
-                    let row = rows
-                        .iter()
-                        .find(|row| row.query == query && row.layout == "original" && row.degree == degree);
-                    row.and_then(|row| giga(row))
-                };
-                let most = rows.iter().filter(|row| row.layout == "original").filter_map(|row| row.degree).max();
-                let (free, worst) = (of(Some(1))?, of(most)?);
-                Some(format!("{query} {free:.0} G rows/s free of conflicts, {worst:.0} at degree {}", most?))
-            };
-            let mut text: Vec<String> = ["Q1", "Q2", "Q2 sum"].iter().filter_map(|query| slower(query)).collect();
-            text.extend(rows.iter().filter(|row| row.layout.starts_with("foreign")).filter_map(|row| {
-                Some(format!("{}: {:.1} rounds, {:.0} G rows/s", row.layout, row.read_rounds?, giga(row)?))
-            }));
-            text.join("; ")
-        }
-        Experiment::Alternatives => {
-            let placed = cases(&rows).into_iter().filter_map(|case| {
-                Some(giga(case.placed?)? / giga(case.fastest?)?)
-            });
-            let ceiling = cases(&rows).into_iter().filter_map(|case| Some(giga(case.fastest?)? / giga(case.ceiling?)?));
-            format!(
-                "the placed column runs at {} the rate of the fastest way without one; that way at {} that of reading",
-                range(placed, " times"),
-                range(ceiling, " times")
-            )
-        }
-        Experiment::Machine => [(true, "with"), (false, "without")]
-            .into_iter()
-            .filter_map(|(with_placed, word)| {
-                let found = prediction::agreement(report, with_placed)?;
-                Some(format!(
-                    "{word} the placed column: {} predictions off by {:.0} % in the mean, {:.0} % at worst; the choice is within 10 % \
-                     of the best in {} of {} cases",
-                    found.predictions,
-                    100.0 * found.mean,
-                    100.0 * found.worst,
-                    found.good,
-                    found.cases
-                ))
-            })
-            .collect::<Vec<_>>()
-            .join("; "),
-    }
-}
-
-/// Of figure 7: rates relative to those of figure 6, where both were measured.
-fn against_both(report: &ConflictsReport, theta: f64) -> Option<String> {
-    let ratios = report
-        .of(Experiment::Figure7)
-        .filter(|row| row.theta == theta)
-        .filter_map(|row| {
-            let mut both = report.of(Experiment::Figure6);
-            let both = both
-                .find(|both| (both.theta, both.window, &both.query) == (row.theta, row.window, &row.query))?;
-            Some(row.rows_per_second? / both.rows_per_second?)
-        });
-    let ratios: Vec<f64> = ratios.collect();
-    (!ratios.is_empty()).then(|| format!(", {} figure 6", range(ratios.into_iter(), " times")))
 }
 
 /// Rows of one number of groups and one skew.
@@ -184,20 +274,20 @@ fn cases<'a>(rows: &[&'a Row]) -> Vec<Case<'a>> {
     let same =
         |one: &&Row, other: &&Row| (one.values, one.theta.to_bits()) == (other.values, other.theta.to_bits());
     let of_case = |rows: &[&'a Row]| {
-        let find = |wanted: &str| rows.iter().copied().find(|row| row.layout == wanted);
-        let (ceiling, placed) = (find("reads only"), find("placed column"));
-        let others = rows.iter().copied().filter(|row| {
-            !ceiling.is_some_and(|ceiling| std::ptr::eq(ceiling, *row))
-                && !placed.is_some_and(|placed| std::ptr::eq(placed, *row))
-        });
+        let is = |row: &Row, way: Way| row.way == Some(way);
+        let (special, others): (Vec<&Row>, Vec<&Row>) = rows
+            .iter()
+            .copied()
+            .partition(|row| is(row, Way::ReadsOnly) || is(row, Way::Placed));
+        let timed = others.into_iter().filter_map(|row| Some((row, row.ms?)));
         Case {
             values: rows[0].values,
             theta: rows[0].theta,
-            ceiling,
-            placed,
-            fastest: others
-                .filter(|row| row.ms.is_some())
-                .min_by(|one, other| one.ms.unwrap_or(0.0).total_cmp(&other.ms.unwrap_or(0.0))),
+            ceiling: special.iter().copied().find(|row| is(row, Way::ReadsOnly)),
+            placed: special.iter().copied().find(|row| is(row, Way::Placed)),
+            fastest: timed
+                .min_by(|one, other| one.1.total_cmp(&other.1))
+                .map(|(row, _)| row),
         }
     };
     rows.chunk_by(same).map(of_case).collect()
@@ -216,7 +306,7 @@ pub(super) fn winners(report: &ConflictsReport) -> String {
     for case in cases(&rows) {
         let rate = |row: Option<&Row>| {
             row.and_then(giga)
-                .map_or_else(|| "-".to_string(), |rate| format!("{rate:.0}"))
+                .map_or_else(|| "-".to_string(), |rate| format!("{rate:.1}"))
         };
         // Writing to a String does not fail.
         let _ = writeln!(
@@ -246,15 +336,4 @@ pub(super) fn constants(report: &ConflictsReport) -> String {
         let _ = writeln!(text, "| {name} | {measured:.4e} | {known:.4e} |");
     }
     text
-}
-
-/// Different values in order of their first row.
-fn distinct(rows: &[&Row], of: impl Fn(&Row) -> f64) -> Vec<f64> {
-    let mut found: Vec<f64> = Vec::new();
-    for row in rows {
-        if !found.contains(&of(row)) {
-            found.push(of(row));
-        }
-    }
-    found
 }

@@ -10,7 +10,9 @@ use crate::Result;
 
 /// The shared memory of the paper's machine, and its budget in it.
 pub(super) const PAPER_SHARED: u64 = 48 << 10;
-pub(super) const LENIENT: f64 = 11.99;
+const LENIENT: f64 = 11.99;
+/// The layout in rows of placements that vary the threads.
+pub(super) const BY_THREADS: &str = "by threads";
 
 /// The paper's lenient budget.
 pub(super) fn lenient() -> Budget {
@@ -85,7 +87,7 @@ pub(super) fn threads(extent: &Extent, report: &mut ConflictsReport) -> Result<(
             for &threads in &threads {
                 let goal = Goal::Writes { window };
                 let placed = place_column(extent, &codes, extent.values, goal, lenient(), threads)?;
-                let mut row = Row::new("by threads");
+                let mut row = Row::new(BY_THREADS);
                 row.set_data(rows, extent.values, theta);
                 row.set_placement(goal, &placed.report);
                 report.push(Experiment::Figure9, row);

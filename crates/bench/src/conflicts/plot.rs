@@ -1,5 +1,6 @@
 //! The figures: which rows are points of which line.
 
+use super::placing::BY_THREADS;
 use super::report::{ConflictsReport, Row};
 use super::{Experiment, constants};
 use crate::harness::plot::{Figure, Figures};
@@ -88,7 +89,7 @@ fn point(figures: &mut Figures, name: &str, experiment: Experiment, row: &Row) {
             draw(format!("{name}-{query}"), &row.query, ("budget", RATE), &skew, at);
         }
         Experiment::Figure9 => {
-            if row.layout == "by threads" {
+            if row.layout == BY_THREADS {
                 let threads = row.cpu_threads.unwrap_or(0) as f64;
                 let line = format!("{skew}, window {}", window - 1.0);
                 let title = "placing by threads";

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::alternatives::Way;
 use super::bed::Launched;
 use super::{Experiment, outcome, plot};
-use crate::Result;
 use crate::harness::{Files, Findings};
 use crate::machine::Machine;
+use crate::{BenchError, Result};
 
 /// One configuration of one experiment. What does not apply is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -176,10 +176,12 @@ pub struct Finding {
 }
 
 /// Everything that was measured.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ConflictsReport {
     /// The rows.
     pub rows: Vec<Row>,
+    /// Experiments that ended early, and why.
+    pub failures: Vec<(Experiment, BenchError)>,
     /// One per experiment.
     pub findings: Vec<Finding>,
     /// The model's constants of this device, where they were measured.
@@ -192,6 +194,7 @@ impl ConflictsReport {
     pub(super) fn new(machine: Machine, seed: u64) -> Self {
         Self {
             rows: Vec::new(),
+            failures: Vec::new(),
             findings: Vec::new(),
             model: None,
             machine,
@@ -238,13 +241,20 @@ impl ConflictsReport {
                 .filter(|number| number.parse::<u32>().is_ok());
             findings.add(figure.unwrap_or(""), name, finding.paper, &finding.ours);
         }
-        findings.finish() + &outcome::winners(self) + &outcome::constants(self)
+        let failures = self
+            .failures
+            .iter()
+            .map(|(experiment, error)| format!("\n{} failed: {error}\n", experiment.name()));
+        findings.finish()
+            + &failures.collect::<String>()
+            + &outcome::winners(self)
+            + &outcome::constants(self)
     }
 
     /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
     ///
     /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
+    /// [`BenchError::Io`], [`BenchError::Plot`].
     pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
         let files = Files {
             rows: &self.rows,

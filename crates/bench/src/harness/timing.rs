@@ -7,6 +7,8 @@ use crate::result::Summary;
 
 /// Runs before the measured ones.
 pub(crate) const WARMUPS: usize = 2;
+/// Times that work is done at most in a row.
+const MOST_REPEATS: u32 = 32;
 
 /// Times work on a stream by events: device time alone.
 #[derive(Clone)]
@@ -41,6 +43,25 @@ impl Clock {
             }
         }
         Ok(Summary::of(seconds))
+    }
+
+    /// Median time of some work done many times in a row, so that what the host takes to submit it is hidden; as often as
+    /// takes half a millisecond.
+    pub(crate) fn sustained(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
+        const ENOUGH: f64 = 0.5e-3;
+        let once = self.time(&mut work)?;
+        let repeats = (1..MOST_REPEATS).find(|repeats| f64::from(*repeats) * once >= ENOUGH);
+        let repeats = repeats.unwrap_or(MOST_REPEATS);
+        let summary = self.summary(|| (0..repeats).try_for_each(|_| work()))?;
+        Ok(summary.map(|all| {
+            let each = |seconds: f64| seconds / f64::from(repeats);
+            Summary {
+                runs: all.runs,
+                median: each(all.median),
+                min: each(all.min),
+                max: each(all.max),
+            }
+        }))
     }
 }
 

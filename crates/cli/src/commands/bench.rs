@@ -22,6 +22,7 @@ use crate::progress::steps;
 pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) -> Result<(), CliError> {
     match (&arguments.part, arguments.workload) {
         (Some(PartBench::Allocator(allocator)), _) => super::allocator::run(session, allocator),
+        (Some(PartBench::Conflicts(conflicts)), _) => super::conflicts::run(session, conflicts),
         (None, Some(workload)) => queries(session, arguments, Workload::from(workload)).await,
         (None, None) => Err(CliError::Other(
             "nothing to measure\nhint: galatea bench --help".to_string(),

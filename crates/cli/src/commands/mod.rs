@@ -2,6 +2,7 @@
 
 mod allocator;
 mod bench;
+mod conflicts;
 mod demo;
 mod doctor;
 mod generate;

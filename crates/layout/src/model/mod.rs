@@ -17,7 +17,7 @@
 //! | --- | --- | --- | --- | --- |
 //! | one copy, replicated, placed | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
 //! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
-//! | warp-aggregated | *R* | *R* + 5 *D* | *R* (1 + *h*) + 10 *D* | *D* different groups, each reduced by shuffles; plus the matching, once |
+//! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all groups at once: as many shuffles as the largest has doublings, *L*; plus the matching, once |
 //!
 //! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are in neighbouring
 //! banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads; conflicts between warps (§3.3)
@@ -238,15 +238,15 @@ impl<'a> Model<'a> {
         Analyser::default().groups(&self.rows, &Tiles::paper(), word)
     }
 
-    /// Mean different groups of an access.
-    fn different_groups(&self) -> f64 {
-        let mut different = 0;
+    /// Mean doublings from one lane to the most lanes of an access that have the same group.
+    fn doublings(&self) -> f64 {
+        let mut doublings = 0;
         for access in self.rows.chunks(WIDEST as usize) {
-            different += (0..access.len())
-                .filter(|&lane| !access[..lane].contains(&access[lane]))
-                .count();
+            let equals = |group| access.iter().filter(|other| *other == group).count() as u32;
+            let most = access.iter().map(equals).max().unwrap_or(1);
+            doublings += most.next_power_of_two().ilog2();
         }
-        different as f64 * f64::from(WIDEST) / self.rows.len().max(1) as f64
+        f64::from(doublings * WIDEST) / self.rows.len().max(1) as f64
     }
 
     /// Rounds for the rows of an access, all accumulators together.
@@ -266,7 +266,7 @@ impl<'a> Model<'a> {
             AccumulatorLayout::PerThread => accumulators.rounds(2.0, 2.0, 4.0),
             AccumulatorLayout::WarpAggregated => {
                 let read = self.conflicts(|group, _| group).mean_read_rounds();
-                let shuffles = f64::from(WIDEST).log2() * self.different_groups();
+                let shuffles = self.doublings();
                 let sums = accumulators.rounds(read, read + shuffles, read * halves + 2.0 * shuffles);
                 self.machine.match_rounds + sums
             }
