@@ -105,6 +105,9 @@ impl BoundPipeline {
     }
 }
 
+/// Whether row `i` of the thread exists and has passed the filters so far.
+const LIVE: &str = "(live >> i & 1u) != 0";
+
 /// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order.
 pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<BoundPipeline, Reason> {
     let sources: Vec<usize> = plan.columns().into_iter().collect();
@@ -152,7 +155,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     let mut result = ResultPlan::Rows(Vec::new());
     for stage in &stages {
         let mut code = String::new();
-        let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0");
+        let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard(LIVE);
         let mut keep = Vec::new();
         for index in &stage.filters {
             keep.push(emitter.emit(&filters[*index], &mut code)?.code);
@@ -420,7 +423,8 @@ fn element(form: AccessForm) -> Option<&'static str> {
 /// The declaration of `c{k}` for row `i`.
 fn decode(k: usize, column: &ColumnAccess) -> String {
     let code = match column.placed {
-        Some(_) => format!("s{k}[q{k}[i]]"),
+        // What was loaded for a row that is not there, or dropped out before, is no slot.
+        Some(_) => format!("s{k}[{LIVE} ? q{k}[i] : 0]"),
         None => format!("q{k}[i]"),
     };
     match (column.form, &column.binding.kind) {
