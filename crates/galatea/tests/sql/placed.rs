@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Float64Type, UInt64Type};
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::prelude::SessionContext;
@@ -32,7 +33,7 @@ async fn run(ctx: &SessionContext, sql: &str) -> RecordBatch {
     let frame = galatea::sql(ctx, sql).await.expect(sql);
     let schema = Arc::clone(frame.schema().inner());
     let batches = frame.collect().await.expect(sql);
-    datafusion::arrow::compute::concat_batches(&schema, &batches).expect("batches of one schema")
+    concat_batches(&schema, &batches).expect("batches of one schema")
 }
 
 /// The layouts of a changed table's columns, by name.
@@ -54,21 +55,24 @@ async fn error_of(ctx: &SessionContext, sql: &str) -> String {
 
 #[tokio::test]
 async fn placed_columns_answer_as_before() {
-    for (rows, settings) in [
-        (1, &[][..]),
-        (32, &[]),
-        (33, &[]),
-        (2500, &[]),
+    const ALL: [Shape; 4] = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
+    for (rows, shapes, settings) in [
+        (1, &ALL[..2], &[][..]),
+        (32, &ALL[..1], &[]),
+        (33, &ALL[2..], &[]),
+        (2500, &ALL[..], &[]),
         (
             2500,
+            &ALL[..1],
             &[("galatea.chunk_rows", "700"), ("galatea.group_by", "hash")],
         ),
         (
             2500,
+            &ALL[3..],
             &[("galatea.block_threads", "64"), ("galatea.cache_device", "false")],
         ),
     ] {
-        for shape in [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed] {
+        for &shape in shapes {
             let pair = Pair::new(settings);
             pair.table("t", &[batch(rows, 31, shape)]);
             pair.table("u", &[batch(rows.min(300), 32, shape)]);
@@ -91,7 +95,9 @@ async fn placed_columns_answer_as_before() {
             }
             let context = format!("{rows} rows, {shape:?}, {settings:?}");
             for sql in QUERIES {
-                pair.check(sql, true, &context).await;
+                // Of few rows or values, zones alone may say that none passes.
+                let many = rows > 100 && matches!(shape, Shape::Ordinary | Shape::Skewed);
+                pair.check(sql, many, &context).await;
             }
             for sql in MIXED {
                 pair.check(sql, false, &context).await;
@@ -106,7 +112,7 @@ async fn inserts_and_the_way_back() {
     for ctx in [&pair.cpu, &pair.gpu] {
         run(
             ctx,
-            "CREATE TABLE t AS SELECT value % 13 AS k, 'w' || (value % 5) AS w, value AS v FROM generate_series(1, 4500)",
+            "CREATE TABLE t AS SELECT nullif(value % 13, 99) AS k, nullif('w' || (value % 5), '') AS w, value AS v FROM generate_series(1, 4500)",
         )
         .await;
     }
@@ -263,7 +269,7 @@ async fn what_cannot_be_laid_out_is_refused() {
 #[tokio::test]
 async fn an_analysis_counts_what_the_layouts_do() {
     let pair = Pair::new(&[]);
-    let rows = 40_000;
+    let rows = 5 * 8192;
     let keys = Int32Array::from_iter_values((0..rows).map(|row| row / 8 % 4 * 32));
     let words = StringArray::from_iter_values((0..rows).map(|row| format!("w{}", row % 97)));
     let batch = RecordBatch::try_from_iter([("k", Arc::new(keys) as Arc<dyn Array>), ("w", Arc::new(words))]);
