@@ -62,7 +62,8 @@ impl Printer {
         };
         let (session, statement) = (ctx.clone(), statement.to_string());
         interruptible(move || async move {
-            match ConflictLayoutStatement::parse(&session, &statement)? {
+            let config = session.copied_config();
+            match ConflictLayoutStatement::parse(&config.options().sql_parser, &statement)? {
                 Some(layout) => lay_out(&session, &layout, options).await,
                 None => exec_from_commands(&session, vec![statement], &options).await,
             }

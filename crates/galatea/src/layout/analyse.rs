@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
@@ -16,6 +16,7 @@ use galatea_layout::{
 use galatea_store::placed::{DenseColumn, PIPELINE_TILES, TABLE_BYTES};
 use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError, StoredTable};
 
+use super::rounded;
 use super::table::{LaidOutTable, column_index, provider, runtime};
 
 /// Replicas of the accumulators that are compared.
@@ -62,8 +63,8 @@ impl ConflictAnalysis {
         };
         let means = |mean: fn(&Conflicts) -> f64| -> ArrayRef {
             // Two decimals, as the paper's Table 1 has.
-            let rounded = |line: &ConflictLine| (mean(&line.conflicts) * 100.0).round() / 100.0;
-            Arc::new(Float64Array::from_iter_values(self.lines.iter().map(rounded)))
+            let means = self.lines.iter().map(|line| rounded(mean(&line.conflicts), 2));
+            Arc::new(Float64Array::from_iter_values(means))
         };
         let worst = |worst: fn(&Conflicts) -> u32| -> ArrayRef {
             let numbers = self.lines.iter().map(|line| worst(&line.conflicts));
@@ -75,7 +76,7 @@ impl ConflictAnalysis {
             ("accumulators", texts(&|line| line.accumulators.clone())),
             (
                 "slots",
-                Arc::new(arrow::array::UInt64Array::from_iter_values(slots)) as ArrayRef,
+                Arc::new(UInt64Array::from_iter_values(slots)) as ArrayRef,
             ),
             ("banks", means(Conflicts::mean_banks)),
             ("read_rounds", means(Conflicts::mean_read_rounds)),

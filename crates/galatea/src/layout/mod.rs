@@ -51,7 +51,8 @@ use self::table::LaidOutTable;
 /// DataFusion's; [`ConflictLayoutError`] for tables, columns and values that there are not, and
 /// [`galatea_store::StoreError::NotPlaceable`] for a column named that cannot be placed.
 pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
-    match ConflictLayoutStatement::parse(ctx, text)? {
+    let config = ctx.copied_config();
+    match ConflictLayoutStatement::parse(&config.options().sql_parser, text)? {
         Some(statement) => statement.execute(ctx).await,
         None => ctx.sql(text).await,
     }
@@ -102,9 +103,9 @@ impl Change {
         let (columns, reason) = match done.await {
             Ok(columns) => (Some(columns), None),
             // What was asked of all columns is done to those that it can be done to.
-            Err(error @ StoreError::NotPlaceable { .. }) if !named => {
+            Err(StoreError::NotPlaceable { reason, .. }) if !named => {
                 let before = table.column(index).await?;
-                (Some((Arc::clone(&before), before)), Some(error.to_string()))
+                (Some((Arc::clone(&before), before)), Some(reason.to_string()))
             }
             Err(error) if !named && error.is_refusal() => (None, Some(error.to_string())),
             Err(error) => return Err(error.into()),
@@ -131,6 +132,12 @@ impl Change {
     }
 }
 
+/// To so many decimals, for people to read.
+fn rounded(number: f64, decimals: i32) -> f64 {
+    let unit = 10_f64.powi(decimals);
+    (number * unit).round() / unit
+}
+
 /// A row per column.
 fn batch(changes: &[Change]) -> Result<RecordBatch> {
     type Placed = galatea_store::PlacedLayout;
@@ -143,7 +150,7 @@ fn batch(changes: &[Change]) -> Result<RecordBatch> {
     let rounds = |rounds: &dyn Fn(&Placed) -> f64| -> ArrayRef {
         let means = changes
             .iter()
-            .map(|change| Some(rounds(change.after.as_ref()?.placed()?)));
+            .map(|change| Some(rounded(rounds(change.after.as_ref()?.placed()?), 2)));
         Arc::new(means.collect::<Float64Array>())
     };
     let bytes = |column: &dyn Fn(&Change) -> Option<&Arc<Column>>| -> ArrayRef {
@@ -180,7 +187,7 @@ fn batch(changes: &[Change]) -> Result<RecordBatch> {
             Arc::new(
                 changes
                     .iter()
-                    .map(|change| Some(change.seconds))
+                    .map(|change| Some(rounded(change.seconds, 3)))
                     .collect::<Float64Array>(),
             ),
         ),

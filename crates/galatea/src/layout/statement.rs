@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use arrow::datatypes::Schema;
 use datafusion::common::TableReference;
+use datafusion::config::SqlParserOptions;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::prelude::SessionContext;
 use datafusion::sql::planner::object_name_to_table_reference;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
@@ -35,17 +35,16 @@ pub struct ConflictLayoutStatement {
 type Written = (Vec<String>, String);
 
 impl ConflictLayoutStatement {
-    /// The statement in `text`; none where it is another, DataFusion's to read or to refuse.
+    /// The statement in `text`, read with the session's options; none where it is another, DataFusion's to read or to refuse.
     ///
     /// # Errors
     /// [`ConflictLayoutError`] for unknown options and for values that an option does not accept; a parser's error for what
     /// begins as one and ends as none.
-    pub fn parse(ctx: &SessionContext, text: &str) -> Result<Option<Self>> {
+    pub fn parse(options: &SqlParserOptions, text: &str) -> Result<Option<Self>> {
         // Most statements say nothing of it: they need not be read twice.
         if !text.to_ascii_lowercase().contains(PREFIX) {
             return Ok(None);
         }
-        let options = ctx.copied_config().options().sql_parser.clone();
         let Some(dialect) = dialect_from_str(&options.dialect) else {
             return Ok(None);
         };
@@ -215,7 +214,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Option<ConflictLayoutStatement>> {
-        ConflictLayoutStatement::parse(&SessionContext::new(), text)
+        ConflictLayoutStatement::parse(&SqlParserOptions::default(), text)
     }
 
     fn wish(goal: Goal) -> ConflictLayout {
