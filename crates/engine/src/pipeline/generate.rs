@@ -580,3 +580,37 @@ pub fn indent(code: &str, depth: usize) -> String {
             all
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, RecordBatch, StringArray};
+    use galatea_store::{ConflictLayout, Store, StoreOptions, StoredTable};
+    use std::sync::Arc;
+
+    /// A slot that was loaded for a row that is not there may be anything: it must not be looked up.
+    #[test]
+    fn slots_are_looked_up_for_live_rows_alone() {
+        let numbers = Int32Array::from_iter_values((0..100).map(|row| row % 3 * 10));
+        let words = StringArray::from_iter_values((0..100).map(|row| ["a", "b"][row % 2]));
+        let batch = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _), ("w", Arc::new(words) as _)]);
+        let batch = batch.expect("columns of one length");
+        let store = Store::new(StoreOptions::default());
+        let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).expect("encoded");
+        let placing = table.set_conflict_layout(&[0, 1], Some(ConflictLayout::AUTO));
+        futures::executor::block_on(placing).expect("placed");
+        let mut parameters = Parameters::default();
+        let codes = table.snapshot().columns.clone().into_iter().enumerate();
+        let codes: Vec<String> = codes
+            .map(|(k, column)| decode(k, &ColumnAccess::new(k, &column, &mut parameters)))
+            .collect();
+        assert_eq!(
+            codes,
+            [
+                "const i32 c0 = i32(u32(b0) + u32(s0[(live >> i & 1u) != 0 ? q0[i] : 0]) * u32(10ull));",
+                "const u32 c1 = u32(s1[(live >> i & 1u) != 0 ? q1[i] : 0]);",
+            ]
+        );
+        assert_eq!(parameters.tables.len(), 2);
+    }
+}
