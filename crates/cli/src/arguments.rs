@@ -114,6 +114,12 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Say what this machine offers: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
+    /// Say what a column's values do to a GPU.
+    Analyze {
+        /// What to look at.
+        #[command(subcommand)]
+        what: Analysis,
+    },
     /// Write a benchmark's tables as Parquet.
     Generate(GenerateArguments),
     /// Measure queries, against DataFusion on the CPU and DuckDB; or parts of the engine alone.
@@ -152,6 +158,27 @@ pub(crate) struct AllocatorArguments {
     /// The commit to record, where there is no git to ask.
     #[arg(long)]
     pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Analysis {
+    /// How lanes that group by a column conflict in shared memory, and what copies or a placement would make of it.
+    ///
+    /// Tables that -c and -f of the same command create can be named.
+    Conflicts(ConflictsArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConflictsArguments {
+    /// A table or the path of a file, a point, and a column: data/lineitem.parquet.l_returnflag.
+    #[arg(value_name = "TABLE.COLUMN")]
+    pub(crate) column: String,
+    /// Look at so many rows, from the first on.
+    #[arg(long, default_value_t = 1 << 24)]
+    pub(crate) rows: usize,
+    /// How the lines are printed; automatic is table.
+    #[arg(long, value_enum, ignore_case = true, default_value_t = Format::Automatic)]
+    pub(crate) format: Format,
 }
 
 #[derive(Debug, Args)]

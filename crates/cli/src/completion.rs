@@ -9,14 +9,17 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use arrow::array::AsArray;
-use datafusion::config::Dialect;
+use datafusion::config::{Dialect, SqlParserOptions};
 use datafusion::prelude::SessionContext;
 use datafusion_cli::helper::CliHelper;
+use galatea::ConflictLayoutStatement;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
+
+use crate::statements::split;
 
 /// Keywords worth completing; what is not here is short or rare.
 const KEYWORDS: [&str; 60] = [
@@ -177,6 +180,16 @@ fn in_file_name(line: &str, position: usize) -> bool {
     ["FROM", "JOIN", "LOCATION", "TO"].contains(&keyword.as_str())
 }
 
+/// Whether the line is complete and has a statement that DataFusion's parser does not know. What is wrong with one is said
+/// when it runs.
+fn lays_out(line: &str) -> bool {
+    let ours = |statement: &String| {
+        let parsed = ConflictLayoutStatement::parse(&SqlParserOptions::default(), statement);
+        !matches!(parsed, Ok(None))
+    };
+    line.trim_end().ends_with(';') && split(line).iter().any(ours)
+}
+
 fn candidates(names: &Names, line: &str, position: usize) -> (usize, Vec<Pair>) {
     let (start, prefix) = word(line, position);
     if prefix.is_empty() {
@@ -245,6 +258,10 @@ impl Hinter for PromptHelper {
 
 impl Validator for PromptHelper {
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        if lays_out(ctx.input()) {
+            self.inner.reset_hint();
+            return Ok(ValidationResult::Valid(None));
+        }
         self.inner.validate(ctx)
     }
 }
@@ -276,6 +293,16 @@ mod tests {
         assert_eq!(complete("SET galatea.d"), ["galatea.device"]);
         assert!(complete("SELECT galatea.d").is_empty());
         assert!(complete("SELECT ").is_empty());
+    }
+
+    #[test]
+    fn layouts_are_for_us_to_judge() {
+        assert!(lays_out("ALTER TABLE t SET (conflict_layout.k = 'auto');\n"));
+        assert!(lays_out(
+            "SELECT 1; ALTER TABLE t SET (conflict_layout = 'wrong');"
+        ));
+        assert!(!lays_out("ALTER TABLE t SET (conflict_layout.k = 'auto')"));
+        assert!(!lays_out("SELECT 'conflict_layout';"));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use arrow::array::RecordBatch;
+use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use datafusion_cli::exec::exec_from_commands;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::{MaxRows, PrintOptions};
-use galatea::{QueryDevice, QueryReport};
+use galatea::{ConflictLayoutStatement, QueryDevice, QueryReport};
 use std::sync::Arc;
 
 use crate::arguments::QueryArguments;
@@ -59,8 +61,14 @@ impl Printer {
             ..self.options.clone()
         };
         let (session, statement) = (ctx.clone(), statement.to_string());
-        interruptible(move || async move { exec_from_commands(&session, vec![statement], &options).await })
-            .await??;
+        interruptible(move || async move {
+            let config = session.copied_config();
+            match ConflictLayoutStatement::parse(&config.options().sql_parser, &statement)? {
+                Some(layout) => lay_out(&session, &layout, options).await,
+                None => exec_from_commands(&session, vec![statement], &options).await,
+            }
+        })
+        .await??;
         if self.options.quiet {
             return Ok(());
         }
@@ -88,6 +96,28 @@ impl Printer {
         }
         Ok(())
     }
+}
+
+/// Carries out what DataFusion's command knows nothing of, and prints it as that would.
+async fn lay_out(
+    ctx: &SessionContext,
+    statement: &ConflictLayoutStatement,
+    mut options: PrintOptions,
+) -> Result<()> {
+    let start = Instant::now();
+    let frame = statement.execute(ctx).await?;
+    let schema = Arc::clone(frame.schema().inner());
+    let batches = frame.collect().await?;
+    // No query: there is nothing to say of where it ran.
+    if let Some(reports) = galatea::reports(ctx) {
+        reports.clear();
+    }
+    if options.format == PrintFormat::Automatic {
+        options.format = PrintFormat::Table;
+    }
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let format = ctx.copied_config().options().format.clone();
+    options.print_batches(schema, &batches, start, rows, &format)
 }
 
 /// Where a query ran, and why not on the GPU.

@@ -31,11 +31,15 @@
 #![forbid(unsafe_code)]
 
 mod files;
+mod layout;
 mod session;
 
 pub use files::FileQueries;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
 pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
+pub use layout::{
+    ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts, sql,
+};
 pub use session::{SessionBuilder, session};
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};

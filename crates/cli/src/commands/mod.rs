@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod allocator;
+mod analyze;
 mod bench;
 mod conflicts;
 mod demo;
@@ -11,7 +12,9 @@ mod prompt;
 use std::fs;
 use std::io::IsTerminal;
 
-use crate::arguments::{Arguments, Color, Command, QueryArguments, SessionArguments};
+use datafusion::prelude::SessionContext;
+
+use crate::arguments::{Analysis, Arguments, Color, Command, QueryArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::session;
 use crate::statements::Printer;
@@ -27,6 +30,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         None => queries(&session, &query).await,
         Some(Command::Demo(demo)) => demo::run(&session, &demo).await,
         Some(Command::Doctor(doctor)) => doctor::run(&session, &doctor),
+        Some(Command::Analyze {
+            what: Analysis::Conflicts(conflicts),
+        }) => analyze::run(&session, &query, &conflicts).await,
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
         Some(Command::Bench(bench)) => bench::run(&session, &bench).await,
     }
@@ -44,15 +50,20 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
     if query.files.is_empty() && query.commands.is_empty() {
         return prompt::run(&session.ctx, &mut printer).await;
     }
+    run_all(&session.ctx, query, &printer).await
+}
+
+/// Runs the files, then the commands.
+async fn run_all(ctx: &SessionContext, query: &QueryArguments, printer: &Printer) -> Result<(), CliError> {
     for path in &query.files {
         let text = fs::read_to_string(path).map_err(|cause| CliError::File {
             path: path.clone(),
             cause,
         })?;
-        printer.run_all(&session.ctx, &text).await?;
+        printer.run_all(ctx, &text).await?;
     }
     for command in &query.commands {
-        printer.run_all(&session.ctx, command).await?;
+        printer.run_all(ctx, command).await?;
     }
     Ok(())
 }

@@ -118,6 +118,9 @@ impl BoundPipeline {
     }
 }
 
+/// Whether row `i` of the thread exists and has passed the filters so far.
+const LIVE: &str = "(live >> i & 1u) != 0";
+
 /// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order.
 pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<BoundPipeline, Reason> {
     let sources: Vec<usize> = plan.columns().into_iter().collect();
@@ -171,7 +174,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     };
     for stage in &stages {
         let mut code = String::new();
-        let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard("(live >> i & 1u) != 0");
+        let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard(LIVE);
         let mut keep = Vec::new();
         for index in &stage.filters {
             keep.push(emitter.emit(&filters[*index], &mut code)?.code);
@@ -545,7 +548,8 @@ fn element(form: AccessForm) -> Option<&'static str> {
 /// The declaration of `c{k}` for row `i`.
 fn decode(k: usize, column: &ColumnAccess) -> String {
     let code = match column.placed {
-        Some(_) => format!("s{k}[q{k}[i]]"),
+        // What was loaded for a row that is not there, or dropped out before, is no slot.
+        Some(_) => format!("s{k}[{LIVE} ? q{k}[i] : 0]"),
         None => format!("q{k}[i]"),
     };
     match (column.form, &column.binding.kind) {
@@ -700,4 +704,38 @@ pub fn indent(code: &str, depth: usize) -> String {
             let _ = writeln!(all, "{}{line}", if line.starts_with('#') { "" } else { &pad });
             all
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int32Array, RecordBatch, StringArray};
+    use galatea_store::{ConflictLayout, Store, StoreOptions, StoredTable};
+    use std::sync::Arc;
+
+    /// A slot that was loaded for a row that is not there may be anything: it must not be looked up.
+    #[test]
+    fn slots_are_looked_up_for_live_rows_alone() {
+        let numbers = Int32Array::from_iter_values((0..100).map(|row| row % 3 * 10));
+        let words = StringArray::from_iter_values((0..100).map(|row| ["a", "b"][row % 2]));
+        let batch = RecordBatch::try_from_iter([("n", Arc::new(numbers) as _), ("w", Arc::new(words) as _)]);
+        let batch = batch.expect("columns of one length");
+        let store = Store::new(StoreOptions::default());
+        let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).expect("encoded");
+        let placing = table.set_conflict_layout(&[0, 1], Some(ConflictLayout::AUTO));
+        futures::executor::block_on(placing).expect("placed");
+        let mut parameters = Parameters::default();
+        let codes = table.snapshot().columns.clone().into_iter().enumerate();
+        let codes: Vec<String> = codes
+            .map(|(k, column)| decode(k, &ColumnAccess::new(k, &column, &mut parameters)))
+            .collect();
+        assert_eq!(
+            codes,
+            [
+                "const i32 c0 = i32(u32(b0) + u32(s0[(live >> i & 1u) != 0 ? q0[i] : 0]) * u32(10ull));",
+                "const u32 c1 = u32(s1[(live >> i & 1u) != 0 ? q1[i] : 0]);",
+            ]
+        );
+        assert_eq!(parameters.tables.len(), 2);
+    }
 }

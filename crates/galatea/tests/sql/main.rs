@@ -9,6 +9,7 @@ mod data;
 mod explain;
 mod files;
 mod hostile;
+mod placed;
 mod random;
 mod rows;
 mod sqllogic;

@@ -1,0 +1,236 @@
+//! What grouping by a column does to the banks of shared memory, and what copies or a placement would make of it.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow::datatypes::DataType;
+use datafusion::common::TableReference;
+use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
+use galatea_layout::model::{
+    Accumulators, Choice, GroupedAggregation, Groups, Launch, Machine, PlacedColumn, predict,
+};
+use galatea_layout::{
+    AccessPattern, Analyser, Conflicts, LayoutError, PlacementOptions, Tiles, for_each_access, place,
+};
+use galatea_store::placed::{DenseColumn, PIPELINE_TILES, TABLE_BYTES};
+use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError, StoredTable};
+
+use super::rounded;
+use super::table::{LaidOutTable, column_index, provider, runtime};
+
+/// Replicas of the accumulators that are compared.
+const REPLICAS: [u32; 4] = [1, 2, 8, 32];
+/// Accesses that the prediction counts on.
+const SAMPLED_ACCESSES: usize = 4096;
+
+/// Conflicts of one way to lay out the accumulators, under one way to walk the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConflictLine {
+    /// Whose pattern.
+    pub pattern: &'static str,
+    /// Where accumulators lie.
+    pub accumulators: String,
+    /// Entries of the table, copies and holes among them.
+    pub slots: u64,
+    /// What was counted.
+    pub conflicts: Conflicts,
+}
+
+/// What [`analyse_conflicts`] found.
+#[derive(Debug, Clone)]
+pub struct ConflictAnalysis {
+    /// Rows looked at.
+    pub rows: u64,
+    /// Rows of the column.
+    pub all_rows: u64,
+    /// Groups: different values there can be, NULL among them.
+    pub groups: u64,
+    /// The lines.
+    pub lines: Vec<ConflictLine>,
+    /// Each layout's predicted time for one 64-bit sum per group, on an H200.
+    pub prediction: Choice,
+}
+
+impl ConflictAnalysis {
+    /// The lines as rows.
+    ///
+    /// # Errors
+    /// None that is known: Arrow's, for columns of different lengths.
+    pub fn batch(&self) -> Result<RecordBatch> {
+        let texts = |text: &dyn Fn(&ConflictLine) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(self.lines.iter().map(text)))
+        };
+        let means = |mean: fn(&Conflicts) -> f64| -> ArrayRef {
+            // Two decimals, as the paper's Table 1 has.
+            let means = self.lines.iter().map(|line| rounded(mean(&line.conflicts), 2));
+            Arc::new(Float64Array::from_iter_values(means))
+        };
+        let worst = |worst: fn(&Conflicts) -> u32| -> ArrayRef {
+            let numbers = self.lines.iter().map(|line| worst(&line.conflicts));
+            Arc::new(UInt32Array::from_iter_values(numbers))
+        };
+        let slots = self.lines.iter().map(|line| line.slots);
+        Ok(RecordBatch::try_from_iter([
+            ("pattern", texts(&|line| line.pattern.to_string())),
+            ("accumulators", texts(&|line| line.accumulators.clone())),
+            (
+                "slots",
+                Arc::new(UInt64Array::from_iter_values(slots)) as ArrayRef,
+            ),
+            ("banks", means(Conflicts::mean_banks)),
+            ("read_rounds", means(Conflicts::mean_read_rounds)),
+            ("write_rounds", means(Conflicts::mean_write_rounds)),
+            ("worst_read", worst(|conflicts| conflicts.worst_read)),
+            ("worst_write", worst(|conflicts| conflicts.worst_write)),
+            ("between_warps", means(Conflicts::mean_between_warps)),
+        ])?)
+    }
+}
+
+/// Analyses the accesses that grouping by `column` of `table` makes to one 4-byte accumulator per group, looking at no more
+/// than `rows` rows from the first on. The table is any that a query can name, a file's path among them.
+///
+/// # Errors
+/// [`super::ConflictLayoutError`] for tables and columns that there are not, [`StoreError::NotPlaceable`] for columns whose
+/// groups have no dense numbers in shared memory, and DataFusion's.
+pub async fn analyse_conflicts(
+    ctx: &SessionContext,
+    table: &TableReference,
+    column: &str,
+    rows: usize,
+) -> Result<ConflictAnalysis> {
+    let column = load(ctx, table, column).await?;
+    let rows = rows.max(1);
+    let name = column.name.clone();
+    let analysis = tokio::task::spawn_blocking(move || analyse(&column, rows)).await;
+    let analysis = analysis.map_err(|panic| StoreError::Internal(panic.to_string()))?;
+    Ok(analysis.map_err(|reason| StoreError::NotPlaceable { column: name, reason })?)
+}
+
+/// The column, encoded: as the store has it, or made now.
+async fn load(ctx: &SessionContext, table: &TableReference, column: &str) -> Result<Arc<Column>> {
+    let provider = provider(ctx, table).await?;
+    let (runtime, config) = runtime(ctx)?;
+    let store = runtime.store(&config);
+    let schema = provider.schema();
+    let index = column_index(&schema, table, column)?;
+    let text = |data_type: &DataType| data_type.is_string() || data_type.is_binary();
+    let hints = |index: usize, data_type: &DataType| LoadHints {
+        dictionary: if text(data_type) { vec![index] } else { Vec::new() },
+    };
+    if let Some(table) = LaidOutTable::of(ctx, &provider, store).await? {
+        let hints = hints(index, schema.field(index).data_type());
+        return Ok(table.load(index, &hints).await?);
+    }
+    let frame = ctx.read_table(provider)?;
+    let plan = frame.select_columns(&[schema.field(index).name()])?;
+    let plan = plan.create_physical_plan().await?;
+    let made = StoredTable::from_plan(store, "rows to analyse", &plan, &ctx.task_ctx(), None).await?;
+    let hints = hints(0, schema.field(index).data_type());
+    let view = made.load(&[0], &hints, None).await?;
+    Ok(Arc::clone(&view.columns[0]))
+}
+
+fn analyse(column: &Column, rows: usize) -> Result<ConflictAnalysis, galatea_store::NotPlaceable> {
+    let dense = DenseColumn::of(column)?;
+    let (groups, all_rows) = (dense.values, column.rows());
+    let mut codes = dense.codes();
+    codes.truncate(rows);
+    let mut left = codes.len();
+    let mut chunk_rows = dense.chunk_rows();
+    chunk_rows.retain_mut(|rows| {
+        *rows = (*rows as usize).min(left) as u32;
+        left -= *rows as usize;
+        *rows > 0
+    });
+    let ours = PIPELINE_TILES.in_chunks(&chunk_rows)?;
+    let mut lines = Vec::new();
+    let placed = compare("pipelines", &codes, groups, &ours, &mut lines)?;
+    compare("paper", &codes, groups, &Tiles::paper(), &mut lines)?;
+
+    let sample = sample(&codes, &ours);
+    let width = column.encoding.bytes_per_row().unwrap_or(0);
+    let aggregation = GroupedAggregation {
+        rows: all_rows,
+        // The column's codes, and the 64-bit values that are summed.
+        row_bytes: (width + size_of::<u64>()) as f64,
+        groups: Groups::Sample {
+            rows: &sample,
+            groups,
+        },
+        accumulators: Accumulators {
+            counts: 0,
+            sums: 0,
+            wide_sums: 1,
+            high_halves: 1.0,
+        },
+        placed: Some(placed),
+    };
+    let launch = Launch {
+        threads: PIPELINE_TILES.threads,
+        rows_per_thread: PIPELINE_TILES.rows_per_thread,
+        shared_bytes: TABLE_BYTES,
+    };
+    Ok(ConflictAnalysis {
+        rows: codes.len() as u64,
+        all_rows,
+        groups: groups as u64,
+        lines,
+        prediction: predict(&aggregation, &launch, &Machine::H200),
+    })
+}
+
+/// Adds the lines of a pattern; returns what a placement for it means to an aggregation.
+fn compare<P: AccessPattern>(
+    name: &'static str,
+    codes: &[u32],
+    groups: usize,
+    pattern: &P,
+    lines: &mut Vec<ConflictLine>,
+) -> Result<PlacedColumn, LayoutError> {
+    let analyser = Analyser {
+        window: ConflictLayout::WINDOW,
+        ..Analyser::default()
+    };
+    for copies in REPLICAS {
+        lines.push(ConflictLine {
+            pattern: name,
+            accumulators: match copies {
+                1 => "one copy".to_string(),
+                copies => format!("{copies} copies"),
+            },
+            slots: groups as u64 * u64::from(copies),
+            conflicts: analyser.groups(codes, pattern, |group, lane| {
+                group * copies + lane as u32 % copies
+            }),
+        });
+    }
+    let wish = ConflictLayout::AUTO;
+    let options = PlacementOptions::new(wish.goal, wish.budget());
+    let placement = place(codes.to_vec(), groups, pattern, &options)?;
+    lines.push(ConflictLine {
+        pattern: name,
+        accumulators: "placed".to_string(),
+        slots: placement.report.slots as u64,
+        conflicts: analyser.words(&placement.slots, pattern),
+    });
+    Ok(PlacedColumn::from(&placement.report))
+}
+
+/// Groups of whole accesses, from blocks spread over the rows.
+fn sample<P: AccessPattern>(codes: &[u32], pattern: &P) -> Vec<u32> {
+    let blocks = pattern.blocks(codes.len());
+    let per_block = pattern.accesses(codes.len(), 0).max(1);
+    let step = (blocks * per_block).div_ceil(SAMPLED_ACCESSES).max(1);
+    let mut sample = Vec::new();
+    for block in (0..blocks).step_by(step) {
+        for_each_access(pattern, codes.len(), block, |lanes, rows| {
+            if lanes.len() == pattern.lanes() {
+                sample.extend(rows.iter().map(|row| codes[*row]));
+            }
+        });
+    }
+    // Fewer rows than an access has lanes.
+    if sample.is_empty() { codes.to_vec() } else { sample }
+}

@@ -1,0 +1,198 @@
+//! Placed columns in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and what a column's values do to the banks.
+//!
+//! DataFusion plans no such statement, so [`sql`] looks at every text first and hands on all others.
+
+mod analyse;
+mod error;
+mod statement;
+mod table;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
+use galatea_layout::Goal;
+use galatea_store::placed::SLOT_BYTES;
+use galatea_store::{Column, ConflictLayout, StoreError};
+
+pub use self::analyse::{ConflictAnalysis, ConflictLine, analyse_conflicts};
+pub use self::error::ConflictLayoutError;
+pub use self::statement::ConflictLayoutStatement;
+use self::table::LaidOutTable;
+
+/// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`, which is carried
+/// out at once.
+///
+/// | option | values | meaning |
+/// | --- | --- | --- |
+/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can be placed: for atomics, for reads, against updates of one copy only, or as they are stored unplaced; auto is writes |
+/// | `conflict_layout.<column>` | the same | one column, which must be one that can be placed |
+/// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
+/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots |
+///
+/// The result has a row per column: what it became, its table with copies, and mean rounds of an access to shared memory
+/// before and after. Tables of the store and files can be altered; files are placed for this session, not rewritten.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> datafusion::error::Result<()> {
+/// let ctx = galatea::session().with_setting("galatea.device", "emulated").build()?;
+/// galatea::sql(&ctx, "CREATE TABLE t AS SELECT value % 7 AS k FROM generate_series(1, 10000)").await?.collect().await?;
+/// let changed = galatea::sql(&ctx, "ALTER TABLE t SET (conflict_layout.k = 'writes')").await?.collect().await?;
+/// assert_eq!(changed[0].num_rows(), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// DataFusion's; [`ConflictLayoutError`] for tables, columns and values that there are not, and
+/// [`galatea_store::StoreError::NotPlaceable`] for a column named that cannot be placed.
+pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
+    let config = ctx.copied_config();
+    match ConflictLayoutStatement::parse(&config.options().sql_parser, text)? {
+        Some(statement) => statement.execute(ctx).await,
+        None => ctx.sql(text).await,
+    }
+}
+
+impl ConflictLayoutStatement {
+    /// Lays the columns out; a row per column, as [`sql`] says.
+    ///
+    /// # Errors
+    /// Those of [`sql`].
+    pub async fn execute(&self, ctx: &SessionContext) -> Result<DataFrame> {
+        let table = LaidOutTable::find(ctx, self.table()).await?;
+        self.check_columns(&table.schema())?;
+        let mut changes = Vec::new();
+        for (index, field) in table.schema().fields().iter().enumerate() {
+            let Some((wish, named)) = self.wish(field.name()) else {
+                continue;
+            };
+            changes.push(Change::make(&table, index, wish, named).await?);
+        }
+        ctx.read_batch(batch(&changes)?)
+    }
+}
+
+/// What became of a column.
+struct Change {
+    name: String,
+    before: Option<Arc<Column>>,
+    after: Option<Arc<Column>>,
+    seconds: f64,
+    reason: Option<String>,
+}
+
+impl Change {
+    async fn make(
+        table: &LaidOutTable,
+        index: usize,
+        wish: Option<ConflictLayout>,
+        named: bool,
+    ) -> Result<Self> {
+        let name = table.schema().field(index).name().clone();
+        let start = Instant::now();
+        let done = async {
+            let before = table.column(index).await?;
+            table.set_layout(index, wish).await?;
+            Ok::<_, StoreError>((before, table.column(index).await?))
+        };
+        let (columns, reason) = match done.await {
+            Ok(columns) => (Some(columns), None),
+            // What was asked of all columns is done to those that it can be done to.
+            Err(StoreError::NotPlaceable { reason, .. }) if !named => {
+                let before = table.column(index).await?;
+                (Some((Arc::clone(&before), before)), Some(reason.to_string()))
+            }
+            Err(error) if !named && error.is_refusal() => (None, Some(error.to_string())),
+            Err(error) => return Err(error.into()),
+        };
+        let (before, after) = columns.unzip();
+        Ok(Self {
+            name,
+            before,
+            after,
+            seconds: start.elapsed().as_secs_f64(),
+            reason: reason.map(|reason| reason.lines().next().unwrap_or_default().to_string()),
+        })
+    }
+
+    fn layout(&self) -> &'static str {
+        match self.after.as_ref().and_then(|column| column.placed()) {
+            None => "none",
+            Some(layout) => match layout.wish.goal {
+                Goal::Reads => "reads",
+                Goal::Writes { .. } => "writes",
+                Goal::WritesByValue { .. } => "values",
+            },
+        }
+    }
+}
+
+/// To so many decimals, for people to read.
+fn rounded(number: f64, decimals: i32) -> f64 {
+    let unit = 10_f64.powi(decimals);
+    (number * unit).round() / unit
+}
+
+/// A row per column.
+fn batch(changes: &[Change]) -> Result<RecordBatch> {
+    type Placed = galatea_store::PlacedLayout;
+    let of_layout = |number: &dyn Fn(&Placed) -> u64| -> ArrayRef {
+        let numbers = changes
+            .iter()
+            .map(|change| Some(number(change.after.as_ref()?.placed()?)));
+        Arc::new(numbers.collect::<UInt64Array>())
+    };
+    let rounds = |rounds: &dyn Fn(&Placed) -> f64| -> ArrayRef {
+        let means = changes
+            .iter()
+            .map(|change| Some(rounded(rounds(change.after.as_ref()?.placed()?), 2)));
+        Arc::new(means.collect::<Float64Array>())
+    };
+    let bytes = |column: &dyn Fn(&Change) -> Option<&Arc<Column>>| -> ArrayRef {
+        let bytes = changes.iter().map(|change| Some(column(change)?.scan_bytes()));
+        Arc::new(bytes.collect::<UInt64Array>())
+    };
+    let texts = |text: &dyn Fn(&Change) -> Option<String>| -> ArrayRef {
+        Arc::new(changes.iter().map(text).collect::<StringArray>())
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("column", texts(&|change| Some(change.name.clone()))),
+        ("layout", texts(&|change| Some(change.layout().to_string()))),
+        ("values", of_layout(&|layout| layout.map.values() as u64)),
+        ("slots", of_layout(&|layout| layout.map.slots() as u64)),
+        ("holes", of_layout(&|layout| layout.report.holes as u64)),
+        (
+            "most_copies",
+            of_layout(&|layout| u64::from(layout.report.most_copies)),
+        ),
+        (
+            "table_bytes_before",
+            of_layout(&|layout| layout.report.table_bytes(SLOT_BYTES).0),
+        ),
+        (
+            "table_bytes_after",
+            of_layout(&|layout| layout.report.table_bytes(SLOT_BYTES).1),
+        ),
+        ("column_bytes_before", bytes(&|change| change.before.as_ref())),
+        ("column_bytes_after", bytes(&|change| change.after.as_ref())),
+        ("rounds_before", rounds(&|layout| layout.rounds.0)),
+        ("rounds_after", rounds(&|layout| layout.rounds.1)),
+        (
+            "seconds",
+            Arc::new(
+                changes
+                    .iter()
+                    .map(|change| Some(rounded(change.seconds, 3)))
+                    .collect::<Float64Array>(),
+            ),
+        ),
+        ("reason", texts(&|change| change.reason.clone())),
+    ];
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    Ok(RecordBatch::try_from_iter_with_nullable(columns)?)
+}
