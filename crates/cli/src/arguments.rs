@@ -165,11 +165,11 @@ pub(crate) enum Analysis {
     /// How lanes that group by a column conflict in shared memory, and what copies or a placement would make of it.
     ///
     /// Tables that -c and -f of the same command create can be named.
-    Conflicts(ConflictsArguments),
+    Conflicts(AnalyzeArguments),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ConflictsArguments {
+pub(crate) struct AnalyzeArguments {
     /// A table or the path of a file, a point, and a column: data/lineitem.parquet.l_returnflag.
     #[arg(value_name = "TABLE.COLUMN")]
     pub(crate) column: String,

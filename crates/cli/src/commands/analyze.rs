@@ -10,7 +10,7 @@ use datafusion_cli::print_format::PrintFormat;
 use datafusion_cli::print_options::MaxRows;
 use galatea::{ConflictAnalysis, ConflictLayoutError, analyse_conflicts};
 
-use crate::arguments::{ConflictsArguments, QueryArguments, SessionArguments};
+use crate::arguments::{AnalyzeArguments, QueryArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
 use crate::session;
@@ -19,7 +19,7 @@ use crate::statements::Printer;
 pub(crate) async fn run(
     session: &SessionArguments,
     query: &QueryArguments,
-    arguments: &ConflictsArguments,
+    arguments: &AnalyzeArguments,
 ) -> Result<(), CliError> {
     let built = session::build(session).await?;
     // What -c and -f make can be looked at; what they print is not asked for here.
@@ -60,7 +60,7 @@ async fn analyse(ctx: &SessionContext, table: &str, column: &str, rows: usize) -
     }
 }
 
-fn print(analysis: &ConflictAnalysis, arguments: &ConflictsArguments, quiet: bool) -> Result<(), CliError> {
+fn print(analysis: &ConflictAnalysis, arguments: &AnalyzeArguments, quiet: bool) -> Result<(), CliError> {
     let format = match arguments.format.into() {
         PrintFormat::Automatic => PrintFormat::Table,
         format => format,
