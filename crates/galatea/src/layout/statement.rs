@@ -45,7 +45,7 @@ impl ConflictLayoutStatement {
         if !text.to_ascii_lowercase().contains(PREFIX) {
             return Ok(None);
         }
-        let Some(dialect) = dialect_from_str(&options.dialect) else {
+        let Some(dialect) = dialect_from_str(options.dialect) else {
             return Ok(None);
         };
         let Ok(mut parser) = Parser::new(dialect.as_ref()).try_with_sql(text) else {
@@ -140,10 +140,6 @@ impl ConflictLayoutStatement {
     }
 
     /// What a column shall be, if anything was said of it, and whether it was named.
-    #[expect(
-        clippy::type_complexity,
-        reason = "whether something was asked, and what: a layout or none"
-    )]
     pub(super) fn wish(&self, column: &str) -> Option<(Option<ConflictLayout>, bool)> {
         match self.columns.get(column) {
             Some(wish) => Some((*wish, true)),

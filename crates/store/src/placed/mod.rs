@@ -15,8 +15,9 @@
 //! so that they too can be grouped by slot.
 //!
 //! A column stays placed when rows are appended: they take the first copy of their value, whose slot is the value itself.
-//! Where values come that the table does not have, the column is placed again. Whoever asked for a column to be placed is
-//! remembered by the table, not by the column: columns of files are placed again whenever they are loaded again.
+//! Where values come that the layout does not have, the column is placed again. That a column shall be placed is remembered
+//! beside it: a column that cannot be, for want of rows or for too many values, is as soon as it can, and columns of files are
+//! whenever they are loaded.
 
 mod codes;
 mod pattern;
