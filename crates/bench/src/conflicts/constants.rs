@@ -123,6 +123,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         shared_bytes: info.shared_memory_per_multiprocessor.into(),
         shared_bytes_per_block: info.shared_memory_per_block.into(),
         shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
+        cache_and_shared_bytes: model::Machine::H200.cache_and_shared_bytes,
         rounds_per_second,
         update_latency,
         match_rounds,

@@ -100,7 +100,7 @@ impl SinkState {
                 fixed_words = bound.slot_words();
                 Form::Fixed
             }
-            (Strategy::Shared(SharedLayout { groups, .. }) | Strategy::Dense { groups }, _) => {
+            (Strategy::Shared(SharedLayout { groups, .. }) | Strategy::Dense { groups, .. }, _) => {
                 fixed_words = *groups as usize * bound.slot_words();
                 Form::Fixed
             }

@@ -102,6 +102,11 @@ impl<'a> Emitter<'a> {
         self
     }
 
+    /// Adds a literal of one word for the pipeline's own use; returns its index.
+    pub fn parameter(&mut self, word: u64) -> usize {
+        self.parameters.literal(word)
+    }
+
     /// Replaces the condition of [`Self::with_guard`] for what is emitted from now on.
     pub fn set_guard(&mut self, condition: Option<&str>) {
         self.guards = condition.map(str::to_owned).into_iter().collect();

@@ -511,6 +511,8 @@ pub enum Strategy {
     Dense {
         /// Groups.
         groups: u64,
+        /// Groups that have registers of each thread besides.
+        hot: u32,
     },
     /// Hash table in global memory.
     Hash,
@@ -528,7 +530,8 @@ impl std::fmt::Display for Strategy {
         match self {
             Self::Scalar => write!(f, "scalar"),
             Self::Shared(layout) => layout.fmt(f),
-            Self::Dense { groups } => write!(f, "dense({groups} groups)"),
+            Self::Dense { groups, hot: 0 } => write!(f, "dense({groups} groups)"),
+            Self::Dense { groups, hot } => write!(f, "dense({groups} groups, {hot} hot in registers)"),
             Self::Hash => write!(f, "hash"),
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),

@@ -77,6 +77,8 @@ pub struct BoundPipeline {
     pub rows: u64,
     /// Guess of the share of rows that pass the filters.
     pub selectivity: f64,
+    /// Literals that name the hot groups of a shared strategy.
+    pub hot: Vec<usize>,
     /// Why dense groups are collected as they are.
     pub why: Option<String>,
 }
@@ -170,6 +172,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     let mut sunk = Sunk {
         strategy: row_strategy(shape.row_output, cardinality),
         result: ResultPlan::Rows(Vec::new()),
+        hot: Vec::new(),
         why: None,
     };
     for stage in &stages {
@@ -244,6 +247,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         columns,
         strategy: sunk.strategy,
         result: sunk.result,
+        hot: sunk.hot,
         why: sunk.why,
         block,
         dynamic_shared: 0,
@@ -302,6 +306,7 @@ fn limit(what: &str, asked: usize, limit: usize) -> Reason {
 struct Sunk {
     strategy: Strategy,
     result: ResultPlan,
+    hot: Vec<usize>,
     why: Option<String>,
 }
 
@@ -339,6 +344,7 @@ impl SinkInput<'_> {
                 Ok(Sunk {
                     strategy,
                     result: ResultPlan::Rows(columns),
+                    hot: Vec::new(),
                     why: None,
                 })
             }
@@ -380,15 +386,20 @@ impl SinkInput<'_> {
                     accumulators,
                     occupied: None,
                 },
+                hot: Vec::new(),
                 why: None,
             });
         }
         let key = group_key(&key_values, self.shape.group_by)?;
         let (mut strategy, mut why, mut occupied) = (Strategy::Hash, None, None);
+        let mut hot = Vec::new();
         if let KeyLayout::Dense { groups } = key.layout {
             // Dense homes have a word for every group there could be: one word must count rows.
             occupied = Some(accumulators.row_count());
             let choice = self.dense(&keys, &key, groups, &accumulators);
+            hot = (choice.hot.iter())
+                .map(|group| emitter.parameter(u64::from(*group)))
+                .collect();
             (strategy, why) = (choice.strategy, Some(choice.why));
         }
         let named =
@@ -398,7 +409,7 @@ impl SinkInput<'_> {
         }
         match &strategy {
             Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
-            Strategy::Dense { .. } => sink::dense::update(&accumulators, code),
+            Strategy::Dense { hot, .. } => sink::dense::update(&accumulators, *hot, code),
             _ => sink::hash::update(&accumulators, &key, code),
         }
         Ok(Sunk {
@@ -408,6 +419,7 @@ impl SinkInput<'_> {
                 accumulators,
                 occupied,
             },
+            hot,
             why,
         })
     }

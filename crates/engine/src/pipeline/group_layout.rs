@@ -6,14 +6,20 @@ use super::sink::shared::{SharedHome, SharedLayout};
 use crate::config::{GroupBy, GroupRuns};
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
-    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, PlacedColumn, predict_layout,
+    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, PlacedColumn, overlapped,
+    predict_layout,
 };
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Words of registers that groups may take of a thread.
 const REGISTER_WORDS: u64 = 16;
 /// Rows of a thread that start a group anew, at most, for runs to pay.
 const RUNS: f64 = 0.5;
+/// Rows of a sample that a group has, at least, to get registers of its own.
+const HOT: f64 = 0.1;
+/// Groups that get them at most.
+const HOT_GROUPS: usize = 2;
 /// Shared memory that the model leaves for what else a kernel keeps there.
 const OTHER_SHARED_BYTES: u64 = 2 << 10;
 
@@ -45,6 +51,37 @@ pub struct Sample {
     pub changes: f64,
 }
 
+impl Sample {
+    /// The most frequent groups, if they are frequent enough to get registers of their own.
+    fn hot(&self) -> Vec<u32> {
+        let mut rows: HashMap<u32, usize> = HashMap::new();
+        self.groups
+            .iter()
+            .for_each(|group| *rows.entry(*group).or_default() += 1);
+        let mut rows: Vec<(usize, u32)> = rows.into_iter().map(|(group, rows)| (rows, group)).collect();
+        rows.sort_unstable_by(|one, other| other.cmp(one));
+        let frequent = |(rows, _): &&(usize, u32)| *rows as f64 >= HOT * self.groups.len() as f64;
+        rows.iter()
+            .take(HOT_GROUPS)
+            .take_while(frequent)
+            .map(|(_, group)| *group)
+            .collect()
+    }
+
+    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not meet in shared memory.
+    fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
+        let beyond = groups.next_multiple_of(32) as u32;
+        let own = |(row, group): (usize, &u32)| {
+            if hot.contains(group) {
+                beyond + (row % 32) as u32
+            } else {
+                *group
+            }
+        };
+        self.groups.iter().enumerate().map(own).collect()
+    }
+}
+
 /// A key that is a placed column.
 #[derive(Debug, Clone, Copy)]
 pub struct PlacedKey {
@@ -59,6 +96,8 @@ pub struct PlacedKey {
 pub struct GroupChoice {
     /// How rows are collected.
     pub strategy: Strategy,
+    /// The groups that have registers of their own.
+    pub hot: Vec<u32>,
     /// For people.
     pub why: String,
 }
@@ -70,38 +109,62 @@ struct Candidate {
 
 /// Chooses for dense groups, honouring what is forced.
 pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
-    let dense = Strategy::Dense { groups: rows.groups };
-    let mut candidates: Vec<Candidate> = homes(rows, shape)
-        .into_iter()
-        .filter_map(|(home, way)| candidate(rows, shape, home, way))
-        .collect();
-    candidates.sort_by(|one, other| one.cost.seconds.total_cmp(&other.cost.seconds));
+    let hot = rows.sample.as_ref().map(Sample::hot).unwrap_or_default();
+    let mut candidates = candidates(rows, shape, shape.group_by, &hot);
+    if candidates.is_empty() && !matches!(shape.group_by, GroupBy::Dense | GroupBy::Hash) {
+        // What was forced cannot hold the groups: as many copies as can.
+        let any = Shape {
+            group_copies: 0,
+            ..*shape
+        };
+        candidates = self::candidates(rows, &any, GroupBy::Copies, &hot);
+    }
     let Some(best) = candidates.first() else {
+        let hot = if registers(rows, &hot) { hot } else { Vec::new() };
         return GroupChoice {
-            strategy: dense,
+            strategy: Strategy::Dense {
+                groups: rows.groups,
+                hot: hot.len() as u32,
+            },
+            hot,
             why: "no room for the groups in shared memory".into(),
         };
     };
-    let mut layout = best.layout;
-    let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
-    layout.runs = match shape.group_runs {
-        GroupRuns::On => layout.home != SharedHome::Registers,
-        GroupRuns::Off => false,
-        GroupRuns::Auto => {
-            !matches!(layout.home, SharedHome::Registers | SharedHome::Threads)
-                && changes < RUNS
-                && best.cost.shared_seconds > best.cost.memory_seconds / 2.0
-        }
-    };
     GroupChoice {
-        strategy: Strategy::Shared(layout),
+        strategy: Strategy::Shared(best.layout),
+        hot: hot.into_iter().take(best.layout.hot as usize).collect(),
         why: explain(&candidates, rows),
     }
 }
 
+/// What fits, cheapest first.
+fn candidates(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy, hot: &[u32]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for (home, way) in homes(rows, shape, forced) {
+        let copies = matches!(home, SharedHome::Copies { .. });
+        let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
+        let runs = match shape.group_runs {
+            GroupRuns::On => home != SharedHome::Registers,
+            GroupRuns::Off => false,
+            GroupRuns::Auto => changes < RUNS && !matches!(home, SharedHome::Registers | SharedHome::Threads),
+        };
+        candidates.extend(candidate(rows, shape, home, way, runs, &[]));
+        if copies && !runs && shape.group_runs == GroupRuns::Auto && registers(rows, hot) {
+            candidates.extend(candidate(rows, shape, home, way, runs, hot));
+        }
+    }
+    candidates.sort_by(|one, other| one.cost.seconds.total_cmp(&other.cost.seconds));
+    candidates
+}
+
+/// Whether there are hot groups, and registers for them.
+fn registers(rows: &GroupedRows<'_>, hot: &[u32]) -> bool {
+    let words = hot.len() as u64 * rows.plan.partial_words as u64;
+    (1..=REGISTER_WORDS).contains(&words)
+}
+
 /// The homes that may be taken, simple ones first.
-fn homes(rows: &GroupedRows<'_>, shape: &Shape) -> Vec<(SharedHome, AccumulatorLayout)> {
-    let forced = shape.group_by;
+fn homes(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy) -> Vec<(SharedHome, AccumulatorLayout)> {
     let allowed = |way| forced == GroupBy::Auto || forced == way;
     let mut homes = Vec::new();
     if allowed(GroupBy::Registers) && rows.groups * rows.plan.partial_words as u64 <= REGISTER_WORDS {
@@ -115,8 +178,7 @@ fn homes(rows: &GroupedRows<'_>, shape: &Shape) -> Vec<(SharedHome, AccumulatorL
     {
         homes.push((placed.home, AccumulatorLayout::Placed));
     }
-    // What is forced and cannot be had gives way to copies.
-    if !matches!(forced, GroupBy::Dense | GroupBy::Hash) && (allowed(GroupBy::Copies) || homes.is_empty()) {
+    if allowed(GroupBy::Copies) {
         for copies in [1, 2, 4, 8, 16, 32] {
             if ![0, copies].contains(&shape.group_copies) {
                 continue;
@@ -140,6 +202,8 @@ fn candidate(
     shape: &Shape,
     home: SharedHome,
     way: AccumulatorLayout,
+    runs: bool,
+    hot: &[u32],
 ) -> Option<Candidate> {
     let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
     let machine = &shape.machine;
@@ -151,7 +215,8 @@ fn candidate(
     let sizes = blocks.iter().map(|block| SharedLayout {
         groups: rows.groups,
         home,
-        runs: false,
+        runs,
+        hot: hot.len() as u32,
         block: *block,
     });
     let fitting: Vec<SharedLayout> = sizes.filter(|layout| layout.bytes(rows.plan) <= limit).collect();
@@ -161,8 +226,15 @@ fn candidate(
         blocks * layout.block * 2 >= machine.threads
     };
     let layout = *fitting.iter().find(busy).or(fitting.last())?;
-    let uniform;
+    let (uniform, cool);
     let groups = match &rows.sample {
+        Some(sample) if !hot.is_empty() => {
+            cool = sample.without(hot, rows.groups);
+            Groups::Sample {
+                rows: &cool,
+                groups: rows.groups.next_multiple_of(32) as usize + 32,
+            }
+        }
         Some(sample) => Groups::Sample {
             rows: &sample.groups,
             groups: rows.groups as usize,
@@ -184,11 +256,16 @@ fn candidate(
         rows_per_thread: rows.items,
         shared_bytes: limit,
     };
-    let cost = if home == SharedHome::Registers {
+    let mut cost = if home == SharedHome::Registers {
         in_registers(&aggregation, &launch, shape, rows)?
     } else {
         predict_layout(&aggregation, &launch, machine, way).cost.ok()?
     };
+    if runs {
+        // Only rows that begin a group anew reach shared memory.
+        cost.shared_seconds *= rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
+        cost.seconds = overlapped(cost.memory_seconds, cost.shared_seconds) + cost.merge_seconds;
+    }
     Some(Candidate { layout, cost })
 }
 
@@ -210,7 +287,7 @@ fn in_registers(
     // A round is 32 lanes of one instruction in shared memory; there are four times as many of arithmetic.
     let arithmetic = rows.rows as f64 * instructions / 32.0 / (4.0 * shape.machine.rounds_per_second);
     Some(Cost {
-        seconds: memory.memory_seconds.max(arithmetic),
+        seconds: overlapped(memory.memory_seconds, arithmetic),
         shared_seconds: arithmetic,
         merge_seconds: 0.0,
         rounds: 0.0,

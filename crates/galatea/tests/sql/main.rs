@@ -8,6 +8,7 @@ mod compare;
 mod data;
 mod explain;
 mod files;
+mod groups;
 mod hostile;
 mod placed;
 mod random;

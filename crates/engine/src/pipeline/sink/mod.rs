@@ -16,6 +16,7 @@ pub mod append;
 pub mod chains;
 pub mod dense;
 pub mod hash;
+mod hot;
 pub mod scalar;
 pub mod shared;
 
@@ -32,7 +33,10 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
             scalar::frame_of_groups(accumulators, 1, bound.block)
         }
         (Strategy::Shared(layout), ResultPlan::Groups { accumulators, .. }) => {
-            shared::frame(accumulators, layout)
+            shared::frame(accumulators, layout, &bound.hot)
+        }
+        (Strategy::Dense { hot, .. }, ResultPlan::Groups { accumulators, .. }) => {
+            dense::frame(accumulators, *hot, &bound.hot)
         }
         (
             Strategy::Hash,

@@ -10,13 +10,14 @@
 //! | `Copies` | group × stride + lane mod copies | none with 32 copies and more; fewer the more copies there are |
 //! | `Placed` | the slot that the row of a placed column names | those the placement left |
 //!
+//! With `hot` groups, the most frequent ones of a sample, their rows go to registers of each thread instead.
 //! With `runs`, a thread adds its consecutive rows of one group up in registers first: for columns sorted or clustered by
 //! group, and for very frequent groups.
 
 use super::super::aggregate::Accumulator;
 use super::super::bind::{AccumulatorPlan, Contribution};
 use super::super::generate::SinkFrame;
-use super::scalar;
+use super::{hot, scalar};
 use std::fmt::{self, Write};
 
 /// Where the groups of a block are.
@@ -53,6 +54,8 @@ pub struct SharedLayout {
     pub home: SharedHome,
     /// Whether threads add up runs of rows first.
     pub runs: bool,
+    /// Groups that have registers of each thread besides: so frequent that lanes would meet in them whatever the copies.
+    pub hot: u32,
     /// Threads of a block.
     pub block: u32,
 }
@@ -78,8 +81,13 @@ impl fmt::Display for SharedLayout {
                 )?;
             }
         }
-        let runs = if self.runs { ", runs" } else { "" };
-        write!(f, "{runs}, {} threads)", self.block)
+        if self.runs {
+            write!(f, ", runs")?;
+        }
+        if self.hot > 0 {
+            write!(f, ", {} hot in registers", self.hot)?;
+        }
+        write!(f, ", {} threads)", self.block)
     }
 }
 
@@ -218,6 +226,8 @@ pub fn update(plan: &AccumulatorPlan, layout: &SharedLayout, code: &mut String) 
         super::add_to_registers(plan, |w| format!("&w{w}"), code);
         return;
     }
+    hot::update(plan, layout.hot, code);
+    code.push_str("{\n");
     code.push_str(&layout.element(&layout.group()));
     for (k, c) in plan.contributions.iter().enumerate() {
         if let Some(condition) = &c.condition {
@@ -226,6 +236,7 @@ pub fn update(plan: &AccumulatorPlan, layout: &SharedLayout, code: &mut String) 
         code.push_str(&layout.add(k, c, &c.value));
         code.push('\n');
     }
+    code.push_str("}\n");
 }
 
 /// After the rows of a step: what is left of a run.
@@ -238,7 +249,7 @@ pub fn after_rows(layout: &SharedLayout) -> &'static str {
 }
 
 /// Clears before; merges into global memory after.
-pub fn frame(plan: &AccumulatorPlan, layout: &SharedLayout) -> SinkFrame {
+pub fn frame(plan: &AccumulatorPlan, layout: &SharedLayout, literals: &[usize]) -> SinkFrame {
     if layout.home == SharedHome::Registers {
         return scalar::frame_of_groups(plan, layout.groups, layout.block);
     }
@@ -269,13 +280,14 @@ pub fn frame(plan: &AccumulatorPlan, layout: &SharedLayout) -> SinkFrame {
         };
         let _ = writeln!(prologue, "const u32 copy = threadIdx.x & {}u;", copies - 1);
     }
+    prologue.push_str(&hot::prologue(plan, literals));
     if layout.runs {
         prologue.push_str(&flush(plan, layout));
     }
     prologue.push_str("__syncthreads();\n");
     SinkFrame {
         prologue,
-        epilogue: merge(plan, layout),
+        epilogue: merge(plan, layout) + &hot::merge(plan, layout.hot),
         dynamic_shared: u32::try_from(bytes).unwrap_or(u32::MAX),
         ..SinkFrame::default()
     }

@@ -1,0 +1,196 @@
+//! Small group-bys: every way of collecting groups, over columns of every skew, gives the CPU's answer, and is the one that was
+//! asked for.
+
+use crate::compare::Pair;
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int16Array, Int64Array, RecordBatch};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+/// How groups are distributed.
+#[derive(Debug, Clone, Copy)]
+enum Skew {
+    Uniform,
+    /// Group 3 has six rows of ten, group 1 two.
+    Hot,
+    /// Rows are sorted by group.
+    Sorted,
+    /// One in five is NULL.
+    Nulls,
+}
+
+fn rows(rows: usize, groups: i16, skew: Skew, seed: u64) -> RecordBatch {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let group = |row: usize, random: &mut SmallRng| match skew {
+        Skew::Uniform => Some(random.random_range(0..groups)),
+        Skew::Hot => Some(match random.random_range(0..10) {
+            0..6 => 3 % groups,
+            6..8 => 1 % groups,
+            _ => random.random_range(0..groups),
+        }),
+        Skew::Sorted => Some((row * groups as usize / rows) as i16),
+        Skew::Nulls => (random.random_range(0..5) != 0).then(|| random.random_range(0..groups)),
+    };
+    let keys: Int16Array = (0..rows).map(|row| group(row, &mut random)).collect();
+    // Large, small, negative and extreme values: sums carry and wrap.
+    let value = |random: &mut SmallRng| match random.random_range(0..8) {
+        0 => i64::MAX,
+        1 => i64::MIN,
+        2 => 0xffff_ffff,
+        _ => random.random_range(-1000..1000),
+    };
+    let wide: Int64Array = (0..rows).map(|_| Some(value(&mut random))).collect();
+    let small: Int64Array = (0..rows)
+        .map(|_| (random.random_range(0..9) != 0).then(|| random.random_range(0..1_000_000)))
+        .collect();
+    let float: Float64Array = (0..rows)
+        .map(|_| Some(f64::from(random.random_range(-99..99))))
+        .collect();
+    let columns: [(&str, ArrayRef); 4] = [
+        ("g", Arc::new(keys)),
+        ("wide", Arc::new(wide)),
+        ("small", Arc::new(small)),
+        ("f", Arc::new(float)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+        .expect("a batch")
+}
+
+const QUERIES: [&str; 3] = [
+    "SELECT g, count(*), sum(small) FROM t GROUP BY g",
+    "SELECT g, sum(wide), min(wide), max(small), count(small), sum(f), avg(CAST(small AS DECIMAL(20, 2))) FROM t GROUP BY g",
+    "SELECT g, sum(small) FILTER (WHERE wide < 0), sum(CAST(wide AS DECIMAL(38, 0))) FROM t WHERE small > 1000 OR small IS NULL GROUP BY g",
+];
+
+/// How EXPLAIN ANALYZE says the groups were collected.
+async fn strategy(pair: &Pair, sql: &str) -> String {
+    let frame = pair
+        .gpu
+        .sql(&format!("EXPLAIN ANALYZE {sql}"))
+        .await
+        .expect("plans");
+    let batches = frame.collect().await.expect("runs");
+    let text = pretty_format_batches(&batches).expect("prints").to_string();
+    let strategy = text
+        .split("strategy=")
+        .nth(1)
+        .unwrap_or_else(|| panic!("{sql} was not placed:\n{text}"));
+    strategy
+        .split(", columns=")
+        .next()
+        .unwrap_or_default()
+        .to_string()
+}
+
+#[tokio::test]
+async fn every_way_answers_alike_whatever_the_skew() {
+    let ways: [(&[(&str, &str)], &str); 9] = [
+        (&[], ""),
+        (&[("galatea.group_by", "registers")], "registers("),
+        (
+            &[("galatea.group_by", "threads"), ("galatea.block_threads", "32")],
+            "a copy per thread",
+        ),
+        (
+            &[
+                ("galatea.group_by", "copies"),
+                ("galatea.group_copies", "1"),
+                ("galatea.group_runs", "off"),
+            ],
+            "one copy",
+        ),
+        (
+            &[("galatea.group_by", "copies"), ("galatea.group_copies", "8")],
+            "8 copies",
+        ),
+        (
+            &[
+                ("galatea.group_by", "copies"),
+                ("galatea.group_copies", "32"),
+                ("galatea.block_threads", "64"),
+            ],
+            "32 copies",
+        ),
+        (
+            &[
+                ("galatea.group_by", "copies"),
+                ("galatea.group_copies", "2"),
+                ("galatea.group_runs", "on"),
+            ],
+            "runs",
+        ),
+        (&[("galatea.group_by", "dense")], "dense("),
+        (&[("galatea.group_by", "hash")], "hash"),
+    ];
+    for (seed, (groups, skew)) in [
+        (1, Skew::Uniform),
+        (2, Skew::Hot),
+        (33, Skew::Hot),
+        (33, Skew::Nulls),
+        (100, Skew::Sorted),
+        (700, Skew::Hot),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (settings, named) in ways {
+            let pair = Pair::new(settings);
+            pair.table("t", &[rows(6000, groups, skew, seed as u64)]);
+            for sql in QUERIES {
+                pair.check(
+                    sql,
+                    true,
+                    &format!("{groups} groups, {skew:?}, seed {seed}, {settings:?}"),
+                )
+                .await;
+            }
+            // Registers and copies per thread are for few groups, many copies for not too many.
+            let few = ["registers(", "a copy per thread"].contains(&named) && groups > 2;
+            if !few && !(named.contains("copies") && groups > 100) {
+                let found = strategy(&pair, QUERIES[0]).await;
+                assert!(found.contains(named), "{settings:?} gave {found}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_model_sees_skew_and_runs() {
+    for (groups, skew, expected) in [(900, Skew::Hot, "hot in registers"), (900, Skew::Sorted, "runs")] {
+        let pair = Pair::new(&[]);
+        pair.table("t", &[rows(60_000, groups, skew, 5)]);
+        let sql = "SELECT g, sum(small), sum(wide), sum(small + 1), sum(wide - 1) FROM t GROUP BY g";
+        let found = strategy(&pair, sql).await;
+        assert!(found.contains(expected), "{skew:?} gave {found}");
+        pair.check(sql, true, &format!("{skew:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn placed_columns_are_grouped_by_slot() {
+    for (groups, skew) in [
+        (2, Skew::Hot),
+        (40, Skew::Nulls),
+        (300, Skew::Hot),
+        (300, Skew::Sorted),
+    ] {
+        let pair = Pair::new(&[("galatea.group_by", "placed"), ("galatea.chunk_rows", "3000")]);
+        pair.table("t", &[rows(10_000, groups, skew, 9)]);
+        galatea::sql(&pair.gpu, "ALTER TABLE t SET (conflict_layout.g = 'writes')")
+            .await
+            .expect("is placed")
+            .collect()
+            .await
+            .expect("is placed");
+        for sql in QUERIES {
+            pair.check(sql, true, &format!("{groups} groups, {skew:?}, placed"))
+                .await;
+        }
+        let found = strategy(&pair, QUERIES[0]).await;
+        assert!(
+            found.contains("slots of a placed column"),
+            "{groups} groups, {skew:?} gave {found}"
+        );
+    }
+}
