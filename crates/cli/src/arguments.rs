@@ -190,7 +190,7 @@ pub(crate) struct ConflictsArguments {
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
-    /// Measured runs of each configuration.
+    /// Measured runs of each configuration, short kernels many times in a row; with 1, for profilers, only once.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
     /// Rows of the largest table, 200 million by default.

@@ -73,6 +73,15 @@ impl Way {
         ways
     }
 
+    /// The ways that differ in the number of copies alone have a name together.
+    pub(super) fn family(self) -> String {
+        match self {
+            Self::Replicated { .. } => "copies".to_string(),
+            Self::Global { .. } => "device memory".to_string(),
+            _ => self.to_string(),
+        }
+    }
+
     /// What the model of costs calls it.
     pub(super) fn layout(self) -> Option<AccumulatorLayout> {
         match self {
@@ -83,11 +92,6 @@ impl Way {
             Self::WarpAggregated => Some(AccumulatorLayout::WarpAggregated),
             Self::ReadsOnly | Self::Naive | Self::Registers | Self::Global { .. } => None,
         }
-    }
-
-    /// Whether it needs a placed column.
-    pub(super) fn is_placed(self) -> bool {
-        self == Self::Placed
     }
 
     /// The kernel that is its own, where it has one for so many groups.

@@ -19,14 +19,14 @@ pub struct Extent {
     pub windows: Vec<usize>,
     /// The window where windows are not varied.
     pub window: usize,
-    /// Cardinalities of figure 4, and the rows of its tables.
+    /// Cardinalities of figure 4.
     pub cardinalities: Vec<usize>,
-    /// Rows of the tables of figures 4 and 8.
-    pub fewer_rows: usize,
+    /// Rows of the tables of figure 8.
+    pub budget_rows: usize,
     /// Budgets of figure 8, mean copies of a value.
     pub budgets: Vec<f64>,
-    /// Rows of the tables of figure 9 that are placed by fewer threads.
-    pub scaling_rows: usize,
+    /// Rows of the tables of table 1 and figure 4, and of those of figure 9 that fewer threads place.
+    pub few_rows: usize,
     /// Rows of the tables of figure 10.
     pub degree_rows: usize,
     /// Groups of the alternatives, ascending.
@@ -51,15 +51,15 @@ impl Extent {
     pub fn paper() -> Self {
         Self {
             rows: 200_000_000,
-            tables: vec![10_000_000, 50_000_000, 100_000_000],
+            tables: vec![10_000_000, 50_000_000],
             values: 1024,
             thetas: vec![0.0, 0.5, 1.0, 1.5, 2.0],
-            windows: vec![0, 1, 4, 16, 32],
+            windows: vec![0, 4, 16, 32],
             window: 16,
             cardinalities: (5..=13).map(|bits| 1 << bits).collect(),
-            fewer_rows: 50_000_000,
+            budget_rows: 50_000_000,
             budgets: vec![1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 11.99, 24.0, 56.0],
-            scaling_rows: 10_000_000,
+            few_rows: 10_000_000,
             degree_rows: 30_000_000,
             groups: (0..=12).map(|bits| 1 << bits).collect(),
             group_thetas: vec![0.0, 0.5, 1.0, 1.5, 2.0],
@@ -82,9 +82,9 @@ impl Extent {
             windows: vec![0, 4],
             window: 4,
             cardinalities: vec![32, 100],
-            fewer_rows: 900,
+            budget_rows: 900,
             budgets: vec![1.0, 4.0],
-            scaling_rows: 2000,
+            few_rows: 2000,
             degree_rows: 500,
             groups: vec![1, 4, 64],
             group_thetas: vec![0.0, 1.0],
@@ -102,8 +102,8 @@ impl Extent {
         self.tables.retain(|table| *table < rows);
         for size in [
             &mut self.rows,
-            &mut self.fewer_rows,
-            &mut self.scaling_rows,
+            &mut self.budget_rows,
+            &mut self.few_rows,
             &mut self.degree_rows,
         ] {
             *size = rows.min(*size);

@@ -22,7 +22,8 @@
 //!
 //! **Not the paper's.** Its block had 350,000 rows, which would end within a step. The budget of *just under 12 copies* is 11.99
 //! and 48 KB, of which the sums take twice the bytes. Loads of four steps are under way at once, so warps issue accesses of four
-//! steps in a row: windows, which follow program order, know nothing of that.
+//! steps in a row: windows, which follow program order, know nothing of that. With 200 million rows the launch is 559 blocks,
+//! 2.1 times what an H200 runs at once; the ceilings beside it are of the same launch.
 
 mod alternatives;
 mod bed;

@@ -241,19 +241,34 @@ impl<'a> View<'a> {
 }
 
 fn predictions(report: &ConflictsReport) -> String {
-    let sentences = [(true, "with"), (false, "without")].into_iter().filter_map(|(with_placed, word)| {
-        let found = prediction::agreement(report, with_placed)?;
-        Some(format!(
-            "{word} the placed column: {} predictions off by {:.0} % in the mean, {:.0} % at worst; the choice is within 10 % of \
-             the best in {} of {} cases",
-            found.predictions,
-            100.0 * found.mean,
-            100.0 * found.worst,
-            found.good,
-            found.cases
-        ))
+    let rows: Vec<&Row> = report.of(Experiment::Alternatives).collect();
+    let Some(errors) = prediction::errors(rows.iter().copied()) else {
+        return "nothing to predict".to_string();
+    };
+    let shares = [true, false].map(|with_placed| {
+        let known = rows
+            .iter()
+            .copied()
+            .filter(|row| with_placed || row.way != Some(Way::Placed));
+        let known: Vec<&Row> = known.collect();
+        let cases = cases(&known);
+        let good = cases.iter().filter(|case| {
+            let choice = prediction::choice(&case.rows);
+            choice.is_some_and(|choice| prediction::is_good(choice, &case.rows))
+        });
+        (good.count(), cases.len())
     });
-    sentences.collect::<Vec<_>>().join("; ")
+    format!(
+        "{} predictions are off by {:.0} % in the mean, {:.0} % at worst; the model's choice is within 10 % of the best that it \
+         knows in {} of {} cases, without the placed column in {} of {}",
+        errors.predictions,
+        100.0 * errors.mean,
+        100.0 * errors.worst,
+        shares[0].0,
+        shares[0].1,
+        shares[1].0,
+        shares[1].1
+    )
 }
 
 fn giga(row: &Row) -> Option<f64> {
@@ -262,8 +277,7 @@ fn giga(row: &Row) -> Option<f64> {
 
 /// Rows of one number of groups and one skew.
 struct Case<'a> {
-    values: u64,
-    theta: f64,
+    rows: Vec<&'a Row>,
     ceiling: Option<&'a Row>,
     placed: Option<&'a Row>,
     /// Without a placed column.
@@ -274,17 +288,14 @@ fn cases<'a>(rows: &[&'a Row]) -> Vec<Case<'a>> {
     let same =
         |one: &&Row, other: &&Row| (one.values, one.theta.to_bits()) == (other.values, other.theta.to_bits());
     let of_case = |rows: &[&'a Row]| {
-        let is = |row: &Row, way: Way| row.way == Some(way);
-        let (special, others): (Vec<&Row>, Vec<&Row>) = rows
-            .iter()
-            .copied()
-            .partition(|row| is(row, Way::ReadsOnly) || is(row, Way::Placed));
-        let timed = others.into_iter().filter_map(|row| Some((row, row.ms?)));
+        let find = |way| rows.iter().copied().find(|row| row.way == Some(way));
+        let others = rows.iter().copied();
+        let others = others.filter(|row| !matches!(row.way, Some(Way::ReadsOnly | Way::Placed)));
+        let timed = others.filter_map(|row| Some((row, row.ms?)));
         Case {
-            values: rows[0].values,
-            theta: rows[0].theta,
-            ceiling: special.iter().copied().find(|row| is(row, Way::ReadsOnly)),
-            placed: special.iter().copied().find(|row| is(row, Way::Placed)),
+            rows: rows.to_vec(),
+            ceiling: find(Way::ReadsOnly),
+            placed: find(Way::Placed),
             fastest: timed
                 .min_by(|one, other| one.1.total_cmp(&other.1))
                 .map(|(row, _)| row),
@@ -293,32 +304,58 @@ fn cases<'a>(rows: &[&'a Row]) -> Vec<Case<'a>> {
     rows.chunk_by(same).map(of_case).collect()
 }
 
-/// Of the alternatives, the fastest way for each number of groups and skew.
+/// Of the alternatives, the fastest way for each number of groups and skew, and what the model would take; and how good its
+/// predictions are for each way.
 pub(super) fn winners(report: &ConflictsReport) -> String {
     let rows: Vec<&Row> = report.of(Experiment::Alternatives).collect();
     if rows.is_empty() {
         return String::new();
     }
     let mut text = String::from(
-        "\nOne 64-bit sum by group, G rows/s\n\n| groups | θ | fastest without placing | its rate | placed | reads only |\n\
-         | ---: | ---: | --- | ---: | ---: | ---: |\n",
+        "\nOne 64-bit sum by group, G rows/s\n\n| groups | θ | fastest without placing | its rate | placed | reads only | the model \
+         would take | its rate | predicted |\n| ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: |\n",
     );
+    let name = |row: Option<&Row>| row.map_or_else(|| "-".to_string(), |row| row.layout.clone());
+    let number = |rate: Option<f64>| rate.map_or_else(|| "-".to_string(), |rate| format!("{rate:.1}"));
+    let rate = |row: Option<&Row>| number(row.and_then(giga));
     for case in cases(&rows) {
-        let rate = |row: Option<&Row>| {
-            row.and_then(giga)
-                .map_or_else(|| "-".to_string(), |rate| format!("{rate:.1}"))
-        };
+        let choice = prediction::choice(&case.rows);
+        let predicted = choice.and_then(|row| Some(row.rows as f64 / row.predicted_ms? / 1e6));
         // Writing to a String does not fail.
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} |",
-            case.values,
-            case.theta,
-            case.fastest.map_or("-", |row| &row.layout),
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            case.rows[0].values,
+            case.rows[0].theta,
+            name(case.fastest),
             rate(case.fastest),
             rate(case.placed),
-            rate(case.ceiling)
+            rate(case.ceiling),
+            name(choice),
+            rate(choice),
+            number(predicted)
         );
+    }
+    text += "\nPredictions against times\n\n| way | predictions | mean error | worst |\n| --- | ---: | ---: | ---: |\n";
+    let mut families: Vec<String> = Vec::new();
+    for family in rows.iter().filter_map(|row| row.way).map(Way::family) {
+        if !families.contains(&family) {
+            families.push(family);
+        }
+    }
+    for family in families {
+        let of_family = rows
+            .iter()
+            .copied()
+            .filter(|row| row.way.is_some_and(|way| way.family() == family));
+        if let Some(found) = prediction::errors(of_family) {
+            let (mean, worst) = (100.0 * found.mean, 100.0 * found.worst);
+            let _ = writeln!(
+                text,
+                "| {family} | {} | {mean:.0} % | {worst:.0} % |",
+                found.predictions
+            );
+        }
     }
     text
 }

@@ -39,7 +39,7 @@ pub(super) fn place_column(
 
 /// Table 1, continued to θ = 2.
 pub(super) fn table_1(extent: &Extent, report: &mut ConflictsReport) -> Result<()> {
-    let rows = extent.scaling_rows;
+    let rows = extent.few_rows;
     for theta in [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0] {
         let codes = data::zipf(extent, extent.values, theta, rows)?;
         let found = Analyser::default().words(&codes, &extent.pattern()?);
@@ -56,7 +56,7 @@ pub(super) fn table_1(extent: &Extent, report: &mut ConflictsReport) -> Result<(
 /// Figure 4: copies by cardinality, uniform and skewed, without and with a window. No budget, as there are fewer values in
 /// the same memory.
 pub(super) fn cardinalities(extent: &Extent, report: &mut ConflictsReport) -> Result<()> {
-    let rows = extent.fewer_rows;
+    let rows = extent.few_rows;
     let budget = Budget::shared_memory(PAPER_SHARED, 4);
     for &values in &extent.cardinalities {
         for theta in [0.0, 1.0] {
@@ -76,7 +76,7 @@ pub(super) fn cardinalities(extent: &Extent, report: &mut ConflictsReport) -> Re
 
 /// Figure 9: the same placements by 1, 2, 4 and so on threads.
 pub(super) fn threads(extent: &Extent, report: &mut ConflictsReport) -> Result<()> {
-    let (rows, most) = (extent.scaling_rows, all_threads().get());
+    let (rows, most) = (extent.few_rows, all_threads().get());
     let powers =
         std::iter::successors(Some(1), |threads| Some(threads * 2)).take_while(|threads| *threads < most);
     let threads: Vec<NonZeroUsize> = powers.chain([most]).filter_map(NonZeroUsize::new).collect();
@@ -123,7 +123,7 @@ impl Row {
         match goal {
             Goal::Reads => self.read_rounds = Some(report.mean_rounds()),
             Goal::Writes { .. } | Goal::WritesByValue { .. } => {
-                self.write_rounds = Some(report.mean_rounds())
+                self.write_rounds = Some(report.mean_rounds());
             }
         }
     }

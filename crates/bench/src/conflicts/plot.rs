@@ -1,5 +1,6 @@
 //! The figures: which rows are points of which line.
 
+use super::alternatives::Way;
 use super::placing::BY_THREADS;
 use super::report::{ConflictsReport, Row};
 use super::{Experiment, constants};
@@ -13,10 +14,21 @@ pub(super) fn figures(report: &ConflictsReport) -> Vec<Figure> {
     let mut figures = Figures::default();
     for (name, experiment) in Experiment::NAMES {
         for row in report.of(experiment) {
-            point(&mut figures, name, experiment, row);
+            if experiment != Experiment::Alternatives || is_best_of_family(report, row) {
+                point(&mut figures, name, experiment, row);
+            }
         }
     }
     figures.finish()
+}
+
+/// Whether no way of the same family is faster for the same groups and skew.
+fn is_best_of_family(report: &ConflictsReport, row: &Row) -> bool {
+    let family = |row: &Row| row.way.map(Way::family);
+    let faster = |other: &Row| (other.values, other.theta) == (row.values, row.theta) && other.ms < row.ms;
+    !report
+        .of(Experiment::Alternatives)
+        .any(|other| faster(other) && family(other) == family(row))
 }
 
 fn point(figures: &mut Figures, name: &str, experiment: Experiment, row: &Row) {

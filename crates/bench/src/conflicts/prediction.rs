@@ -55,49 +55,41 @@ fn predicted(row: &Row, machine: &Machine) -> Option<f64> {
     Some(cost.seconds * 1e3)
 }
 
-/// How predictions compare with times.
+/// How predictions of some ways compare with their times.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Agreement {
+pub(super) struct Errors {
     /// Predictions.
     pub(super) predictions: usize,
     /// Mean of |predicted / measured - 1|.
     pub(super) mean: f64,
     /// The greatest of them.
     pub(super) worst: f64,
-    /// Cases of groups and skew.
-    pub(super) cases: usize,
-    /// Those in which the way that the model would choose takes at most a tenth more than the fastest it knows.
-    pub(super) good: usize,
 }
 
-/// Of the alternatives that the model knows; with or without the placed column among them.
-pub(super) fn agreement(report: &ConflictsReport, with_placed: bool) -> Option<Agreement> {
-    let known: Vec<(&Row, f64, f64)> = report
-        .of(Experiment::Alternatives)
-        .filter(|row| with_placed || row.way.is_some_and(|way| !way.is_placed()))
-        .filter_map(|row| Some((row, row.predicted_ms?, row.ms?)))
-        .collect();
-    let errors: Vec<f64> = known
-        .iter()
-        .map(|(_, predicted, measured)| (predicted / measured - 1.0).abs())
-        .collect();
-    let worst = errors.iter().copied().reduce(f64::max)?;
-    let (mut cases, mut good) = (0, 0);
-    for case in known.chunk_by(|(one, _, _), (other, _, _)| {
-        (one.values, one.theta.to_bits()) == (other.values, other.theta.to_bits())
-    }) {
-        let chosen = case.iter().min_by(|one, other| one.1.total_cmp(&other.1));
-        let best = case.iter().map(|(_, _, measured)| *measured).reduce(f64::min);
-        if let Some(((_, _, chosen), best)) = chosen.zip(best) {
-            cases += 1;
-            good += usize::from(*chosen <= 1.1 * best);
-        }
-    }
-    Some(Agreement {
+/// Of rows that have both; none without such rows.
+pub(super) fn errors<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Errors> {
+    let errors = rows.filter_map(|row| Some((row.predicted_ms? / row.ms? - 1.0).abs()));
+    let errors: Vec<f64> = errors.collect();
+    Some(Errors {
         predictions: errors.len(),
         mean: errors.iter().sum::<f64>() / errors.len() as f64,
-        worst,
-        cases,
-        good,
+        worst: errors.into_iter().reduce(f64::max)?,
     })
+}
+
+/// The way that the model would take, of one number of groups and skew.
+pub(super) fn choice<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
+    let predicted = rows.iter().filter_map(|row| Some((*row, row.predicted_ms?)));
+    let least = predicted.min_by(|one, other| one.1.total_cmp(&other.1));
+    least.map(|(row, _)| row)
+}
+
+/// Whether a choice takes at most a tenth more than the fastest of those that the model knows.
+pub(super) fn is_good(choice: &Row, rows: &[&Row]) -> bool {
+    let known = rows.iter().filter(|row| row.predicted_ms.is_some());
+    let best = known.filter_map(|row| row.ms).reduce(f64::min);
+    choice
+        .ms
+        .zip(best)
+        .is_some_and(|(chosen, best)| chosen <= 1.1 * best)
 }

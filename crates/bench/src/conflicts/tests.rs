@@ -110,7 +110,7 @@ fn experiments_on_columns_need_no_device() {
 #[test]
 fn table_1_is_the_papers() {
     let extent = Extent {
-        scaling_rows: 640_000,
+        few_rows: 640_000,
         ..Extent::paper()
     };
     let machine = Machine::look(None, Some("test".to_string()));

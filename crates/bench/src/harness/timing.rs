@@ -46,12 +46,15 @@ impl Clock {
     }
 
     /// Median time of some work done many times in a row, so that what the host takes to submit it is hidden; as often as
-    /// takes half a millisecond.
+    /// takes half a millisecond. A single run, which is for profilers, is of the work done once.
     pub(crate) fn sustained(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
         const ENOUGH: f64 = 0.5e-3;
         let once = self.time(&mut work)?;
         let repeats = (1..MOST_REPEATS).find(|repeats| f64::from(*repeats) * once >= ENOUGH);
-        let repeats = repeats.unwrap_or(MOST_REPEATS);
+        let repeats = match self.runs {
+            1 => 1,
+            _ => repeats.unwrap_or(MOST_REPEATS),
+        };
         let summary = self.summary(|| (0..repeats).try_for_each(|_| work()))?;
         Ok(summary.map(|all| {
             let each = |seconds: f64| seconds / f64::from(repeats);
