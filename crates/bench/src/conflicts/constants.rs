@@ -129,7 +129,6 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         match_rounds,
         memory_bytes_per_second,
         memory_bytes_in_flight,
-        memory_bytes_of_cache: model::Machine::H200.memory_bytes_of_cache,
         global_atomics_per_second: random,
         global_atomics_on_one_address: one,
     };

@@ -24,7 +24,6 @@ use super::{PipelinePlan, SinkPlan};
 use crate::config::{GroupBy, GroupRuns, RowOutput};
 use crate::expression::{ColumnKind, Emitter, Expr, Parameters, Value, kind_for};
 use crate::reason::Reason;
-use galatea_layout::SlotMap;
 use galatea_layout::model::{Machine, PlacedColumn};
 use galatea_store::TableView;
 use std::fmt::Write;
@@ -455,6 +454,7 @@ impl SinkInput<'_> {
             home: SharedHome::Placed {
                 column,
                 slots: layout.map.slots() as u32,
+                values: layout.map.values() as u32,
                 table: 0,
             },
             column: PlacedColumn {
@@ -465,19 +465,21 @@ impl SinkInput<'_> {
     }
 }
 
-/// By slot of a placed column the number of its group, all ones for holes: NULL is the last group, as keys have it.
+/// Of a placed column: for the first slot of each value its group, NULL being the last as keys have it; for copies the first
+/// slot of their value; all ones for holes.
 fn group_of_slot(column: &ColumnAccess, result: &ResultPlan) -> Vec<u8> {
     let (Some(placed), ResultPlan::Groups { key: Some(key), .. }) = (&column.placed, result) else {
         return Vec::new();
     };
     let layout = &placed.layout;
-    let group = |value: u32| match (value, layout.null) {
-        (SlotMap::HOLE, _) => u32::MAX,
+    let values = layout.map.values();
+    let entry = |(slot, value): (usize, &u32)| match (*value, layout.null) {
+        (value, _) if slot >= values => value,
         (value, Some(null)) if value == null => key.last_group(),
         (value, _) => key.group_of_code(value, layout.base(), layout.factor()),
     };
-    let groups: Vec<u32> = layout.map.as_slice().iter().map(|value| group(*value)).collect();
-    bytemuck::cast_slice(&groups).to_vec()
+    let entries: Vec<u32> = layout.map.as_slice().iter().enumerate().map(entry).collect();
+    bytemuck::cast_slice(&entries).to_vec()
 }
 
 /// One `if (live)` block: loads, then a loop over the thread's rows.

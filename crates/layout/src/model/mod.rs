@@ -311,9 +311,11 @@ impl<'a> Model<'a> {
         };
         let row_bytes = aggregation.row_bytes + extra;
         let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
-        let asked = f64::from(warps * WIDEST * launch.rows_per_thread) * row_bytes;
-        let share = (asked / machine.memory_bytes_in_flight).min(cache as f64 / machine.memory_bytes_of_cache);
-        let memory_rate = machine.memory_bytes_per_second * share.min(1.0);
+        // What is asked for waits in the cache, and leaves it piece by piece.
+        let room = cache as f64 * 4.0 / 3.0;
+        let asked = (f64::from(warps * WIDEST * launch.rows_per_thread) * row_bytes).min(room);
+        let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
+        let memory_rate = machine.memory_bytes_per_second * share;
         let memory_seconds = if row_bytes > 0.0 {
             aggregation.rows as f64 * row_bytes / memory_rate
         } else {

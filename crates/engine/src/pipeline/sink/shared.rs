@@ -40,7 +40,9 @@ pub enum SharedHome {
         column: usize,
         /// Slots.
         slots: u32,
-        /// Lookup table: the group of each slot, all ones for holes.
+        /// Slots that are the first of their value, and its number: the copies follow.
+        values: u32,
+        /// Lookup table: of the first slots the group, of copies the first slot, all ones for holes.
         table: usize,
     },
 }
@@ -160,8 +162,8 @@ impl SharedLayout {
         };
         match (self.form(c), c.accumulator) {
             (Form::Count, _) if self.private() => format!("acc{k}[at] += u32({value});"),
-            (Form::Count, _) if self.runs => format!("atomicAdd(acc{k} + at, u32({value}));"),
-            (Form::Count, _) => format!("SharedWords::count(acc{k} + at);"),
+            (Form::Count, _) if value == "1ull" => format!("SharedWords::count(acc{k} + at);"),
+            (Form::Count, _) => format!("atomicAdd(acc{k} + at, u32({value}));"),
             (Form::Split(4), _) => format!("SharedWords::sum128(acc{k} + at, {plane}u, {value});"),
             (Form::Split(_), _) => {
                 format!("SharedWords::sum64(acc{k} + at, acc{k} + {plane}u + at, u64({value}));")
@@ -170,6 +172,16 @@ impl SharedLayout {
             (Form::Whole(_), Accumulator::SumF64) => format!("{home}::sum_f64(acc{k} + at, {value});"),
             (Form::Whole(_), Accumulator::Max64) => format!("{home}::max64(acc{k} + at, {value});"),
             (Form::Whole(_), _) => format!("{home}::sum64(acc{k} + at, u64({value}));"),
+        }
+    }
+
+    /// The elements of an accumulator, to be read back.
+    fn read(&self, k: usize, c: &Contribution) -> String {
+        let plane = self.elements();
+        match self.form(c) {
+            Form::Count => format!("CountElements{{acc{k}}}"),
+            Form::Split(planes) => format!("SplitElements{{acc{k}, {plane}u, {}}}", planes == 4),
+            Form::Whole(planes) => format!("WholeElements{{acc{k}, {plane}u, {}}}", planes == 2),
         }
     }
 
@@ -320,7 +332,6 @@ fn flush(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
 }
 
 fn merge(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
-    let plane = layout.elements();
     let (groups, block, warps) = (layout.groups, layout.block, layout.block / 32);
     let (copies, stride) = match layout.home {
         SharedHome::Threads => (block, block),
@@ -330,10 +341,13 @@ fn merge(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
     let few = copies < 16;
     let mut code = String::from("__syncthreads();\n");
     let _ = match layout.home {
-        SharedHome::Placed { slots, table, .. } => writeln!(
-            code,
-            "for (u32 first = threadIdx.x; first < {slots}u; first += {block}u) {{\n    const u32 group = __ldg(reinterpret_cast<const u32*>(args.tables[{table}]) + first);\n    if (group == 0xffffffffu) continue;"
-        ),
+        SharedHome::Placed { values, table, .. } => {
+            code.push_str(&gather_copies(plan, layout));
+            writeln!(
+                code,
+                "for (u32 first = threadIdx.x; first < {values}u; first += {block}u) {{\n    const u32 group = __ldg(reinterpret_cast<const u32*>(args.tables[{table}]) + first);"
+            )
+        }
         _ if few => writeln!(
             code,
             "for (u32 group = threadIdx.x; group < {groups}u; group += {block}u) {{\n    const u32 first = group * {stride}u;"
@@ -349,12 +363,8 @@ fn merge(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
         plan.words
     );
     let function = if few { "merge_few" } else { "merge_copies" };
-    for (k, (c, (form, _))) in plan.contributions.iter().zip(layout.regions(plan)).enumerate() {
-        let elements = match form {
-            Form::Count => format!("CountElements{{acc{k}}}"),
-            Form::Split(planes) => format!("SplitElements{{acc{k}, {plane}u, {}}}", planes == 4),
-            Form::Whole(planes) => format!("WholeElements{{acc{k}, {plane}u, {}}}", planes == 2),
-        };
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let elements = layout.read(k, c);
         let _ = writeln!(
             code,
             "    {function}<{}>({elements}, first, {copies}u, home + {});",
@@ -363,5 +373,34 @@ fn merge(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
         );
     }
     code.push_str("}\n");
+    code
+}
+
+/// Adds the copies of a placed column's values to the first ones, in shared memory, where a value with many copies costs little.
+fn gather_copies(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
+    let SharedHome::Placed {
+        slots, values, table, ..
+    } = layout.home
+    else {
+        return String::new();
+    };
+    let mut code = format!(
+        "for (u32 copy = {values}u + threadIdx.x; copy < {slots}u; copy += {}u) {{
+    const u32 at = __ldg(reinterpret_cast<const u32*>(args.tables[{table}]) + copy);
+    if (at == 0xffffffffu) continue;\n",
+        layout.block
+    );
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let low = format!("{}.low(copy)", layout.read(k, c));
+        let value = match c.accumulator {
+            Accumulator::SumF64 => format!("__longlong_as_double(i64({low}))"),
+            Accumulator::Sum128 => {
+                format!("i128((u128({}.high(copy)) << 64) | {low})", layout.read(k, c))
+            }
+            _ => low,
+        };
+        let _ = writeln!(code, "    {}", layout.add(k, c, &value));
+    }
+    code.push_str("}\n__syncthreads();\n");
     code
 }
