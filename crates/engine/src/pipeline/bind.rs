@@ -511,8 +511,8 @@ pub enum Strategy {
     Dense {
         /// Groups.
         groups: u64,
-        /// Groups that have registers of each thread besides.
-        hot: u32,
+        /// Whether the lanes of a warp combine their rows of a group first.
+        warps: bool,
     },
     /// Hash table in global memory.
     Hash,
@@ -530,8 +530,9 @@ impl std::fmt::Display for Strategy {
         match self {
             Self::Scalar => write!(f, "scalar"),
             Self::Shared(layout) => layout.fmt(f),
-            Self::Dense { groups, hot: 0 } => write!(f, "dense({groups} groups)"),
-            Self::Dense { groups, hot } => write!(f, "dense({groups} groups, {hot} hot in registers)"),
+            Self::Dense { groups, warps } => {
+                write!(f, "dense({groups} groups{})", if *warps { ", combined by warps" } else { "" })
+            }
             Self::Hash => write!(f, "hash"),
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),

@@ -408,7 +408,7 @@ impl SinkInput<'_> {
         }
         match &strategy {
             Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
-            Strategy::Dense { hot, .. } => sink::dense::update(&accumulators, *hot, code),
+            Strategy::Dense { warps, .. } => sink::dense::update(&accumulators, *warps, code),
             _ => sink::hash::update(&accumulators, &key, code),
         }
         Ok(Sunk {

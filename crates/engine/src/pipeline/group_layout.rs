@@ -18,6 +18,9 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
+/// Rows of a sample that a group has, at least, for atomics on it in device memory to take longer than all the others: an H200 does
+/// 25 G random ones per second and 1.4 G on one address.
+const CONTENDED: f64 = 0.05;
 /// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On an H200 10 to 23 %.
 const HOT_COST: f64 = 0.17;
 /// What runs add where every row begins one: on an H200 a third of the time where every second row does.
@@ -58,18 +61,28 @@ pub struct Sample {
 impl Sample {
     /// The most frequent groups, if they are frequent enough to get registers of their own.
     fn hot(&self) -> Vec<u32> {
-        let mut rows: HashMap<u32, usize> = HashMap::new();
-        self.groups
-            .iter()
-            .for_each(|group| *rows.entry(*group).or_default() += 1);
-        let mut rows: Vec<(usize, u32)> = rows.into_iter().map(|(group, rows)| (rows, group)).collect();
-        rows.sort_unstable_by(|one, other| other.cmp(one));
+        let rows = self.frequencies();
         let frequent = |(rows, _): &&(usize, u32)| *rows as f64 >= HOT * self.groups.len() as f64;
         rows.iter()
             .take(HOT_GROUPS)
             .take_while(frequent)
             .map(|(_, group)| *group)
             .collect()
+    }
+
+    /// Rows of each group, most first.
+    fn frequencies(&self) -> Vec<(usize, u32)> {
+        let mut rows: HashMap<u32, usize> = HashMap::new();
+        self.groups.iter().for_each(|group| *rows.entry(*group).or_default() += 1);
+        let mut rows: Vec<(usize, u32)> = rows.into_iter().map(|(group, rows)| (rows, group)).collect();
+        rows.sort_unstable_by(|one, other| other.cmp(one));
+        rows
+    }
+
+    /// Share of the rows that the most frequent group has.
+    fn most(&self) -> f64 {
+        let most = self.frequencies().first().map_or(0, |(rows, _)| *rows);
+        most as f64 / self.groups.len().max(1) as f64
     }
 
     /// The same rows, those of hot groups each in a group of its own lane's bank: they do not meet in shared memory.
@@ -124,14 +137,18 @@ pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
         candidates = self::candidates(rows, &any, GroupBy::Copies, &hot);
     }
     let Some(best) = candidates.first() else {
-        let hot = if registers(rows, &hot) { hot } else { Vec::new() };
+        let most = rows.sample.as_ref().map_or(0.0, Sample::most);
+        let why = match shape.group_by {
+            GroupBy::Dense => "forced",
+            _ => "no room for the groups in shared memory",
+        };
         return GroupChoice {
             strategy: Strategy::Dense {
                 groups: rows.groups,
-                hot: hot.len() as u32,
+                warps: most >= CONTENDED,
             },
-            hot,
-            why: "no room for the groups in shared memory".into(),
+            hot: Vec::new(),
+            why: format!("{why}; the largest group of a sample has {:.1} % of the rows", most * 100.0),
         };
     };
     GroupChoice {

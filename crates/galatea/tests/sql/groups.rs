@@ -168,6 +168,17 @@ async fn the_model_sees_skew_and_runs() {
 }
 
 #[tokio::test]
+async fn contended_groups_in_device_memory_are_combined_by_warps() {
+    let pair = Pair::new(&[("galatea.group_by", "dense")]);
+    pair.table("t", &[rows(6000, 500, Skew::Hot, 8)]);
+    for sql in QUERIES {
+        let found = strategy(&pair, sql).await;
+        assert!(found.contains("combined by warps"), "{sql} gave {found}");
+        pair.check(sql, true, "combined by warps").await;
+    }
+}
+
+#[tokio::test]
 async fn placed_columns_are_grouped_by_slot() {
     for (groups, skew) in [
         (2, Skew::Hot),

@@ -165,4 +165,30 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
     merge_into<M>(home, low, high);
 }
 
+// Lanes of a warp whose rows have the same group: they combine what they add, and one of them adds it. For homes in global
+// memory, where atomics on one address follow each other. From divergent code, for the lanes that are there.
+struct WarpPeers {
+    u32 active, peers;
+
+    explicit GALATEA_INLINE WarpPeers(u32 group) : active(__activemask()), peers(__match_any_sync(active, group)) {}
+
+    // Thread scope, by all of `active` together. Pairs of peers combine until one is left: after Adinetz, "Warp-aggregated
+    // reductions" (2014).
+    template <Merge M> GALATEA_INLINE void add(u64* home, u64 low, u64 high) const {
+        const u32 lane = threadIdx.x & 31u;
+        u32 later = peers & ~((2u << lane) - 1u);
+        u32 rank = __popc(peers & ((1u << lane) - 1u));
+        const bool first = rank == 0;
+        while (__any_sync(active, later != 0)) {
+            const u32 next = later != 0 ? u32(__ffs(later)) - 1u : lane;
+            const u64 other = __shfl_sync(active, low, next);
+            const u64 other_high = M == Merge::Sum128 ? __shfl_sync(active, high, next) : 0;
+            if (later != 0) merge_words<M>(low, high, other, other_high);
+            later &= __ballot_sync(active, (rank & 1u) == 0);
+            rank >>= 1;
+        }
+        if (first) merge_into<M>(home, low, high);
+    }
+};
+
 }  // namespace galatea

@@ -3,11 +3,10 @@
 //! after the launch. Only when the heap is dry too does a block stop, and it remembers which rows of its unit are still to
 //! come, for those before them are in their groups already.
 
-use super::super::aggregate::Accumulator;
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::SinkFrame;
 use super::super::group_key::GroupKey;
-use super::{CHAINS, add_to_home};
+use super::{CHAINS, add_to_home, row_words};
 use std::fmt::Write;
 
 /// Adds a row to its group, inserting it when new and there is room.
@@ -15,42 +14,10 @@ pub fn update(plan: &AccumulatorPlan, key: &GroupKey, code: &mut String) {
     code.push_str("u64* const at = table.find_or_insert(key);\nif (at != nullptr) {\n");
     add_to_home(plan, code);
     code.push_str("} else {\n");
-    partial(plan, key.key_words(), code);
+    let own = row_words(plan, code);
+    let words: Vec<String> = (0..key.key_words()).map(|k| format!("key[{k}]")).chain(own).collect();
+    let _ = writeln!(code, "const u64 group[{}] = {{{}}};", words.len(), words.join(", "));
     code.push_str("if (waiting.append_rare(group)) ++waits; else pending |= 1u << i;\n}\n");
-}
-
-/// `group`: the key and the words at home of a group of this row only.
-fn partial(plan: &AccumulatorPlan, key_words: usize, code: &mut String) {
-    let mut words: Vec<String> = (0..key_words).map(|k| format!("key[{k}]")).collect();
-    words.resize(key_words + plan.words, String::new());
-    for (k, c) in plan.contributions.iter().enumerate() {
-        let when = |value: String, none: &str| match &c.condition {
-            Some(condition) => format!("({condition}) ? {value} : {none}"),
-            None => value,
-        };
-        let value = &c.value;
-        let (low, high) = match c.accumulator {
-            Accumulator::Count | Accumulator::Sum64 | Accumulator::Max64 => {
-                (when(format!("u64({value})"), "0ull"), None)
-            }
-            Accumulator::SumF64 => (when(format!("u64(__double_as_longlong({value}))"), "0ull"), None),
-            Accumulator::SumWidening | Accumulator::Sum128 => {
-                let sum = when(format!("i128({value})"), "i128(0)");
-                let _ = writeln!(code, "const i128 sum{k} = {sum};");
-                (format!("u64(sum{k})"), Some(format!("u64(u128(sum{k}) >> 64)")))
-            }
-        };
-        words[key_words + c.word] = low;
-        if let Some(high) = high {
-            words[key_words + c.word + 1] = high;
-        }
-    }
-    let _ = writeln!(
-        code,
-        "const u64 group[{}] = {{{}}};",
-        words.len(),
-        words.join(", ")
-    );
 }
 
 /// The table, the chains, and the rows that a resumed block has to do again.

@@ -22,6 +22,7 @@ pub mod shared;
 
 pub use append::OutputColumn;
 
+use super::aggregate::Accumulator;
 use super::bind::{AccumulatorPlan, Contribution, Strategy};
 use super::generate::{BoundPipeline, ResultPlan, SinkFrame};
 use std::fmt::Write;
@@ -34,9 +35,6 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
         }
         (Strategy::Shared(layout), ResultPlan::Groups { accumulators, .. }) => {
             shared::frame(accumulators, layout, &bound.hot)
-        }
-        (Strategy::Dense { hot, .. }, ResultPlan::Groups { accumulators, .. }) => {
-            dense::frame(accumulators, *hot, &bound.hot)
         }
         (
             Strategy::Hash,
@@ -70,6 +68,33 @@ fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
             .collect();
         add(c, "GlobalWords", c.accumulator.update_home(), &words, code);
     }
+}
+
+/// Declares what a row alone makes of its group: the words at home, as C++ expressions.
+fn row_words(plan: &AccumulatorPlan, code: &mut String) -> Vec<String> {
+    let mut words = vec![String::new(); plan.words];
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let when = |value: String, none: &str| match &c.condition {
+            Some(condition) => format!("(({condition}) ? {value} : {none})"),
+            None => value,
+        };
+        let value = &c.value;
+        match c.accumulator {
+            Accumulator::Count | Accumulator::Sum64 | Accumulator::Max64 => {
+                words[c.word] = when(format!("u64({value})"), "0ull");
+            }
+            Accumulator::SumF64 => {
+                words[c.word] = when(format!("u64(__double_as_longlong({value}))"), "0ull");
+            }
+            Accumulator::SumWidening | Accumulator::Sum128 => {
+                let sum = when(format!("i128({value})"), "i128(0)");
+                let _ = writeln!(code, "const i128 sum{k} = {sum};");
+                words[c.word] = format!("u64(sum{k})");
+                words[c.word + 1] = format!("u64(u128(sum{k}) >> 64)");
+            }
+        }
+    }
+    words
 }
 
 fn add(c: &Contribution, home: &str, update: &str, words: &[String], code: &mut String) {
