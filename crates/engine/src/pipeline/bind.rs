@@ -531,7 +531,11 @@ impl std::fmt::Display for Strategy {
             Self::Scalar => write!(f, "scalar"),
             Self::Shared(layout) => layout.fmt(f),
             Self::Dense { groups, warps } => {
-                write!(f, "dense({groups} groups{})", if *warps { ", combined by warps" } else { "" })
+                write!(
+                    f,
+                    "dense({groups} groups{})",
+                    if *warps { ", combined by warps" } else { "" }
+                )
             }
             Self::Hash => write!(f, "hash"),
             Self::Append { counted: false } => write!(f, "append"),

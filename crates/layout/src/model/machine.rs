@@ -40,20 +40,19 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// An H200 (132 multiprocessors, compute capability 9.0). Measured on 2026-11-20 and 21, but for the last two lines.
+    /// An H200 (132 multiprocessors, compute capability 9.0). Measured on 2026-11-20 and 21.
     ///
     /// | figure | from |
     /// | --- | --- |
-    /// | `rounds_per_second` | 32-bit counts by 1-byte keys: 985 G rows/s for 8 groups in one bank (8 rounds: 246 G rounds/s) and 2144 G rows/s for 256 uniform groups (3.2 rounds: 217 G rounds/s); their geometric mean |
+    /// | `rounds_per_second` | 259 G by `galatea bench conflicts machine`; 231 G by 32-bit counts of 1-byte keys (985 G rows/s for 8 groups in one bank, 2144 for 256 uniform ones); the middle |
     /// | counts of equal groups share a round | the same 985 G rows/s: with a round per lane it would be 246 |
     /// | `memory_bytes_per_second` | a kernel that only reads: 4.51 to 4.56 TB/s |
-    /// | `global_atomics_per_second` | 76 G/s, random 64-bit atomics in 4 MB |
+    /// | `global_atomics_per_second` | 76 to 104 G/s, random 64-bit atomics in 4 MB |
     /// | `global_atomics_on_one_address` | 1.36 G warp requests/s |
     /// | threads, blocks, bytes of shared memory | the driver's attributes |
     /// | `memory_bytes_in_flight` | grouped sums of 200 million rows that ask for 40, 49 and 82 KB at once: 72, 84 and 93 % of the rate |
     /// | what the cache has room for | the same with 28 KiB of cache left: 72 %, as if a third more fitted |
-    /// | `update_latency` | not measured: the order of what is published for shared memory of this generation |
-    /// | `match_rounds` | not measured: a guess, on the side of caution |
+    /// | `update_latency`, `match_rounds` | `galatea bench conflicts machine` |
     pub const H200: Self = Self {
         multiprocessors: 132,
         threads: 2048,
@@ -62,12 +61,12 @@ impl Machine {
         shared_bytes_per_block: 227 << 10,
         cache_and_shared_bytes: 256 << 10,
         shared_bytes_reserved: 1 << 10,
-        rounds_per_second: 231e9,
-        update_latency: 32.0,
-        match_rounds: 16.0,
+        rounds_per_second: 245e9,
+        update_latency: 35.0,
+        match_rounds: 27.0,
         memory_bytes_per_second: 4.5e12,
         memory_bytes_in_flight: 30e3,
-        global_atomics_per_second: 76e9,
+        global_atomics_per_second: 100e9,
         global_atomics_on_one_address: 1.36e9,
     };
 

@@ -161,9 +161,9 @@ fn skew_calls_for_placement() {
         ..LAUNCH
     };
     let choice = predict(&query, &launch, &Machine::H200);
-    // Combining in the warp helps, at the price of matching.
+    // Combining in the warp would help, but for the price of matching.
     let (best, without) = choice.best().unwrap();
-    assert_eq!(best, AccumulatorLayout::WarpAggregated, "{choice}");
+    assert_eq!(best, AccumulatorLayout::OneCopy, "{choice}");
     query.placed = Some(PlacedColumn {
         slots: 22_000,
         rounds: 1.0,

@@ -24,6 +24,10 @@ pub fn update(plan: &AccumulatorPlan, warps: bool, code: &mut String) {
             2 => ("Merge::Sum128", words[c.word + 1].as_str()),
             _ => (c.accumulator.merge(), "0ull"),
         };
-        let _ = writeln!(code, "peers.add<{merge}>(at + {}, {}, {high});", c.word, words[c.word]);
+        let _ = writeln!(
+            code,
+            "peers.add<{merge}>(at + {}, {}, {high});",
+            c.word, words[c.word]
+        );
     }
 }

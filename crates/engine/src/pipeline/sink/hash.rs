@@ -15,8 +15,16 @@ pub fn update(plan: &AccumulatorPlan, key: &GroupKey, code: &mut String) {
     add_to_home(plan, code);
     code.push_str("} else {\n");
     let own = row_words(plan, code);
-    let words: Vec<String> = (0..key.key_words()).map(|k| format!("key[{k}]")).chain(own).collect();
-    let _ = writeln!(code, "const u64 group[{}] = {{{}}};", words.len(), words.join(", "));
+    let words: Vec<String> = (0..key.key_words())
+        .map(|k| format!("key[{k}]"))
+        .chain(own)
+        .collect();
+    let _ = writeln!(
+        code,
+        "const u64 group[{}] = {{{}}};",
+        words.len(),
+        words.join(", ")
+    );
     code.push_str("if (waiting.append_rare(group)) ++waits; else pending |= 1u << i;\n}\n");
 }
 
