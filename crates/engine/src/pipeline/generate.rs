@@ -68,6 +68,8 @@ pub struct BoundPipeline {
     pub block: u32,
     /// Dynamic shared memory of a block, in bytes.
     pub dynamic_shared: u32,
+    /// Rows of a thread in a step.
+    pub items: u32,
     /// Rows of a unit.
     pub unit_rows: u32,
     /// Whether hashes are forced to collide.
@@ -210,8 +212,12 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         frame.open(&mut loaded, &mut body);
         body.push_str(&indent(&code, 4));
         frame.close(&mut body);
-        if let (true, Strategy::Shared(layout)) = (stage.sink, &mut sunk.strategy) {
-            body.push_str(sink::shared::after_rows(layout));
+        if stage.sink {
+            body.push_str(match &sunk.strategy {
+                Strategy::Shared(layout) => sink::shared::after_rows(layout),
+                Strategy::Hash => sink::hash::AFTER_ROWS,
+                _ => "",
+            });
         }
     }
     if let Strategy::Shared(layout) = &mut sunk.strategy
@@ -250,6 +256,7 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
         why: sunk.why,
         block,
         dynamic_shared: 0,
+        items,
         unit_rows: 0,
         collide: shape.collide,
         rows,

@@ -4,7 +4,8 @@
 //   chain ─► page ─► page ─► page         a page: header { next, rows }, then `words` columns of `page_rows` values,
 //            full    full    rows < page_rows   so that lanes with neighbouring rows write (and read) neighbouring words
 //
-// Warps append on their own, whenever they have something, and share the block's page: its number and fill are one 64-bit word in
+// Warps append on their own, whenever they have something, but whole: lanes of one warp that call apart would wait for each other
+// where a page is full, and on a GPU might do so for ever. They share the block's page: its number and fill are one 64-bit word in
 // shared memory, so one atomic reserves places for all rows of a warp. The warp whose rows cross the end of the page takes the
 // next page from the heap; warps that come in between try again. A page holds at least a warp's rows.
 //
@@ -134,9 +135,6 @@ template <u32 Words> struct ChainWriter {
         for (u32 i = 0; i < Words; ++i) column[u64(i) * chains.page_rows] = row[i];
         return true;
     }
-
-    // Thread scope: as `append`, for rows that are rare, from divergent code.
-    GALATEA_NOINLINE bool append_rare(const u64 (&row)[Words]) { return append(__activemask(), true, row); }
 
     // Places of one lane's rows, which follow each other from `at` on: in `page` as far as it goes, then in `beyond`.
     struct Places {

@@ -15,21 +15,26 @@ pub fn update(plan: &AccumulatorPlan, key: &GroupKey, code: &mut String) {
     add_to_home(plan, code);
     code.push_str("} else {\n");
     let own = row_words(plan, code);
-    let words: Vec<String> = (0..key.key_words())
-        .map(|k| format!("key[{k}]"))
-        .chain(own)
-        .collect();
-    let _ = writeln!(
-        code,
-        "const u64 group[{}] = {{{}}};",
-        words.len(),
-        words.join(", ")
-    );
-    code.push_str("if (waiting.append_rare(group)) ++waits; else pending |= 1u << i;\n}\n");
+    let words = (0..key.key_words()).map(|k| format!("key[{k}]")).chain(own);
+    for (w, word) in words.enumerate() {
+        let _ = writeln!(code, "stash[stashed][{w}] = {word};");
+    }
+    code.push_str("stash_row[stashed++] = u8(i);\n}\n");
 }
 
+/// After the rows of a step: whole warps append what their lanes have stashed. Lanes on their own would wait for each other
+/// when a page is full, which on a GPU they may do for ever.
+pub const AFTER_ROWS: &str = "\
+            for (u32 k = 0; __any_sync(0xffffffffu, k < stashed); ++k) {
+                const bool mine = k < stashed;
+                const u32 at = mine ? k : 0;
+                if (waiting.append(0xffffffffu, mine, stash[at])) waits += mine ? 1u : 0u;
+                else pending |= 1u << stash_row[at];
+            }
+";
+
 /// The table, the chains, and the rows that a resumed block has to do again.
-pub fn frame(plan: &AccumulatorPlan, key: &GroupKey, slot_words: usize, collide: bool) -> SinkFrame {
+pub fn frame(plan: &AccumulatorPlan, key: &GroupKey, slot_words: usize, collide: bool, items: u32) -> SinkFrame {
     let key_words = key.key_words();
     let mut prologue = String::from(CHAINS);
     let _ = writeln!(
@@ -38,14 +43,16 @@ pub fn frame(plan: &AccumulatorPlan, key: &GroupKey, slot_words: usize, collide:
 ChainWriter<{}> waiting(chains, chain_state);
 const u64 thread = u64(blockIdx.x) * blockDim.x + threadIdx.x;
 u32 waits = 0, redo = args.resume != 0 ? args.progress[thread] : 0xffffffffu;
-bool stopped = false;",
+bool stopped = false;
+u64 stash[{items}][{0}];
+u8 stash_row[{items}];",
         key_words + plan.words
     );
     SinkFrame {
         prologue,
         headers: &["page_chain"],
         first_unit: Some("u32 unit = u32(waiting.first_tile(args.first_unit + blockIdx.x));"),
-        unit: "u32 pending = 0;\n".into(),
+        unit: "u32 pending = 0, stashed = 0;\n".into(),
         live: "live &= redo;\nredo = 0xffffffffu;\n",
         unit_end: "\
 if (!waiting.keep_tile(unit, pending != 0)) {

@@ -43,7 +43,7 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
                 accumulators,
                 ..
             },
-        ) => hash::frame(accumulators, key, bound.slot_words(), bound.collide),
+        ) => hash::frame(accumulators, key, bound.slot_words(), bound.collide, bound.items),
         (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
         (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
         _ => SinkFrame::default(),
