@@ -9,6 +9,7 @@ mod data;
 mod explain;
 mod files;
 mod hostile;
+mod joins;
 mod placed;
 mod random;
 mod rows;
