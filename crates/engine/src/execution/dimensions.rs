@@ -43,7 +43,7 @@ async fn one(
         rows += batch.num_rows() as u64;
         if rows > MAX_INDICES {
             return Err(unsupported(Reason::Limit {
-                expression: format!("the join on {}", source.key),
+                expression: format!("the join on {}", source.key_name()),
                 asked: rows,
                 limit: MAX_INDICES,
                 unit: "rows of the dimension",
@@ -61,7 +61,7 @@ async fn one(
             .iter()
             .map(|column| schema.field(*column).data_type().clone()),
     );
-    let (name, unique) = (source.key.to_string(), source.unique);
+    let (name, unique) = (source.key_name(), source.unique);
     let arranged = tokio::task::spawn_blocking(move || {
         let mut arrays = (parts.iter().zip(&types))
             .map(|(part, data_type)| {

@@ -39,13 +39,22 @@ pub struct DimensionSource {
     pub rows: Option<u64>,
 }
 
+/// A key as people read it.
+fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
+    key.downcast_ref::<Column>()
+        .map_or_else(|| key.to_string(), |column| column.name().to_owned())
+}
+
+impl DimensionSource {
+    /// Name of the key.
+    pub fn key_name(&self) -> String {
+        key_name(&self.key)
+    }
+}
+
 impl fmt::Display for DimensionSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.key.downcast_ref::<Column>() {
-            Some(column) => f.write_str(column.name())?,
-            None => self.key.fmt(f)?,
-        }
-        write!(f, " on {}, rows ", self.wanted)?;
+        write!(f, "{} on {}, rows ", self.key_name(), self.wanted)?;
         match self.rows {
             Some(rows) => write!(f, "{rows}"),
             None => f.write_str("unknown"),
@@ -193,7 +202,7 @@ fn known_rows(
     key: &Arc<dyn PhysicalExpr>,
 ) -> Result<Option<u64>, Reason> {
     let limit = |asked: u64, unit| Reason::Limit {
-        expression: format!("the join on {key}"),
+        expression: format!("the join on {}", key_name(key)),
         asked,
         limit: MAX_INDICES,
         unit,

@@ -22,6 +22,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use galatea_store::{ColumnSource, StoreScanExec};
 use std::sync::Arc;
 
@@ -200,12 +201,9 @@ fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
 }
 
 /// What is known of a plan's rows.
-#[expect(
-    deprecated,
-    reason = "a leaf's own statistics; its replacement computes those of whole plans"
-)]
 pub(super) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
-    plan.partition_statistics(None).ok()
+    let context = StatisticsContext::new();
+    context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
 }
 
 /// Nodes that only move batches about.

@@ -176,7 +176,9 @@ const PIPELINES: &[&str] = &[
 #[tokio::test]
 async fn stars_are_pipelines() {
     for (rows, seed) in [(0, 1), (1, 2), (33, 3), (700, 4), (3000, 5)] {
-        let pair = Pair::new(&[STRICT]);
+        // Among tables of about one size the larger may be the dimension, and fall back.
+        let settings = if rows > 200 { &[STRICT][..] } else { &[] };
+        let pair = Pair::new(settings);
         star(&pair, rows.max(1), seed);
         if rows == 0 {
             pair.cpu.deregister_table("f").expect("registered");
@@ -184,11 +186,8 @@ async fn stars_are_pipelines() {
             pair.table("f", &[facts(0, seed)]);
         }
         for sql in PIPELINES {
-            // Between empty tables DataFusion's guesses are as good as any: the larger side may be the dimension.
-            if rows > 200 || !sql.contains("JOIN f") {
-                pair.check(sql, rows > 200, &format!("{rows} rows, seed {seed}"))
-                    .await;
-            }
+            pair.check(sql, rows > 200, &format!("{rows} rows, seed {seed}"))
+                .await;
         }
     }
 }
@@ -313,7 +312,7 @@ async fn what_cannot_be_a_dimension_falls_back_with_numbers() {
         assert!(analysed.contains(numbers), "{analysed}");
         // Existence does not mind repeated keys.
         let exists = format!("SELECT count(*) FROM f WHERE number IN (SELECT k FROM {name})");
-        pair.check(&exists, true, name).await;
+        pair.check(&exists, name == "twice", name).await;
     }
     let wide =
         "SELECT f.v, d.k, d.name, d.size, d.weight, d.open, d.paid, d.since, d.parent, d.size + 1, e.name
