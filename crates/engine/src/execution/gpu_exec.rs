@@ -46,7 +46,7 @@ pub struct GpuExec {
 /// What became of the last execution, for EXPLAIN ANALYZE.
 #[derive(Debug)]
 enum Outcome {
-    Ran(RunReport),
+    Ran(Box<RunReport>),
     FellBack(String),
 }
 
@@ -83,7 +83,7 @@ impl GpuExec {
     /// The report of the last execution that ran on the device.
     pub fn last_report(&self) -> Option<RunReport> {
         match &*self.last.lock() {
-            Some(Outcome::Ran(report)) => Some(report.clone()),
+            Some(Outcome::Ran(report)) => Some(RunReport::clone(report)),
             _ => None,
         }
     }
@@ -145,7 +145,7 @@ impl Task {
         match self.on_device().await {
             Ok((batches, report)) => {
                 self.record(&report, &batches);
-                *self.last.lock() = Some(Outcome::Ran(report));
+                *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
                 let size = self.context.session_config().batch_size();
                 let pieces = batches
                     .into_iter()

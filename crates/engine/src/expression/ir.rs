@@ -5,7 +5,6 @@
 //! integer needs 32 or 128 bits, or a string predicate becomes a table, is decided by the emitter, which knows the encodings.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
@@ -181,9 +180,8 @@ impl Expr {
     }
 
     /// Three-valued negation.
-    pub(crate) fn not(condition: Self) -> Self {
-        let nullable = condition.nullable();
-        Self::new(ExprKind::Not(condition), DataType::Boolean, nullable)
+    pub(crate) fn negated(&self) -> Self {
+        Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
     }
 
     /// Whether dimension `dimension` has a row of that key.
@@ -498,76 +496,5 @@ impl Expr {
         self.children()
             .into_iter()
             .fold(own, |sum, child| sum.saturating_add(child.cost()))
-    }
-}
-
-impl fmt::Display for Expr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind() {
-            ExprKind::Column(index) => write!(f, "#{index}"),
-            ExprKind::Literal(value) => write!(f, "{value}"),
-            ExprKind::Arithmetic {
-                operator,
-                left,
-                right,
-                ..
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::Bitwise {
-                operator,
-                left,
-                right,
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::Compare {
-                operator,
-                left,
-                right,
-                ..
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::And(left, right) => write!(f, "({left} AND {right})"),
-            ExprKind::Or(left, right) => write!(f, "({left} OR {right})"),
-            ExprKind::Not(input) => write!(f, "NOT {input}"),
-            ExprKind::IsNull(input) => write!(f, "{input} IS NULL"),
-            ExprKind::Negate(input) => write!(f, "-{input}"),
-            ExprKind::Case { branches, otherwise } => {
-                write!(f, "CASE")?;
-                for (when, then) in branches {
-                    write!(f, " WHEN {when} THEN {then}")?;
-                }
-                if let Some(otherwise) = otherwise {
-                    write!(f, " ELSE {otherwise}")?;
-                }
-                write!(f, " END")
-            }
-            ExprKind::InList {
-                value, list, negated, ..
-            } => {
-                write!(
-                    f,
-                    "{value} {}IN ({} values)",
-                    if *negated { "NOT " } else { "" },
-                    list.len()
-                )
-            }
-            ExprKind::Cast { input, safe } => {
-                write!(
-                    f,
-                    "{}CAST({input} AS {})",
-                    if *safe { "TRY_" } else { "" },
-                    self.data_type()
-                )
-            }
-            ExprKind::Call { function, arguments } => {
-                write!(f, "{function}(")?;
-                for (index, argument) in arguments.iter().enumerate() {
-                    write!(f, "{}{argument}", if index == 0 { "" } else { ", " })?;
-                }
-                write!(f, ")")
-            }
-            ExprKind::Dictionary {
-                function, argument, ..
-            } => write!(f, "[{function}]({argument})"),
-            ExprKind::Member { dimension, key } => write!(f, "{key} IN d{dimension}"),
-            ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
-        }
     }
 }

@@ -39,6 +39,7 @@
 mod binding;
 mod dictionary;
 mod dimension;
+mod display;
 mod emit;
 mod error;
 mod function;

@@ -164,7 +164,7 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         JoinType::LeftAnti | JoinType::RightAnti if join.filter().is_some() => {
             return Err(refuse("an antijoin with a condition beside the keys"));
         }
-        JoinType::LeftAnti | JoinType::RightAnti => Expr::not(member),
+        JoinType::LeftAnti | JoinType::RightAnti => member.negated(),
         _ => member,
     });
     if let Some(filter) = join.filter() {
