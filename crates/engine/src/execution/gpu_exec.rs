@@ -1,7 +1,8 @@
 //! The plan node of a placed subtree.
 
+use super::dimensions;
 use super::run::{Run, RunError, RunReport};
-use super::source::{children, load, store_error, surviving};
+use super::source::{load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::{PipelineSource, Subtree};
@@ -28,7 +29,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs a subtree as one GPU pipeline; has one partition, and no children unless its rows come from another plan.
+/// Runs a subtree as one GPU pipeline; has one partition. Its children are the plan its rows come from, unless that is a
+/// table, and the plans of its dimensions.
 #[derive(Debug)]
 pub struct GpuExec {
     subtree: Subtree,
@@ -44,7 +46,7 @@ pub struct GpuExec {
 /// What became of the last execution, for EXPLAIN ANALYZE.
 #[derive(Debug)]
 enum Outcome {
-    Ran(RunReport),
+    Ran(Box<RunReport>),
     FellBack(String),
 }
 
@@ -81,7 +83,7 @@ impl GpuExec {
     /// The report of the last execution that ran on the device.
     pub fn last_report(&self) -> Option<RunReport> {
         match &*self.last.lock() {
-            Some(Outcome::Ran(report)) => Some(report.clone()),
+            Some(Outcome::Ran(report)) => Some(RunReport::clone(report)),
             _ => None,
         }
     }
@@ -125,9 +127,17 @@ impl Drop for CancelOnDrop {
 }
 
 /// Why a pipeline gave no rows.
-enum Failure {
+pub(super) enum Failure {
     Store(StoreError),
     Run(RunError),
+    /// A child of the node.
+    Input(DataFusionError),
+}
+
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Self {
+        Self::Input(error)
+    }
 }
 
 impl Task {
@@ -135,7 +145,7 @@ impl Task {
         match self.on_device().await {
             Ok((batches, report)) => {
                 self.record(&report, &batches);
-                *self.last.lock() = Some(Outcome::Ran(report));
+                *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
                 let size = self.context.session_config().batch_size();
                 let pieces = batches
                     .into_iter()
@@ -147,6 +157,7 @@ impl Task {
                 )))
             }
             Err(Failure::Store(error)) if !error.is_refusal() => Err(store_error(error)),
+            Err(Failure::Input(error)) => Err(error),
             Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
             Err(failure) => self.fall_back(failure),
         }
@@ -155,6 +166,7 @@ impl Task {
     async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport), Failure> {
         let started = std::time::Instant::now();
         let plan = &self.subtree.plan;
+        let dimensions = dimensions::collect(&self.subtree, &self.context).await?;
         let view = load(
             &self.runtime,
             &self.subtree.source,
@@ -180,6 +192,7 @@ impl Task {
                 config: &config,
                 plan: &plan,
                 view: &view,
+                dimensions: &dimensions,
                 chunks: &chunks,
                 cancelled: &cancelled,
             };
@@ -203,6 +216,7 @@ impl Task {
         let reason = match &failure {
             Failure::Store(error) => error.to_string(),
             Failure::Run(error) => error.to_string(),
+            Failure::Input(error) => error.to_string(),
         };
         // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows either.
         let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
@@ -210,6 +224,7 @@ impl Task {
             return match failure {
                 Failure::Store(error) => Err(store_error(error)),
                 Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),
+                Failure::Input(error) => Err(error),
             };
         }
         // A compiler's message carries the whole program: the log takes it, people get its start.
@@ -299,6 +314,12 @@ impl DisplayAs for GpuExec {
             PipelineSource::Stored(_) => write!(f, "scan=store")?,
             PipelineSource::Plan(_) => write!(f, "scan=batches")?,
         }
+        let dimensions = &self.subtree.dimensions;
+        if !dimensions.is_empty() {
+            let dimensions = dimensions.iter().enumerate();
+            let joins = dimensions.map(|(number, dimension)| format!("d{number}: {dimension}"));
+            write!(f, ", join=[{}]", join(joins.collect()))?;
+        }
         let plan = &self.subtree.plan;
         if !plan.filters.is_empty() {
             write!(
@@ -342,6 +363,9 @@ impl DisplayAs for GpuExec {
                     report.compiled,
                     report.grid
                 )?;
+                if !report.dimension_rows.is_empty() {
+                    write!(f, ", dimension rows={:?}", report.dimension_rows)?;
+                }
                 if let Some(why) = &report.why {
                     write!(f, ", model=[{why}]")?;
                 }
@@ -370,7 +394,7 @@ impl ExecutionPlan for GpuExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        children(&self.subtree.source)
+        self.subtree.children()
     }
 
     fn apply_expressions(
@@ -382,11 +406,11 @@ impl ExecutionPlan for GpuExec {
 
     fn replace_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut subtree = self.subtree.clone();
-        if let (PipelineSource::Plan(child), Some(new)) = (&mut subtree.source, children.pop()) {
+        for (child, new) in subtree.children_mut().into_iter().zip(children) {
             *child = new;
         }
         Ok(Arc::new(Self::new(

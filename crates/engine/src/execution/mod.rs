@@ -12,6 +12,7 @@
 //! by then, so nothing is lost or repeated.
 
 mod chunks;
+mod dimensions;
 mod gpu_exec;
 mod group_table;
 pub(crate) mod prepared;

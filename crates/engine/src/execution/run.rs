@@ -5,7 +5,7 @@ use super::prepared::Prepared;
 use super::results;
 use super::sinks::SinkState;
 use crate::config::GalateaConfig;
-use crate::expression::ErrorCode;
+use crate::expression::{Dimension, ErrorCode};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
@@ -76,6 +76,8 @@ pub struct RunReport {
     pub why: Option<String>,
     /// Whether the columns were used in place, or streamed.
     pub resident: bool,
+    /// Rows of each dimension.
+    pub dimension_rows: Vec<u64>,
     /// Chunks scanned.
     pub chunks: usize,
     /// Chunks that zone maps dropped.
@@ -123,6 +125,8 @@ pub(super) struct Run<'a> {
     pub plan: &'a PipelinePlan,
     /// The plan's columns, ascending.
     pub view: &'a TableView,
+    /// What its rows look up.
+    pub dimensions: &'a [Arc<Dimension>],
     /// Chunks that may hold matching rows.
     pub chunks: &'a [usize],
     /// Set when nobody waits for the result any more.
@@ -148,12 +152,16 @@ impl Run<'_> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
+            dimension_rows: self.dimensions.iter().map(|d| d.rows()).collect(),
             ..Default::default()
         };
-        let preparation =
-            self.runtime
-                .prepared()
-                .prepare(self.runtime.device(), self.plan, self.view, self.shape())?;
+        let preparation = self.runtime.prepared().prepare(
+            self.runtime.device(),
+            self.plan,
+            self.view,
+            self.dimensions,
+            self.shape(),
+        )?;
         let pipeline = &preparation.pipeline;
         report.strategy = pipeline.bound.strategy.to_string();
         report.why = pipeline.bound.why.clone();

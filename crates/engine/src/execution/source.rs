@@ -11,7 +11,6 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::ExecutionPlan;
 use galatea_store::{ColumnSource, LoadHints, StoreError, StoredTable, TableView};
 use std::sync::Arc;
 
@@ -93,14 +92,6 @@ fn to_view(
         .ok()?
         .data;
     known.then_some(rewritten)
-}
-
-/// The children of a source in the plan.
-pub(super) fn children(source: &PipelineSource) -> Vec<&Arc<dyn ExecutionPlan>> {
-    match source {
-        PipelineSource::Plan(child) => vec![child],
-        _ => Vec::new(),
-    }
 }
 
 /// An error of the store in DataFusion's terms.

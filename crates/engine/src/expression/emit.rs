@@ -13,14 +13,17 @@ mod datetime;
 mod dictionary;
 mod inlist;
 mod literal;
+mod lookup;
 mod strings;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
 use super::binding::{ColumnBinding, ColumnKind};
+use super::dimension::Dimension;
 use super::error::ErrorCode;
 use super::function::Function;
 use super::interval::Interval;
@@ -44,6 +47,7 @@ pub(crate) fn integer_literal(value: &datafusion::common::ScalarValue) -> Option
 pub struct Emitter<'a> {
     bindings: &'a [ColumnBinding],
     parameters: &'a mut Parameters,
+    dimensions: &'a [Arc<Dimension>],
     prefix: &'static str,
     names: usize,
     /// Statements written since the last call of `emit`.
@@ -60,6 +64,8 @@ pub struct Emitter<'a> {
 pub struct Scope {
     expressions: HashMap<Expr, Emitted>,
     definitions: HashMap<String, String>,
+    /// Where rows of dimensions are, by dimension and key.
+    places: HashMap<(usize, Expr), lookup::Place>,
     /// Conditions of places where an error was raised, by condition and code of the error.
     raised: HashMap<(String, u32), Vec<Vec<String>>>,
 }
@@ -86,6 +92,7 @@ impl<'a> Emitter<'a> {
         Self {
             bindings,
             parameters,
+            dimensions: &[],
             prefix: "v",
             names: 0,
             out: String::new(),
@@ -93,6 +100,13 @@ impl<'a> Emitter<'a> {
             guards: vec![],
             raises: vec![],
         }
+    }
+
+    /// The dimensions that [`ExprKind::Member`] and [`ExprKind::Lookup`] number.
+    #[must_use]
+    pub fn with_dimensions(mut self, dimensions: &'a [Arc<Dimension>]) -> Self {
+        self.dimensions = dimensions;
+        self
     }
 
     /// Sets the condition (a C++ expression) under which the row counts at all: errors are raised only then.
@@ -218,6 +232,13 @@ impl<'a> Emitter<'a> {
                 argument,
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
+            ExprKind::Member { dimension, key } => self.member(*dimension, key),
+            ExprKind::Lookup {
+                dimension,
+                column,
+                key,
+                ..
+            } => self.lookup(expression, *dimension, *column, key),
         }
     }
 

@@ -51,6 +51,21 @@ impl Interval {
         }
     }
 
+    /// The narrowest type that a table of such values may have in device code, and its bytes.
+    pub(crate) fn table_type(self) -> (&'static str, usize) {
+        if self.within(Self::of::<u8>()) {
+            ("u8", 1)
+        } else if self.within(Self::of::<i16>()) {
+            ("i16", 2)
+        } else if self.within(Self::of::<i32>()) {
+            ("i32", 4)
+        } else if self.within(Self::of::<i64>()) {
+            ("i64", 8)
+        } else {
+            ("i128", 16)
+        }
+    }
+
     pub(crate) fn within(self, other: Self) -> bool {
         other.low <= self.low && self.high <= other.high
     }

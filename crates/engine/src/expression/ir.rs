@@ -4,11 +4,10 @@
 //! nodes) and comparable, which is how the emitter finds common subexpressions. A node says what is computed, never how: whether an
 //! integer needs 32 or 128 bits, or a string predicate becomes a table, is decided by the emitter, which knows the encodings.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 
 use super::dictionary::HostFunction;
@@ -115,6 +114,24 @@ pub enum ExprKind {
         /// The same expression by device code, for strings that are not dictionary encoded.
         native: Option<Expr>,
     },
+    /// Whether a dimension has a row of that key; false for NULL.
+    Member {
+        /// Number of the [`Dimension`](super::Dimension).
+        dimension: usize,
+        /// The key looked for.
+        key: Expr,
+    },
+    /// A column of the row of a dimension that has the key; of no meaning where [`ExprKind::Member`] is false.
+    Lookup {
+        /// Number of the [`Dimension`](super::Dimension).
+        dimension: usize,
+        /// Index of the column in the dimension's plan.
+        column: usize,
+        /// Name of the column.
+        name: String,
+        /// The key looked for.
+        key: Expr,
+    },
 }
 
 /// Whether values of this type are strings of bytes on the device.
@@ -160,6 +177,27 @@ impl Expr {
     pub fn literal(value: ScalarValue) -> Self {
         let (data_type, nullable) = (value.data_type(), value.is_null());
         Self::new(ExprKind::Literal(value), data_type, nullable)
+    }
+
+    /// Three-valued negation.
+    pub(crate) fn negated(&self) -> Self {
+        Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
+    }
+
+    /// Whether dimension `dimension` has a row of that key.
+    pub(crate) fn member(dimension: usize, key: Self) -> Self {
+        Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
+    }
+
+    /// Column `column`, which `field` describes, of the row of dimension `dimension` that has the key.
+    pub(crate) fn lookup(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+        let kind = ExprKind::Lookup {
+            dimension,
+            column,
+            name: field.name().clone(),
+            key,
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
     }
 
     /// The conjunction of conditions; `None` if there are none.
@@ -234,7 +272,9 @@ impl Expr {
             | ExprKind::Negate(input)
             | ExprKind::InList { value: input, .. }
             | ExprKind::Cast { input, .. }
-            | ExprKind::Dictionary { argument: input, .. } => vec![input],
+            | ExprKind::Dictionary { argument: input, .. }
+            | ExprKind::Member { key: input, .. }
+            | ExprKind::Lookup { key: input, .. } => vec![input],
             ExprKind::Case { branches, otherwise } => branches
                 .iter()
                 .flat_map(|(when, then)| [when, then])
@@ -259,6 +299,19 @@ impl Expr {
         }
     }
 
+    /// The columns of dimensions that are looked up, by number of the dimension and index in its plan, with their types.
+    #[must_use]
+    pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
+        let mut all: BTreeMap<_, _> = self.children().into_iter().flat_map(Self::lookups).collect();
+        if let ExprKind::Lookup {
+            dimension, column, ..
+        } = self.kind()
+        {
+            all.insert((*dimension, *column), self.data_type().clone());
+        }
+        all
+    }
+
     /// The string columns that must be dictionary encoded for the expression to be emitted. A bare column is none of them.
     #[must_use]
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
@@ -277,6 +330,11 @@ impl Expr {
             ExprKind::Dictionary {
                 native: Some(native), ..
             } => native.collect_dictionary_columns(columns),
+            // Keys are translated by dictionary; payload has one of its own.
+            ExprKind::Member { key, .. } | ExprKind::Lookup { key, .. } if is_text(key.data_type()) => {
+                key.collect_text_columns(columns);
+                key.collect_dictionary_columns(columns);
+            }
             // Branches of different dictionaries are brought to one; bytes in memory cannot be.
             ExprKind::Case { branches, otherwise } if is_text(self.data_type()) => {
                 for result in branches.iter().map(|(_, then)| then).chain(otherwise) {
@@ -399,6 +457,21 @@ impl Expr {
                 argument: go(argument),
                 native: native.as_ref().map(go),
             },
+            ExprKind::Member { dimension, key } => ExprKind::Member {
+                dimension: *dimension,
+                key: go(key),
+            },
+            ExprKind::Lookup {
+                dimension,
+                column,
+                name,
+                key,
+            } => ExprKind::Lookup {
+                dimension: *dimension,
+                column: *column,
+                name: name.clone(),
+                key: go(key),
+            },
         };
         Self::new(kind, self.data_type().clone(), self.nullable())
     }
@@ -413,81 +486,15 @@ impl Expr {
                 ..
             } => 20,
             ExprKind::Call { function, .. } => function.cost(),
-            ExprKind::Dictionary { .. } | ExprKind::Cast { .. } => 4,
+            ExprKind::Dictionary { .. }
+            | ExprKind::Cast { .. }
+            | ExprKind::Member { .. }
+            | ExprKind::Lookup { .. } => 4,
             ExprKind::InList { list, .. } => 1 + list.len().min(16) as u32,
             _ => 1,
         };
         self.children()
             .into_iter()
             .fold(own, |sum, child| sum.saturating_add(child.cost()))
-    }
-}
-
-impl fmt::Display for Expr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind() {
-            ExprKind::Column(index) => write!(f, "#{index}"),
-            ExprKind::Literal(value) => write!(f, "{value}"),
-            ExprKind::Arithmetic {
-                operator,
-                left,
-                right,
-                ..
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::Bitwise {
-                operator,
-                left,
-                right,
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::Compare {
-                operator,
-                left,
-                right,
-                ..
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::And(left, right) => write!(f, "({left} AND {right})"),
-            ExprKind::Or(left, right) => write!(f, "({left} OR {right})"),
-            ExprKind::Not(input) => write!(f, "NOT {input}"),
-            ExprKind::IsNull(input) => write!(f, "{input} IS NULL"),
-            ExprKind::Negate(input) => write!(f, "-{input}"),
-            ExprKind::Case { branches, otherwise } => {
-                write!(f, "CASE")?;
-                for (when, then) in branches {
-                    write!(f, " WHEN {when} THEN {then}")?;
-                }
-                if let Some(otherwise) = otherwise {
-                    write!(f, " ELSE {otherwise}")?;
-                }
-                write!(f, " END")
-            }
-            ExprKind::InList {
-                value, list, negated, ..
-            } => {
-                write!(
-                    f,
-                    "{value} {}IN ({} values)",
-                    if *negated { "NOT " } else { "" },
-                    list.len()
-                )
-            }
-            ExprKind::Cast { input, safe } => {
-                write!(
-                    f,
-                    "{}CAST({input} AS {})",
-                    if *safe { "TRY_" } else { "" },
-                    self.data_type()
-                )
-            }
-            ExprKind::Call { function, arguments } => {
-                write!(f, "{function}(")?;
-                for (index, argument) in arguments.iter().enumerate() {
-                    write!(f, "{}{argument}", if index == 0 { "" } else { ", " })?;
-                }
-                write!(f, ")")
-            }
-            ExprKind::Dictionary {
-                function, argument, ..
-            } => write!(f, "[{function}]({argument})"),
-        }
     }
 }

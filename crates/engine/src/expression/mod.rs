@@ -18,6 +18,9 @@
 //! are not dictionary encoded have device functions for the common predicates; [`Expr::dictionary_columns`] says which columns must
 //! be encoded.
 //!
+//! **Dimensions.** A column of a table that rows look up by a foreign key is an expression over the key ([`ExprKind::Lookup`]);
+//! its values are known when the [`Dimension`]'s rows are, and so are their intervals and dictionaries.
+//!
 //! **NULL.** A value is a variable and, where it can be NULL, a `bool`. Booleans are false where they are NULL, which makes
 //! three-valued logic short and lets a filter test the value alone.
 //!
@@ -35,6 +38,8 @@
 
 mod binding;
 mod dictionary;
+mod dimension;
+mod display;
 mod emit;
 mod error;
 mod function;
@@ -50,12 +55,15 @@ mod tests;
 
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
+pub(crate) use dimension::is_key;
+pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
 pub use emit::Emitter;
 pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
 pub use ir::{Expr, ExprKind};
 pub use lower::lower;
+pub(crate) use lower::representable;
 pub use operator::{Arithmetic, Bitwise, Comparison};
 pub use parameters::{LookupTable, Parameters};
 pub use value::{Kind, Value};

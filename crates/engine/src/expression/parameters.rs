@@ -3,11 +3,13 @@
 //! Literals are kernel parameters, not text, so that queries that differ only in them share one compiled kernel. The pipeline copies
 //! `literals` to `args.literals` and uploads each table, whose address goes to `args.tables` as `const u8*`.
 
+use std::sync::Arc;
+
 /// Bytes that the kernel reads through a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LookupTable {
     /// Contents, little endian; elements are aligned to their size relative to the start, which must be aligned to 16 bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: Arc<[u8]>,
 }
 
 /// Literals and tables in the order of their indices in the code.
@@ -36,7 +38,8 @@ impl Parameters {
     }
 
     /// Adds a table, or finds an equal one; returns its index.
-    pub(crate) fn table(&mut self, bytes: Vec<u8>) -> usize {
+    pub(crate) fn table(&mut self, bytes: impl Into<Arc<[u8]>>) -> usize {
+        let bytes = bytes.into();
         if let Some(index) = self.tables.iter().position(|known| known.bytes == bytes) {
             return index;
         }

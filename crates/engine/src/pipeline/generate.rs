@@ -22,11 +22,12 @@ use super::sink::{self, OutputColumn};
 use super::stages;
 use super::{PipelinePlan, SinkPlan};
 use crate::config::{GroupBy, GroupRuns, RowOutput};
-use crate::expression::{ColumnKind, Emitter, Expr, Parameters, Value, kind_for};
+use crate::expression::{ColumnKind, Dimension, Emitter, Expr, Parameters, Value, kind_for};
 use crate::reason::Reason;
 use galatea_layout::model::{Machine, PlacedColumn};
 use galatea_store::TableView;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// Tuning of a generated kernel that is not decided by the data.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,8 +125,14 @@ impl BoundPipeline {
 /// Whether row `i` of the thread exists and has passed the filters so far.
 const LIVE: &str = "(live >> i & 1u) != 0";
 
-/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order.
-pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<BoundPipeline, Reason> {
+/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order, and to the rows of its
+/// dimensions.
+pub fn bind(
+    plan: &PipelinePlan,
+    view: &TableView,
+    dimensions: &[Arc<Dimension>],
+    shape: Shape,
+) -> Result<BoundPipeline, Reason> {
     let sources: Vec<usize> = plan.columns().into_iter().collect();
     let mut parameters = Parameters::default();
     let columns: Vec<ColumnAccess> = sources
@@ -178,7 +185,9 @@ pub fn bind(plan: &PipelinePlan, view: &TableView, shape: Shape) -> Result<Bound
     };
     for stage in &stages {
         let mut code = String::new();
-        let mut emitter = Emitter::new(&bindings, &mut parameters).with_guard(LIVE);
+        let mut emitter = Emitter::new(&bindings, &mut parameters)
+            .with_dimensions(dimensions)
+            .with_guard(LIVE);
         let mut keep = Vec::new();
         for index in &stage.filters {
             keep.push(emitter.emit(&filters[*index], &mut code)?.code);
@@ -732,7 +741,6 @@ mod tests {
     use super::*;
     use arrow::array::{Int32Array, RecordBatch, StringArray};
     use galatea_store::{ConflictLayout, Store, StoreOptions, StoredTable};
-    use std::sync::Arc;
 
     /// A slot that was loaded for a row that is not there may be anything: it must not be looked up.
     #[test]

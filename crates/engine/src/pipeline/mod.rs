@@ -27,7 +27,7 @@ mod stages;
 use crate::expression::Expr;
 use aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What one pipeline computes, known at planning time.
@@ -94,6 +94,11 @@ impl PipelinePlan {
             }
             SinkPlan::Materialise { outputs } => outputs.iter().collect(),
         }
+    }
+
+    /// The columns that rows look up in each dimension.
+    pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
+        self.expressions().iter().flat_map(|e| e.lookups()).collect()
     }
 
     /// Source columns the pipeline reads, ascending.

@@ -9,9 +9,11 @@
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 
 mod annotate;
+mod join;
 mod subtree;
 
 pub use annotate::{AnnotatePlacement, PlacementExec};
+pub use join::DimensionSource;
 pub use subtree::{PipelineSource, Subtree, subtree};
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
@@ -24,6 +26,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::cell::RefCell;
@@ -57,7 +60,7 @@ impl PlaceOnDevice {
             match outcome.and_then(|found| worthwhile(found, config)) {
                 Ok(mut found) => {
                     // What feeds the pipeline may hold further subtrees, and reasons of its own.
-                    if let PipelineSource::Plan(child) = &mut found.source {
+                    for child in found.children_mut() {
                         *child = self.place(Arc::clone(child), config, reasons)?;
                     }
                     return Ok(Arc::new(GpuExec::new(
@@ -69,7 +72,7 @@ impl PlaceOnDevice {
                 }
                 Err(reason) => note(reasons, &plan, &reason),
             }
-        } else if let Some(reason) = unsupported(&plan) {
+        } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan)) {
             note(reasons, &plan, &reason);
         }
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
@@ -201,8 +204,8 @@ fn does_work(reasons: &[String]) -> bool {
     reasons.iter().any(|reason| !reason.starts_with("SortExec:"))
 }
 
-/// Whether a node starts a pipeline candidate: an aggregate, or a filter under projections. A projection alone is no
-/// work, and a filter of what another aggregate returns is little.
+/// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A projection alone is
+/// no work, and a filter of what another aggregate returns is little.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<AggregateExec>() {
         return true;
@@ -215,6 +218,9 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
             Some(child) => below = child,
             None => return false,
         }
+    }
+    if below.is::<HashJoinExec>() && join::refusal(below).is_none() {
+        return true;
     }
     let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&below.name());
     filters && !rowless && !below.is::<AggregateExec>()

@@ -1,13 +1,14 @@
 //! From a physical subtree to a pipeline plan.
 
 use super::is_candidate;
+use super::join::{self, DimensionSource};
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, lower};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::stats::Precision;
+use datafusion::common::Statistics;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
@@ -18,8 +19,10 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use galatea_store::{ColumnSource, StoreScanExec};
 use std::sync::Arc;
 
@@ -42,6 +45,8 @@ pub enum PipelineSource {
 pub struct Subtree {
     /// Where its rows come from.
     pub source: PipelineSource,
+    /// What its rows look up, by number.
+    pub dimensions: Vec<DimensionSource>,
     /// What it computes over the source's columns.
     pub plan: PipelinePlan,
     /// Predicates over the source's schema that zone maps may use to skip chunks.
@@ -57,6 +62,28 @@ impl Subtree {
     pub fn materialises(&self) -> bool {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
     }
+
+    /// The plans that feed it: of its rows, unless they are a table's, then of its dimensions.
+    pub fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        let rows = match &self.source {
+            PipelineSource::Plan(child) => Some(child),
+            _ => None,
+        };
+        rows.into_iter()
+            .chain(self.dimensions.iter().map(|d| &d.plan))
+            .collect()
+    }
+
+    /// [`Self::children`], to be replaced.
+    pub fn children_mut(&mut self) -> Vec<&mut Arc<dyn ExecutionPlan>> {
+        let rows = match &mut self.source {
+            PipelineSource::Plan(child) => Some(child),
+            _ => None,
+        };
+        rows.into_iter()
+            .chain(self.dimensions.iter_mut().map(|d| &mut d.plan))
+            .collect()
+    }
 }
 
 /// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it cannot.
@@ -70,7 +97,7 @@ pub fn subtree(plan: &Arc<dyn ExecutionPlan>, _config: &GalateaConfig) -> Option
     })
 }
 
-fn node(node: &str, detail: impl Into<String>) -> Reason {
+pub(super) fn node(node: &str, detail: impl Into<String>) -> Reason {
     Reason::Node {
         node: node.into(),
         detail: detail.into(),
@@ -173,6 +200,12 @@ fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
     chain.finish(SinkPlan::Materialise { outputs }, plan.schema())
 }
 
+/// What is known of a plan's rows.
+pub(super) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
+    let context = StatisticsContext::new();
+    context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
+}
+
 /// Nodes that only move batches about.
 fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let moves = plan.is::<CoalescePartitionsExec>()
@@ -186,21 +219,22 @@ fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
     }
 }
 
-/// Filters and projections from a source upwards, all in terms of the source's columns.
-struct Chain {
-    source: PipelineSource,
+/// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's columns.
+pub(super) struct Chain {
+    pub(super) source: PipelineSource,
     source_schema: SchemaRef,
     rows: Option<u64>,
-    filters: Vec<Expr>,
+    pub(super) dimensions: Vec<DimensionSource>,
+    pub(super) filters: Vec<Expr>,
     pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The current node's output columns.
-    columns: Vec<Expr>,
+    pub(super) columns: Vec<Expr>,
     /// Source column of each output column, as long as they are plain columns: lets pruning predicates be rewritten.
-    plain: Vec<Option<usize>>,
+    pub(super) plain: Vec<Option<usize>>,
 }
 
 impl Chain {
-    fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
+    pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
         if let Some(below) = arrangement(plan) {
             return Self::below(below);
         }
@@ -242,25 +276,20 @@ impl Chain {
             chain.project(columns);
             return Ok(chain);
         }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+            && let Ok(chain) = join::chain(join)
+        {
+            return Ok(chain);
+        }
         Self::source(plan)
     }
 
-    fn project(&mut self, columns: Vec<(Expr, Option<usize>)>) {
+    pub(super) fn project(&mut self, columns: Vec<(Expr, Option<usize>)>) {
         (self.columns, self.plain) = columns.into_iter().unzip();
     }
 
-    #[expect(
-        deprecated,
-        reason = "a leaf's own statistics; its replacement computes those of whole plans"
-    )]
     fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
-        let rows = plan
-            .partition_statistics(None)
-            .ok()
-            .and_then(|s| match s.num_rows {
-                Precision::Exact(rows) | Precision::Inexact(rows) => Some(rows as u64),
-                Precision::Absent => None,
-            });
+        let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
         if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
             if scan.fetch().is_some() {
                 return Err(node("StoreScanExec", "a limit inside the scan"));
@@ -340,6 +369,7 @@ impl Chain {
             source,
             source_schema: schema,
             rows,
+            dimensions: Vec::new(),
             filters: Vec::new(),
             pruning: Vec::new(),
             columns,
@@ -388,8 +418,10 @@ impl Chain {
                 });
             }
         }
+        join::check(&plan)?;
         Ok(Subtree {
             source: self.source,
+            dimensions: self.dimensions,
             plan,
             pruning: self.pruning,
             rows: self.rows,

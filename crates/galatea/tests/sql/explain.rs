@@ -49,11 +49,11 @@ async fn explain_shows_pipelines_strategies_and_reasons() {
     }
     let joined = text(
         &pair,
-        "EXPLAIN SELECT a.low, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.low",
+        "EXPLAIN SELECT a.low, sum(b.v) FROM t a FULL JOIN t b ON a.k = b.k GROUP BY a.low",
     )
     .await;
     assert!(
-        joined.contains("HashJoinExec: this operator has no device version"),
+        joined.contains("HashJoinExec: a Full join has no device version"),
         "{joined}"
     );
 }
@@ -94,7 +94,7 @@ async fn a_forbidden_fallback_is_an_error_that_says_why() {
     pair.table("t", &[batch(10, 1, Shape::Ordinary)]);
     let error = pair
         .gpu
-        .sql("SELECT a.v FROM t a JOIN t b ON a.k = b.k")
+        .sql("SELECT a.v FROM t a LEFT JOIN t b ON a.k = b.k")
         .await
         .expect("plans lazily")
         .collect()

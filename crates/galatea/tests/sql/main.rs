@@ -10,6 +10,7 @@ mod explain;
 mod files;
 mod groups;
 mod hostile;
+mod joins;
 mod placed;
 mod random;
 mod rows;

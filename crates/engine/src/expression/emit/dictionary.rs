@@ -220,18 +220,7 @@ impl Emitter<'_> {
     pub(super) fn number_table(&mut self, entries: &[i128], index: &str) -> String {
         let low = entries.iter().copied().min().unwrap_or(0);
         let high = entries.iter().copied().max().unwrap_or(0);
-        let interval = Interval { low, high };
-        let (c_type, width) = if interval.within(Interval::of::<u8>()) {
-            ("u8", 1)
-        } else if interval.within(Interval::of::<i16>()) {
-            ("i16", 2)
-        } else if interval.within(Interval::of::<i32>()) {
-            ("i32", 4)
-        } else if interval.within(Interval::of::<i64>()) {
-            ("i64", 8)
-        } else {
-            ("i128", 16)
-        };
+        let (c_type, width) = Interval { low, high }.table_type();
         let mut bytes = Vec::with_capacity(entries.len().max(1) * width);
         for entry in entries {
             bytes.extend_from_slice(&entry.to_le_bytes()[..width]);

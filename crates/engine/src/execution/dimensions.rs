@@ -1,0 +1,91 @@
+//! Collecting the rows that a pipeline looks up.
+
+use super::gpu_exec::Failure;
+use super::run::RunError;
+use crate::expression::{Dimension, MAX_INDICES};
+use crate::placement::{DimensionSource, Subtree};
+use crate::reason::Reason;
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::execute_stream;
+use futures::TryStreamExt;
+use futures::future::try_join_all;
+use std::sync::Arc;
+
+/// Runs the plans of all dimensions, and arranges their rows by key.
+pub(super) async fn collect(
+    subtree: &Subtree,
+    context: &Arc<TaskContext>,
+) -> Result<Vec<Arc<Dimension>>, Failure> {
+    let lookups: Vec<(usize, usize)> = subtree.plan.lookups().into_keys().collect();
+    let collected = subtree.dimensions.iter().enumerate().map(|(number, source)| {
+        let columns = (lookups.iter())
+            .filter(|(dimension, _)| *dimension == number)
+            .map(|(_, column)| *column)
+            .collect();
+        one(source, columns, context)
+    });
+    try_join_all(collected).await
+}
+
+async fn one(
+    source: &DimensionSource,
+    columns: Vec<usize>,
+    context: &Arc<TaskContext>,
+) -> Result<Arc<Dimension>, Failure> {
+    let mut batches = execute_stream(Arc::clone(&source.plan), Arc::clone(context))?;
+    // The key first, then the columns.
+    let mut parts = vec![Vec::new(); 1 + columns.len()];
+    let mut rows = 0;
+    while let Some(batch) = batches.try_next().await? {
+        rows += batch.num_rows() as u64;
+        if rows > MAX_INDICES {
+            return Err(unsupported(Reason::Limit {
+                expression: format!("the join on {}", source.key_name()),
+                asked: rows,
+                limit: MAX_INDICES,
+                unit: "rows of the dimension",
+            }));
+        }
+        parts[0].push(source.key.evaluate(&batch)?.into_array(batch.num_rows())?);
+        for (part, column) in parts[1..].iter_mut().zip(&columns) {
+            part.push(Arc::clone(batch.column(*column)));
+        }
+    }
+    let schema = source.plan.schema();
+    let mut types = vec![source.key.data_type(&schema)?];
+    types.extend(
+        columns
+            .iter()
+            .map(|column| schema.field(*column).data_type().clone()),
+    );
+    let (name, unique) = (source.key_name(), source.unique);
+    let arranged = tokio::task::spawn_blocking(move || {
+        let mut arrays = (parts.iter().zip(&types))
+            .map(|(part, data_type)| {
+                let part: Vec<&dyn Array> = part.iter().map(AsRef::as_ref).collect();
+                match part.as_slice() {
+                    [] => Ok(arrow::array::new_empty_array(data_type)),
+                    part => concat(part).map_err(RunError::Arrow),
+                }
+            })
+            .collect::<Result<Vec<ArrayRef>, RunError>>()?
+            .into_iter();
+        let key = arrays
+            .next()
+            .unwrap_or_else(|| arrow::array::new_empty_array(&types[0]));
+        let columns: Vec<_> = columns.into_iter().zip(arrays).collect();
+        Dimension::new(&name, &key, &columns, unique).map_err(RunError::Unsupported)
+    });
+    let arranged = arranged.await.map_err(|error| {
+        let text = format!("the thread that arranged a dimension ended early: {error}");
+        Failure::Input(DataFusionError::Execution(text))
+    })?;
+    arranged.map(Arc::new).map_err(Failure::Run)
+}
+
+fn unsupported(reason: Reason) -> Failure {
+    Failure::Run(RunError::Unsupported(reason))
+}

@@ -1,0 +1,372 @@
+//! Joins of a fact table with dimensions, inside its pipeline.
+
+use crate::compare::Pair;
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int16Array, Int32Array, Int64Array,
+    RecordBatch, StringArray, StringViewArray,
+};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+/// Everything must run in pipelines: what is refused, at planning or later, is an error.
+const STRICT: (&str, &str) = ("galatea.fallback", "error");
+
+fn decimals(values: impl Iterator<Item = Option<i128>>) -> ArrayRef {
+    let array: Decimal128Array = values.collect();
+    Arc::new(array.with_precision_and_scale(20, 2).expect("a decimal type"))
+}
+
+fn word(number: i64) -> String {
+    format!("word {}", number % 37)
+}
+
+/// The fact table: keys of all dimensions (a tenth NULL, some without a partner) and measures.
+fn facts(rows: usize, seed: u64) -> RecordBatch {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut keys = |low: i64, high: i64| -> Vec<Option<i64>> {
+        (0..rows)
+            .map(|_| (rng.random_range(0..10) > 0).then(|| rng.random_range(low..high)))
+            .collect()
+    };
+    let (number, day, text, price) = (keys(-60, 60), keys(9000, 9100), keys(0, 37), keys(-50, 50));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        (
+            "number",
+            Arc::new(number.iter().map(|k| k.map(|k| k as i32)).collect::<Int32Array>()),
+        ),
+        (
+            "day",
+            Arc::new(day.iter().map(|k| k.map(|k| k as i32)).collect::<Date32Array>()),
+        ),
+        (
+            "text",
+            Arc::new(text.iter().map(|k| k.map(word)).collect::<StringArray>()),
+        ),
+        (
+            "price",
+            decimals(price.iter().map(|k| k.map(|k| i128::from(k) * 25))),
+        ),
+        (
+            "v",
+            Arc::new(Int64Array::from_iter_values((0..rows).map(|row| row as i64 - 5))),
+        ),
+        (
+            "m",
+            Arc::new(
+                (0..rows)
+                    .map(|row| (row % 11 > 0).then_some(row as i16 % 90))
+                    .collect::<Int16Array>(),
+            ),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+        .expect("one length")
+}
+
+/// A dimension of `keys`, each with a payload of every kind, a fifth NULL.
+fn dimension(key: &str, keys: ArrayRef, seed: u64) -> RecordBatch {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let rows = keys.len();
+    let mut some = |high: i64| -> Vec<Option<i64>> {
+        (0..rows)
+            .map(|_| (rng.random_range(0..5) > 0).then(|| rng.random_range(-3..high)))
+            .collect()
+    };
+    let (name, size, weight, open, paid, since, parent) = (
+        some(9),
+        some(4_000_000_000),
+        some(100),
+        some(3),
+        some(1000),
+        some(500),
+        some(60),
+    );
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        (key, keys),
+        (
+            "name",
+            Arc::new(
+                name.iter()
+                    .map(|v| v.map(|v| format!("name {v}")))
+                    .collect::<StringViewArray>(),
+            ),
+        ),
+        ("size", Arc::new(size.into_iter().collect::<Int64Array>())),
+        (
+            "weight",
+            Arc::new(
+                weight
+                    .iter()
+                    .map(|v| v.map(|v| v as f64 / 8.0))
+                    .collect::<Float64Array>(),
+            ),
+        ),
+        (
+            "open",
+            Arc::new(open.iter().map(|v| v.map(|v| v > 0)).collect::<BooleanArray>()),
+        ),
+        ("paid", decimals(paid.iter().map(|v| v.map(i128::from)))),
+        (
+            "since",
+            Arc::new(since.iter().map(|v| v.map(|v| v as i32)).collect::<Date32Array>()),
+        ),
+        (
+            "parent",
+            Arc::new(parent.iter().map(|v| v.map(|v| v as i32)).collect::<Int32Array>()),
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+        .expect("one length")
+}
+
+/// Tables f (facts), n (keyed by number), y (by day), t (by text) and p (by price).
+fn star(pair: &Pair, rows: usize, seed: u64) {
+    pair.table("f", &[facts(rows, seed)]);
+    let some = |low: i32, high: i32, of: i32| (low..high).filter(move |key| key % of != 0);
+    let numbers: Vec<Option<i32>> = some(-55, 50, 7).map(Some).chain([None, None]).collect();
+    pair.table(
+        "n",
+        &[dimension("k", Arc::new(Int32Array::from(numbers)), seed + 1)],
+    );
+    let days: ArrayRef = Arc::new(Date32Array::from_iter_values(some(9010, 9200, 3).rev()));
+    pair.table("y", &[dimension("k", days, seed + 2)]);
+    let texts = some(3, 60, 4).filter(|key| *key < 37).map(|key| word(key.into()));
+    let texts = texts.chain(["nowhere".into(), "a".into()]);
+    pair.table(
+        "t",
+        &[dimension(
+            "k",
+            Arc::new(StringArray::from_iter_values(texts)),
+            seed + 3,
+        )],
+    );
+    let prices = decimals(some(-40, 45, 6).map(|key| Some(i128::from(key) * 25)));
+    pair.table("p", &[dimension("k", prices, seed + 4)]);
+}
+
+const PIPELINES: &[&str] = &[
+    "SELECT sum(n.size) FROM f JOIN n ON f.number = n.k",
+    "SELECT count(*), sum(f.v), min(y.size), max(y.paid) FROM f, y WHERE f.day = y.k",
+    "SELECT n.name, count(*), sum(f.v) FROM f JOIN n ON f.number = n.k GROUP BY n.name",
+    "SELECT t.name, t.open, avg(t.weight), sum(t.paid) FROM f JOIN t ON f.text = t.k GROUP BY t.name, t.open",
+    "SELECT p.k, count(*), sum(p.size) FROM p JOIN f ON p.k = f.price GROUP BY p.k",
+    "SELECT n.name, extract(year FROM y.since) AS s, sum(f.v) FROM f, n, y
+     WHERE f.number = n.k AND f.day = y.k AND n.size > 1000 AND f.m < 70 GROUP BY n.name, s",
+    "SELECT n.name, t.name, p.since, count(*), sum(f.v - n.size) FROM f, n, t, p
+     WHERE f.number = n.k AND f.text = t.k AND f.price = p.k AND (n.open OR t.open) GROUP BY n.name, t.name, p.since",
+    "SELECT upper(n.name), count(*) FROM f JOIN n ON f.number = n.k WHERE n.name LIKE '%3' OR n.name IS NULL GROUP BY upper(n.name)",
+    "SELECT CASE WHEN n.open THEN n.name ELSE t.k END AS c, count(*) FROM f, n, t WHERE f.number = n.k AND f.text = t.k GROUP BY c",
+    "SELECT f.v, n.name, n.paid, n.weight, n.open FROM f JOIN n ON f.number = n.k WHERE f.m < 40",
+    "SELECT f.v, y.name FROM f JOIN y ON f.day = y.k",
+    "SELECT count(*), sum(f.v + n.size) FROM f JOIN n ON f.number = n.k AND f.m > n.weight",
+    "SELECT count(*) FROM f JOIN n ON f.number + 1 = n.k * 2",
+    "SELECT count(*), sum(a.size) FROM f JOIN n ON f.number = n.k JOIN n a ON n.parent = a.k",
+    "SELECT count(*), sum(v) FROM f WHERE number IN (SELECT k FROM n WHERE size > 100)",
+    "SELECT count(*), sum(v) FROM f WHERE number IN (SELECT parent FROM n)",
+    "SELECT count(*), sum(v) FROM f WHERE NOT EXISTS (SELECT * FROM n WHERE n.k = f.number AND n.open)",
+    "SELECT count(*), sum(n.size) FROM f JOIN n ON f.number = n.k WHERE n.name = 'no such name'",
+    "SELECT y.name, count(*) FROM f JOIN y ON f.day = y.k WHERE y.k = DATE '1994-09-05' GROUP BY y.name",
+    "SELECT a.name, sum(f.v) FROM f JOIN (SELECT parent, max(name) AS name FROM n GROUP BY parent) a ON f.number = a.parent GROUP BY a.name",
+    "SELECT l.m, count(*), sum(r.v) FROM f l JOIN (SELECT m * 3 AS m3, max(v) AS v FROM f GROUP BY m) r ON l.m = r.m3 GROUP BY l.m",
+    "SELECT l.v, r.v FROM f l JOIN f r ON l.v = r.v + 1 WHERE l.m > 80",
+];
+
+#[tokio::test]
+async fn stars_are_pipelines() {
+    for (rows, seed) in [(0, 1), (1, 2), (33, 3), (700, 4), (3000, 5)] {
+        // Among tables of about one size the larger may be the dimension, and fall back.
+        let settings = if rows > 200 { &[STRICT][..] } else { &[] };
+        let pair = Pair::new(settings);
+        star(&pair, rows.max(1), seed);
+        if rows == 0 {
+            pair.cpu.deregister_table("f").expect("registered");
+            pair.gpu.deregister_table("f").expect("registered");
+            pair.table("f", &[facts(0, seed)]);
+        }
+        for sql in PIPELINES {
+            pair.check(sql, rows > 200, &format!("{rows} rows, seed {seed}"))
+                .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn stars_agree_under_hostile_settings() {
+    for settings in [
+        &[STRICT, ("galatea.group_by", "hash")][..],
+        &[
+            STRICT,
+            ("galatea.chunk_rows", "33"),
+            ("galatea.cache_device", "false"),
+        ],
+        &[
+            STRICT,
+            ("galatea.rows_per_thread", "1"),
+            ("galatea.block_threads", "32"),
+        ],
+        &[STRICT, ("galatea.row_output", "counted")],
+        &[STRICT, ("galatea.row_output", "heap")],
+        &[("galatea.gpu_memory_limit", "4 KiB")],
+    ] {
+        let pair = Pair::new(settings);
+        star(&pair, 400, 77);
+        for sql in PIPELINES {
+            pair.check(sql, false, &format!("{settings:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn dimensions_without_rows_have_no_partners() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("f", &[facts(300, 9)]);
+    pair.table(
+        "n",
+        &[dimension("k", Arc::new(Int32Array::from(Vec::<i32>::new())), 1)],
+    );
+    pair.table(
+        "t",
+        &[dimension("k", Arc::new(StringArray::from(vec![None::<&str>])), 2)],
+    );
+    for sql in [
+        "SELECT count(*), sum(n.size), min(n.name) FROM f JOIN n ON f.number = n.k",
+        "SELECT n.name, count(*) FROM f JOIN n ON f.number = n.k GROUP BY n.name",
+        "SELECT count(*) FROM f JOIN t ON f.text = t.k",
+        "SELECT f.v, t.name FROM f JOIN t ON f.text = t.k",
+        "SELECT count(*) FROM f WHERE NOT EXISTS (SELECT * FROM n WHERE n.k = f.number)",
+    ] {
+        pair.check(sql, false, "no rows").await;
+    }
+}
+
+/// Keys at the ends of their type, and of types wider than the fact's.
+#[tokio::test]
+async fn keys_of_other_widths_meet() {
+    let pair = Pair::new(&[STRICT]);
+    let ends = [i64::MIN, i64::MIN + 1, -1, 0, 7, i64::MAX - 1, i64::MAX];
+    let rows = |of: &[i64]| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(of.iter().copied().cycle().take(200)))
+    };
+    let small: ArrayRef = Arc::new(Int32Array::from_iter_values((0..200).map(|row| row % 9 - 4)));
+    let wide = |low: i128| decimals((0..200).map(|row| Some(low + row % 5)));
+    let columns = [
+        ("e", rows(&ends)),
+        ("s", small),
+        ("w", wide(i128::from(i64::MAX) - 2)),
+        ("x", wide(-3)),
+    ];
+    pair.table("f", &[RecordBatch::try_from_iter(columns).expect("one length")]);
+    for (name, keys) in [
+        ("least", vec![i64::MIN, i64::MIN + 2]),
+        ("most", vec![i64::MAX - 1, i64::MAX]),
+        ("near", vec![-4, 0, 3]),
+    ] {
+        pair.table(name, &[dimension("k", Arc::new(Int64Array::from(keys)), 3)]);
+        for column in ["e", "s"] {
+            let sql = format!(
+                "SELECT d.k, count(*), sum(d.paid) FROM f JOIN {name} d ON f.{column} = d.k GROUP BY d.k"
+            );
+            pair.check(&sql, true, name).await;
+        }
+    }
+    for (name, low) in [("wide", i128::from(i64::MAX) - 1), ("narrow", -2)] {
+        let keys = decimals((0..3).map(|key| Some(low + key)));
+        pair.table(name, &[dimension("k", keys, 3)]);
+        for column in ["w", "x"] {
+            let sql = format!(
+                "SELECT d.k, count(*), max(d.name) FROM f JOIN {name} d ON f.{column} = d.k GROUP BY d.k"
+            );
+            pair.check(&sql, true, name).await;
+        }
+    }
+}
+
+async fn text(pair: &Pair, sql: &str) -> String {
+    let frame = pair.gpu.sql(sql).await.expect("plans");
+    let batches = frame.collect().await.expect("runs");
+    pretty_format_batches(&batches).expect("prints").to_string()
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_dimension_falls_back_with_numbers() {
+    let pair = Pair::new(&[]);
+    pair.table("f", &[facts(500, 4)]);
+    let twice: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 2]));
+    pair.table("twice", &[dimension("k", twice, 1)]);
+    let scattered: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 10_000_000]));
+    pair.table("scattered", &[dimension("k", scattered, 1)]);
+    for (name, numbers) in [
+        ("twice", "2 rows of one key, limit 1"),
+        (
+            "scattered",
+            "10000000 indices, from the least key to the greatest, limit 4194496",
+        ),
+    ] {
+        let sql = format!(
+            "SELECT d.name, count(*), sum(f.v) FROM f JOIN {name} d ON f.number = d.k GROUP BY d.name"
+        );
+        pair.check(&sql, false, name).await;
+        let analysed = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(analysed.contains(numbers), "{analysed}");
+        // Existence does not mind repeated keys.
+        let exists = format!("SELECT count(*) FROM f WHERE number IN (SELECT k FROM {name})");
+        pair.check(&exists, name == "twice", name).await;
+    }
+    let wide =
+        "SELECT f.v, d.k, d.name, d.size, d.weight, d.open, d.paid, d.since, d.parent, d.size + 1, e.name
+        FROM f JOIN twice d ON f.number = d.k JOIN scattered e ON f.number = e.k";
+    pair.check(wide, false, "both").await;
+}
+
+#[tokio::test]
+async fn changed_dimensions_are_seen() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("f", &[facts(500, 4)]);
+    let sql = "SELECT d.name, count(*), sum(d.size) FROM f JOIN d ON f.number = d.k GROUP BY d.name";
+    for seed in 0..3 {
+        let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..40).map(|key| key - 20)));
+        pair.table("d", &[dimension("k", keys, seed)]);
+        for again in 0..2 {
+            pair.check(sql, true, &format!("rows of seed {seed}, run {again}"))
+                .await;
+        }
+        for ctx in [&pair.cpu, &pair.gpu] {
+            ctx.deregister_table("d").expect("registered");
+        }
+    }
+}
+
+#[tokio::test]
+async fn explain_shows_dimensions() {
+    let pair = Pair::new(&[]);
+    star(&pair, 1000, 3);
+    let sql = "SELECT n.name, sum(f.v) FROM f, n, y WHERE f.number = n.k AND f.day = y.k AND y.open GROUP BY n.name";
+    let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+    for part in [
+        "join=[d0: k on number, rows 92, d1: k on day",
+        "number IN d0",
+        "group_by=[d0.name]",
+    ] {
+        assert!(plan.contains(part), "{part} is missing:\n{plan}");
+    }
+    assert!(!plan.contains("HashJoinExec"), "{plan}");
+    let analysed = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(analysed.contains("dimension rows=[92, "), "{analysed}");
+    let refused = text(
+        &pair,
+        "EXPLAIN SELECT count(*) FROM f LEFT JOIN n ON f.number = n.k",
+    )
+    .await;
+    assert!(
+        refused.contains("HashJoinExec: a Left join has no device version"),
+        "{refused}"
+    );
+    let pairs = "EXPLAIN SELECT sum(f.v + n.size) FROM f JOIN n ON f.number = n.k AND f.m = n.parent";
+    let refused = text(&pair, pairs).await;
+    assert!(
+        refused.contains("HashJoinExec: 2 pairs of keys, limit 1"),
+        "{refused}"
+    );
+}
