@@ -34,7 +34,13 @@ pub const AFTER_ROWS: &str = "\
 ";
 
 /// The table, the chains, and the rows that a resumed block has to do again.
-pub fn frame(plan: &AccumulatorPlan, key: &GroupKey, slot_words: usize, collide: bool, items: u32) -> SinkFrame {
+pub fn frame(
+    plan: &AccumulatorPlan,
+    key: &GroupKey,
+    slot_words: usize,
+    collide: bool,
+    items: u32,
+) -> SinkFrame {
     let key_words = key.key_words();
     let mut prologue = String::from(CHAINS);
     let _ = writeln!(
