@@ -172,7 +172,8 @@ settings! {
         pub block_threads: BlockThreads = BlockThreads(0),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
         pub rows_per_thread: Count<1, 16> = Count(16),
-        /// Slots a group hash table starts with at least. Rows of groups that find no slot wait in pages of the device heap until it
+        /// Slots a group hash table starts with at least, unless it can have room for all groups there can be from the start (which
+        /// fewer slots than the default forbid). Rows of groups that find no slot wait in pages of the device heap until it
         /// has grown.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.

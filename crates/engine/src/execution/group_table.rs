@@ -4,6 +4,7 @@
 use super::row_heap::{Demand, RowHeap};
 use super::run::{RunError, RunReport};
 use super::sinks::zeroed;
+use crate::config::GalateaConfig;
 use crate::pipeline::bind::AccumulatorPlan;
 use crate::pipeline::generate::BoundPipeline;
 use crate::pipeline::group_key::GroupKey;
@@ -16,6 +17,9 @@ use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
 /// short, an eighth of it, for the table that takes them in could need nearly three times as much.
 const HEAP_BYTES: u64 = 64 << 20;
 
+/// Bytes of a table that has room for all groups there can be from the start: clearing so much takes a quarter of a millisecond.
+const ROOMY_BYTES: u64 = 1 << 30;
+
 /// The table, and where rows wait that it has no place for.
 #[derive(Debug)]
 pub(super) struct TableState {
@@ -24,8 +28,8 @@ pub(super) struct TableState {
     limit: u64,
     /// Threads of a launch: each may insert a group after it saw the table below its limit.
     threads: u64,
-    /// Rows of the run: there are no more groups.
-    rows: u64,
+    /// Groups there can be at most.
+    most: u64,
     /// None where every row could be a group of its own.
     heap: Option<RowHeap>,
     /// Of a row that waits, how its accumulator words merge.
@@ -51,11 +55,20 @@ impl TableState {
         };
         let threads = u64::from(grid) * u64::from(bound.block);
         // Every row could be a group; more slots than twice that are never needed.
-        let capacity = (2 * threads)
-            .max(hash_slots)
-            .next_power_of_two()
-            .min(all_groups(rows));
-        let limit = limit(capacity, threads, rows);
+        let most = key.most_groups().map_or(rows, |groups| groups.min(rows));
+        let slot_bytes = 8 * u64::from(layout.slot_words);
+        let room = ROOMY_BYTES.min(runtime.device().budget().available() / 8);
+        let roomy =
+            hash_slots >= GalateaConfig::default().hash_slots.0 && all_groups(most) * slot_bytes <= room;
+        let capacity = if roomy {
+            all_groups(most)
+        } else {
+            (2 * threads)
+                .max(hash_slots)
+                .next_power_of_two()
+                .min(all_groups(rows))
+        };
+        let limit = limit(capacity, threads, most);
         let (heap, grid) = if limit == u64::MAX {
             (None, grid)
         } else {
@@ -76,7 +89,7 @@ impl TableState {
             layout,
             limit,
             threads,
-            rows,
+            most,
             heap,
             merges,
         };
@@ -124,7 +137,7 @@ impl TableState {
         let least = ((held + waiting) * 4 / 3 + 1)
             .next_power_of_two()
             .max(2 * capacity);
-        let sizes = [least.max(4 * capacity), least].map(|slots| slots.min(all_groups(self.rows)));
+        let sizes = [least.max(4 * capacity), least].map(|slots| slots.min(all_groups(self.most)));
         let table = |slots: u64| {
             let words = slots * u64::from(self.layout.slot_words);
             zeroed(runtime, stream, words, "a larger group hash table")
@@ -157,7 +170,7 @@ impl TableState {
         report.pages += stream.read(&pages, ..)?[0];
         report.grown += 1;
         self.slots = slots;
-        self.limit = limit(self.capacity(), self.threads, self.rows);
+        self.limit = limit(self.capacity(), self.threads, self.most);
         Ok(())
     }
 
@@ -189,15 +202,15 @@ impl TableState {
     }
 }
 
-/// Slots that are enough when every row is a group.
-fn all_groups(rows: u64) -> u64 {
-    (2 * rows).max(2).next_power_of_two()
+/// Slots that are enough for so many groups.
+fn all_groups(most: u64) -> u64 {
+    most.saturating_mul(2).max(2).next_power_of_two()
 }
 
-/// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None when every row
-/// can be a group of its own.
-fn limit(capacity: u64, threads: u64, rows: u64) -> u64 {
-    if capacity >= 2 * rows {
+/// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None when there
+/// is room for all groups there can be.
+fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
+    if capacity >= most.saturating_mul(2) {
         u64::MAX
     } else {
         (capacity * 6 / 10).min(capacity.saturating_sub(threads + 1))

@@ -128,9 +128,7 @@ pub struct GroupKey {
 impl GroupKey {
     /// Dense up to `dense_limit` groups, then packed, then words.
     pub fn new(parts: Vec<KeyPart>, dense_limit: u64) -> Result<Self, Reason> {
-        let product = parts
-            .iter()
-            .try_fold(1u64, |product, part| product.checked_mul(part.radix()?));
+        let product = product(&parts);
         let layout = match product {
             Some(groups) if groups <= dense_limit => KeyLayout::Dense { groups },
             Some(product) if product < u64::MAX => KeyLayout::Packed,
@@ -145,6 +143,11 @@ impl GroupKey {
             _ => KeyLayout::Words(1 + parts.iter().map(KeyPart::words).sum::<usize>()),
         };
         Ok(Self { parts, layout })
+    }
+
+    /// Groups there can be, where that is known.
+    pub fn most_groups(&self) -> Option<u64> {
+        product(&self.parts)
     }
 
     /// Words of a hash slot before its accumulators: the key, and the state word of a multi-word key.
@@ -354,6 +357,13 @@ pub enum KeyValues {
     Codes(Vec<u32>),
     /// Floats.
     Floats(Vec<f64>),
+}
+
+/// The number of combinations of values.
+fn product(parts: &[KeyPart]) -> Option<u64> {
+    parts
+        .iter()
+        .try_fold(1u64, |product, part| product.checked_mul(part.radix()?))
 }
 
 /// A 128-bit constant in C++, which has no such literals.
