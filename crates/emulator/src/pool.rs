@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -16,8 +17,11 @@ use crate::launch::Launch;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(2);
-/// Stacks of the runners that are kept for the next launch: each is two mappings, of which a process may have 65530.
-const KEPT_STACKS: usize = 2048;
+/// Stacks of the runners that all devices of the process keep for their next launch: each is two mappings, of which a process may
+/// have 65530.
+const KEPT_STACKS: usize = 8192;
+/// How many there are.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// The threads and runners of one device.
 #[derive(Debug)]
@@ -83,6 +87,7 @@ impl Pool {
     /// A runner, kept from an earlier launch or new.
     pub(crate) fn runner(&self) -> io::Result<Box<Runner>> {
         if let Some(runner) = self.runners.lock().pop() {
+            KEPT.fetch_sub(runner.stacks.count(), Ordering::Relaxed);
             return Ok(runner);
         }
         Runner::new(self.stack_bytes)
@@ -90,11 +95,24 @@ impl Pool {
 
     /// Keeps a runner for the next launch.
     pub(crate) fn keep(&self, runner: Box<Runner>) {
-        let mut runners = self.runners.lock();
-        let kept: usize = runners.iter().map(|runner| runner.stacks.count()).sum();
-        if kept + runner.stacks.count() <= KEPT_STACKS {
-            runners.push(runner);
+        let stacks = runner.stacks.count();
+        if KEPT.fetch_add(stacks, Ordering::Relaxed) + stacks <= KEPT_STACKS {
+            self.runners.lock().push(runner);
+        } else {
+            KEPT.fetch_sub(stacks, Ordering::Relaxed);
         }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let kept: usize = self
+            .runners
+            .lock()
+            .iter()
+            .map(|runner| runner.stacks.count())
+            .sum();
+        KEPT.fetch_sub(kept, Ordering::Relaxed);
     }
 }
 
