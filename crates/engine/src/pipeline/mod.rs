@@ -22,6 +22,7 @@ pub mod group_key;
 pub mod group_layout;
 mod sample;
 pub mod sink;
+mod sink_rows;
 mod stages;
 
 use crate::expression::Expr;

@@ -1,0 +1,217 @@
+//! What a pipeline does with its surviving rows: the strategy is chosen here, and the sink's code for a row emitted.
+
+use super::aggregate::AggregateCall;
+use super::bind::{AccumulatorPlan, ColumnAccess, Strategy, group_key};
+use super::generate::{ResultPlan, Shape};
+use super::group_key::{GroupKey, KeyLayout};
+use super::group_layout::{self, GroupedRows, PlacedKey};
+use super::sample;
+use super::sink;
+use super::sink::shared::SharedHome;
+use super::{PipelinePlan, SinkPlan};
+use crate::config::RowOutput;
+use crate::expression::{Emitter, Expr, Value};
+use crate::reason::Reason;
+use galatea_layout::model::PlacedColumn;
+use galatea_store::TableView;
+
+/// Rows of a table, and how many of them are expected to pass the filters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cardinality {
+    pub(super) rows: u64,
+    pub(super) passing: f64,
+}
+
+/// Rows for which the columns of an append sink have room at once; when more are expected, the heap is at least as fast.
+const DIRECT_ROWS: f64 = 16.0 * 1024.0 * 1024.0;
+
+/// Where rows that are returned go.
+pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strategy {
+    match forced {
+        RowOutput::Direct => Strategy::Append { counted: false },
+        RowOutput::Auto if cardinality.passing <= DIRECT_ROWS => Strategy::Append { counted: false },
+        RowOutput::Counted => Strategy::Append { counted: true },
+        RowOutput::Auto | RowOutput::Heap => Strategy::Chains,
+    }
+}
+
+/// What became of a sink plan.
+pub(super) struct Sunk {
+    pub(super) strategy: Strategy,
+    pub(super) result: ResultPlan,
+    pub(super) hot: Vec<usize>,
+    pub(super) why: Option<String>,
+}
+
+/// What a sink is generated from.
+pub(super) struct SinkInput<'a> {
+    pub(super) plan: &'a PipelinePlan,
+    pub(super) view: &'a TableView,
+    pub(super) columns: &'a [ColumnAccess],
+    /// From source columns to kernel columns.
+    pub(super) rewrite: &'a dyn Fn(&Expr) -> Expr,
+    pub(super) items: u32,
+    pub(super) shape: Shape,
+    pub(super) cardinality: Cardinality,
+}
+
+impl SinkInput<'_> {
+    /// Emits what the sink does with a live row.
+    pub(super) fn sink_rows(&self, mut emitter: Emitter<'_>, code: &mut String) -> Result<Sunk, Reason> {
+        match &self.plan.sink {
+            SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::Materialise { outputs } => {
+                let mut columns = Vec::new();
+                for (index, output) in outputs.iter().enumerate() {
+                    let output = (self.rewrite)(output);
+                    columns.push(match sink::append::text_column(&output, self.columns) {
+                        Some(text) => text,
+                        None => sink::append::column(index, &emitter.emit(&output, code)?)?,
+                    });
+                }
+                let strategy = row_strategy(self.shape.row_output, self.cardinality);
+                match strategy {
+                    Strategy::Chains => sink::chains::store(&columns, code)?,
+                    _ => sink::append::store(&columns, code)?,
+                }
+                Ok(Sunk {
+                    strategy,
+                    result: ResultPlan::Rows(columns),
+                    hot: Vec::new(),
+                    why: None,
+                })
+            }
+        }
+    }
+
+    fn groups(
+        &self,
+        keys: &[Expr],
+        aggregates: &[AggregateCall],
+        mut emitter: Emitter<'_>,
+        code: &mut String,
+    ) -> Result<Sunk, Reason> {
+        let keys: Vec<Expr> = keys.iter().map(self.rewrite).collect();
+        let mut emit = |e: &Expr, code: &mut String| emitter.emit(e, code);
+        let key_values = keys
+            .iter()
+            .map(|k| emit(k, code))
+            .collect::<Result<Vec<Value>, _>>()?;
+        let mut accumulators = AccumulatorPlan::default();
+        for call in aggregates {
+            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
+            let argument = here(&call.argument).map(|a| emit(&a, code)).transpose()?;
+            let filter = here(&call.filter).map(|f| emit(&f, code)).transpose()?;
+            accumulators.call(
+                call,
+                argument.as_ref(),
+                filter.as_ref(),
+                self.cardinality.rows,
+                !keys.is_empty(),
+            )?;
+        }
+        if keys.is_empty() {
+            sink::scalar::update(&accumulators, code);
+            return Ok(Sunk {
+                strategy: Strategy::Scalar,
+                result: ResultPlan::Groups {
+                    key: None,
+                    accumulators,
+                    occupied: None,
+                },
+                hot: Vec::new(),
+                why: None,
+            });
+        }
+        let key = group_key(&key_values, self.shape.group_by)?;
+        let (mut strategy, mut why, mut occupied) = (Strategy::Hash, None, None);
+        let mut hot = Vec::new();
+        if let KeyLayout::Dense { groups } = key.layout {
+            // Dense homes have a word for every group there could be: one word must count rows.
+            occupied = Some(accumulators.row_count());
+            let choice = self.dense(&keys, &key, groups, &accumulators);
+            hot = (choice.hot.iter())
+                .map(|group| emitter.parameter(u64::from(*group)))
+                .collect();
+            (strategy, why) = (choice.strategy, Some(choice.why));
+        }
+        let named =
+            matches!(strategy, Strategy::Shared(layout) if matches!(layout.home, SharedHome::Placed { .. }));
+        if !named {
+            key.emit(&key_values, code);
+        }
+        match &strategy {
+            Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
+            Strategy::Dense { warps, .. } => sink::dense::update(&accumulators, *warps, code),
+            _ => sink::hash::update(&accumulators, &key, code),
+        }
+        Ok(Sunk {
+            strategy,
+            result: ResultPlan::Groups {
+                key: Some(key),
+                accumulators,
+                occupied,
+            },
+            hot,
+            why,
+        })
+    }
+
+    /// How dense groups are collected.
+    fn dense(
+        &self,
+        keys: &[Expr],
+        key: &GroupKey,
+        groups: u64,
+        accumulators: &AccumulatorPlan,
+    ) -> group_layout::GroupChoice {
+        let placed = match keys {
+            [only] => only.as_column().and_then(|column| self.placed(column)),
+            _ => None,
+        };
+        let rows = GroupedRows {
+            groups,
+            plan: accumulators,
+            rows: self.cardinality.rows,
+            row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
+            items: self.items,
+            sample: sample::sample(self.view, self.columns, keys, key, self.items),
+            placed,
+        };
+        group_layout::choose(&rows, &self.shape)
+    }
+
+    /// The key column's slots, when lanes take rows as they were placed for.
+    fn placed(&self, column: usize) -> Option<PlacedKey> {
+        let layout = &self.columns[column].placed.as_ref()?.layout;
+        (layout.tiles.rows_per_thread == self.items).then(|| PlacedKey {
+            home: SharedHome::Placed {
+                column,
+                slots: layout.map.slots() as u32,
+                values: layout.map.values() as u32,
+                table: 0,
+            },
+            column: PlacedColumn {
+                extra_row_bytes: 0.0,
+                ..PlacedColumn::from(&layout.report)
+            },
+        })
+    }
+}
+
+/// Of a placed column: for the first slot of each value its group, NULL being the last as keys have it; for copies the first
+/// slot of their value; all ones for holes.
+pub(super) fn group_of_slot(column: &ColumnAccess, result: &ResultPlan) -> Vec<u8> {
+    let (Some(placed), ResultPlan::Groups { key: Some(key), .. }) = (&column.placed, result) else {
+        return Vec::new();
+    };
+    let layout = &placed.layout;
+    let values = layout.map.values();
+    let entry = |(slot, value): (usize, &u32)| match (*value, layout.null) {
+        (value, _) if slot >= values => value,
+        (value, Some(null)) if value == null => key.last_group(),
+        (value, _) => key.group_of_code(value, layout.base(), layout.factor()),
+    };
+    let entries: Vec<u32> = layout.map.as_slice().iter().enumerate().map(entry).collect();
+    bytemuck::cast_slice(&entries).to_vec()
+}
