@@ -561,7 +561,11 @@ mod tests {
         ("galatea.chunk_rows", "0", "a whole number from 1 to"),
         ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
         ("galatea.cache_files", "2", "accepts true or false"),
-        ("galatea.group_by", "sort", "accepts auto, shared, dense or hash"),
+        (
+            "galatea.group_by",
+            "sort",
+            "accepts auto, registers, threads, copies, placed, dense or hash",
+        ),
         ("galatea.devise", "cpu", "did you mean galatea.device?"),
         (
             "galatea.colour",
