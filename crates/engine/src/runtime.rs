@@ -6,7 +6,7 @@ use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
+    Calibration, Device, DeviceError, DeviceInfo, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
 };
 use galatea_layout::model::Machine;
 use galatea_store::{Store, StoreOptions};
@@ -22,6 +22,24 @@ pub struct DeviceRuntime {
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
     calibration: OnceLock<Option<Calibration>>,
+}
+
+/// A device for the model of grouped aggregation: its own sizes, and the reference machine's rates scaled to its multiprocessors.
+pub fn scaled_machine(info: &DeviceInfo) -> Machine {
+    let reference = Machine::H200;
+    let size = f64::from(info.multiprocessors) / f64::from(reference.multiprocessors);
+    Machine {
+        multiprocessors: info.multiprocessors,
+        threads: info.max_threads_per_multiprocessor,
+        blocks: info.max_blocks_per_multiprocessor,
+        shared_bytes: info.shared_memory_per_multiprocessor.into(),
+        shared_bytes_per_block: info.shared_memory_per_block.into(),
+        shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
+        rounds_per_second: reference.rounds_per_second * size,
+        memory_bytes_per_second: reference.memory_bytes_per_second * size,
+        global_atomics_per_second: reference.global_atomics_per_second * size,
+        ..reference
+    }
 }
 
 /// The streams one query works on.
@@ -73,27 +91,13 @@ impl DeviceRuntime {
         &self.device
     }
 
-    /// What the model of grouped aggregation knows of the device: the reference machine's figures, scaled to this one's
-    /// multiprocessors and measured bandwidth.
+    /// What the model of grouped aggregation knows of the device: [`scaled_machine`], with its measured bandwidth.
     pub fn machine(&self) -> Machine {
-        let info = self.device.info();
-        let reference = Machine::H200;
-        let size = f64::from(info.multiprocessors) / f64::from(reference.multiprocessors);
+        let scaled = scaled_machine(self.device.info());
         Machine {
-            multiprocessors: info.multiprocessors,
-            threads: info.max_threads_per_multiprocessor,
-            blocks: info.max_blocks_per_multiprocessor,
-            shared_bytes: info.shared_memory_per_multiprocessor.into(),
-            shared_bytes_per_block: info.shared_memory_per_block.into(),
-            shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
-            rounds_per_second: reference.rounds_per_second * size,
-            memory_bytes_per_second: self
-                .calibration()
-                .map_or(reference.memory_bytes_per_second * size, |measured| {
-                    measured.hbm_read
-                }),
-            global_atomics_per_second: reference.global_atomics_per_second * size,
-            ..reference
+            memory_bytes_per_second: (self.calibration())
+                .map_or(scaled.memory_bytes_per_second, |measured| measured.hbm_read),
+            ..scaled
         }
     }
 

@@ -6,10 +6,11 @@
 //! | update latency | one warp per multiprocessor, each atomic waiting for the result of the one before |
 //! | match rounds | matching of lanes, mean of 1, 8 and 32 different values, in rounds by that rate |
 //! | bytes per second | a kernel that reads both columns |
-//! | bytes in flight | the same with few threads per multiprocessor: what they asked for at once, over the share of that rate |
+//! | bytes in flight | the same with few threads per multiprocessor, by the model's law: they reach 1 - exp(-asked / bytes in flight) of that rate |
 //! | global atomics | 64-bit additions to random words of 4 MiB; to one word, in requests of warps |
 
 use galatea_device::Geometry;
+use galatea_engine::runtime::scaled_machine;
 use galatea_layout::model;
 
 use super::alternatives::{Way, whole_waves};
@@ -117,13 +118,6 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let one = probe(bed, global(1, bed.extent.updates.div_ceil(64)))?;
 
     let model = model::Machine {
-        multiprocessors: info.multiprocessors,
-        threads: info.max_threads_per_multiprocessor,
-        blocks: info.max_blocks_per_multiprocessor,
-        shared_bytes: info.shared_memory_per_multiprocessor.into(),
-        shared_bytes_per_block: info.shared_memory_per_block.into(),
-        shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
-        cache_and_shared_bytes: model::Machine::H200.cache_and_shared_bytes,
         rounds_per_second,
         update_latency,
         match_rounds,
@@ -131,6 +125,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         memory_bytes_in_flight,
         global_atomics_per_second: random,
         global_atomics_on_one_address: one,
+        ..scaled_machine(info)
     };
     for (name, constant) in named(&model) {
         let mut row = Row::new(name);
@@ -192,7 +187,7 @@ fn probe(bed: &Bed, probe: Probe) -> Result<f64> {
     Ok(if rate.is_finite() { rate } else { 0.0 })
 }
 
-/// Bytes read per second, and bytes that a multiprocessor must have asked for.
+/// Bytes read per second, and bytes that a multiprocessor must have asked for to reach 63 % of that.
 fn memory(bed: &Bed, report: &mut ConflictsReport) -> Result<(f64, f64)> {
     let rows = whole_waves(bed);
     let codes = data::zipf(&bed.extent, 32, 0.0, rows)?;
@@ -228,7 +223,8 @@ fn memory(bed: &Bed, report: &mut ConflictsReport) -> Result<(f64, f64)> {
         report.push(Experiment::Machine, row);
         // Where it is near the rate of all, more would not help.
         if reached < most / 2.0 || in_flight.is_empty() {
-            in_flight.push(asked as f64 * most / reached);
+            let share = (reached / most).min(0.99);
+            in_flight.push(-(asked as f64) / (-share).ln_1p());
         }
     }
     let in_flight = crate::result::Summary::of(in_flight).map_or(0.0, |summary| summary.median);

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! PipelinePlan      planning: typed expressions, no data, no GPU        (this file, aggregate.rs)
-//!     │ bind        execution: encodings, ranges and row count known    (bind.rs)
-//! BoundPipeline     chosen strategy, accumulators, literals
+//!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_rows.rs)
+//! BoundPipeline     chosen strategy (group_layout.rs), accumulators, literals
 //!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, sink/*.rs)
 //! Program
 //! ```

@@ -1,6 +1,5 @@
 //! A sample of group numbers, read from encoded columns on the host.
 
-use super::bind::ColumnAccess;
 use super::group_key::{GroupKey, KeyForm, KeyPart};
 use super::group_layout::Sample;
 use crate::expression::Expr;
@@ -10,15 +9,9 @@ use galatea_store::{Chunk, Column, Encoding, TableView};
 const RUNS: usize = 48;
 const LANES: usize = 32;
 
-/// The groups of some rows; `None` where keys are computed, or the table has not the rows of a warp in any chunk. What filters
-/// drop is not known here.
-pub(super) fn sample(
-    view: &TableView,
-    columns: &[ColumnAccess],
-    keys: &[Expr],
-    key: &GroupKey,
-    items: u32,
-) -> Option<Sample> {
+/// The groups of some rows of `view`, whose columns `keys` index; `None` where keys are computed, or the table has not the
+/// rows of a warp in any chunk. What filters drop is not known here.
+pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32) -> Option<Sample> {
     let items = items as usize;
     let run = LANES * items;
     let parts = (keys.iter().zip(&key.parts))
@@ -27,7 +20,6 @@ pub(super) fn sample(
     if parts.iter().any(|(_, column)| !readable(column)) || parts.is_empty() {
         return None;
     }
-    debug_assert_eq!(columns.len(), view.columns.len());
     let runs: Vec<usize> = view.chunk_rows.iter().map(|rows| *rows as usize / run).collect();
     let all: usize = runs.iter().sum();
     if all == 0 {

@@ -6,8 +6,7 @@ use super::generate::{ResultPlan, Shape};
 use super::group_key::{GroupKey, KeyLayout};
 use super::group_layout::{self, GroupedRows, PlacedKey};
 use super::sample;
-use super::sink;
-use super::sink::shared::SharedHome;
+use super::sink::{self, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
 use crate::config::RowOutput;
 use crate::expression::{Emitter, Expr, Value};
@@ -175,7 +174,7 @@ impl SinkInput<'_> {
             rows: self.cardinality.rows,
             row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
             items: self.items,
-            sample: sample::sample(self.view, self.columns, keys, key, self.items),
+            sample: sample::sample(self.view, keys, key, self.items),
             placed,
         };
         group_layout::choose(&rows, &self.shape)

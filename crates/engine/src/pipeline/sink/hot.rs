@@ -1,6 +1,7 @@
 //! Hot groups: so frequent that whatever holds them is contended. Their rows go to registers of each thread.
 
-use super::super::bind::AccumulatorPlan;
+use super::super::bind::{AccumulatorPlan, Contribution};
+use super::merge_registers;
 use std::fmt::Write;
 
 /// Adds a row of a hot group to its registers; `code` goes on with what is done for all others, up to the end of a statement.
@@ -31,20 +32,15 @@ pub(super) fn merge(plan: &AccumulatorPlan, hot: u32) -> String {
         code.push_str("u64 none = 0;\n");
     }
     for group in 0..hot {
-        for c in &plan.contributions {
-            let low = format!("h{group}_{}", c.partial);
-            let high = match c.accumulator.partial_words() {
-                2 => format!("h{group}_{}", c.partial + 1),
-                _ => "none".into(),
-            };
-            let merge = c.accumulator.merge();
-            let _ = writeln!(
-                code,
-                "warp_merge<{merge}>({low}, {high});
-if ((threadIdx.x & 31u) == 0) merge_into<{merge}>(reinterpret_cast<u64*>(args.groups) + u64(hot{group}) * {}u + {}, {low}, {high});",
-                plan.words, c.word
-            );
-        }
+        let home = |c: &Contribution, low: &str, high: &str| {
+            format!(
+                "if ((threadIdx.x & 31u) == 0) merge_into<{}>(reinterpret_cast<u64*>(args.groups) + u64(hot{group}) * {}u + {}, {low}, {high});\n",
+                c.accumulator.merge(),
+                plan.words,
+                c.word
+            )
+        };
+        code.push_str(&merge_registers(plan, |w| format!("h{group}_{w}"), home));
     }
     code
 }

@@ -60,6 +60,26 @@ fn add_to_registers(plan: &AccumulatorPlan, word: impl Fn(usize) -> String, code
     }
 }
 
+/// Statements by which the lanes of a warp merge registers into those of lane 0; `word` names partial word `w`, and `none` a
+/// register for high words there are not. `then` is what follows for an accumulator with those low and high words.
+fn merge_registers(
+    plan: &AccumulatorPlan,
+    word: impl Fn(usize) -> String,
+    then: impl Fn(&Contribution, &str, &str) -> String,
+) -> String {
+    let mut code = String::new();
+    for c in &plan.contributions {
+        let low = word(c.partial);
+        let high = match c.accumulator.partial_words() {
+            2 => word(c.partial + 1),
+            _ => "none".into(),
+        };
+        let _ = writeln!(code, "warp_merge<{}>({low}, {high});", c.accumulator.merge());
+        code.push_str(&then(c, &low, &high));
+    }
+    code
+}
+
 /// Statements that add a row to the words in global memory at `at`.
 fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
     for c in &plan.contributions {

@@ -2,7 +2,7 @@
 
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::SinkFrame;
-use super::add_to_registers;
+use super::{add_to_registers, merge_registers};
 use std::fmt::Write;
 
 /// Adds a row to the only group.
@@ -25,19 +25,8 @@ pub fn frame_of_groups(plan: &AccumulatorPlan, groups: u64, block: u32) -> SinkF
         "const u32 warp = threadIdx.x >> 5;\nconst bool leader = (threadIdx.x & 31u) == 0;\nu64 none = 0;\n",
     );
     for group in 0..groups {
-        for c in &plan.contributions {
-            let high = if c.accumulator.partial_words() == 2 {
-                format!("w{group}_{}", c.partial + 1)
-            } else {
-                "none".into()
-            };
-            let _ = writeln!(
-                epilogue,
-                "warp_merge<{}>(w{group}_{}, {high});",
-                c.accumulator.merge(),
-                c.partial
-            );
-        }
+        let register = |w| format!("w{group}_{w}");
+        epilogue.push_str(&merge_registers(plan, register, |_, _, _| String::new()));
         for w in 0..plan.partial_words {
             let _ = writeln!(
                 epilogue,

@@ -284,12 +284,10 @@ pub fn frame(plan: &AccumulatorPlan, layout: &SharedLayout, literals: &[usize]) 
         "for (u32 i = threadIdx.x; i < {}u; i += {block}u) reinterpret_cast<u64*>(dynamic_shared)[i] = 0;",
         bytes / 8
     );
-    if let SharedHome::Copies { copies: 2.., .. } = layout.home {
-        let copies = if let SharedHome::Copies { copies, .. } = layout.home {
-            copies
-        } else {
-            1
-        };
+    if let SharedHome::Copies {
+        copies: copies @ 2.., ..
+    } = layout.home
+    {
         let _ = writeln!(prologue, "const u32 copy = threadIdx.x & {}u;", copies - 1);
     }
     prologue.push_str(&hot::prologue(plan, literals));
