@@ -105,7 +105,7 @@ impl SinkState {
                 Form::Fixed
             }
             (
-                Strategy::Hash,
+                Strategy::Hash { waits },
                 ResultPlan::Groups {
                     key: Some(key),
                     accumulators,
@@ -116,7 +116,9 @@ impl SinkState {
                 let (table, served) =
                     TableState::new(runtime, stream, bound, groups, grid, rows, hash_slots)?;
                 blocks = served;
-                progress = blocks as usize * bound.block as usize;
+                if *waits {
+                    progress = blocks as usize * bound.block as usize;
+                }
                 Form::Table(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
@@ -190,7 +192,11 @@ impl SinkState {
 
     /// Whether launches can stop before all units are done.
     pub(super) fn stops(&self) -> bool {
-        !matches!(self.form, Form::Fixed)
+        match &self.form {
+            Form::Fixed => false,
+            Form::Table(table) => table.chains().is_some(),
+            Form::Rows { .. } | Form::Chains { .. } => true,
+        }
     }
 
     /// Points the kernel's arguments at the sink.

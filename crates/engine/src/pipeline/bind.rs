@@ -515,7 +515,11 @@ pub enum Strategy {
         warps: bool,
     },
     /// Hash table in global memory.
-    Hash,
+    Hash {
+        /// Whether rows of new groups may find no place in it and wait in heap pages; otherwise it has room for all groups
+        /// there can be.
+        waits: bool,
+    },
     /// Rows are appended to output columns, of the exact size when they were counted before.
     Append {
         /// Whether a pass counts first.
@@ -537,7 +541,8 @@ impl std::fmt::Display for Strategy {
                     if *warps { ", combined by warps" } else { "" }
                 )
             }
-            Self::Hash => write!(f, "hash"),
+            Self::Hash { waits: true } => write!(f, "hash"),
+            Self::Hash { waits: false } => write!(f, "hash with room for all"),
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
             Self::Chains => write!(f, "page chains"),

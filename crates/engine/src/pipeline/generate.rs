@@ -46,6 +46,8 @@ pub struct Shape {
     pub group_copies: u32,
     /// Whether runs are added up first.
     pub group_runs: GroupRuns,
+    /// Bytes of a hash table that may be made with room for all groups there can be.
+    pub hash_room: u64,
     /// Where rows that are returned go.
     pub row_output: RowOutput,
 }
@@ -110,7 +112,7 @@ impl BoundPipeline {
                 key, accumulators, ..
             } => {
                 let key_words = match (&self.strategy, key) {
-                    (Strategy::Hash, Some(key)) => key.slot_key_words(),
+                    (Strategy::Hash { .. }, Some(key)) => key.slot_key_words(),
                     _ => 0,
                 };
                 key_words + accumulators.words
@@ -222,7 +224,7 @@ pub fn bind(
         if stage.sink {
             body.push_str(match &sunk.strategy {
                 Strategy::Shared(layout) => sink::shared::after_rows(layout),
-                Strategy::Hash => sink::hash::AFTER_ROWS,
+                Strategy::Hash { waits: true } => sink::hash::AFTER_ROWS,
                 _ => "",
             });
         }
@@ -271,7 +273,7 @@ pub fn bind(
     };
     let steps = if matches!(
         bound.strategy,
-        Strategy::Hash | Strategy::Append { .. } | Strategy::Chains
+        Strategy::Hash { waits: true } | Strategy::Append { .. } | Strategy::Chains
     ) {
         1
     } else {

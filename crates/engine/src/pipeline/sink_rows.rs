@@ -6,7 +6,7 @@ use super::generate::{ResultPlan, Shape};
 use super::group_key::{GroupKey, KeyLayout};
 use super::group_layout::{self, GroupedRows, PlacedKey};
 use super::sample;
-use super::sink::{self, shared::SharedHome};
+use super::sink::{self, hash::slots_for, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
 use crate::config::RowOutput;
 use crate::expression::{Emitter, Expr, Value};
@@ -123,7 +123,9 @@ impl SinkInput<'_> {
             });
         }
         let key = group_key(&key_values, self.shape.group_by)?;
-        let (mut strategy, mut why, mut occupied) = (Strategy::Hash, None, None);
+        let (mut why, mut occupied) = (None, None);
+        let waits = self.waits(&key, &accumulators);
+        let mut strategy = Strategy::Hash { waits };
         let mut hot = Vec::new();
         if let KeyLayout::Dense { groups } = key.layout {
             // Dense homes have a word for every group there could be: one word must count rows.
@@ -142,7 +144,7 @@ impl SinkInput<'_> {
         match &strategy {
             Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
             Strategy::Dense { warps, .. } => sink::dense::update(&accumulators, *warps, code),
-            _ => sink::hash::update(&accumulators, &key, code),
+            _ => sink::hash::update(&accumulators, &key, waits, code),
         }
         Ok(Sunk {
             strategy,
@@ -154,6 +156,13 @@ impl SinkInput<'_> {
             hot,
             why,
         })
+    }
+
+    /// Whether a hash table may have no place for a row: a slot for each group there can be would take too much.
+    fn waits(&self, key: &GroupKey, accumulators: &AccumulatorPlan) -> bool {
+        let most = key.groups_among(self.cardinality.rows);
+        let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
+        slots_for(most).saturating_mul(slot) > self.shape.hash_room
     }
 
     /// How dense groups are collected.

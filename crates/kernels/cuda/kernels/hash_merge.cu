@@ -24,6 +24,7 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
     const PageChainsView& chains = args.chains;
     const GroupTable table = group_table(args.table);
     const u32 words = table.slot_words - table.head();
+    u32 inserted = 0;
     for (u32 at = blockIdx.x; at < chains.count; at += gridDim.x) {
         PageChain& chain = chains.chains[at];
         u64 pages = 0;
@@ -32,7 +33,7 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
             const u64* rows = page_column(chains, page, 0);
             for (u64 row = threadIdx.x; row < header.rows; row += blockDim.x) {
                 const u64* key = rows + row;
-                u64* home = table.find_or_insert(key, chains.page_rows);
+                u64* home = table.find_or_insert(key, inserted, chains.page_rows);
                 merge_group(home, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
             }
             __syncthreads();
@@ -46,4 +47,5 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
             if (pages != 0) atomicAdd(args.pages, pages);
         }
     }
+    table.count(inserted);
 }

@@ -69,7 +69,7 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(plan.output.fields().len());
     if let Some(key) = key {
         let columns = match bound.strategy {
-            Strategy::Hash => {
+            Strategy::Hash { .. } => {
                 let first = key.slot_key_words() - key.key_words();
                 key.decode(
                     (0..key.key_words())

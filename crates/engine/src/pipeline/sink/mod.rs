@@ -37,13 +37,13 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
             shared::frame(accumulators, layout, &bound.hot)
         }
         (
-            Strategy::Hash,
+            Strategy::Hash { waits },
             ResultPlan::Groups {
                 key: Some(key),
                 accumulators,
                 ..
             },
-        ) => hash::frame(accumulators, key, bound.slot_words(), bound.collide, bound.items),
+        ) => hash::frame(accumulators, key, bound, *waits),
         (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
         (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
         _ => SinkFrame::default(),
