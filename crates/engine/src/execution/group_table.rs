@@ -210,7 +210,7 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
 }
 
 /// How each accumulator word at home merges.
-fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
+pub(super) fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
     let mut words = vec![MergeWord::High as u8; plan.words];
     for contribution in &plan.contributions {
         words[contribution.word] = contribution.accumulator.merge_word() as u8;

@@ -214,7 +214,7 @@ impl Run<'_> {
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
             group_copies: self.config.group_copies.0 as u32,
-            group_runs: self.config.group_runs,
+            group_combine: self.config.group_combine,
             hash_room: self.hash_room(),
             row_output: self.config.row_output,
         }
@@ -364,6 +364,7 @@ impl Run<'_> {
                 }
             }
         }
+        sink.fold(self.runtime, compute, bound)?;
         let ended = compute.record()?;
         let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
         if let (Placement::Resident { columns }, true) = (&placement, fresh) {

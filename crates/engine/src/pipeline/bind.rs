@@ -5,6 +5,7 @@
 
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
 use super::group_key::{GroupKey, KeyPart};
+use super::sink::dense::DenseLayout;
 use super::sink::shared::SharedLayout;
 use crate::config::GroupBy;
 use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Parameters, Value};
@@ -508,12 +509,7 @@ pub enum Strategy {
     /// Dense groups in shared memory or registers.
     Shared(SharedLayout),
     /// Dense groups updated by atomics in global memory.
-    Dense {
-        /// Groups.
-        groups: u64,
-        /// Whether the lanes of a warp combine their rows of a group first.
-        warps: bool,
-    },
+    Dense(DenseLayout),
     /// Hash table in global memory.
     Hash {
         /// Whether rows of new groups may find no place in it and wait in heap pages; otherwise it has room for all groups
@@ -534,13 +530,7 @@ impl std::fmt::Display for Strategy {
         match self {
             Self::Scalar => write!(f, "scalar"),
             Self::Shared(layout) => layout.fmt(f),
-            Self::Dense { groups, warps } => {
-                write!(
-                    f,
-                    "dense({groups} groups{})",
-                    if *warps { ", combined by warps" } else { "" }
-                )
-            }
+            Self::Dense(layout) => layout.fmt(f),
             Self::Hash { waits: true } => write!(f, "hash"),
             Self::Hash { waits: false } => write!(f, "hash with room for all"),
             Self::Append { counted: false } => write!(f, "append"),

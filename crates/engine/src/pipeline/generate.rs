@@ -19,7 +19,7 @@ use super::sink::{self, OutputColumn};
 use super::sink_rows::{Cardinality, SinkInput, Sunk, group_of_slot, row_strategy};
 use super::stages;
 use super::{PipelinePlan, SinkPlan};
-use crate::config::{GroupBy, GroupRuns, RowOutput};
+use crate::config::{GroupBy, GroupCombine, RowOutput};
 use crate::expression::{ColumnKind, Dimension, Emitter, Expr, Parameters, kind_for};
 use crate::reason::Reason;
 use galatea_layout::model::Machine;
@@ -44,8 +44,8 @@ pub struct Shape {
     pub group_by: GroupBy,
     /// Forced number of copies, 0: none.
     pub group_copies: u32,
-    /// Whether runs are added up first.
-    pub group_runs: GroupRuns,
+    /// Which rows of a group are added up first, if that is forced.
+    pub group_combine: GroupCombine,
     /// Bytes of a hash table that may be made with room for all groups there can be.
     pub hash_room: u64,
     /// Where rows that are returned go.

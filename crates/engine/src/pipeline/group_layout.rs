@@ -2,8 +2,9 @@
 
 use super::bind::{AccumulatorPlan, Strategy};
 use super::generate::Shape;
-use super::sink::shared::{SharedHome, SharedLayout};
-use crate::config::{GroupBy, GroupRuns};
+use super::sink::dense::DenseLayout;
+use super::sink::shared::{Combine, SharedHome, SharedLayout};
+use crate::config::{GroupBy, GroupCombine};
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
     AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, PlacedColumn, overlapped,
@@ -21,6 +22,12 @@ const HOT: f64 = 0.1;
 /// Rows of a sample that a group has, at least, for atomics on it in device memory to take longer than all the others: an H200 does
 /// 25 G random ones per second and 1.4 G on one address.
 const CONTENDED: f64 = 0.05;
+/// Atomics in device memory that reach one KiB, of all random ones that there can be: an H200 does 3.3 of 50 G per second.
+const KIB_SHARE: f64 = 1.0 / 15.0;
+/// Bytes that copies of groups in device memory may take: they are to stay in its cache, and are added up in the end.
+const COPIES_BYTES: u64 = 8 << 20;
+/// Most copies.
+const COPIES: u32 = 32;
 /// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On an H200 10 to 23 %.
 const HOT_COST: f64 = 0.17;
 /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows, and 50 % in TPC-H's
@@ -60,6 +67,23 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Of the rows that reach device memory, how many go to that KiB of the groups which most go to; each has so many bytes.
+    /// `warps`: the lanes of a warp combine those of a group first.
+    fn most_in_a_kib(&self, group_bytes: u64, warps: bool) -> f64 {
+        let mut reach: HashMap<u64, u32> = HashMap::new();
+        let mut all = 0;
+        for access in self.groups.chunks(32) {
+            for (lane, group) in access.iter().enumerate() {
+                if !warps || !access[..lane].contains(group) {
+                    *reach.entry(u64::from(*group) * group_bytes / 1024).or_default() += 1;
+                    all += 1;
+                }
+            }
+        }
+        let most = reach.into_values().max().unwrap_or(0);
+        f64::from(most) / f64::from(all.max(1))
+    }
+
     /// The most frequent groups, if they are frequent enough to get registers of their own.
     fn hot(&self) -> Vec<u32> {
         let rows = self.frequencies();
@@ -140,27 +164,48 @@ pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
         candidates = self::candidates(rows, &any, GroupBy::Copies, &hot);
     }
     let Some(best) = candidates.first() else {
-        let most = rows.sample.as_ref().map_or(0.0, Sample::most);
-        let why = match shape.group_by {
-            GroupBy::Dense => "forced",
-            _ => "no room for the groups in shared memory",
-        };
-        return GroupChoice {
-            strategy: Strategy::Dense {
-                groups: rows.groups,
-                warps: most >= CONTENDED,
-            },
-            hot: Vec::new(),
-            why: format!(
-                "{why}; the largest group of a sample has {:.1} % of the rows",
-                most * 100.0
-            ),
-        };
+        return dense(rows, shape);
     };
     GroupChoice {
         strategy: Strategy::Shared(best.layout),
         hot: hot.into_iter().take(best.layout.hot as usize).collect(),
         why: explain(&candidates, rows),
+    }
+}
+
+/// Accumulators in device memory.
+fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
+    let most = rows.sample.as_ref().map_or(0.0, Sample::most);
+    let warps = match shape.group_combine {
+        GroupCombine::Auto => most >= CONTENDED,
+        combine => combine == GroupCombine::Warps,
+    };
+    let bytes = 8 * rows.plan.words as u64;
+    let in_a_kib = (rows.sample.as_ref()).map_or(0.0, |sample| sample.most_in_a_kib(bytes, warps));
+    let room = (COPIES_BYTES / (rows.groups * bytes).max(1)).max(1);
+    let copies = match shape.group_copies {
+        0 => (in_a_kib / KIB_SHARE).ceil().max(1.0) as u64,
+        forced => u64::from(forced),
+    };
+    let copies = (copies.next_power_of_two() as u32)
+        .min(COPIES)
+        .min(1 << room.ilog2());
+    let why = match shape.group_by {
+        GroupBy::Dense => "forced",
+        _ => "no room for the groups in shared memory",
+    };
+    GroupChoice {
+        strategy: Strategy::Dense(DenseLayout {
+            groups: rows.groups,
+            warps,
+            copies,
+        }),
+        hot: Vec::new(),
+        why: format!(
+            "{why}; the largest group of a sample has {:.1} % of the rows, and a KiB of groups {:.1} %",
+            most * 100.0,
+            in_a_kib * 100.0
+        ),
     }
 }
 
@@ -170,16 +215,25 @@ fn candidates(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy, hot: &[u32
     for (home, way) in homes(rows, shape, forced) {
         let copies = matches!(home, SharedHome::Copies { .. });
         let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
-        let runs: &[bool] = match shape.group_runs {
-            GroupRuns::On => &[home != SharedHome::Registers],
-            GroupRuns::Auto if copies && changes < RUNS => &[false, true],
-            GroupRuns::Auto | GroupRuns::Off => &[false],
+        let few = matches!(home, SharedHome::Copies { copies: 1, .. });
+        let shared = !matches!(home, SharedHome::Registers | SharedHome::Threads);
+        let combine: &[Combine] = match shape.group_combine {
+            GroupCombine::Runs if home != SharedHome::Registers => &[Combine::Runs],
+            GroupCombine::Warps if shared => &[Combine::Warps],
+            GroupCombine::Auto if few && changes < RUNS => &[Combine::Nothing, Combine::Runs, Combine::Warps],
+            GroupCombine::Auto if few => &[Combine::Nothing, Combine::Warps],
+            GroupCombine::Auto if copies && changes < RUNS => &[Combine::Nothing, Combine::Runs],
+            _ => &[Combine::Nothing],
         };
-        for runs in runs {
-            candidates.extend(candidate(rows, shape, home, way, *runs, &[]));
+        for combine in combine {
+            let way = match combine {
+                Combine::Warps => AccumulatorLayout::WarpAggregated,
+                _ => way,
+            };
+            candidates.extend(candidate(rows, shape, home, way, *combine, &[]));
         }
-        if copies && shape.group_runs == GroupRuns::Auto && registers(rows, hot) {
-            candidates.extend(candidate(rows, shape, home, way, false, hot));
+        if copies && shape.group_combine == GroupCombine::Auto && registers(rows, hot) {
+            candidates.extend(candidate(rows, shape, home, way, Combine::Nothing, hot));
         }
     }
     candidates.sort_by(|one, other| one.cost.seconds.total_cmp(&other.cost.seconds));
@@ -231,7 +285,7 @@ fn candidate(
     shape: &Shape,
     home: SharedHome,
     way: AccumulatorLayout,
-    runs: bool,
+    combine: Combine,
     hot: &[u32],
 ) -> Option<Candidate> {
     let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
@@ -244,7 +298,7 @@ fn candidate(
     let sizes = blocks.iter().map(|block| SharedLayout {
         groups: rows.groups,
         home,
-        runs,
+        combine,
         hot: hot.len() as u32,
         block: *block,
     });
@@ -290,7 +344,7 @@ fn candidate(
     } else {
         predict_layout(&aggregation, &launch, machine, way).cost.ok()?
     };
-    if runs {
+    if combine == Combine::Runs {
         // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
         let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
         cost.shared_seconds *= changes;

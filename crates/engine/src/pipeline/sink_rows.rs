@@ -143,7 +143,7 @@ impl SinkInput<'_> {
         }
         match &strategy {
             Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
-            Strategy::Dense { warps, .. } => sink::dense::update(&accumulators, *warps, code),
+            Strategy::Dense(layout) => sink::dense::update(&accumulators, layout, code),
             _ => sink::hash::update(&accumulators, &key, waits, code),
         }
         Ok(Sunk {

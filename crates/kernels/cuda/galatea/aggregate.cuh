@@ -146,6 +146,24 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     else { if (low != 0) GlobalWords::max64(word, low); }
 }
 
+// How the second word of a 128-bit sum merges: with the first.
+constexpr u8 MERGE_HIGH = 255;
+
+// Thread scope. Adds a partial group, whose words lie `stride` apart, to its home; `merges` says how by word, Merge or MERGE_HIGH.
+GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
+    for (u32 w = 0; w < words; ++w) {
+        const u64 low = partial[w * stride];
+        switch (Merge(merges[w])) {
+            case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
+            case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
+            case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
+            case Merge::Sum128:
+            case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
+            default: break;  // MERGE_HIGH
+        }
+    }
+}
+
 // Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0 adds what they come
 // to to `home`.
 template <Merge M, typename Elements>
@@ -165,20 +183,22 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
     merge_into<M>(home, low, high);
 }
 
-// Lanes of a warp whose rows have the same group: they combine what they add, and one of them adds it. For homes in global
-// memory, where atomics on one address follow each other. From divergent code, for the lanes that are there.
+// Lanes of a warp that add to the same place: they combine what they add, and the first of them adds it, for atomics on one
+// address follow each other. From divergent code, for the lanes that are there.
 struct WarpPeers {
     u32 active, peers;
 
-    explicit GALATEA_INLINE WarpPeers(u32 group) : active(__activemask()), peers(__match_any_sync(active, group)) {}
+    explicit GALATEA_INLINE WarpPeers(u32 place) : active(__activemask()), peers(__match_any_sync(active, place)) {}
 
-    // Thread scope, by all of `active` together. Pairs of peers combine until one is left: after Adinetz, "Warp-aggregated
-    // reductions" (2014).
-    template <Merge M> GALATEA_INLINE void add(u64* home, u64 low, u64 high) const {
+    // Whether the lane is the first of its peers.
+    GALATEA_INLINE bool first() const { return (peers & ((1u << (threadIdx.x & 31u)) - 1u)) == 0; }
+
+    // Thread scope, by all of `active` together; the first peer holds the result. Pairs of peers combine until one is left:
+    // after Adinetz, "Warp-aggregated reductions" (2014).
+    template <Merge M> GALATEA_INLINE void combine(u64& low, u64& high) const {
         const u32 lane = threadIdx.x & 31u;
         u32 later = peers & ~((2u << lane) - 1u);
         u32 rank = __popc(peers & ((1u << lane) - 1u));
-        const bool first = rank == 0;
         while (__any_sync(active, later != 0)) {
             const u32 next = later != 0 ? u32(__ffs(later)) - 1u : lane;
             const u64 other = __shfl_sync(active, low, next);
@@ -187,7 +207,6 @@ struct WarpPeers {
             later &= __ballot_sync(active, (rank & 1u) == 0);
             rank >>= 1;
         }
-        if (first) merge_into<M>(home, low, high);
     }
 };
 

@@ -5,21 +5,6 @@
 
 using namespace galatea;
 
-// Thread scope. Adds one partial group, whose words lie `stride` apart.
-GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
-    for (u32 w = 0; w < words; ++w) {
-        const u64 low = partial[w * stride];
-        switch (Merge(merges[w])) {
-            case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
-            case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
-            case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
-            case Merge::Sum128:
-            case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
-            default: break;
-        }
-    }
-}
-
 extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments args) {
     const PageChainsView& chains = args.chains;
     const GroupTable table = group_table(args.table);

@@ -2,6 +2,7 @@
 
 mod checksum;
 mod copy_bandwidth;
+mod dense_fold;
 mod fill_pattern;
 mod hash_collect;
 mod hash_merge;
@@ -17,9 +18,10 @@ mod read_bandwidth;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
+pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use hash_collect::{HashCollect, HashCollectArguments};
-pub use hash_merge::{HashMerge, HashMergeArguments, MergeWord};
+pub use hash_merge::{HashMerge, HashMergeArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments};
 pub use heap_allocate::{HeapAllocate, HeapAllocateArguments};
 pub use heap_gather::{HeapGather, HeapGatherArguments};
@@ -39,6 +41,7 @@ use crate::kernel::{Kernel, KernelEntry};
 pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
     CopyBandwidth::ENTRY,
+    DenseFold::ENTRY,
     FillPattern::ENTRY,
     HashCollect::ENTRY,
     HashMerge::ENTRY,

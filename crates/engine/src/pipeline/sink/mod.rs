@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | `scalar` | registers of each thread | warp, block, then one atomic a word and block |
 //! | `shared` | copies in shared memory, or registers | per group and word, then one atomic a block |
-//! | `dense` | `groups[group]` in global memory | none |
+//! | `dense` | `groups[copy][group]` in global memory | copies are added up after the last launch |
 //! | `hash` | slot of a hash table in global memory, or a partial group in heap pages | partial groups, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is dry |
@@ -87,6 +87,41 @@ fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
             .map(|w| format!("at + {w}"))
             .collect();
         add(c, "GlobalWords", c.accumulator.update_home(), &words, code);
+    }
+}
+
+/// Statements by which the lanes of a warp that update the same `place` combine their rows; the first of them does `then` with
+/// the low and the high word of accumulator `k`.
+fn combine_by_warps(
+    plan: &AccumulatorPlan,
+    place: &str,
+    code: &mut String,
+    then: impl Fn(usize, &Contribution, &str, &str) -> String,
+) {
+    let words = row_words(plan, code);
+    let _ = writeln!(code, "const WarpPeers peers({place});");
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let (merge, high) = match c.accumulator.words() {
+            2 => ("Merge::Sum128", words[c.word + 1].as_str()),
+            _ => (c.accumulator.merge(), "0ull"),
+        };
+        let _ = writeln!(
+            code,
+            "u64 low{k} = {}, high{k} = {high};
+peers.combine<{merge}>(low{k}, high{k});
+if (peers.first()) {}",
+            words[c.word],
+            then(k, c, &format!("low{k}"), &format!("high{k}"))
+        );
+    }
+}
+
+/// The value of an accumulator with those words, as C++ that can be added to another.
+fn value_of(accumulator: Accumulator, low: &str, high: &str) -> String {
+    match accumulator {
+        Accumulator::SumF64 => format!("__longlong_as_double(i64({low}))"),
+        Accumulator::Sum128 => format!("i128((u128({high}) << 64) | {low})"),
+        _ => low.to_owned(),
     }
 }
 
