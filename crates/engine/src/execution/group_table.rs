@@ -56,7 +56,7 @@ impl TableState {
         let threads = u64::from(grid) * u64::from(bound.block);
         // Every row could be a group; more slots than twice that are never needed.
         let most = key.groups_among(rows);
-        let waits = bound.strategy == Strategy::Hash { waits: true };
+        let waits = matches!(bound.strategy, Strategy::Hash { waits: true, .. });
         let capacity = if waits {
             (2 * threads)
                 .max(hash_slots)

@@ -215,6 +215,7 @@ impl Run<'_> {
             group_by: self.config.group_by,
             group_copies: self.config.group_copies.0 as u32,
             group_combine: self.config.group_combine,
+            copies_room: self.runtime.device().budget().limit() / 8,
             hash_room: self.hash_room(),
             row_output: self.config.row_output,
         }

@@ -113,7 +113,7 @@ impl SinkState {
                 Form::Fixed(words)
             }
             (
-                Strategy::Hash { waits },
+                Strategy::Hash { waits, .. },
                 ResultPlan::Groups {
                     key: Some(key),
                     accumulators,

@@ -46,6 +46,8 @@ pub struct Shape {
     pub group_copies: u32,
     /// Which rows of a group are added up first, if that is forced.
     pub group_combine: GroupCombine,
+    /// Bytes that copies of groups in device memory may take.
+    pub copies_room: u64,
     /// Bytes of a hash table that may be made with room for all groups there can be.
     pub hash_room: u64,
     /// Where rows that are returned go.
@@ -224,7 +226,7 @@ pub fn bind(
         if stage.sink {
             body.push_str(match &sunk.strategy {
                 Strategy::Shared(layout) => sink::shared::after_rows(layout),
-                Strategy::Hash { waits: true } => sink::hash::AFTER_ROWS,
+                Strategy::Hash { waits: true, .. } => sink::hash::AFTER_ROWS,
                 _ => "",
             });
         }
@@ -273,7 +275,7 @@ pub fn bind(
     };
     let steps = if matches!(
         bound.strategy,
-        Strategy::Hash { waits: true } | Strategy::Append { .. } | Strategy::Chains
+        Strategy::Hash { waits: true, .. } | Strategy::Append { .. } | Strategy::Chains
     ) {
         1
     } else {

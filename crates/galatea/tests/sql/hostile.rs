@@ -45,6 +45,12 @@ async fn every_setting_gives_the_same_answer() {
         &[("galatea.group_by", "hash")],
         &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
         &[("galatea.hash_slots", "2"), ("galatea.group_by", "hash")],
+        &[("galatea.group_by", "hash"), ("galatea.group_combine", "warps")],
+        &[
+            ("galatea.group_by", "hash"),
+            ("galatea.group_combine", "warps"),
+            ("galatea.hash_slots", "2"),
+        ],
         &[("galatea.row_output", "direct")],
         &[("galatea.row_output", "counted")],
         &[("galatea.row_output", "heap")],

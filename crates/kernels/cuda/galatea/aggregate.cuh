@@ -46,6 +46,10 @@ struct SharedWords {
         const u32 up = u32(v >> 32) + (old + u32(v) < old ? 1u : 0u);
         if (up != 0) atomicAdd(high, up);
     }
+    // The same of a number of 32 bits.
+    static GALATEA_INLINE void sum_narrow(u32* low, u32* high, u32 v) {
+        if (atomicAdd(low, v) > ~v) atomicAdd(high, 1u);
+    }
     // Four planes, `plane` words apart.
     static GALATEA_INLINE void sum128(u32* word, u32 plane, i128 v) {
         const u128 bits = u128(v);
@@ -188,7 +192,7 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
 struct WarpPeers {
     u32 active, peers;
 
-    explicit GALATEA_INLINE WarpPeers(u32 place) : active(__activemask()), peers(__match_any_sync(active, place)) {}
+    template <typename Place> explicit GALATEA_INLINE WarpPeers(Place place) : active(__activemask()), peers(__match_any_sync(active, place)) {}
 
     // Whether the lane is the first of its peers.
     GALATEA_INLINE bool first() const { return (peers & ((1u << (threadIdx.x & 31u)) - 1u)) == 0; }

@@ -1,10 +1,11 @@
 //! The model: what a grouped aggregation would cost in each layout of its accumulators, and which to take.
 //!
 //! ```text
-//!   seconds = ∛(memory³ + shared³) + merge
+//!   seconds = ∛(memory³ + shared³ + issue³) + merge
 //!   memory    rows × bytes per row / rate, less where the resident warps cannot ask for enough at once, or
 //!             their shared memory leaves the cache no room for it
 //!   shared    accesses × rounds per access / rate, or latency / resident warps where that is more
+//!   issue     accesses × instructions / rate
 //!   merge     clearing and reading each block's copies, then an atomic per block, group and word in device memory
 //! ```
 //!
@@ -22,7 +23,7 @@
 //!
 //! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are in neighbouring
 //! banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads; conflicts between warps (§3.3)
-//! are not charged; arithmetic is free; an atomic that returns what was there before, as the low halves do for the carry,
+//! are not charged; an atomic that returns what was there before, as the low halves do for the carry,
 //! is taken to cost no more than one that does not. Where layouts cost the same, the simpler one comes first.
 
 mod choice;
@@ -44,7 +45,7 @@ const DRAWN_ROWS: usize = 256 * WIDEST as usize;
 const SEED: u64 = 0;
 
 /// The accumulators of one group.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Accumulators {
     /// Counts of rows, 32 bits: every update adds the same.
     pub counts: u32,
@@ -119,6 +120,9 @@ pub struct GroupedAggregation<'a> {
     pub accumulators: Accumulators,
     /// The group's column placed for writes, if it is.
     pub placed: Option<PlacedColumn>,
+    /// Instructions that a warp executes for the rows of an access: decoding, filters, updates. An estimate; 0 where
+    /// nothing but memory counts.
+    pub instructions: f64,
 }
 
 /// What a placement means for an aggregation by its column.
@@ -326,6 +330,8 @@ impl<'a> Model<'a> {
         let waits = machine.update_latency / f64::from(warps);
         let shared_seconds = accesses * rounds.max(waits) / machine.rounds_per_second;
 
+        let issue_seconds = accesses * aggregation.instructions / machine.instructions_per_second();
+
         // Every resident block clears its words and reads them back, and adds each group's to the result.
         let resident = f64::from(blocks) * multiprocessors;
         let words = shared_bytes as f64 / 4.0 / f64::from(WIDEST);
@@ -335,9 +341,10 @@ impl<'a> Model<'a> {
         let merge_seconds = own + sent.max(resident / machine.global_atomics_on_one_address);
 
         Ok(Cost {
-            seconds: overlapped(memory_seconds, shared_seconds) + merge_seconds,
+            seconds: overlapped([memory_seconds, shared_seconds, issue_seconds]) + merge_seconds,
             memory_seconds,
             shared_seconds,
+            issue_seconds,
             merge_seconds,
             rounds,
             shared_bytes,
@@ -346,9 +353,9 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Time of two kinds of work that overlap, but not perfectly: where both take as long, a quarter more than one of them. So it
-/// was on an H200, for sums of 100 million rows by 8 to 1024 groups.
+/// Time of kinds of work that overlap, but not perfectly: where two take as long, a quarter more than one of them. So it was on
+/// an H200, for sums of 100 million rows by 8 to 1024 groups.
 #[must_use]
-pub fn overlapped(one: f64, other: f64) -> f64 {
-    (one.powi(3) + other.powi(3)).cbrt()
+pub fn overlapped(seconds: [f64; 3]) -> f64 {
+    seconds.iter().map(|each| each.powi(3)).sum::<f64>().cbrt()
 }

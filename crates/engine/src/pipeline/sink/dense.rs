@@ -3,7 +3,7 @@
 //! copies, each for some of the blocks, which are added up in the end.
 
 use super::super::bind::AccumulatorPlan;
-use super::{add_to_home, combine_by_warps};
+use super::{add_to_home, combine_at_home};
 use std::fmt::{self, Write};
 
 /// How dense groups lie in global memory: `[copy][group][word]`.
@@ -38,16 +38,9 @@ pub fn update(plan: &AccumulatorPlan, layout: &DenseLayout, code: &mut String) {
         "u64* const at = reinterpret_cast<u64*>(args.groups) + {place} * {}u;",
         plan.words
     );
-    if !layout.warps {
+    if layout.warps {
+        combine_at_home(plan, "group", code);
+    } else {
         add_to_home(plan, code);
-        return;
     }
-    combine_by_warps(plan, "group", code, |_, c, low, high| {
-        // What a row adds has the form of the home.
-        let merge = match c.accumulator.words() {
-            2 => "Merge::Sum128",
-            _ => c.accumulator.merge(),
-        };
-        format!("merge_into<{merge}>(at + {}, {low}, {high});", c.word)
-    });
 }

@@ -6,7 +6,7 @@
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::{BoundPipeline, SinkFrame};
 use super::super::group_key::GroupKey;
-use super::{CHAINS, add_to_home, row_words};
+use super::{CHAINS, add_to_home, combine_at_home, row_words};
 use std::fmt::Write;
 
 /// Slots that are enough for so many groups.
@@ -19,14 +19,19 @@ pub fn slots_for(groups: u64) -> u64 {
 }
 
 /// Adds a row to its group, inserting it when new and there is room.
-pub fn update(plan: &AccumulatorPlan, key: &GroupKey, waits: bool, code: &mut String) {
+pub fn update(plan: &AccumulatorPlan, key: &GroupKey, waits: bool, warps: bool, code: &mut String) {
     code.push_str("u64* const at = table.find_or_insert(key, inserted);\n");
-    if !waits {
+    if waits {
+        code.push_str("if (at != nullptr) {\n");
+    }
+    if warps {
+        combine_at_home(plan, "u64(at)", code);
+    } else {
         add_to_home(plan, code);
+    }
+    if !waits {
         return;
     }
-    code.push_str("if (at != nullptr) {\n");
-    add_to_home(plan, code);
     code.push_str("} else {\n");
     let own = row_words(plan, code);
     let words = (0..key.key_words()).map(|k| format!("key[{k}]")).chain(own);

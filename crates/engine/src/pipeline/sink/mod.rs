@@ -37,7 +37,7 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
             shared::frame(accumulators, layout, &bound.hot)
         }
         (
-            Strategy::Hash { waits },
+            Strategy::Hash { waits, .. },
             ResultPlan::Groups {
                 key: Some(key),
                 accumulators,
@@ -114,6 +114,18 @@ if (peers.first()) {}",
             then(k, c, &format!("low{k}"), &format!("high{k}"))
         );
     }
+}
+
+/// Statements that add the rows of a warp's lanes to the words in global memory at `at`, combined where `place` is the same.
+fn combine_at_home(plan: &AccumulatorPlan, place: &str, code: &mut String) {
+    combine_by_warps(plan, place, code, |_, c, low, high| {
+        // What a row adds has the form of the home.
+        let merge = match c.accumulator.words() {
+            2 => "Merge::Sum128",
+            _ => c.accumulator.merge(),
+        };
+        format!("merge_into<{merge}>(at + {}, {low}, {high});", c.word)
+    });
 }
 
 /// The value of an accumulator with those words, as C++ that can be added to another.

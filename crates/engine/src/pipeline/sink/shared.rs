@@ -179,6 +179,9 @@ impl SharedLayout {
             (Form::Count, _) if value == "1ull" => format!("SharedWords::count(acc{k} + at);"),
             (Form::Count, _) => format!("atomicAdd(acc{k} + at, u32({value}));"),
             (Form::Split(4), _) => format!("SharedWords::sum128(acc{k} + at, {plane}u, {value});"),
+            (Form::Split(_), _) if c.is_narrow() && value == c.value => {
+                format!("SharedWords::sum_narrow(acc{k} + at, acc{k} + {plane}u + at, u32({value}));")
+            }
             (Form::Split(_), _) => {
                 format!("SharedWords::sum64(acc{k} + at, acc{k} + {plane}u + at, u64({value}));")
             }
