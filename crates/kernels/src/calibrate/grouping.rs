@@ -6,11 +6,13 @@
 //! | update latency | one warp per multiprocessor, each atomic waiting for the result of the one before |
 //! | match rounds | matching of lanes, mean of 1, 8 and 32 different values, in rounds by that rate |
 //! | bytes per second | a kernel that reads, of as many blocks as run at once |
-//! | bytes in flight | the same with few blocks, by the model's law: they reach 1 - exp(-asked / bytes in flight) of that rate |
+//! | bytes in flight | the same with one block on each multiprocessor, by the model's law: 16 KiB asked for reach 1 - exp(-16 KiB / bytes in flight) of that rate; times 2.55 |
 //! | global atomics | 64-bit additions to random words of 4 MiB, and to one word; each lane's counts |
 //!
-//! The law is a curve's fit: few bytes asked for reach more of the rate than it says, and many less. So bytes in flight are
-//! measured where grouped aggregation is, at 32 to 64 KiB asked for by a multiprocessor.
+//! Warps of a pipeline update between their loads, and ask for nothing meanwhile: to keep so many bytes in flight they must be
+//! able to ask for more. On an H200 grouped sums follow the law with 30 KB (40, 49 and 82 KB reach 72, 84 and 93 %), a kernel that
+//! only reads with 11.8 KB (16 KiB reach 75 %). What a device's memory makes of one it makes of the other, so the second is
+//! measured and the first is 2.55 times it.
 
 use std::time::Duration;
 
@@ -33,8 +35,8 @@ const EIGHT_LANES: Meeting = Meeting {
 };
 /// Different values among the lanes that are matched.
 const MATCHED: [u32; 3] = [1, 8, 32];
-/// Blocks of a multiprocessor that read, where they are to ask for less than they could.
-const FEW_BLOCKS: [u64; 3] = [2, 3, 4];
+/// Bytes that a pipeline must be able to ask for, times those that a kernel which only reads must.
+const PIPELINES_ASK: f64 = 2.55;
 
 /// Device memory read with so much asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,11 +144,11 @@ impl GroupingProbes {
         Ok(per_second(repetition.lanes(), time))
     }
 
-    /// Device memory read by few blocks, and last by as many as run at once.
+    /// Device memory read by one block on each multiprocessor, and by as many as run at once.
     ///
     /// # Errors
     /// As [`Self::shared`].
-    pub fn reads(&self) -> Result<Vec<ReadRate>> {
+    pub fn reads(&self) -> Result<[ReadRate; 2]> {
         let count = usize::try_from(self.read_bytes / 8).unwrap_or(usize::MAX);
         let mut values = self.device.alloc::<u64>(&self.stream, count)?.assume_written();
         self.fill.launch(&self.stream, Out(&mut values), self.seed)?;
@@ -154,21 +156,18 @@ impl GroupingProbes {
             .map(|index| pattern(self.seed, index))
             .fold(0, u64::wrapping_add);
         let multiprocessors = u64::from(self.device.info().multiprocessors);
-        let most = self.read.blocks() as u64;
-        let few = FEW_BLOCKS.map(|blocks| blocks * multiprocessors);
-        let mut rates = Vec::new();
-        for blocks in few.into_iter().filter(|blocks| *blocks < most).chain([most]) {
+        let read = |blocks: u64| {
             let sums = usize::try_from(blocks).unwrap_or(usize::MAX);
             let time = self.time("reading of device memory", sums, expected, |sums| {
                 self.read.launch(&self.stream, In(&values), Out(sums))
             })?;
             let threads = blocks / multiprocessors * u64::from(ReadBandwidth::BLOCK);
-            rates.push(ReadRate {
+            Ok(ReadRate {
                 asked: threads * ReadBandwidth::BYTES_AT_ONCE,
                 bytes_per_second: per_second(values.bytes(), time),
-            });
-        }
-        Ok(rates)
+            })
+        };
+        Ok([read(multiprocessors)?, read(self.read.blocks() as u64)?])
     }
 
     /// All figures of the model.
@@ -188,13 +187,13 @@ impl GroupingProbes {
         for values in MATCHED {
             match_rounds += rounds_per_second / self.matching(values)? / MATCHED.len() as f64;
         }
-        let (memory_bytes_per_second, memory_bytes_in_flight) = in_flight(&self.reads()?);
+        let [one_block, full] = self.reads()?;
         Ok(GroupingRates {
             rounds_per_second: rounds_per_second.round(),
             update_latency: thousandths(update_latency),
             match_rounds: thousandths(match_rounds),
-            memory_bytes_per_second: memory_bytes_per_second.round(),
-            memory_bytes_in_flight: memory_bytes_in_flight.round(),
+            memory_bytes_per_second: full.bytes_per_second.round(),
+            memory_bytes_in_flight: (PIPELINES_ASK * in_flight(one_block, full)).round(),
             global_atomics_per_second: self.global(RANDOM_WORDS)?.round(),
             global_atomics_on_one_address: self.global(1)?.round(),
         })
@@ -228,23 +227,10 @@ impl GroupingProbes {
     }
 }
 
-/// The rate of the last, and the bytes in flight that explain the others best: the median of what each says.
-fn in_flight(reads: &[ReadRate]) -> (f64, f64) {
-    let Some((full, few)) = reads.split_last() else {
-        return (0.0, 0.0);
-    };
-    let explained = |read: &ReadRate| {
-        let share = (read.bytes_per_second / full.bytes_per_second).clamp(0.01, 0.99);
-        -(read.asked as f64) / (-share).ln_1p()
-    };
-    let mut found: Vec<f64> = few.iter().map(explained).collect();
-    found.sort_by(f64::total_cmp);
-    // A device that runs too few blocks to tell is taken to need all that it can ask for, three times over.
-    let least = full.asked as f64 / 3.0;
-    (
-        full.bytes_per_second,
-        found.get(found.len() / 2).copied().unwrap_or(least),
-    )
+/// The bytes in flight by which the law explains the rate of a few.
+fn in_flight(few: ReadRate, full: ReadRate) -> f64 {
+    let share = (few.bytes_per_second / full.bytes_per_second).clamp(0.01, 0.99);
+    -(few.asked as f64) / (-share).ln_1p()
 }
 
 fn per_second(operations: u64, time: Duration) -> f64 {
@@ -260,20 +246,22 @@ fn thousandths(number: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// By the model's law with 30,000 bytes in flight, whatever was asked for.
     #[test]
     fn bytes_in_flight_are_the_laws() {
-        let read = |asked: u64, rate: f64| ReadRate {
+        let read = |asked: u64, bytes_per_second: f64| ReadRate {
             asked,
-            bytes_per_second: rate,
+            bytes_per_second,
         };
-        let law = |asked: u64| read(asked, 4e12 * (1.0 - (-(asked as f64) / 30e3).exp()));
-        let reads = [law(32 << 10), law(48 << 10), law(64 << 10), read(128 << 10, 4e12)];
-        let (rate, bytes) = in_flight(&reads);
-        assert!(rate == 4e12 && (bytes - 30e3).abs() < 1.0, "{rate} {bytes}");
-        // Nothing divides by zero where the timer sees no difference, or nothing was measured.
-        let (_, bytes) = in_flight(&[read(32 << 10, 4e12), read(128 << 10, 4e12)]);
-        assert!(bytes.is_finite() && bytes > 0.0);
-        assert_eq!(in_flight(&[read(96, 1.0)]), (1.0, 32.0));
+        let full = read(128 << 10, 4e12);
+        for asked in [8 << 10, 16 << 10, 32 << 10] {
+            let share = 1.0 - (-(asked as f64) / 11.8e3).exp();
+            let found = in_flight(read(asked, 4e12 * share), full);
+            assert!((found - 11.8e3).abs() < 1.0, "{asked}: {found}");
+        }
+        // Where a timer sees no difference, or an absurd one.
+        for rate in [0.0, 4e12, 9e12] {
+            let found = in_flight(read(16 << 10, rate), full);
+            assert!(found.is_finite() && found > 0.0, "{rate}: {found}");
+        }
     }
 }
