@@ -114,6 +114,9 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Say what this machine offers: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
+    /// Measure the GPU, which should be idle: the constants of the cost model, and bandwidths. Takes a few seconds; every later
+    /// session on this machine uses what was found.
+    Calibrate(CalibrateArguments),
     /// Say what a column's values do to a GPU.
     Analyze {
         /// What to look at.
@@ -225,9 +228,16 @@ pub(crate) struct DemoArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// Measure bandwidths anew instead of showing the last measurement.
+    /// Measure first, as galatea calibrate does, instead of showing the last measurement.
     #[arg(long)]
     pub(crate) measure: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArguments {
+    /// Remove what was measured.
+    #[arg(long)]
+    pub(crate) forget: bool,
 }
 
 #[derive(Debug, Args)]

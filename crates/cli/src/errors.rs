@@ -20,6 +20,9 @@ pub(crate) enum CliError {
     /// A generator or a measurement failed.
     #[error(transparent)]
     Bench(BenchError),
+    /// The device cannot be calibrated.
+    #[error(transparent)]
+    Calibrate(#[from] galatea::CalibrateError),
     /// --data-path is not a directory that can be entered.
     #[error("cannot use the data path '{}': {cause}", path.display())]
     DataPath {

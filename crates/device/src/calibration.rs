@@ -1,17 +1,23 @@
-//! Measured rates of a device, kept on disk. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
+//! What was measured of a device, kept on disk: one file per device, until the device, its driver or the way of measuring is
+//! another. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::device::Device;
+use crate::errors::{DeviceError, Result};
+use crate::info::DeviceInfo;
 
-/// Version of the file and of how the rates are measured.
-const VERSION: u32 = 1;
+/// Version of the file and of how its figures are measured.
+const VERSION: u32 = 2;
 
-/// Measured rates of a device and its link: bytes per second unless named otherwise, in whole numbers.
+/// CalibratedDevice figures of a device and its link: bytes per second unless named otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
+    /// When they were measured, in seconds since 1970.
+    pub measured_at: u64,
     /// Device memory read by a kernel.
     pub hbm_read: f64,
     /// Device memory copied by a kernel: bytes read plus bytes written.
@@ -30,39 +36,217 @@ pub struct Calibration {
     pub launch_nanoseconds: f64,
     /// A launch of an empty kernel and waiting for it, nanoseconds.
     pub round_trip_nanoseconds: f64,
+    /// What grouped aggregation depends on.
+    pub grouping: GroupingRates,
+}
+
+/// What the model of grouped aggregation takes from a device besides its sizes. `galatea_layout::model::Machine` says what each
+/// is for; a *round* is one request of each bank of shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GroupingRates {
+    /// Rounds of shared memory per second, all multiprocessors together.
+    pub rounds_per_second: f64,
+    /// Time of an update in shared memory until its warp can go on, in rounds of one multiprocessor.
+    pub update_latency: f64,
+    /// Rounds of finding the lanes of a warp with the same value.
+    pub match_rounds: f64,
+    /// Bytes read from device memory per second.
+    pub memory_bytes_per_second: f64,
+    /// Bytes that a multiprocessor must have asked for to reach 63 % of that.
+    pub memory_bytes_in_flight: f64,
+    /// Atomics on different addresses of device memory per second.
+    pub global_atomics_per_second: f64,
+    /// Atomics on one address of device memory per second.
+    pub global_atomics_on_one_address: f64,
+}
+
+impl GroupingRates {
+    /// The figures by name.
+    #[must_use]
+    pub fn figures(&self) -> [(&'static str, f64); 7] {
+        [
+            ("rounds_per_second", self.rounds_per_second),
+            ("update_latency", self.update_latency),
+            ("match_rounds", self.match_rounds),
+            ("memory_bytes_per_second", self.memory_bytes_per_second),
+            ("memory_bytes_in_flight", self.memory_bytes_in_flight),
+            ("global_atomics_per_second", self.global_atomics_per_second),
+            (
+                "global_atomics_on_one_address",
+                self.global_atomics_on_one_address,
+            ),
+        ]
+    }
+}
+
+/// Why a stored calibration is not used. Nothing fails for it: constants of another device are scaled instead.
+#[derive(Debug, thiserror::Error)]
+#[error("the calibration {} is not used: {refusal}\nhint: galatea calibrate renews it", path.display())]
+pub struct StaleCalibration {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub refusal: CalibrationRefusal,
+}
+
+/// What is wrong with a stored calibration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationRefusal {
+    /// It cannot be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// It is no calibration.
+    #[error("it is damaged: {0}")]
+    Damaged(serde_json::Error),
+    /// Another version of Galatea wrote it.
+    #[error("it has format {found}, this version has {VERSION}")]
+    Version {
+        /// The format it has.
+        found: u32,
+    },
+    /// It was measured on another device or with another driver.
+    #[error("it was measured on {found}, this is {here}")]
+    OtherDevice {
+        /// Where it was measured.
+        found: Box<CalibratedDevice>,
+        /// Where it was looked for.
+        here: Box<CalibratedDevice>,
+    },
+    /// A figure that cannot be.
+    #[error("{name} is {value}, which is no positive number")]
+    Figure {
+        /// The figure.
+        name: &'static str,
+        /// What it is said to be.
+        value: f64,
+    },
+}
+
+/// What a calibration is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CalibratedDevice {
+    /// The device's name.
+    pub device: String,
+    /// Its unique identifier.
+    pub uuid: String,
+    /// CUDA version the driver speaks, (major, minor).
+    pub driver: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+}
+
+impl std::fmt::Display for CalibratedDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            device,
+            uuid,
+            driver,
+            multiprocessors,
+        } = self;
+        let (major, minor) = driver;
+        write!(
+            f,
+            "{device} ({uuid}, {multiprocessors} multiprocessors, CUDA {major}.{minor})"
+        )
+    }
+}
+
+impl From<&DeviceInfo> for CalibratedDevice {
+    fn from(info: &DeviceInfo) -> Self {
+        Self {
+            device: info.name.clone(),
+            uuid: info.uuid.clone(),
+            driver: info.driver_version,
+            multiprocessors: info.multiprocessors,
+        }
+    }
+}
+
+/// What every format of the file says of itself.
+#[derive(Deserialize)]
+struct Head {
+    version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Stored {
     version: u32,
-    device: String,
-    uuid: String,
-    driver: (u32, u32),
+    of: CalibratedDevice,
     calibration: Calibration,
 }
 
 impl Calibration {
-    /// The calibration stored for this device and driver, if it is there and fits.
+    /// Where the calibration of a device is kept.
     #[must_use]
-    pub fn load(device: &Device) -> Option<Self> {
-        let stored: Stored = serde_json::from_slice(&std::fs::read(path(device)).ok()?).ok()?;
-        let info = device.info();
-        (stored.version == VERSION && stored.uuid == info.uuid && stored.driver == info.driver_version)
-            .then_some(stored.calibration)
+    pub fn path(device: &Device) -> PathBuf {
+        let name = format!("{}.json", device.info().uuid);
+        device.cache_directory().join("calibration").join(name)
     }
 
-    /// Stores it; where that is not possible it is measured again in the next process.
-    pub fn store(&self, device: &Device) {
-        let info = device.info();
+    /// The calibration stored for this device and driver; none where it was never measured.
+    ///
+    /// # Errors
+    /// [`StaleCalibration`]: what is stored is damaged, or of another device, driver or version.
+    pub fn load(device: &Device) -> Result<Option<Self>, StaleCalibration> {
+        let path = Self::path(device);
+        let read = match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(CalibrationRefusal::Unreadable),
+        };
+        let stored = read.and_then(|text| Self::parse(&text, &device.info().into()));
+        stored
+            .map(Some)
+            .map_err(|refusal| StaleCalibration { path, refusal })
+    }
+
+    fn parse(text: &[u8], here: &CalibratedDevice) -> Result<Self, CalibrationRefusal> {
+        let head: Head = serde_json::from_slice(text).map_err(CalibrationRefusal::Damaged)?;
+        if head.version != VERSION {
+            return Err(CalibrationRefusal::Version { found: head.version });
+        }
+        let stored: Stored = serde_json::from_slice(text).map_err(CalibrationRefusal::Damaged)?;
+        if stored.of != *here {
+            return Err(CalibrationRefusal::OtherDevice {
+                found: Box::new(stored.of),
+                here: Box::new(here.clone()),
+            });
+        }
+        let usable = |value: f64| value.is_finite() && value > 0.0;
+        match stored.calibration.figures().find(|(_, value)| !usable(*value)) {
+            Some((name, value)) => Err(CalibrationRefusal::Figure { name, value }),
+            None => Ok(stored.calibration),
+        }
+    }
+
+    /// Every figure by name.
+    fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let rates = [
+            ("hbm_read", self.hbm_read),
+            ("hbm_copy", self.hbm_copy),
+            ("h2d", self.h2d),
+            ("d2h", self.d2h),
+            ("both_ways", self.both_ways),
+            ("h2d_pageable", self.h2d_pageable),
+            ("pinning", self.pinning),
+            ("launch_nanoseconds", self.launch_nanoseconds),
+            ("round_trip_nanoseconds", self.round_trip_nanoseconds),
+        ];
+        rates.into_iter().chain(self.grouping.figures())
+    }
+
+    /// Stores it, in place of the one before.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`]: the cache folder cannot be written.
+    pub fn store(&self, device: &Device) -> Result<()> {
         let stored = Stored {
             version: VERSION,
-            device: info.name.clone(),
-            uuid: info.uuid.clone(),
-            driver: info.driver_version,
+            of: device.info().into(),
             calibration: *self,
         };
-        let path = path(device);
-        let write = || -> std::io::Result<()> {
+        let path = Self::path(device);
+        let write = || -> io::Result<()> {
             let folder = path.parent().unwrap_or(&path);
             std::fs::create_dir_all(folder)?;
             let file = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder)?;
@@ -70,18 +254,26 @@ impl Calibration {
             file.persist(&path).map_err(|error| error.error)?;
             Ok(())
         };
-        if let Err(error) = write() {
-            tracing::warn!(path = %path.display(), "the calibration cannot be stored: {error}");
+        write().map_err(|error| failed(&path, error))
+    }
+
+    /// Removes what is stored for a device, whatever it is; whether there was something.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`]: the file cannot be removed.
+    pub fn forget(device: &Device) -> Result<bool> {
+        let path = Self::path(device);
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&path, error)),
         }
     }
 }
 
-fn path(device: &Device) -> PathBuf {
-    let info = device.info();
-    let (major, minor) = info.driver_version;
-    let folder = device
-        .cache_directory()
-        .join("calibration")
-        .join(format!("v{VERSION}"));
-    folder.join(format!("{}-{major}.{minor}.json", info.uuid))
+fn failed(path: &Path, source: io::Error) -> DeviceError {
+    DeviceError::Io {
+        path: path.to_path_buf(),
+        source: source.into(),
+    }
 }

@@ -159,6 +159,24 @@ pub enum DeviceError {
         /// The first error, as it was reported.
         cause: String,
     },
+    /// Times of the emulated device were asked for, which has none of its own.
+    #[error(
+        "cannot calibrate {device}: its times are those of this machine's CPU and mean nothing\nhint: galatea calibrate needs a GPU; SET galatea.device = 'auto'"
+    )]
+    NotTimed {
+        /// The device's name.
+        device: String,
+    },
+    /// A kernel that is being measured does not return what it must: a device in trouble, or our bug.
+    #[error("measuring {what}: the device returned {found}, which should be {expected}")]
+    WrongResult {
+        /// What was measured.
+        what: &'static str,
+        /// What the CPU says.
+        expected: u64,
+        /// What the device says.
+        found: u64,
+    },
     /// Two objects of different devices were used together.
     #[error("{what} belongs to another device")]
     WrongDevice {

@@ -55,7 +55,7 @@ pub use arguments::{
 pub use budget::{GRANULARITY, MemoryBudget};
 pub use buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Unwritten};
 pub use cache::KEY_VERSION;
-pub use calibration::Calibration;
+pub use calibration::{CalibratedDevice, Calibration, CalibrationRefusal, GroupingRates, StaleCalibration};
 pub use compiler::{Nvrtc, compile_for};
 pub use device::{Device, DeviceOptions, MemoryUse};
 pub use errors::{DeviceError, Missing, Result};

@@ -5,10 +5,12 @@
 //! expression  DataFusion's expressions as typed IR, and as C++ for one row
 //! pipeline    source → filters → sink as one generated kernel
 //! execution   columns, chunks, launches, results
+//! calibration what the cost model knows of a device: measured once, or scaled from another's
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod calibration;
 pub mod config;
 pub mod execution;
 pub mod expression;

@@ -1,17 +1,19 @@
 //! What the queries of a session share: the store, the device, and the columns resident on it.
 
+use crate::calibration::{self, Calibrated};
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
 use crate::execution::prepared::PreparedPipelines;
 use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceInfo, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
+    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
 };
 use galatea_layout::model::Machine;
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// One opened device and what lives on it.
 #[derive(Debug)]
@@ -21,25 +23,7 @@ pub struct DeviceRuntime {
     prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
-    calibration: OnceLock<Option<Calibration>>,
-}
-
-/// A device for the model of grouped aggregation: its own sizes, and the reference machine's rates scaled to its multiprocessors.
-pub fn scaled_machine(info: &DeviceInfo) -> Machine {
-    let reference = Machine::H200;
-    let size = f64::from(info.multiprocessors) / f64::from(reference.multiprocessors);
-    Machine {
-        multiprocessors: info.multiprocessors,
-        threads: info.max_threads_per_multiprocessor,
-        blocks: info.max_blocks_per_multiprocessor,
-        shared_bytes: info.shared_memory_per_multiprocessor.into(),
-        shared_bytes_per_block: info.shared_memory_per_block.into(),
-        shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
-        rounds_per_second: reference.rounds_per_second * size,
-        memory_bytes_per_second: reference.memory_bytes_per_second * size,
-        global_atomics_per_second: reference.global_atomics_per_second * size,
-        ..reference
-    }
+    calibration: Mutex<Option<Calibration>>,
 }
 
 /// The streams one query works on.
@@ -75,14 +59,14 @@ impl Staging {
 }
 
 impl DeviceRuntime {
-    fn new(device: Device) -> Self {
+    pub(crate) fn new(device: Device) -> Self {
         Self {
+            calibration: Mutex::new(calibration::stored(&device)),
             device,
             residency: Residency::default(),
             prepared: PreparedPipelines::default(),
             streams: Mutex::new(Vec::new()),
             staging: Mutex::new(Vec::new()),
-            calibration: OnceLock::new(),
         }
     }
 
@@ -91,14 +75,43 @@ impl DeviceRuntime {
         &self.device
     }
 
-    /// What the model of grouped aggregation knows of the device: [`scaled_machine`], with its measured bandwidth.
+    /// What the model of grouped aggregation knows of the device.
     pub fn machine(&self) -> Machine {
-        let scaled = scaled_machine(self.device.info());
-        Machine {
-            memory_bytes_per_second: (self.calibration())
-                .map_or(scaled.memory_bytes_per_second, |measured| measured.hbm_read),
-            ..scaled
-        }
+        let measured = self.calibration().map(|measured| measured.grouping);
+        calibration::machine(self.device.info(), measured.as_ref())
+    }
+
+    /// What was measured of the device, if it was: `galatea calibrate` does, and [`Self::calibrate`].
+    pub fn calibration(&self) -> Option<Calibration> {
+        *self.calibration.lock()
+    }
+
+    /// Measures the device, which should be idle, keeps what it found, and uses it from now on. Takes a few seconds.
+    ///
+    /// # Errors
+    /// Those of [`galatea_kernels::calibrate`]: the emulated device has no times of its own.
+    pub fn calibrate(&self) -> Result<Calibrated, DeviceError> {
+        let (before, start) = (self.machine(), Instant::now());
+        let measured = galatea_kernels::calibrate(&self.device)?;
+        *self.calibration.lock() = Some(measured);
+        Ok(Calibrated {
+            device: self.device.info().name.clone(),
+            measured,
+            assumed: calibration::rates(&before),
+            assumed_measured: before.measured,
+            path: Calibration::path(&self.device),
+            took: start.elapsed(),
+        })
+    }
+
+    /// Removes what was measured; whether something was.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn forget_calibration(&self) -> Result<bool, DeviceError> {
+        let was_there = Calibration::forget(&self.device)?;
+        *self.calibration.lock() = None;
+        Ok(was_there)
     }
 
     /// Columns kept in device memory.
@@ -146,13 +159,6 @@ impl DeviceRuntime {
     /// Gives staging memory back for the next result.
     pub fn give_staging(&self, staging: Staging) {
         self.staging.lock().push(staging);
-    }
-
-    /// Measured ceilings of the device, if they were measured before on this machine (`galatea doctor` measures).
-    pub fn calibration(&self) -> Option<&Calibration> {
-        self.calibration
-            .get_or_init(|| Calibration::load(&self.device))
-            .as_ref()
     }
 }
 

@@ -30,11 +30,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod calibration;
 mod files;
 mod layout;
 mod session;
 
+pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
+pub use galatea_engine::calibration::Calibrated;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
 pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
 pub use layout::{

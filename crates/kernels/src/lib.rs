@@ -22,7 +22,7 @@ pub mod heap;
 mod kernel;
 mod kernels;
 
-pub use calibrate::{calibrate, measure};
+pub use calibrate::{GroupingProbes, ReadRate, calibrate, calibration, measure};
 pub use group_table::{GroupTableView, MergeWord, SlotLayout};
 pub use headers::{HEADERS, headers};
 pub use kernel::{Kernel, KernelEntry, KernelFunction};

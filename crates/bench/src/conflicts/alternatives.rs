@@ -163,7 +163,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
 }
 
 /// Rows for two blocks on every multiprocessor: with one or with two at once, none has less to do than the others.
-pub(super) fn whole_waves(bed: &Bed) -> usize {
+fn whole_waves(bed: &Bed) -> usize {
     let blocks = usize::try_from(2 * bed.multiprocessors()).unwrap_or(usize::MAX);
     bed.extent.unit_rows.saturating_mul(blocks).min(bed.extent.rows)
 }

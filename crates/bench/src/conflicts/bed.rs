@@ -13,7 +13,7 @@ use crate::result::Summary;
 use crate::{BenchError, Result};
 
 const SOURCE: &str = include_str!("kernels.cu");
-const ENTRIES: [&str; 20] = [
+const ENTRIES: [&str; 15] = [
     "join_sum",
     "group_count",
     "group_sum",
@@ -29,12 +29,9 @@ const ENTRIES: [&str; 20] = [
     "merge_replicas",
     "read_codes",
     "read_both",
-    "probe_counts",
-    "probe_sums",
-    "probe_returning",
-    "probe_matching",
-    "probe_global",
 ];
+/// Bytes of a row of both columns.
+pub(super) const ROW_BYTES: u64 = 12;
 /// Rows that a thread loads before it uses the first.
 pub(super) const STEPS: u64 = 4;
 /// What results hold before a kernel writes them.

@@ -37,8 +37,6 @@ pub struct Extent {
     pub threads: u64,
     /// Rows of a block.
     pub unit_rows: usize,
-    /// Updates of a thread where no column is read.
-    pub updates: u64,
     /// Measured runs; two more warm up.
     pub runs: usize,
     /// What columns are drawn from.
@@ -65,7 +63,6 @@ impl Extent {
             group_thetas: vec![0.0, 0.5, 1.0, 1.5, 2.0],
             threads: 1024,
             unit_rows: 350 * 1024,
-            updates: 4096,
             runs: 9,
             seed: 0,
         }
@@ -90,7 +87,6 @@ impl Extent {
             group_thetas: vec![0.0, 1.0],
             threads: 64,
             unit_rows: 512,
-            updates: 4,
             runs: 1,
             seed: 0,
         }

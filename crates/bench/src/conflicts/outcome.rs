@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use galatea_engine::calibration::rates;
+
 use super::alternatives::Way;
 use super::placing::BY_THREADS;
 use super::report::{ConflictsReport, Row};
-use super::{Experiment, READS_ONLY, constants, prediction};
+use super::{Experiment, READS_ONLY, prediction};
 use crate::result::Summary;
 
 /// The outcome of an experiment in a sentence.
@@ -367,8 +369,8 @@ pub(super) fn constants(report: &ConflictsReport) -> String {
     };
     let mut text =
         String::from("\nConstants of the model\n\n| constant | measured | H200 |\n| --- | ---: | ---: |\n");
-    let known = constants::named(&galatea_layout::model::Machine::H200);
-    for ((name, measured), (_, known)) in constants::named(model).into_iter().zip(known) {
+    let known = rates(&galatea_layout::model::Machine::H200).figures();
+    for ((name, measured), (_, known)) in rates(model).figures().into_iter().zip(known) {
         // Writing to a String does not fail.
         let _ = writeln!(text, "| {name} | {measured:.4e} | {known:.4e} |");
     }

@@ -6,8 +6,7 @@ use galatea_layout::model::{
 };
 
 use super::Experiment;
-use super::bed::STEPS;
-use super::constants::ROW_BYTES;
+use super::bed::{ROW_BYTES, STEPS};
 use super::report::{ConflictsReport, Row};
 
 /// One sum of 64 bits, whose high half changes by carries only.

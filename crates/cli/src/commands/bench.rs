@@ -104,7 +104,7 @@ async fn queries(
 /// The rates of the first GPU, measured before or now; none where there is none or it cannot be measured.
 fn ceilings() -> Option<Ceilings> {
     let device = Device::gpu(0, DeviceOptions::default()).ok()?;
-    match galatea_kernels::calibrate(&device) {
+    match galatea_kernels::calibration(&device) {
         Ok(measured) => Some(Ceilings {
             device: measured.hbm_read,
             link: measured.h2d,

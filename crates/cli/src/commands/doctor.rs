@@ -6,8 +6,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use chrono::DateTime;
+use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
-use galatea_device::{Device, DeviceInfo, DeviceOptions, Probe, environment};
+use galatea_device::{
+    Calibration, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates, Probe, environment,
+};
+use galatea_engine::calibration;
+use galatea_engine::config::DeviceChoice;
 
 use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
@@ -28,12 +34,30 @@ pub(crate) fn run(session: &SessionArguments, arguments: &DoctorArguments) -> Re
     for device in &probe.devices {
         attributes(&mut report, device);
     }
-    if probe.usable().is_ok() {
-        bandwidths(&mut report, arguments.measure);
+    let ctx = context(session)?;
+    let emulated =
+        GalateaConfig::of(ctx.state_ref().read().config_options()).device == DeviceChoice::Emulated;
+    let device = match emulated {
+        true => Some(Device::emulated(
+            EmulatorOptions::default(),
+            DeviceOptions::default(),
+        )),
+        false => probe
+            .usable()
+            .is_ok()
+            .then(|| Device::gpu(0, DeviceOptions::default())),
+    };
+    match device {
+        Some(Ok(device)) => calibration(&mut report, &device, arguments.measure),
+        Some(Err(error)) => {
+            report.section("Measured");
+            report.row("failed", error);
+        }
+        None => {}
     }
     host(&mut report);
     caches(&mut report);
-    settings(&mut report, session)?;
+    settings(&mut report, &ctx);
     let _ = io::stdout().write_all(report.text.as_bytes());
     Ok(())
 }
@@ -164,37 +188,70 @@ fn rate(bytes_per_second: f64) -> String {
     format!("{:.1} GB/s", bytes_per_second / 1e9)
 }
 
-/// The stored measurement, or a new one where there is none or it was asked for.
-fn bandwidths(report: &mut Report, measure: bool) {
+/// What was measured of the device, or how to measure it; measured now if it was asked for.
+fn calibration(report: &mut Report, device: &Device, measure: bool) {
     report.section("Measured");
-    let measured = Device::gpu(0, DeviceOptions::default()).and_then(|device| {
-        if !measure {
-            return galatea_kernels::calibrate(&device);
-        }
-        let measured = galatea_kernels::measure(&device)?;
-        measured.store(&device);
-        Ok(measured)
-    });
-    match measured {
-        Ok(measured) => {
-            report.row("device memory, read", rate(measured.hbm_read));
-            report.row("device memory, copy", rate(measured.hbm_copy));
-            report.row("host to device, pinned", rate(measured.h2d));
-            report.row("device to host, pinned", rate(measured.d2h));
-            report.row("both at once", rate(measured.both_ways));
-            report.row("host to device, pageable", rate(measured.h2d_pageable));
-            report.row("pinning host memory", rate(measured.pinning));
-            report.row(
-                "kernel launch",
-                format!("{:.1} us", measured.launch_nanoseconds / 1e3),
-            );
-            report.row(
-                "launch and wait",
-                format!("{:.1} us", measured.round_trip_nanoseconds / 1e3),
+    let found = match measure {
+        true => galatea_kernels::calibrate(device)
+            .map(Some)
+            .map_err(|error| error.to_string()),
+        false => Calibration::load(device).map_err(|stale| stale.to_string()),
+    };
+    match found {
+        Ok(Some(measured)) => {
+            rates(report, &measured);
+            constants(
+                report,
+                &format!("measured {}", date(measured.measured_at)),
+                device,
+                Some(&measured.grouping),
             );
         }
-        Err(error) => report.row("failed", error),
+        Ok(None) => constants(report, SCALED, device, None),
+        Err(error) => {
+            report.row("failed", error);
+            constants(report, SCALED, device, None);
+        }
     }
+}
+
+const SCALED: &str =
+    "an H200's, scaled to this device\nhint: galatea calibrate measures them in a few seconds";
+
+fn rates(report: &mut Report, measured: &Calibration) {
+    report.row("device memory, read", rate(measured.hbm_read));
+    report.row("device memory, copy", rate(measured.hbm_copy));
+    report.row("host to device, pinned", rate(measured.h2d));
+    report.row("device to host, pinned", rate(measured.d2h));
+    report.row("both at once", rate(measured.both_ways));
+    report.row("host to device, pageable", rate(measured.h2d_pageable));
+    report.row("pinning host memory", rate(measured.pinning));
+    report.row(
+        "kernel launch",
+        format!("{:.1} us", measured.launch_nanoseconds / 1e3),
+    );
+    report.row(
+        "launch and wait",
+        format!("{:.1} us", measured.round_trip_nanoseconds / 1e3),
+    );
+}
+
+/// What the cost model of grouped aggregation assumes.
+fn constants(report: &mut Report, whence: &str, device: &Device, measured: Option<&GroupingRates>) {
+    report.row("constants of the cost model", whence);
+    for (name, value) in calibration::rates(&calibration::machine(device.info(), measured)).figures() {
+        report.row(name, format!("{value:.4e}"));
+    }
+}
+
+fn date(seconds: u64) -> String {
+    let time = i64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+    time.map_or_else(
+        || "once".to_string(),
+        |time| time.format("on %Y-%m-%d at %H:%M UTC").to_string(),
+    )
 }
 
 fn host(report: &mut Report) {
@@ -232,7 +289,8 @@ fn usage(path: &Path) -> (u64, u64) {
         .fold((0, 0), |(files, size), (f, s)| (files + f, size + s))
 }
 
-fn settings(report: &mut Report, session: &SessionArguments) -> Result<(), CliError> {
+/// A session with the settings of the command line.
+fn context(session: &SessionArguments) -> Result<SessionContext, CliError> {
     let mut builder = galatea::session();
     for (name, value) in session
         .settings
@@ -241,7 +299,10 @@ fn settings(report: &mut Report, session: &SessionArguments) -> Result<(), CliEr
     {
         builder = builder.with_setting(name, value);
     }
-    let ctx = builder.build()?;
+    Ok(builder.build()?)
+}
+
+fn settings(report: &mut Report, ctx: &SessionContext) {
     let in_force = ctx.state().config_options().entries();
     report.section("Settings in force");
     for setting in GalateaConfig::reference() {
@@ -254,5 +315,4 @@ fn settings(report: &mut Report, session: &SessionArguments) -> Result<(), CliEr
         };
         report.row(&setting.name, format!("{value}{note}"));
     }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 mod allocator;
 mod analyze;
 mod bench;
+mod calibrate;
 mod conflicts;
 mod demo;
 mod doctor;
@@ -29,6 +30,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
     match command {
         None => queries(&session, &query).await,
         Some(Command::Demo(demo)) => demo::run(&session, &demo).await,
+        Some(Command::Calibrate(calibrate)) => calibrate::run(&session, &calibrate).await,
         Some(Command::Doctor(doctor)) => doctor::run(&session, &doctor),
         Some(Command::Analyze {
             what: Analysis::Conflicts(conflicts),

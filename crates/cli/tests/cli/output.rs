@@ -170,7 +170,15 @@ fn help_lists_the_commands() {
     let directory = samples();
     let ran = galatea(directory.path(), &["--help"]);
     assert_eq!(ran.code, 0);
-    for command in ["demo", "doctor", "generate", "bench", "--set", "--format"] {
+    for command in [
+        "demo",
+        "doctor",
+        "calibrate",
+        "generate",
+        "bench",
+        "--set",
+        "--format",
+    ] {
         assert!(ran.out.contains(command), "{command} in:\n{}", ran.out);
     }
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod budget;
 mod cache;
+mod calibration;
 mod host;
 mod launch;
 mod loss;

@@ -181,7 +181,7 @@ pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
     GroupChoice {
         strategy: Strategy::Shared(best.layout),
         hot: hot.into_iter().take(best.layout.hot as usize).collect(),
-        why: explain(&candidates, rows),
+        why: explain(&candidates, rows, shape.machine.measured),
     }
 }
 
@@ -451,7 +451,7 @@ fn accumulators(plan: &AccumulatorPlan) -> Accumulators {
 }
 
 /// The best, what bounds it, and what the others would cost of it.
-fn explain(candidates: &[Candidate], rows: &GroupedRows<'_>) -> String {
+fn explain(candidates: &[Candidate], rows: &GroupedRows<'_>, measured: bool) -> String {
     let Some(best) = candidates.first() else {
         return String::new();
     };
@@ -461,9 +461,10 @@ fn explain(candidates: &[Candidate], rows: &GroupedRows<'_>) -> String {
         "guessed"
     };
     let mut text = format!(
-        "{:.3} ms bound by {}, groups {seen}",
+        "{:.3} ms bound by {}, groups {seen}, constants {}",
         best.cost.seconds * 1e3,
-        best.cost.bound()
+        best.cost.bound(),
+        if measured { "measured" } else { "scaled" }
     );
     for other in candidates.iter().skip(1).take(4) {
         let _ = write!(

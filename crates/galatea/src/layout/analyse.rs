@@ -10,9 +10,7 @@ use datafusion::prelude::SessionContext;
 use galatea_layout::model::{
     Accumulators, Choice, GroupedAggregation, Groups, Launch, Machine, PlacedColumn, predict,
 };
-use galatea_layout::{
-    AccessPattern, Analyser, Conflicts, LayoutError, PlacementOptions, Tiles, for_each_access, place,
-};
+use galatea_layout::{AccessPattern, Analyser, Conflicts, LayoutError, Tiles, for_each_access};
 use galatea_store::placed::{DenseColumn, PIPELINE_TILES, TABLE_BYTES};
 use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError, StoredTable};
 
@@ -207,9 +205,7 @@ fn compare<P: AccessPattern>(
             }),
         });
     }
-    let wish = ConflictLayout::AUTO;
-    let options = PlacementOptions::new(wish.goal, wish.budget());
-    let placement = place(codes.to_vec(), groups, pattern, &options)?;
+    let placement = ConflictLayout::AUTO.place(codes.to_vec(), groups, pattern)?;
     lines.push(ConflictLine {
         pattern: name,
         accumulators: "placed".to_string(),

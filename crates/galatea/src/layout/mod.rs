@@ -28,10 +28,10 @@ use self::table::LaidOutTable;
 ///
 /// | option | values | meaning |
 /// | --- | --- | --- |
-/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can be placed: for atomics, for reads, against updates of one copy only, or as they are stored unplaced; auto is writes |
+/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can be placed: for atomics, for reads, against updates of one copy only, or as they are stored unplaced; auto is writes, but columns of at most 256 values stay one byte a row unless more copies save more than a second byte costs |
 /// | `conflict_layout.<column>` | the same | one column, which must be one that can be placed |
 /// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
-/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots |
+/// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots, for auto as said there |
 ///
 /// The result has a row per column: what it became, its table with copies, and mean rounds of an access to shared memory
 /// before and after. Tables of the store and files can be altered; files are placed for this session, not rewritten.

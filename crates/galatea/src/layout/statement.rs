@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use galatea_layout::Goal;
 use galatea_store::ConflictLayout;
+use galatea_store::placed::Room;
 
 use super::error::ConflictLayoutError;
 
@@ -72,7 +73,7 @@ impl ConflictLayoutStatement {
     }
 
     fn new(table: TableReference, written: &[Written]) -> Result<Self, ConflictLayoutError> {
-        let mut wish = ConflictLayout::AUTO;
+        let mut budget = None;
         let mut window = ConflictLayout::WINDOW;
         for (name, value) in written {
             let refused = |accepts| ConflictLayoutError::Value {
@@ -92,7 +93,7 @@ impl ConflictLayoutStatement {
                 ["conflict_budget"] => {
                     let copies = value.parse().ok().filter(|copies| *copies >= 1.0);
                     let copies = copies.ok_or_else(|| refused("a number from 1 on: copies per value"))?;
-                    wish.copies = Some(copies);
+                    budget = Some(Room::Copies(copies));
                 }
                 _ => {
                     return Err(ConflictLayoutError::Option {
@@ -107,10 +108,11 @@ impl ConflictLayoutStatement {
             columns: BTreeMap::new(),
         };
         for (name, value) in written.iter().filter(|(name, _)| name[0] == "conflict_layout") {
-            let goal = match value.to_ascii_lowercase().as_str() {
-                "auto" | "writes" => Some(Goal::Writes { window }),
-                "values" => Some(Goal::WritesByValue { window }),
-                "reads" => Some(Goal::Reads),
+            let wish = match value.to_ascii_lowercase().as_str() {
+                "auto" => Some((Goal::Writes { window }, Room::Auto)),
+                "writes" => Some((Goal::Writes { window }, Room::Table)),
+                "values" => Some((Goal::WritesByValue { window }, Room::Table)),
+                "reads" => Some((Goal::Reads, Room::Table)),
                 "none" => None,
                 _ => {
                     return Err(ConflictLayoutError::Value {
@@ -120,7 +122,10 @@ impl ConflictLayoutStatement {
                     });
                 }
             };
-            let wish = goal.map(|goal| ConflictLayout { goal, ..wish });
+            let wish = wish.map(|(goal, room)| ConflictLayout {
+                goal,
+                room: budget.unwrap_or(room),
+            });
             match name.get(1) {
                 None => statement.all = Some(wish),
                 Some(column) => {
@@ -214,7 +219,10 @@ mod tests {
     }
 
     fn wish(goal: Goal) -> ConflictLayout {
-        ConflictLayout { goal, copies: None }
+        ConflictLayout {
+            goal,
+            room: Room::Table,
+        }
     }
 
     #[test]
@@ -230,7 +238,7 @@ mod tests {
         let statement = statement.expect("valid").expect("ours");
         assert_eq!(statement.table().to_string(), "s.T");
         let bounded = |goal| ConflictLayout {
-            copies: Some(1.5),
+            room: Room::Copies(1.5),
             ..wish(goal)
         };
         let window = 2;

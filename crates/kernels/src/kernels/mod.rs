@@ -4,6 +4,7 @@ mod checksum;
 mod copy_bandwidth;
 mod dense_fold;
 mod fill_pattern;
+mod global_atomics;
 mod hash_collect;
 mod hash_merge;
 mod hash_rehash;
@@ -12,14 +13,18 @@ mod heap_gather;
 mod heap_release;
 mod heap_reset;
 mod heap_verify;
+mod match_lanes;
 mod nothing;
 mod pipeline;
 mod read_bandwidth;
+mod repetition;
+mod shared_updates;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
+pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
 pub use hash_collect::{HashCollect, HashCollectArguments};
 pub use hash_merge::{HashMerge, HashMergeArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments};
@@ -28,12 +33,17 @@ pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
 pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
+pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use pipeline::{
     CHAINS_VIEW_WORDS, CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline,
     PipelineArguments,
 };
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
+pub use repetition::Repetition;
+pub use shared_updates::{Meeting, SharedUpdates, SharedUpdatesArguments, Update};
+
+use repetition::power_of_two;
 
 use crate::kernel::{Kernel, KernelEntry};
 
@@ -43,6 +53,7 @@ pub const KERNELS: &[KernelEntry] = &[
     CopyBandwidth::ENTRY,
     DenseFold::ENTRY,
     FillPattern::ENTRY,
+    GlobalAtomics::ENTRY,
     HashCollect::ENTRY,
     HashMerge::ENTRY,
     HashRehash::ENTRY,
@@ -51,9 +62,11 @@ pub const KERNELS: &[KernelEntry] = &[
     HeapRelease::ENTRY,
     HeapReset::ENTRY,
     HeapVerify::ENTRY,
+    MatchLanes::ENTRY,
     Nothing::ENTRY,
     Pipeline::ENTRY,
     ReadBandwidth::ENTRY,
+    SharedUpdates::ENTRY,
 ];
 
 /// Threads of a block where nothing speaks for another number.

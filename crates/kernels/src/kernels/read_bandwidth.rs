@@ -1,8 +1,10 @@
 //! Reading device memory as fast as it goes: the ceiling every scan is compared with.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
+use galatea_device::{
+    Device, DeviceError, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments,
+};
 
-use super::{BLOCK, same_length, whole_pairs};
+use super::{BLOCK, whole_pairs};
 use crate::kernel::{KernelFunction, kernel};
 
 kernel_arguments! {
@@ -37,26 +39,37 @@ impl ReadBandwidth {
         Ok(Self { function, blocks })
     }
 
-    /// Blocks of a launch, and with it the length of its sums.
+    /// Threads of a block.
+    pub const BLOCK: u32 = BLOCK;
+    /// Bytes that a thread asks for at once.
+    pub const BYTES_AT_ONCE: u64 = 64;
+
+    /// Blocks that the device runs at once: the most that a launch has.
     #[must_use]
     pub fn blocks(&self) -> usize {
         usize::try_from(self.blocks).unwrap_or(usize::MAX)
     }
 
-    /// Reads `values`, an even number of them; the sum of `sums` is the wrapping sum of the values.
+    /// Reads `values`, an even number of them, with a block per sum; the sum of `sums` is the wrapping sum of the values.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for an odd number, or sums of another length than [`Self::blocks`]; the
-    /// device's.
+    /// [`galatea_device::DeviceError::Range`] for an odd number, or more sums than [`Self::blocks`]; the device's.
     pub fn launch(&self, stream: &Stream, values: In<'_, u64>, sums: Out<'_, u64>) -> Result<()> {
         whole_pairs("values read in pairs", values.len())?;
-        same_length("sums of read_bandwidth", self.blocks(), sums.len())?;
+        if sums.len() as u64 > self.blocks {
+            return Err(DeviceError::Range {
+                what: "sums of read_bandwidth",
+                start: 0,
+                end: sums.len() as u64,
+                len: self.blocks,
+            });
+        }
         let arguments = ReadBandwidthArguments {
             values: values.pointer(),
             count: values.len() as u64,
             sums: sums.pointer(),
         };
-        let geometry = Geometry::new(self.blocks, BLOCK);
+        let geometry = Geometry::new(sums.len() as u64, BLOCK);
         self.function.launch(
             stream,
             geometry,

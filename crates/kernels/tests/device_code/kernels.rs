@@ -1,10 +1,11 @@
 //! What each kernel computes, on the emulated device and on a GPU where there is one.
 
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
+    Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
 };
 use galatea_kernels::{
-    Checksum, CopyBandwidth, DenseFold, FillPattern, MergeWord, Nothing, ReadBandwidth, calibrate,
+    Checksum, CopyBandwidth, DenseFold, FillPattern, GlobalAtomics, GroupingProbes, MatchLanes, Meeting,
+    MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration,
     checksum_of, measure, pattern,
 };
 
@@ -127,27 +128,123 @@ fn nothing_launches() {
     }
 }
 
+/// Threads, lanes that meet, and ways of adding, in orders that the seeds choose.
 #[test]
-fn calibration_is_measured_once() {
+fn repeated_operations_add_up() {
+    let repetition = |blocks, threads, updates| Repetition {
+        blocks,
+        threads,
+        updates,
+    };
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let shared = SharedUpdates::new(&device).unwrap();
+        let matching = MatchLanes::new(&device).unwrap();
+        let global = GlobalAtomics::new(&device).unwrap();
+        for (repetition, lanes) in [
+            (repetition(1, 32, 1), 1),
+            (repetition(3, 64, 5), 2),
+            (repetition(2, 96, 3), 8),
+            (repetition(1, 1024, 2), 32),
+        ] {
+            let what = format!("{repetition:?}, {lanes} on {}", device.info().name);
+            for update in [Update::Count, Update::Sum, Update::ReturningSum] {
+                for same_word in [false, true] {
+                    let mut total = device.upload(&stream, &[7u64]).unwrap();
+                    let meeting = Meeting { lanes, same_word };
+                    (shared.launch(&stream, repetition, update, meeting, InOut(&mut total))).unwrap();
+                    let added = stream.read(&total, ..).unwrap()[0] - 7;
+                    assert_eq!(
+                        added,
+                        SharedUpdates::added(repetition, update),
+                        "{update:?}, {meeting:?}: {what}"
+                    );
+                }
+            }
+            let mut total = device.upload(&stream, &[7u64]).unwrap();
+            (matching.launch(&stream, repetition, lanes, InOut(&mut total))).unwrap();
+            let added = stream.read(&total, ..).unwrap()[0] - 7;
+            assert_eq!(added, MatchLanes::added(repetition, lanes), "{what}");
+            for words in [1, 64] {
+                let mut added_to = device.zeroed::<u64>(&stream, words).unwrap();
+                (global.launch(&stream, repetition, 11, InOut(&mut added_to))).unwrap();
+                let found = stream.read(&added_to, ..).unwrap();
+                assert_eq!(
+                    found.iter().sum::<u64>(),
+                    GlobalAtomics::added(repetition),
+                    "{what}"
+                );
+                // Words are drawn: those of many threads are not all the same.
+                assert!(
+                    words == 1 || found.iter().filter(|word| **word > 0).count() > 1,
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_repetitions_are_refused() {
+    let device = emulated(1);
+    let stream = device.stream().unwrap();
+    let shared = SharedUpdates::new(&device).unwrap();
+    let mut total = device.zeroed::<u64>(&stream, 1).unwrap();
+    let refused = |(threads, updates), lanes, total: &mut DeviceBuffer<u64>| {
+        let repetition = Repetition {
+            blocks: 1,
+            threads,
+            updates,
+        };
+        let meeting = Meeting {
+            lanes,
+            same_word: false,
+        };
+        let result = shared.launch(&stream, repetition, Update::Sum, meeting, InOut(total));
+        assert!(
+            matches!(result, Err(DeviceError::Range { .. })),
+            "{repetition:?} {lanes}: {result:?}"
+        );
+    };
+    for lanes in [0, 3, 33, 64] {
+        refused((32, 1), lanes, &mut total);
+    }
+    for shape in [(0, 1), (31, 1), (33, 1), (1024, 1 << 20), (64, u64::MAX)] {
+        refused(shape, 1, &mut total);
+    }
+    let global = GlobalAtomics::new(&device).unwrap();
+    let once = Repetition {
+        blocks: 1,
+        threads: 32,
+        updates: 1,
+    };
+    let mut words = device.zeroed::<u64>(&stream, 3).unwrap();
+    let result = global.launch(&stream, once, 0, InOut(&mut words));
+    assert!(matches!(result, Err(DeviceError::Range { .. })), "{result:?}");
+}
+
+/// Everything is measured on the emulated device, with every result checked; the figures are not kept.
+#[test]
+fn the_emulated_device_is_measured_and_not_calibrated() {
     let folder = tempfile_folder("calibration");
     let options = DeviceOptions {
         cache_directory: Some(folder.clone()),
         ..DeviceOptions::default()
     };
     let device = Device::emulated(EmulatorOptions::default(), options).unwrap();
-    assert_eq!(Calibration::load(&device), None);
-    let measured = calibrate(&device).unwrap();
-    for rate in [
-        measured.hbm_read,
-        measured.hbm_copy,
-        measured.h2d,
-        measured.d2h,
-        measured.both_ways,
-    ] {
-        assert!(rate.is_finite() && rate > 0.0, "{measured:?}");
+    let measured = measure(&device).unwrap();
+    // What can be stored can be used: every figure is finite and positive.
+    measured.store(&device).unwrap();
+    assert_eq!(Calibration::load(&device).unwrap(), Some(measured));
+    assert_eq!(calibration(&device).unwrap(), measured);
+    assert!(Calibration::forget(&device).unwrap());
+    for refused in [calibrate(&device), calibration(&device)] {
+        assert!(
+            matches!(refused, Err(DeviceError::NotTimed { .. })),
+            "{refused:?}"
+        );
     }
-    assert_eq!(Calibration::load(&device), Some(measured));
-    assert_eq!(calibrate(&device).unwrap(), measured);
+    assert_eq!(Calibration::load(&device).unwrap(), None);
     let used = device.budget().used();
     assert_eq!(used, 0, "measuring leaves {used} bytes behind");
     std::fs::remove_dir_all(folder).unwrap();
@@ -159,12 +256,18 @@ fn gpu_delivers() {
     let Some(device) = testing::exclusive_gpu() else {
         return;
     };
-    let measured = measure(&device).unwrap();
-    eprintln!("{}: {measured:#?}", device.info().name);
-    assert!(
-        measured.hbm_read > measured.h2d,
-        "device memory is faster than the link: {measured:?}"
-    );
+    for _ in 0..2 {
+        let start = std::time::Instant::now();
+        let measured = measure(&device).unwrap();
+        let took = start.elapsed();
+        eprintln!("{} in {took:?}: {measured:#?}", device.info().name);
+        assert!(
+            measured.hbm_read > measured.h2d,
+            "device memory is faster than the link: {measured:?}"
+        );
+    }
+    let reads = GroupingProbes::new(&device, 5, 1).unwrap().reads().unwrap();
+    eprintln!("{reads:#?}");
 }
 
 fn tempfile_folder(name: &str) -> std::path::PathBuf {

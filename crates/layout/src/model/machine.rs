@@ -22,6 +22,8 @@ pub struct Machine {
     pub cache_and_shared_bytes: u64,
     /// Shared memory that the system takes of each block, in bytes.
     pub shared_bytes_reserved: u64,
+    /// Whether the rates below were measured on this very device, and not scaled from another's.
+    pub measured: bool,
     /// Rounds of shared memory per second, all multiprocessors together.
     pub rounds_per_second: f64,
     /// Time from an update in shared memory until its warp can go on, in rounds of one multiprocessor. A multiprocessor with
@@ -31,7 +33,7 @@ pub struct Machine {
     pub match_rounds: f64,
     /// Bytes read from device memory per second.
     pub memory_bytes_per_second: f64,
-    /// Bytes that a multiprocessor must have asked for to reach 63 % of that rate; three times as many reach 95 %.
+    /// Bytes that a multiprocessor must have asked for by grouped sums to reach 63 % of that rate; three times as many reach 95 %.
     pub memory_bytes_in_flight: f64,
     /// Atomics on different addresses of device memory per second.
     pub global_atomics_per_second: f64,
@@ -48,7 +50,7 @@ impl Machine {
     /// | counts of equal groups share a round | the same 985 G rows/s: with a round per lane it would be 246 |
     /// | `memory_bytes_per_second` | a kernel that only reads: 4.51 to 4.56 TB/s |
     /// | `global_atomics_per_second` | 76 to 104 G/s, random 64-bit atomics in 4 MB |
-    /// | `global_atomics_on_one_address` | 1.36 G warp requests/s |
+    /// | `global_atomics_on_one_address` | 1.365 G lanes/s, of whole warps |
     /// | threads, blocks, bytes of shared memory | the driver's attributes |
     /// | `memory_bytes_in_flight` | grouped sums of 200 million rows that ask for 40, 49 and 82 KB at once: 72, 84 and 93 % of the rate |
     /// | what the cache has room for | the same with 28 KiB of cache left: 72 %, as if a third more fitted |
@@ -61,6 +63,7 @@ impl Machine {
         shared_bytes_per_block: 227 << 10,
         cache_and_shared_bytes: 256 << 10,
         shared_bytes_reserved: 1 << 10,
+        measured: false,
         rounds_per_second: 245e9,
         update_latency: 35.0,
         match_rounds: 27.0,

@@ -25,8 +25,10 @@ mod pattern;
 use std::fmt;
 
 use arrow::array::ArrayRef;
+use galatea_layout::model::Machine;
 use galatea_layout::{
-    Analyser, Budget, Conflicts, Goal, LayoutError, PlacementOptions, PlacementReport, SlotMap, place,
+    AccessPattern, Analyser, Budget, Conflicts, Goal, LayoutError, Placement, PlacementOptions,
+    PlacementReport, SlotMap, place,
 };
 
 pub use self::codes::DenseColumn;
@@ -44,8 +46,20 @@ pub const SLOT_BYTES: u32 = 8;
 pub struct ConflictLayout {
     /// Which conflicts to avoid.
     pub goal: Goal,
-    /// Copies per value, on average; `None` for as many as fit [`TABLE_BYTES`].
-    pub copies: Option<f64>,
+    /// How many copies it may take.
+    pub room: Room,
+}
+
+/// How large a table with copies may become; never larger than [`TABLE_BYTES`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Room {
+    /// As [`Room::Table`], but a column of at most 256 values keeps to 256 slots, whose numbers are one byte, unless more of them save
+    /// more than the wider column costs to read. Where 256 slots are too few for the window, it is smaller.
+    Auto,
+    /// All that there is.
+    Table,
+    /// So many copies per value, on average.
+    Copies(f64),
 }
 
 impl ConflictLayout {
@@ -55,15 +69,85 @@ impl ConflictLayout {
     /// For writes, which does for reads too: the layout where nothing is known of the queries.
     pub const AUTO: Self = Self {
         goal: Goal::Writes { window: Self::WINDOW },
-        copies: None,
+        room: Room::Auto,
     };
 
-    /// Limits of the table.
-    #[must_use]
-    pub fn budget(&self) -> Budget {
-        let budget = Budget::shared_memory(TABLE_BYTES, SLOT_BYTES);
-        self.copies.map_or(budget, |copies| budget.and_copies(copies))
+    /// Places a column of codes below `values`.
+    ///
+    /// # Errors
+    /// Those of [`galatea_layout::place`].
+    pub fn place<P: AccessPattern>(
+        &self,
+        codes: Vec<u32>,
+        values: usize,
+        pattern: &P,
+    ) -> Result<Placement, LayoutError> {
+        let table = Budget::shared_memory(TABLE_BYTES, SLOT_BYTES);
+        let placed =
+            |codes, goal, budget| place(codes, values, pattern, &PlacementOptions::new(goal, budget));
+        let budget = match self.room {
+            Room::Auto | Room::Table => table,
+            Room::Copies(copies) => table.and_copies(copies),
+        };
+        if self.room != Room::Auto || values > BYTE_SLOTS {
+            return placed(codes, self.goal, budget);
+        }
+        let bytes = Budget::shared_memory((BYTE_SLOTS * SLOT_BYTES as usize) as u64, SLOT_BYTES);
+        let mut narrow: Option<(f64, Placement)> = None;
+        for goal in with_smaller_windows(self.goal) {
+            let placement = placed(codes.clone(), goal, bytes)?;
+            let time = counting(1, self.rounds(&placement.slots, pattern));
+            if time <= counting(2, 1.0) {
+                return Ok(placement);
+            }
+            if narrow.as_ref().is_none_or(|(least, _)| time < *least) {
+                narrow = Some((time, placement));
+            }
+        }
+        let wide = placed(codes, self.goal, budget)?;
+        let time = counting(2, self.rounds(&wide.slots, pattern));
+        match narrow {
+            Some((least, placement)) if least <= time => Ok(placement),
+            _ => Ok(wide),
+        }
     }
+
+    /// Mean rounds of an access to the words that a column names, of writes or of reads as the goal is.
+    fn rounds<P: AccessPattern>(&self, words: &[u32], pattern: &P) -> f64 {
+        let conflicts: Conflicts = Analyser::default().words(words, pattern);
+        match self.goal {
+            Goal::Reads => conflicts.mean_read_rounds(),
+            Goal::Writes { .. } | Goal::WritesByValue { .. } => conflicts.mean_write_rounds(),
+        }
+    }
+}
+
+/// Slots whose numbers are one byte.
+const BYTE_SLOTS: usize = 256;
+
+/// A goal, and what there may be room for where it needs too many copies: a quarter of the window, and none.
+fn with_smaller_windows(goal: Goal) -> Vec<Goal> {
+    let mut goals: Vec<Goal> = match goal {
+        Goal::Reads => vec![goal],
+        Goal::Writes { window } => [window, window / 4, 0]
+            .map(|window| Goal::Writes { window })
+            .into(),
+        Goal::WritesByValue { window } => [window, window / 4, 0]
+            .map(|window| Goal::WritesByValue { window })
+            .into(),
+    };
+    goals.dedup();
+    goals
+}
+
+/// Time that a query takes of an access by a column of so many bytes a row, in rounds: it reads and updates at once, and waits for
+/// the slower, by the model's figures of an H200 (reading a byte of each row: 1.7 rounds). The query counts rows by group and
+/// reads nothing else, so that conflicts matter most.
+fn counting(bytes: u32, rounds: f64) -> f64 {
+    const ROWS: f64 = 32.0;
+    let machine = Machine::H200;
+    let read = f64::from(bytes) * ROWS * machine.rounds_per_second / machine.memory_bytes_per_second;
+    read.max(rounds)
 }
 
 /// What the code of a value means.
@@ -122,16 +206,8 @@ impl PlacedLayout {
         let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
         let pattern = tiles.in_chunks(&column.chunk_rows())?;
         let codes = column.codes();
-        let mean_rounds = |words: &[u32]| {
-            let conflicts: Conflicts = Analyser::default().words(words, &pattern);
-            match wish.goal {
-                Goal::Reads => conflicts.mean_read_rounds(),
-                Goal::Writes { .. } | Goal::WritesByValue { .. } => conflicts.mean_write_rounds(),
-            }
-        };
-        let before = mean_rounds(&codes);
-        let options = PlacementOptions::new(wish.goal, wish.budget());
-        let placement = place(codes, values, &pattern, &options)?;
+        let before = wish.rounds(&codes, &pattern);
+        let placement = wish.place(codes, values, &pattern)?;
         // NULL is the last value, holes are beyond all.
         let codes = values - usize::from(null.is_some());
         let slot_code = |&value: &u32| if (value as usize) < codes { value } else { 0 };
@@ -143,7 +219,7 @@ impl PlacedLayout {
             tiles,
             wish,
             report: placement.report,
-            rounds: (before, mean_rounds(&placement.slots)),
+            rounds: (before, wish.rounds(&placement.slots, &pattern)),
         };
         Ok((layout, placement.slots))
     }

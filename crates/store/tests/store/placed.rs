@@ -9,7 +9,7 @@ use arrow::compute::concat;
 use arrow::datatypes::*;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionContext};
 use galatea_layout::{AccessPattern, Analyser, Goal, LayoutError, for_each_access};
-use galatea_store::placed::{CodeMeaning, PIPELINE_TILES, TABLE_BYTES};
+use galatea_store::placed::{CodeMeaning, PIPELINE_TILES, Room, TABLE_BYTES};
 use galatea_store::*;
 use parquet::arrow::ArrowWriter;
 
@@ -187,7 +187,11 @@ async fn skewed_values_have_copies_and_conflicts_go() {
     // Half of the rows share a value: with a window it needs more copies than there are banks.
     let skewed = (0..50_000).map(|row: i64| if row % 2 == 0 { 0 } else { row * row % 13 });
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(skewed));
-    let column = placed(&array, ConflictLayout::AUTO).await;
+    let wish = ConflictLayout {
+        room: Room::Table,
+        ..ConflictLayout::AUTO
+    };
+    let column = placed(&array, wish).await;
     let layout = layout(&column);
     assert!(layout.report.most_copies > 32, "{:?}", layout.report);
     let chunk_rows: Vec<u32> = column.chunks.iter().map(|chunk| chunk.rows).collect();
@@ -210,18 +214,72 @@ async fn skewed_values_have_copies_and_conflicts_go() {
     }
     // Bounded, and for reads.
     let wish = ConflictLayout {
-        copies: Some(2.0),
+        room: Room::Copies(2.0),
         ..ConflictLayout::AUTO
     };
     let bounded = placed(&array, wish).await;
     assert!(self::layout(&bounded).map.slots() <= 26);
     let wish = ConflictLayout {
         goal: Goal::Reads,
-        copies: None,
+        room: Room::Table,
     };
     let column = placed(&integers(9500, 200, 0, 32, 0), wish).await;
     let (before, after) = self::layout(&column).rounds;
     assert!(after < before && after < 1.1, "{before} {after}");
+}
+
+/// Slots, bytes of their numbers, and rounds of a write, by how much room there is.
+#[tokio::test]
+async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
+    // Every other row has one value; the others have the rest, in turn.
+    let half = |values: i64| -> ArrayRef {
+        let value = |row: i64| if row % 2 == 0 { 0 } else { row / 2 % values };
+        Arc::new(Int64Array::from_iter_values((0..20_000).map(value)))
+    };
+    let placed_in = async |array: &ArrayRef, room| {
+        let wish = ConflictLayout {
+            room,
+            ..ConflictLayout::AUTO
+        };
+        let column = placed(array, wish).await;
+        let layout = layout(&column);
+        assert_eq!(layout.map.decode(&slots(&column)).unwrap().len(), 20_000);
+        (layout.map.slots(), layout.width(), layout.rounds)
+    };
+    for values in [2, 13, 120] {
+        let array = half(values);
+        let (slots, width, (before, after)) = placed_in(&array, Room::Auto).await;
+        assert!(
+            slots <= 256 && width == Width::One,
+            "{values} values: {slots} slots"
+        );
+        assert!(before > 15.0 && after < 3.5, "{values} values: {before} {after}");
+        let (slots, width, (_, free)) = placed_in(&array, Room::Table).await;
+        assert!(
+            slots > 256 && width == Width::Two,
+            "{values} values: {slots} slots"
+        );
+        assert!(free < 1.1, "{values} values: {free}");
+    }
+    // No slot is to spare: half of the lanes of every access would meet.
+    let array = half(256);
+    let (slots, width, (before, after)) = placed_in(&array, Room::Auto).await;
+    assert!(slots > 256 && width == Width::Two, "{slots} slots");
+    assert!(before > 15.0 && after < 1.1, "{before} {after}");
+    // Conflicts of few lanes are not worth a byte, and a budget that was asked for holds.
+    let uniform: ArrayRef = Arc::new(Int64Array::from_iter_values(
+        (0..20_000).map(|row| row * 7919 % 20_011 % 250),
+    ));
+    let (slots, width, _) = placed_in(&uniform, Room::Auto).await;
+    assert!(slots <= 256 && width == Width::One, "{slots} slots");
+    let (slots, ..) = placed_in(&half(256), Room::Copies(1.0)).await;
+    assert_eq!(slots, 256);
+    // Wider columns have nothing to lose.
+    let (slots, width, (_, after)) = placed_in(&half(257), Room::Auto).await;
+    assert!(
+        slots > 257 && width == Width::Two && after < 1.1,
+        "{slots} slots, {after}"
+    );
 }
 
 #[tokio::test]
@@ -258,7 +316,7 @@ async fn what_cannot_be_placed_is_refused_with_numbers() {
         NotPlaceable::TooManyValues { values, .. } if values == 1 << 64
     ));
     let few = ConflictLayout {
-        copies: Some(0.5),
+        room: Room::Copies(0.5),
         ..auto
     };
     assert!(matches!(

@@ -1,46 +1,71 @@
 //! Measuring a device: what its memory and its link deliver to our own kernels and copies, the ceilings that plans and
 //! reports are held against.
 //!
-//! Each rate is the best of several runs after one that warms up, timed by events on the device; latencies are medians of
-//! host time. Sizes are large enough to hide start-up and small enough to measure in about a second: a quarter of the free
-//! memory at most, and 1 GiB on a large card. On an emulated device everything is small and the figures mean nothing.
+//! Ceilings are the best of several runs after one that warms up, timed by events on the device; latencies are medians of
+//! host time, and what the model of grouped aggregation takes ([`GroupingProbes`]) medians of device time. Sizes are large enough to
+//! hide start-up and small enough to measure all in a few seconds: a quarter of the free memory at most, and 1 GiB on a large
+//! card. On an emulated device everything is small and the figures mean nothing, so that none are kept.
+
+mod grouping;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use galatea_device::{Calibration, Device, DeviceBuffer, HostMemory, HostView, In, Out, Result, Stream};
+use galatea_device::{
+    Calibration, Device, DeviceBuffer, DeviceError, HostMemory, HostView, In, Out, Result, Stream,
+};
 
+pub use self::grouping::{GroupingProbes, ReadRate};
 use crate::kernels::{CopyBandwidth, FillPattern, Nothing, ReadBandwidth};
 
 const RUNS: usize = 5;
 const LAUNCHES: u32 = 1000;
 const MIB: u64 = 1 << 20;
 
-/// The calibration of a device: the one stored for it and its driver, or measured now and stored.
+/// Measures a device, which should be idle, and stores what it found in place of what was stored before.
 ///
 /// # Errors
-/// Those of [`measure`].
+/// [`DeviceError::NotTimed`] for the emulated device, [`DeviceError::Io`] when the cache folder cannot be written; those of
+/// [`measure`].
 pub fn calibrate(device: &Device) -> Result<Calibration> {
-    if let Some(stored) = Calibration::load(device) {
-        return Ok(stored);
+    let info = device.info();
+    if info.emulated {
+        return Err(DeviceError::NotTimed {
+            device: info.name.clone(),
+        });
     }
     let calibration = measure(device)?;
-    calibration.store(device);
+    calibration.store(device)?;
     Ok(calibration)
 }
 
-/// Measures a device, which should be idle. Takes about a second on a GPU.
+/// The calibration stored for a device and its driver, or a new one.
 ///
 /// # Errors
-/// [`galatea_device::DeviceError::OutOfMemory`] when the budget leaves too little; the device's.
+/// Those of [`calibrate`].
+pub fn calibration(device: &Device) -> Result<Calibration> {
+    match Calibration::load(device) {
+        Ok(Some(stored)) => Ok(stored),
+        Ok(None) | Err(_) => calibrate(device),
+    }
+}
+
+/// Measures a device, which should be idle. Takes a few seconds on a GPU.
+///
+/// # Errors
+/// [`DeviceError::OutOfMemory`] when the budget leaves too little; [`DeviceError::WrongResult`] when a kernel that is measured
+/// goes wrong; the device's.
 pub fn measure(device: &Device) -> Result<Calibration> {
     let stream = device.stream()?;
-    let largest = if device.info().emulated { MIB } else { 1024 * MIB };
-    let bytes = (device.budget().available() / 4).clamp(MIB / 4, largest) / 16 * 16;
+    let bytes = measured_bytes(device);
     let (hbm_read, hbm_copy) = device_memory(device, &stream, bytes)?;
     let link = link(device, &stream, (bytes / 4).max(MIB / 4))?;
     let (launch_nanoseconds, round_trip_nanoseconds) = launches(device, &stream)?;
+    // Other data each time.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let probes = GroupingProbes::new(device, RUNS, u64::from(now.subsec_nanos()))?;
     Ok(Calibration {
+        measured_at: now.as_secs(),
         hbm_read,
         hbm_copy,
         h2d: link.h2d,
@@ -50,7 +75,14 @@ pub fn measure(device: &Device) -> Result<Calibration> {
         pinning: link.pinning,
         launch_nanoseconds,
         round_trip_nanoseconds,
+        grouping: probes.rates()?,
     })
+}
+
+/// Bytes of device memory that are read.
+fn measured_bytes(device: &Device) -> u64 {
+    let largest = if device.info().emulated { MIB } else { 1024 * MIB };
+    (device.budget().available() / 4).clamp(MIB / 4, largest) / 16 * 16
 }
 
 /// Bytes per second of reading, and of reading and writing in a copy.
@@ -172,12 +204,17 @@ fn best(stream: &Stream, mut work: impl FnMut() -> Result<()>) -> Result<Duratio
     work()?;
     let mut best = Duration::MAX;
     for _ in 0..RUNS {
-        let start = stream.record()?;
-        work()?;
-        let end = stream.record()?;
-        best = best.min(end.elapsed_since(&start)?);
+        best = best.min(time(stream, &mut work)?);
     }
     Ok(best)
+}
+
+/// Device time of some work.
+fn time(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<Duration> {
+    let start = stream.record()?;
+    work()?;
+    let end = stream.record()?;
+    end.elapsed_since(&start)
 }
 
 fn rate(bytes: u64, time: Duration) -> f64 {

@@ -1,0 +1,24 @@
+//! `galatea calibrate`: measures the device once, for all sessions on this machine.
+
+use std::io::{self, Write};
+
+use crate::arguments::{CalibrateArguments, SessionArguments};
+use crate::errors::CliError;
+use crate::session;
+
+pub(crate) async fn run(session: &SessionArguments, arguments: &CalibrateArguments) -> Result<(), CliError> {
+    let built = session::build(session).await?;
+    let text = if arguments.forget {
+        match galatea::forget_calibration(&built.ctx)? {
+            true => "Forgotten: the constants are an H200's again, scaled to this device.".to_string(),
+            false => "Nothing was measured on this device.".to_string(),
+        }
+    } else {
+        format!(
+            "{}; galatea calibrate --forget removes it, galatea doctor shows the bandwidths.",
+            galatea::calibrate(&built.ctx)?
+        )
+    };
+    let _ = writeln!(io::stdout(), "{text}");
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Calibrating a session's device: what its cost model assumes, measured.
+
+use std::sync::Arc;
+
+use datafusion::prelude::SessionContext;
+use galatea_device::DeviceError;
+use galatea_engine::calibration::Calibrated;
+use galatea_engine::config::GalateaConfig;
+use galatea_engine::reason::Reason;
+use galatea_engine::runtime::{DeviceRuntime, Runtime};
+
+/// Why a device was not calibrated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrateError {
+    /// The context is not a Galatea session.
+    #[error(
+        "this context has no device: it is not a Galatea session\nhint: galatea::install(&ctx) makes it one"
+    )]
+    NoSession,
+    /// The session has no device.
+    #[error("there is nothing to calibrate: {0}")]
+    NoDevice(Reason),
+    /// The device cannot be measured, or what was measured cannot be kept.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// Measures the session's device, which should be idle: what its memory, its link and its atomics do. Keeps the figures in the cache
+/// folder, where every session on this machine finds them; this one uses them at once. Takes a few seconds, and blocks.
+///
+/// Without it the cost model of grouped aggregation has an H200's figures, scaled to the device's multiprocessors.
+///
+/// # Errors
+/// [`CalibrateError`]. The emulated device has no times of its own: [`DeviceError::NotTimed`].
+///
+/// ```
+/// # fn main() -> datafusion::error::Result<()> {
+/// let ctx = galatea::session().with_setting("galatea.device", "emulated").build()?;
+/// match galatea::calibrate(&ctx) {
+///     Ok(calibrated) => println!("{calibrated}"),
+///     Err(error) => println!("not calibrated: {error}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub fn calibrate(ctx: &SessionContext) -> Result<Calibrated, CalibrateError> {
+    Ok(device(ctx)?.calibrate()?)
+}
+
+/// Removes what was measured of the session's device; whether something was.
+///
+/// # Errors
+/// [`CalibrateError`].
+pub fn forget_calibration(ctx: &SessionContext) -> Result<bool, CalibrateError> {
+    Ok(device(ctx)?.forget_calibration()?)
+}
+
+fn device(ctx: &SessionContext) -> Result<Arc<DeviceRuntime>, CalibrateError> {
+    let config = ctx.copied_config();
+    let runtime = config
+        .get_extension::<Runtime>()
+        .ok_or(CalibrateError::NoSession)?;
+    let settings = GalateaConfig::of(config.options());
+    let found = runtime.usable(&settings).and_then(|()| runtime.device(&settings));
+    found.map_err(CalibrateError::NoDevice)
+}

@@ -1,0 +1,267 @@
+//! What grouped aggregation depends on, each figure by a small kernel whose result is checked before it is timed.
+//!
+//! | figure | from |
+//! | --- | --- |
+//! | rounds per second | native atomics with differing increments, 8 lanes meeting in each bank in different words |
+//! | update latency | one warp per multiprocessor, each atomic waiting for the result of the one before |
+//! | match rounds | matching of lanes, mean of 1, 8 and 32 different values, in rounds by that rate |
+//! | bytes per second | a kernel that reads, of as many blocks as run at once |
+//! | bytes in flight | the same with one block on each multiprocessor, by the model's law: 16 KiB asked for reach 1 - exp(-16 KiB / bytes in flight) of that rate; times 2.55 |
+//! | global atomics | 64-bit additions to random words of 4 MiB, and to one word; each lane's counts |
+//!
+//! Warps of a pipeline update between their loads, and ask for nothing meanwhile: to keep so many bytes in flight they must be
+//! able to ask for more. On an H200 grouped sums follow the law with 30 KB (40, 49 and 82 KB reach 72, 84 and 93 %), a kernel that
+//! only reads with 11.8 KB (16 KiB reach 75 %). What a device's memory makes of one it makes of the other, so the second is
+//! measured and the first is 2.55 times it.
+
+use std::time::Duration;
+
+use galatea_device::{Device, DeviceBuffer, DeviceError, GroupingRates, In, InOut, Out, Result, Stream};
+
+use crate::kernels::{
+    FillPattern, GlobalAtomics, MatchLanes, Meeting, ReadBandwidth, Repetition, SharedUpdates, Update,
+    pattern,
+};
+
+/// Words of 4 MiB, which the level-2 cache holds.
+const RANDOM_WORDS: usize = 1 << 19;
+const ONE_LANE: Meeting = Meeting {
+    lanes: 1,
+    same_word: false,
+};
+const EIGHT_LANES: Meeting = Meeting {
+    lanes: 8,
+    same_word: false,
+};
+/// Different values among the lanes that are matched.
+const MATCHED: [u32; 3] = [1, 8, 32];
+/// Bytes that a pipeline must be able to ask for, times those that a kernel which only reads must.
+const PIPELINES_ASK: f64 = 2.55;
+
+/// Device memory read with so much asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadRate {
+    /// Bytes that a multiprocessor has asked for at any time.
+    pub asked: u64,
+    /// Bytes per second, all multiprocessors together.
+    pub bytes_per_second: f64,
+}
+
+/// The kernels that measure, loaded, and how much they do.
+#[derive(Debug)]
+pub struct GroupingProbes {
+    device: Device,
+    stream: Stream,
+    shared: SharedUpdates,
+    matching: MatchLanes,
+    global: GlobalAtomics,
+    fill: FillPattern,
+    read: ReadBandwidth,
+    runs: usize,
+    seed: u64,
+    full: Repetition,
+    read_bytes: u64,
+}
+
+impl GroupingProbes {
+    /// For medians of so many runs of each kernel; what is read and which words are added to is drawn from `seed`.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device, runs: usize, seed: u64) -> Result<Self> {
+        let info = device.info();
+        let multiprocessors = u64::from(info.multiprocessors);
+        let full = if info.emulated {
+            Repetition {
+                blocks: multiprocessors,
+                threads: 64,
+                updates: 4,
+            }
+        } else {
+            Repetition {
+                blocks: u64::from(info.max_threads_per_multiprocessor) / 1024 * multiprocessors,
+                threads: 1024,
+                updates: 4096,
+            }
+        };
+        Ok(Self {
+            stream: device.stream()?,
+            shared: SharedUpdates::new(device)?,
+            matching: MatchLanes::new(device)?,
+            global: GlobalAtomics::new(device)?,
+            fill: FillPattern::new(device)?,
+            read: ReadBandwidth::new(device)?,
+            device: device.clone(),
+            runs,
+            seed,
+            full,
+            read_bytes: super::measured_bytes(device),
+        })
+    }
+
+    /// Atomics of warps in shared memory per second, all multiprocessors together.
+    ///
+    /// # Errors
+    /// [`DeviceError::WrongResult`]; the device's. So for all that measure.
+    pub fn shared(&self, update: Update, meeting: Meeting) -> Result<f64> {
+        self.shared_by(self.full, update, meeting)
+    }
+
+    fn shared_by(&self, repetition: Repetition, update: Update, meeting: Meeting) -> Result<f64> {
+        let expected = SharedUpdates::added(repetition, update);
+        let time = self.time("atomics in shared memory", 1, expected, |total| {
+            (self.shared).launch(&self.stream, repetition, update, meeting, InOut(total))
+        })?;
+        Ok(per_second(repetition.accesses(), time))
+    }
+
+    /// Matches of warps by so many different values per second, all multiprocessors together.
+    ///
+    /// # Errors
+    /// As [`Self::shared`].
+    pub fn matching(&self, values: u32) -> Result<f64> {
+        let expected = MatchLanes::added(self.full, values);
+        let time = self.time("matching of lanes", 1, expected, |total| {
+            (self.matching).launch(&self.stream, self.full, values, InOut(total))
+        })?;
+        Ok(per_second(self.full.accesses(), time))
+    }
+
+    /// Atomics of lanes on so many words of device memory per second; words are a power of two.
+    ///
+    /// # Errors
+    /// As [`Self::shared`].
+    pub fn global(&self, words: usize) -> Result<f64> {
+        let fewer = if words == 1 { 64 } else { 16 };
+        let repetition = Repetition {
+            updates: self.full.updates.div_ceil(fewer),
+            ..self.full
+        };
+        let expected = GlobalAtomics::added(repetition);
+        let time = self.time("atomics in device memory", words, expected, |words| {
+            (self.global).launch(&self.stream, repetition, self.seed, InOut(words))
+        })?;
+        Ok(per_second(repetition.lanes(), time))
+    }
+
+    /// Device memory read by one block on each multiprocessor, and by as many as run at once.
+    ///
+    /// # Errors
+    /// As [`Self::shared`].
+    pub fn reads(&self) -> Result<[ReadRate; 2]> {
+        let count = usize::try_from(self.read_bytes / 8).unwrap_or(usize::MAX);
+        let mut values = self.device.alloc::<u64>(&self.stream, count)?.assume_written();
+        self.fill.launch(&self.stream, Out(&mut values), self.seed)?;
+        let expected = (0..count as u64)
+            .map(|index| pattern(self.seed, index))
+            .fold(0, u64::wrapping_add);
+        let multiprocessors = u64::from(self.device.info().multiprocessors);
+        let read = |blocks: u64| {
+            let sums = usize::try_from(blocks).unwrap_or(usize::MAX);
+            let time = self.time("reading of device memory", sums, expected, |sums| {
+                self.read.launch(&self.stream, In(&values), Out(sums))
+            })?;
+            let threads = blocks / multiprocessors * u64::from(ReadBandwidth::BLOCK);
+            Ok(ReadRate {
+                asked: threads * ReadBandwidth::BYTES_AT_ONCE,
+                bytes_per_second: per_second(values.bytes(), time),
+            })
+        };
+        Ok([read(multiprocessors)?, read(self.read.blocks() as u64)?])
+    }
+
+    /// All figures of the model.
+    ///
+    /// # Errors
+    /// As [`Self::shared`]; [`DeviceError::OutOfMemory`] when the budget leaves too little to read.
+    pub fn rates(&self) -> Result<GroupingRates> {
+        let rounds_per_second = 8.0 * self.shared(Update::Sum, EIGHT_LANES)?;
+        let one_warp = Repetition {
+            blocks: self.device.info().multiprocessors.into(),
+            threads: 32,
+            ..self.full
+        };
+        // All multiprocessors do it at once, in both.
+        let update_latency = rounds_per_second / self.shared_by(one_warp, Update::ReturningSum, ONE_LANE)?;
+        let mut match_rounds = 0.0;
+        for values in MATCHED {
+            match_rounds += rounds_per_second / self.matching(values)? / MATCHED.len() as f64;
+        }
+        let [one_block, full] = self.reads()?;
+        Ok(GroupingRates {
+            rounds_per_second: rounds_per_second.round(),
+            update_latency: thousandths(update_latency),
+            match_rounds: thousandths(match_rounds),
+            memory_bytes_per_second: full.bytes_per_second.round(),
+            memory_bytes_in_flight: (PIPELINES_ASK * in_flight(one_block, full)).round(),
+            global_atomics_per_second: self.global(RANDOM_WORDS)?.round(),
+            global_atomics_on_one_address: self.global(1)?.round(),
+        })
+    }
+
+    /// Median time of some work, whose `words` words must add up to `expected` when they were zero before.
+    fn time(
+        &self,
+        what: &'static str,
+        words: usize,
+        expected: u64,
+        mut work: impl FnMut(&mut DeviceBuffer<u64>) -> Result<()>,
+    ) -> Result<Duration> {
+        let mut result = self.device.zeroed::<u64>(&self.stream, words)?;
+        work(&mut result)?;
+        let found = self.stream.read(&result, ..)?;
+        let found = found.into_iter().fold(0, u64::wrapping_add);
+        if found != expected {
+            return Err(DeviceError::WrongResult {
+                what,
+                expected,
+                found,
+            });
+        }
+        let mut times = Vec::new();
+        for _ in 0..self.runs.max(1) {
+            times.push(super::time(&self.stream, || work(&mut result))?);
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 2])
+    }
+}
+
+/// The bytes in flight by which the law explains the rate of a few.
+fn in_flight(few: ReadRate, full: ReadRate) -> f64 {
+    let share = (few.bytes_per_second / full.bytes_per_second).clamp(0.01, 0.99);
+    -(few.asked as f64) / (-share).ln_1p()
+}
+
+fn per_second(operations: u64, time: Duration) -> f64 {
+    // A timer too coarse to see the work measures one microsecond.
+    operations as f64 / time.as_secs_f64().max(1e-6)
+}
+
+fn thousandths(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_flight_are_the_laws() {
+        let read = |asked: u64, bytes_per_second: f64| ReadRate {
+            asked,
+            bytes_per_second,
+        };
+        let full = read(128 << 10, 4e12);
+        for asked in [8 << 10, 16 << 10, 32 << 10] {
+            let share = 1.0 - (-(asked as f64) / 11.8e3).exp();
+            let found = in_flight(read(asked, 4e12 * share), full);
+            assert!((found - 11.8e3).abs() < 1.0, "{asked}: {found}");
+        }
+        // Where a timer sees no difference, or an absurd one.
+        for rate in [0.0, 4e12, 9e12] {
+            let found = in_flight(read(16 << 10, rate), full);
+            assert!(found.is_finite() && found > 0.0, "{rate}: {found}");
+        }
+    }
+}

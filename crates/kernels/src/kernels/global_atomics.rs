@@ -1,0 +1,70 @@
+//! 64-bit atomics in device memory, again and again.
+
+use galatea_device::{Device, DevicePointer, InOut, Result, Stream, kernel_arguments};
+
+use super::{Repetition, power_of_two};
+use crate::kernel::{KernelFunction, kernel};
+
+kernel_arguments! {
+    /// Arguments of `global_atomics`.
+    pub struct GlobalAtomicsArguments in "galatea/args/global_atomics.h" {
+        /// Words added to.
+        pub words: DevicePointer<u64>,
+        /// Their number.
+        pub count: u64,
+        /// Updates of each thread.
+        pub updates: u64,
+        /// Of the words drawn.
+        pub seed: u64,
+    }
+}
+
+kernel!(GlobalAtomics, "global_atomics", GlobalAtomicsArguments);
+
+/// Adds 1 and 2 in turn to words drawn at random.
+#[derive(Debug, Clone)]
+pub struct GlobalAtomics {
+    function: KernelFunction<Self>,
+}
+
+impl GlobalAtomics {
+    /// Loads the kernel.
+    ///
+    /// # Errors
+    /// Those of [`Device::compile`].
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            function: KernelFunction::load(device)?,
+        })
+    }
+
+    /// What a launch adds to its words together.
+    #[must_use]
+    pub fn added(repetition: Repetition) -> u64 {
+        repetition.lanes() / 2 * 3
+    }
+
+    /// Adds [`Self::added`] to `words`, spread over them; `seed` says where to.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] for words that are no power of two and threads that are no whole warps; the
+    /// device's.
+    pub fn launch(
+        &self,
+        stream: &Stream,
+        repetition: Repetition,
+        seed: u64,
+        words: InOut<'_, u64>,
+    ) -> Result<()> {
+        power_of_two("words of global_atomics", words.len() as u64, 1 << 30)?;
+        let geometry = repetition.geometry(words.len())?;
+        let arguments = GlobalAtomicsArguments {
+            words: words.pointer(),
+            count: words.len() as u64,
+            updates: repetition.updates,
+            seed,
+        };
+        self.function
+            .launch(stream, geometry, &arguments, &[words.reference()])
+    }
+}
