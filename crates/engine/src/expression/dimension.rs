@@ -156,6 +156,38 @@ impl Dimension {
             .sum()
     }
 
+    /// Indices, from the least key to the greatest.
+    #[must_use]
+    pub fn indices(&self) -> u32 {
+        match &self.keys {
+            Keys::Nothing => 0,
+            Keys::Integers(keys) => (keys.high - keys.low + 1) as u32,
+            Keys::Strings(keys) => keys.len() as u32,
+        }
+    }
+
+    /// The index of an integer key, whether or not a row has it.
+    #[must_use]
+    pub fn index_of(&self, key: i128) -> Option<u32> {
+        match &self.keys {
+            Keys::Integers(keys) if keys.contains(key) => Some((key - keys.low) as u32),
+            _ => None,
+        }
+    }
+
+    /// The index of each of the strings.
+    ///
+    /// # Errors
+    /// [`Reason::Expression`] of arrays that are not strings.
+    pub fn indices_of(&self, strings: &ArrayRef) -> Result<Vec<Option<u32>>, Reason> {
+        let Keys::Strings(keys) = &self.keys else {
+            return Ok(vec![None; strings.len()]);
+        };
+        let (keys, strings) = (Bytes::of(keys)?, Bytes::of(strings)?);
+        let index = |string: usize| Some(keys.rank(strings.get(string)?).ok()? as u32);
+        Ok((0..strings.len()).map(index).collect())
+    }
+
     /// A column that was asked for.
     pub(super) fn column(&self, column: usize) -> Option<&Payload> {
         self.columns.get(&column)
