@@ -404,3 +404,6 @@ fn by_slot(layout: &PlacedLayout, dimension: &Dimension) -> Result<Vec<Option<u3
 fn size(bytes: u64) -> String {
     human_readable_size(bytes as usize)
 }
+
+#[cfg(test)]
+mod tests;
