@@ -41,6 +41,8 @@ const LITERALS: usize = 48;
 const CACHE_BYTES: u64 = 64 << 10;
 /// Sizes of blocks, where none is forced.
 const BLOCKS: [u32; 3] = [256, 512, 1024];
+/// Bytes of rows that the registers of a large block hold beside all else: three eighths of a multiprocessor's 256 KiB.
+const ROW_BYTES: usize = 96 << 10;
 /// Rows that a block of the usual size takes at a time, about.
 const UNIT_ROWS: u64 = 8 << 10;
 
@@ -56,7 +58,7 @@ pub(super) struct DimensionHomes {
     /// Threads of a block that suit them.
     pub(super) block: u32,
     /// Rows a thread may hold at most: where slots say which bank a lane reads, as many as they were placed for.
-    pub(super) items: u32,
+    items: u32,
 }
 
 /// A dimension that may be packed.
@@ -104,15 +106,18 @@ impl DimensionInput<'_> {
         let uses = self.uses();
         let mut candidates = Vec::new();
         for dimension in 0..self.dimensions.len() {
-            match self.candidate(dimension, &uses) {
-                Ok(candidate) => candidates.push(candidate),
+            match self.candidates(dimension, &uses) {
+                Ok(ways) => candidates.push(ways),
                 Err(why) => homes.notes[dimension] = format!("cache ({why})"),
             }
         }
-        candidates.sort_by_key(Candidate::bytes);
+        candidates.sort_by_key(|ways| ways.first().map(Candidate::bytes));
         let mut literals = 0;
-        for candidate in candidates {
+        for candidate in candidates.into_iter().flatten() {
             let dimension = candidate.dimension;
+            if homes.packed[dimension].is_some() {
+                continue;
+            }
             let bytes = candidate.bytes();
             match self.room(&homes, &candidate, literals) {
                 Ok(block) => {
@@ -152,8 +157,8 @@ impl DimensionInput<'_> {
         uses
     }
 
-    /// How the dimension would be packed, or why it is not.
-    fn candidate(&self, dimension: usize, uses: &Uses) -> Result<Candidate, String> {
+    /// The ways to pack the dimension, best first, or why there is none.
+    fn candidates(&self, dimension: usize, uses: &Uses) -> Result<Vec<Candidate>, String> {
         let forced = self.shape.dimensions;
         if forced == DimensionHome::Cache {
             return Err("forced".into());
@@ -162,39 +167,41 @@ impl DimensionInput<'_> {
             return Err(format!("{} keys", uses.keys[dimension].len()));
         };
         let found = &self.dimensions[dimension];
-        let column = column_of(key);
-        let placed = column.and_then(|column| Some((column, self.columns[column].placed.as_ref()?)));
-        let by_slot = match forced {
-            DimensionHome::Placed if placed.is_none() => return Err("its key is no placed column".into()),
-            DimensionHome::Placed => true,
-            DimensionHome::Auto => placed.is_some_and(|(column, _)| !uses.decoded.contains(&column)),
-            DimensionHome::Cache | DimensionHome::Shared => false,
-        };
-        let (way, index, entries, slots) = match (placed, column) {
-            (Some((column, placed)), _) if by_slot => {
-                let map = &placed.layout.map;
-                let index = EntryIndex::Slot {
-                    slot: format!("u32(q{column}[i])"),
-                    null: (self.columns[column].nullable && placed.layout.null.is_none())
-                        .then(|| format!("c{column}_null")),
-                };
-                let layout = Some(Arc::clone(&placed.layout));
-                ("placed", index, map.slots() as u64, layout)
-            }
-            (_, Some(column)) => match &self.columns[column].binding.kind {
-                ColumnKind::Dictionary { values } => ("shared", EntryIndex::Code, values.len() as u64, None),
-                _ => ("shared", EntryIndex::Key, u64::from(found.indices()), None),
-            },
-            _ => ("shared", EntryIndex::Key, u64::from(found.indices()), None),
-        };
-        Ok(Candidate {
+        let candidate = |way, index, entries, slots: Option<&Arc<PlacedLayout>>| Candidate {
             dimension,
             way,
-            layout: PackedLayout::new(found, &uses.columns[dimension], by_slot),
             index,
+            layout: PackedLayout::new(found, &uses.columns[dimension], slots.is_some()),
             entries,
-            slots,
-        })
+            slots: slots.cloned(),
+        };
+        let mut ways = Vec::new();
+        if let Some((k, access)) = column_of(key).map(|k| (k, &self.columns[k])) {
+            let by_slot = match forced {
+                DimensionHome::Placed => true,
+                DimensionHome::Auto => !uses.decoded.contains(&k),
+                DimensionHome::Cache | DimensionHome::Shared => false,
+            };
+            if let (true, Some(placed)) = (by_slot, &access.placed) {
+                let index = EntryIndex::Slot {
+                    slot: format!("u32(q{k}[i])"),
+                    null: (access.nullable && placed.layout.null.is_none()).then(|| format!("c{k}_null")),
+                };
+                let slots = placed.layout.map.slots() as u64;
+                ways.push(candidate("placed", index, slots, Some(&placed.layout)));
+            }
+            if let ColumnKind::Dictionary { values } = &access.binding.kind {
+                ways.push(candidate("shared", EntryIndex::Code, values.len() as u64, None));
+            }
+        }
+        ways.push(candidate("shared", EntryIndex::Key, found.indices().into(), None));
+        if forced == DimensionHome::Placed {
+            ways.retain(|way| way.slots.is_some());
+        }
+        if ways.is_empty() {
+            return Err("its key is no placed column".into());
+        }
+        Ok(ways)
     }
 
     /// The block that has room for the candidate beside those that are packed, or why none has.
@@ -296,6 +303,15 @@ impl DimensionHomes {
             },
             ..shape
         }
+    }
+
+    /// Most rows of so many bytes that a thread holds: the threads of large blocks have few registers.
+    pub(super) fn items(&self, row_bytes: usize) -> u32 {
+        let registers = ROW_BYTES / self.block as usize / row_bytes.max(1);
+        if self.block == BLOCKS[0] {
+            return self.items;
+        }
+        self.items.min(1 << registers.max(1).ilog2())
     }
 
     /// Threads of a block, where the sink does not say.

@@ -171,7 +171,7 @@ pub fn bind(
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let items = if shape.group_by == GroupBy::Placed { 8 } else { 16 }
-        .min(shape.items.min(homes.items))
+        .min(shape.items.min(homes.items(row_bytes)))
         .min(match cost {
             _ if shape.group_by == GroupBy::Placed => 8,
             0..=40 if scalar && row_bytes <= 16 => 16,

@@ -83,6 +83,8 @@ async fn stars_agree_wherever_dimensions_are() {
         for sql in PIPELINES {
             pair.check(sql, true, &format!("{settings:?}")).await;
         }
+        let lower = "SELECT count(*), sum(t.size), min(t.name) FROM f JOIN t ON lower(f.text) = t.k";
+        pair.check(lower, true, &format!("{settings:?}")).await;
         for column in ["number", "text", "price"] {
             let table = &column[..1];
             let sql = format!("SELECT sum(d.size), max(d.paid) FROM f JOIN {table} d ON f.{column} = d.k");
