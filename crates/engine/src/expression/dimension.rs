@@ -14,6 +14,8 @@
 //! once, on the host. Entries of absent keys hold some value of the column, so any index below the number of entries may
 //! be read; whether a row has a partner is the presence bit's to say.
 //!
+//! These arrays are read through the cache; small dimensions are packed for shared memory (`packed.rs`) instead.
+//!
 //! Keys occur once: a row has one partner at most, so a join neither repeats rows nor counts them. What breaks that, or
 //! would need arrays out of proportion to the rows, is refused with a [`Reason`], and the join is the CPU's.
 

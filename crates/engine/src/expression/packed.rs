@@ -1,14 +1,13 @@
 //! Dimensions packed for shared memory (Sitaridi & Ross, §2).
 //!
-//! Whatever a row wants to know of a key is packed into one entry of 32 bits at most: whether the dimension has it, which
-//! values are NULL, and the values as distances from the least one, with as few bits as those take. What does not fit makes
-//! further *planes*, so that a row touches shared memory once per plane, and a value of 64 bits is in two planes whose
-//! words never share a bank more than need be.
+//! Whatever a row wants to know of a key is packed into one entry: whether the dimension has it, which values are NULL, and the
+//! values as distances from the least one, with as few bits as those take. What does not fit 32 bits makes further *planes*; a
+//! row touches shared memory once per plane.
 //!
 //! ```text
-//! d_datekey  d_year  d_name              bit  9 .. 5   4  3   2    1      0
-//! 19940101   1994    Sat                      d_year - 1992   d_name  present      one plane of u16
-//! 19940102   1994    NULL                                     + NULL
+//! key        d_year  d_name        bits  15 to 9      8        7 to 5       4 to 1     0
+//! 19940101   1994    Sat                 unused   d_name is   d_year less   rank of   there      one plane of u16
+//! 19940102   1994    NULL                           NULL         1992       d_name
 //! ```
 //!
 //! A plane has entries of one bit, one, two or four bytes, as narrow as they can be: lanes whose entries are in one word of 32
