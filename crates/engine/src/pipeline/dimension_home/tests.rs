@@ -144,6 +144,7 @@ fn shape(dimensions: DimensionHome) -> Shape {
         group_copies: 0,
         group_combine: GroupCombine::Auto,
         hash_room: 1 << 30,
+        copies_room: 1 << 30,
         row_output: RowOutput::Auto,
         dimensions,
     }
