@@ -168,6 +168,11 @@ settings! {
         /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is
         /// direct where few rows are expected to pass, and heap otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
+        /// Where rows look up the dimensions they are joined with: cache reads tables in device memory; shared copies them into the
+        /// shared memory of each block, by key; placed has them there by the slots of a placed key column; auto takes shared
+        /// memory for the dimensions that fit, where rows are many. A dimension that cannot be where it was forced to be is in
+        /// the cache.
+        pub dimensions: DimensionHome = DimensionHome::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
         /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block fill shared memory.
@@ -318,6 +323,20 @@ words! {
         Runs = "runs",
         /// The rows of a warp's lanes.
         Warps = "warps",
+    }
+}
+
+words! {
+    /// Where dimensions are looked up (`galatea.dimensions`).
+    DimensionHome {
+        /// In shared memory where they fit and rows are many, by slot if that saves decoding.
+        Auto = "auto",
+        /// In device memory, through the cache.
+        Cache = "cache",
+        /// In shared memory, by key.
+        Shared = "shared",
+        /// In shared memory, by the slots of a placed column.
+        Placed = "placed",
     }
 }
 

@@ -82,6 +82,8 @@ pub struct RunReport {
     pub resident: bool,
     /// Rows of each dimension.
     pub dimension_rows: Vec<u64>,
+    /// Where each dimension was looked up, and why.
+    pub dimensions: Vec<String>,
     /// Chunks scanned.
     pub chunks: usize,
     /// Chunks that zone maps dropped.
@@ -181,6 +183,7 @@ impl Run<'_> {
         let pipeline = &preparation.pipeline;
         report.strategy = pipeline.bound.strategy.to_string();
         report.why = pipeline.bound.why.clone();
+        report.dimensions = pipeline.bound.dimensions.clone();
         report.generate = preparation.generate;
         report.compile = preparation.compile;
         report.compiled = match preparation.compiled.map(|compiled| compiled.origin) {
@@ -218,6 +221,7 @@ impl Run<'_> {
             copies_room: self.runtime.device().budget().limit() / 8,
             hash_room: self.hash_room(),
             row_output: self.config.row_output,
+            dimensions: self.config.dimensions,
         }
     }
 
