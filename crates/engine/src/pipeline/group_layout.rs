@@ -19,12 +19,10 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
+/// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and what they must save.
+const MERGING: f64 = 0.03;
 /// What looking for a carry costs of an update of the high half, where there is none.
 const CARRY: f64 = 0.2;
-/// Atomics in device memory that one KiB takes. So it was on an H200 for 64 to 256 groups.
-const KIB_ATOMICS_PER_SECOND: f64 = 3.3e9;
-/// How many KiB of device memory take atomics at once before their number alone limits them.
-const KIBS_AT_ONCE: f64 = 15.0;
 /// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On an H200 10 to 23 %.
 const HOT_COST: f64 = 0.17;
 /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows, and 50 % in TPC-H's
@@ -195,7 +193,7 @@ fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
         None => (Updates::GUESSED, "guessed"),
     };
     let copies = match shape.group_copies {
-        0 => dense_copies(rows, shape, updates),
+        0 => dense_copies(rows, shape, updates, warps),
         forced => forced,
     };
     let why = match shape.group_by {
@@ -217,13 +215,19 @@ fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
 }
 
 /// Copies of groups in device memory: updates of the hottest KiB take less time with more, clearing and adding them up takes more.
-fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates) -> u32 {
+fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: bool) -> u32 {
+    let machine = &shape.machine;
     let words = rows.rows as f64 * rows.plan.words as f64;
     let bytes = 8.0 * rows.plan.words as f64 * rows.groups as f64;
+    let in_a_kib = if warps {
+        machine.global_atomics_on_one_address
+    } else {
+        machine.global_atomics_in_a_kib()
+    };
     let seconds = |copies: f64| {
-        let hot = words * updates.in_a_kib / (KIB_ATOMICS_PER_SECOND * copies);
-        let all = words * updates.all / (KIB_ATOMICS_PER_SECOND * KIBS_AT_ONCE);
-        let cleared_and_added = 3.0 * bytes * copies / shape.machine.memory_bytes_per_second;
+        let hot = words * updates.in_a_kib / (in_a_kib * copies);
+        let all = words * updates.all / machine.global_atomics_per_second;
+        let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
         hot.max(all) + cleared_and_added
     };
     let fits = |copies: &u32| *copies == 1 || u64::from(*copies) * bytes as u64 <= shape.copies_room;
@@ -327,13 +331,6 @@ fn candidate(
         hot: hot.len() as u32,
         block: *block,
     });
-    let fitting: Vec<SharedLayout> = sizes.filter(|layout| layout.bytes(rows.plan) <= limit).collect();
-    // The smallest blocks that keep half of the threads busy.
-    let busy = |layout: &&SharedLayout| {
-        let blocks = machine.resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
-        blocks * layout.block * 2 >= machine.threads
-    };
-    let layout = *fitting.iter().find(busy).or(fitting.last())?;
     let (uniform, cool);
     let groups = match &rows.sample {
         Some(sample) if !hot.is_empty() => {
@@ -352,34 +349,64 @@ fn candidate(
             Groups::Frequencies(&uniform)
         }
     };
-    let aggregation = GroupedAggregation {
-        rows: rows.rows,
-        row_bytes: rows.row_bytes as f64,
-        groups,
-        accumulators: accumulators(rows.plan),
-        placed: rows.placed.map(|placed| placed.column),
-        instructions: rows.instructions + update_instructions(rows.plan, &layout),
+    let accumulators = accumulators(rows.plan);
+    let price = |layout: SharedLayout| {
+        let aggregation = GroupedAggregation {
+            rows: rows.rows,
+            row_bytes: rows.row_bytes as f64,
+            groups,
+            accumulators,
+            placed: rows.placed.map(|placed| placed.column),
+            instructions: rows.instructions + update_instructions(rows.plan, &layout),
+        };
+        let launch = Launch {
+            threads: layout.block,
+            rows_per_thread: rows.items,
+            shared_bytes: limit,
+        };
+        let mut cost = if home == SharedHome::Registers {
+            in_registers(&aggregation, &launch, shape)?
+        } else {
+            predict_layout(&aggregation, &launch, machine, way).cost.ok()?
+        };
+        if combine == Combine::Runs {
+            // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
+            let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
+            cost.shared_seconds *= changes;
+            cost.seconds = overlapped([cost.memory_seconds, cost.shared_seconds, cost.issue_seconds])
+                * (1.0 + RUN_COST.0 + RUN_COST.1 * changes.min(1.0))
+                + cost.merge_seconds;
+        }
+        cost.seconds *= 1.0 + HOT_COST * hot.len() as f64;
+        Some(Candidate { layout, cost })
     };
-    let launch = Launch {
-        threads: layout.block,
-        rows_per_thread: rows.items,
-        shared_bytes: limit,
+    // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is worth it.
+    let busy = |layout: &SharedLayout| {
+        let blocks = machine.resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
+        blocks * layout.block * 2 >= machine.threads
     };
-    let mut cost = if home == SharedHome::Registers {
-        in_registers(&aggregation, &launch, shape)?
-    } else {
-        predict_layout(&aggregation, &launch, machine, way).cost.ok()?
-    };
-    if combine == Combine::Runs {
-        // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
-        let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
-        cost.shared_seconds *= changes;
-        cost.seconds = overlapped([cost.memory_seconds, cost.shared_seconds, cost.issue_seconds])
-            * (1.0 + RUN_COST.0 + RUN_COST.1 * changes.min(1.0))
-            + cost.merge_seconds;
+    let mut best: Option<Candidate> = None;
+    for layout in sizes.filter(|layout| layout.bytes(rows.plan) <= limit) {
+        let worth = match &best {
+            Some(best) if busy(&best.layout) => best.cost.merge_seconds > MERGING * best.cost.seconds,
+            _ => true,
+        };
+        if !worth {
+            break;
+        }
+        let found = price(layout);
+        let better = match (&best, &found) {
+            (Some(best), Some(found)) => {
+                !busy(&best.layout) || found.cost.seconds < (1.0 - MERGING) * best.cost.seconds
+            }
+            (None, _) => true,
+            (_, None) => false,
+        };
+        if better {
+            best = found;
+        }
     }
-    cost.seconds *= 1.0 + HOT_COST * hot.len() as f64;
-    Some(Candidate { layout, cost })
+    best
 }
 
 /// Instructions that update a row's accumulators.
@@ -393,7 +420,7 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
         // Rows of a run are added up in registers.
         (_, Combine::Runs) => 10.0 + 3.0 * words,
         // Matching, and for each word a tree of shuffles.
-        (_, Combine::Warps) => 60.0 + 80.0 * words,
+        (_, Combine::Warps) => 100.0 + 40.0 * words,
         (_, Combine::Nothing) => {
             let update = |c: &Contribution| match c.accumulator {
                 Accumulator::Count => 1.0,

@@ -187,31 +187,51 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
     merge_into<M>(home, low, high);
 }
 
-// Lanes of a warp that add to the same place: they combine what they add, and the first of them adds it, for atomics on one
-// address follow each other. From divergent code, for the lanes that are there.
-struct WarpPeers {
-    u32 active, peers;
-
-    template <typename Place> explicit GALATEA_INLINE WarpPeers(Place place) : active(__activemask()), peers(__match_any_sync(active, place)) {}
+// Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all, for atomics on one
+// address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From divergent code, for the lanes that are
+// there; all of them call everything, together:
+//
+//     WarpPeers peers(place);
+//     while (peers.pairs()) { peers.take<M>(low, high); ...; peers.halve(); }
+//     if (peers.first()) ...
+class WarpPeers {
+public:
+    template <typename Place>
+    explicit GALATEA_INLINE WarpPeers(Place place) : active(__activemask()), peers(__match_any_sync(active, place)) {
+        const u32 lane = threadIdx.x & 31u;
+        later = peers & ~((2u << lane) - 1u);
+        rank = __popc(peers & ((1u << lane) - 1u));
+        lowest = rank == 0;
+    }
 
     // Whether the lane is the first of its peers.
-    GALATEA_INLINE bool first() const { return (peers & ((1u << (threadIdx.x & 31u)) - 1u)) == 0; }
+    GALATEA_INLINE bool first() const { return lowest; }
 
-    // Thread scope, by all of `active` together; the first peer holds the result. Pairs of peers combine until one is left:
-    // after Adinetz, "Warp-aggregated reductions" (2014).
-    template <Merge M> GALATEA_INLINE void combine(u64& low, u64& high) const {
-        const u32 lane = threadIdx.x & 31u;
-        u32 later = peers & ~((2u << lane) - 1u);
-        u32 rank = __popc(peers & ((1u << lane) - 1u));
-        while (__any_sync(active, later != 0)) {
-            const u32 next = later != 0 ? u32(__ffs(later)) - 1u : lane;
-            const u64 other = __shfl_sync(active, low, next);
-            const u64 other_high = M == Merge::Sum128 ? __shfl_sync(active, high, next) : 0;
-            if (later != 0) merge_words<M>(low, high, other, other_high);
-            later &= __ballot_sync(active, (rank & 1u) == 0);
-            rank >>= 1;
-        }
+    // How many of the peers it holds for.
+    GALATEA_INLINE u64 count(bool holds) const { return u64(__popc(__ballot_sync(active, holds) & peers)); }
+
+    // Whether there are pairs left.
+    GALATEA_INLINE bool pairs() const { return __any_sync(active, later != 0); }
+
+    // The words of the next of its peers are added to those of the lane.
+    template <Merge M> GALATEA_INLINE void take(u64& low, u64& high) const {
+        const u32 next = later != 0 ? u32(__ffs(later)) - 1u : threadIdx.x & 31u;
+        const u64 other = __shfl_sync(active, low, next);
+        const u64 other_high = M == Merge::Sum128 ? __shfl_sync(active, high, next) : 0;
+        if (later != 0) merge_words<M>(low, high, other, other_high);
     }
+
+    // Every second one is done.
+    GALATEA_INLINE void halve() {
+        later &= __ballot_sync(active, (rank & 1u) == 0);
+        rank >>= 1;
+    }
+
+private:
+    u32 active, peers;
+    u32 later;  // the peers after it that are not done
+    u32 rank;
+    bool lowest;
 };
 
 }  // namespace galatea

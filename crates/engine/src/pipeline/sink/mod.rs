@@ -99,21 +99,28 @@ fn combine_by_warps(
     then: impl Fn(usize, &Contribution, &str, &str) -> String,
 ) {
     let words = row_words(plan, code);
-    let _ = writeln!(code, "const WarpPeers peers({place});");
+    let _ = writeln!(code, "WarpPeers peers({place});");
+    let (mut takes, mut adds) = (String::new(), String::new());
     for (k, c) in plan.contributions.iter().enumerate() {
-        let (merge, high) = match c.accumulator.words() {
+        let (low, high) = (format!("low{k}"), format!("high{k}"));
+        if c.accumulator == Accumulator::Count {
+            let holds = c.condition.as_deref().unwrap_or("true");
+            let _ = writeln!(code, "const u64 {low} = peers.count({holds});");
+            let _ = writeln!(adds, "{}", then(k, c, &low, "0ull"));
+            continue;
+        }
+        let (merge, above) = match c.accumulator.words() {
             2 => ("Merge::Sum128", words[c.word + 1].as_str()),
             _ => (c.accumulator.merge(), "0ull"),
         };
-        let _ = writeln!(
-            code,
-            "u64 low{k} = {}, high{k} = {high};
-peers.combine<{merge}>(low{k}, high{k});
-if (peers.first()) {}",
-            words[c.word],
-            then(k, c, &format!("low{k}"), &format!("high{k}"))
-        );
+        let _ = writeln!(code, "u64 {low} = {}, {high} = {above};", words[c.word]);
+        let _ = writeln!(takes, "peers.take<{merge}>({low}, {high});");
+        let _ = writeln!(adds, "{}", then(k, c, &low, &high));
     }
+    if !takes.is_empty() {
+        let _ = writeln!(code, "while (peers.pairs()) {{\n{takes}peers.halve();\n}}");
+    }
+    let _ = writeln!(code, "if (peers.first()) {{\n{adds}}}");
 }
 
 /// Statements that add the rows of a warp's lanes to the words in global memory at `at`, combined where `place` is the same.
