@@ -85,7 +85,7 @@ async fn strategy(pair: &Pair, sql: &str) -> String {
 
 #[tokio::test]
 async fn every_way_answers_alike_whatever_the_skew() {
-    let ways: [(&[(&str, &str)], &str); 11] = [
+    let ways: [(&[(&str, &str)], &str); 12] = [
         (&[], ""),
         (&[("galatea.group_by", "registers")], "registers("),
         (
@@ -130,6 +130,10 @@ async fn every_way_answers_alike_whatever_the_skew() {
             "8 copies",
         ),
         (&[("galatea.group_by", "hash")], "hash"),
+        (
+            &[("galatea.group_by", "hash"), ("galatea.group_combine", "warps")],
+            "hash table, room for all, combined by warps",
+        ),
     ];
     for (seed, (groups, skew)) in [
         (1, Skew::Uniform),

@@ -99,7 +99,7 @@ fn combine_by_warps(
     then: impl Fn(usize, &Contribution, &str, &str) -> String,
 ) {
     let words = row_words(plan, code);
-    let _ = writeln!(code, "WarpPeers peers({place});");
+    let _ = writeln!(code, "WarpPeers peers{{{place}}};");
     let (mut takes, mut adds) = (String::new(), String::new());
     for (k, c) in plan.contributions.iter().enumerate() {
         let (low, high) = (format!("low{k}"), format!("high{k}"));
