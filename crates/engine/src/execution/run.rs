@@ -197,7 +197,7 @@ impl Run<'_> {
             machine: self.runtime.machine(),
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
-            group_copies: self.config.group_copies.0 as u32,
+            group_copies: self.config.group_copies.0,
             group_runs: self.config.group_runs,
             row_output: self.config.row_output,
         }
