@@ -29,13 +29,13 @@ fn table() -> String {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a switch of this test alone")]
 fn the_table_of_settings_is_complete() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = fs::read_to_string(&path).expect("README.md");
+    let path = Path::new("../../README.md");
+    let readme = fs::read_to_string(path).expect("README.md");
     let start = readme.find(BEGIN).expect("the table's begin") + BEGIN.len();
     let end = readme.find(END).expect("the table's end");
     let expected = table();
     if std::env::var("UPDATE_README").is_ok_and(|value| value == "1") {
-        fs::write(&path, format!("{}{expected}{}", &readme[..start], &readme[end..])).expect("written");
+        fs::write(path, format!("{}{expected}{}", &readme[..start], &readme[end..])).expect("written");
         return;
     }
     assert_eq!(

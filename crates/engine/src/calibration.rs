@@ -176,6 +176,7 @@ mod tests {
                 high_halves: 0.0,
             },
             placed: None,
+            instructions: 0.0,
         };
         let launch = Launch {
             threads: 256,

@@ -158,14 +158,21 @@ settings! {
         /// groups; dense has accumulators in device memory for every group there can be; hash always takes the hash table.
         /// Where a way cannot hold the groups, copies do, then dense.
         pub group_by: GroupBy = GroupBy::Auto,
-        /// Copies of each group for groups of lanes: a power of two up to 32, or 0 to let the model choose.
+        /// Copies of each group, for groups of lanes in shared memory or for groups of blocks in device memory: a power of two up
+        /// to 32, or 0 to let the model choose.
         pub group_copies: GroupCopies = GroupCopies(0),
-        /// Whether threads add consecutive rows of one group up before they update it: auto does where a sample shows such runs.
-        pub group_runs: GroupRuns = GroupRuns::Auto,
+        /// Which rows of one group are added up before it is updated: runs, consecutive rows of a thread; warps, the rows of a warp's
+        /// lanes; off, none; auto where a sample shows that it pays.
+        pub group_combine: GroupCombine = GroupCombine::Auto,
         /// Where the rows of a filter go before they are returned: direct has room for every row there could be, drained when
         /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is
         /// direct where few rows are expected to pass, and heap otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
+        /// Where rows look up the dimensions they are joined with: cache reads tables in device memory; shared copies them into the
+        /// shared memory of each block, by key; placed has them there by the slots of a placed key column; auto takes shared
+        /// memory for the dimensions that fit, where rows are many. A dimension that cannot be where it was forced to be is in
+        /// the cache.
+        pub dimensions: DimensionHome = DimensionHome::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
         /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block fill shared memory.
@@ -306,14 +313,30 @@ words! {
 }
 
 words! {
-    /// Whether threads add up runs of rows (`galatea.group_runs`).
-    GroupRuns {
-        /// Where a sample shows them.
+    /// Which rows of a group are added up before it is updated (`galatea.group_combine`).
+    GroupCombine {
+        /// What the model finds cheapest.
         Auto = "auto",
-        /// Always.
-        On = "on",
-        /// Never.
+        /// None.
         Off = "off",
+        /// Consecutive rows of a thread.
+        Runs = "runs",
+        /// The rows of a warp's lanes.
+        Warps = "warps",
+    }
+}
+
+words! {
+    /// Where dimensions are looked up (`galatea.dimensions`).
+    DimensionHome {
+        /// In shared memory where they fit and rows are many, by slot if that saves decoding.
+        Auto = "auto",
+        /// In device memory, through the cache.
+        Cache = "cache",
+        /// In shared memory, by key.
+        Shared = "shared",
+        /// In shared memory, by the slots of a placed column.
+        Placed = "placed",
     }
 }
 

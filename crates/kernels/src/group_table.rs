@@ -52,3 +52,19 @@ impl SlotLayout {
         }
     }
 }
+
+/// How an accumulator word merges; the numbers are those of `Merge` in `galatea/aggregate.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MergeWord {
+    /// 64-bit sum.
+    Sum64 = 0,
+    /// Low word of a 128-bit sum.
+    Sum128 = 1,
+    /// Sum of doubles.
+    SumF64 = 3,
+    /// Unsigned maximum.
+    Max64 = 4,
+    /// High word of the sum before it.
+    High = 255,
+}

@@ -15,6 +15,7 @@ macro_rules! embed {
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
     "galatea/args/copy_bandwidth.h",
+    "galatea/args/dense_fold.h",
     "galatea/args/fill_pattern.h",
     "galatea/args/global_atomics.h",
     "galatea/args/hash_collect.h",

@@ -23,7 +23,7 @@ mod kernel;
 mod kernels;
 
 pub use calibrate::{GroupingProbes, ReadRate, calibrate, calibration, measure};
-pub use group_table::{GroupTableView, SlotLayout};
+pub use group_table::{GroupTableView, MergeWord, SlotLayout};
 pub use headers::{HEADERS, headers};
 pub use kernel::{Kernel, KernelEntry, KernelFunction};
 pub use kernels::*;

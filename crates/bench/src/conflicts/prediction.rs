@@ -44,6 +44,7 @@ fn predicted(row: &Row, machine: &Machine) -> Option<f64> {
         groups: Groups::Frequencies(&groups),
         accumulators: SUM,
         placed,
+        instructions: 0.0,
     };
     let launch = Launch {
         threads: u32::try_from(row.block_threads?).ok()?,

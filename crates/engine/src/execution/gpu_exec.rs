@@ -339,6 +339,10 @@ impl DisplayAs for GpuExec {
                 )?;
                 if !report.dimension_rows.is_empty() {
                     write!(f, ", dimension rows={:?}", report.dimension_rows)?;
+                    let homes = report.dimensions.iter().enumerate();
+                    let homes: Vec<String> =
+                        homes.map(|(number, home)| format!("d{number}: {home}")).collect();
+                    write!(f, ", dimensions=[{}]", homes.join(", "))?;
                 }
                 if let Some(why) = &report.why {
                     write!(f, ", model=[{why}]")?;

@@ -1,13 +1,13 @@
-//! The group hash table of a run: it starts small, and rows that find no place in it wait in heap pages as partial groups until
-//! it has grown.
+//! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it wait in heap pages as
+//! partial groups until it has grown.
 
 use super::row_heap::{Demand, RowHeap};
 use super::run::{RunError, RunReport};
 use super::sinks::zeroed;
-use crate::config::GalateaConfig;
-use crate::pipeline::bind::AccumulatorPlan;
+use crate::pipeline::bind::{AccumulatorPlan, Strategy};
 use crate::pipeline::generate::BoundPipeline;
 use crate::pipeline::group_key::GroupKey;
+use crate::pipeline::sink::hash::slots_for;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::heap::PageChainsView;
@@ -17,8 +17,8 @@ use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
 /// short, an eighth of it, for the table that takes them in could need nearly three times as much.
 const HEAP_BYTES: u64 = 64 << 20;
 
-/// Bytes of a table that has room for all groups there can be from the start: clearing so much takes a quarter of a millisecond.
-const ROOMY_BYTES: u64 = 1 << 30;
+/// The table a run starts with, in errors.
+pub(super) const HASH_TABLE: &str = "the group hash table";
 
 /// The table, and where rows wait that it has no place for.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct TableState {
     threads: u64,
     /// Groups there can be at most.
     most: u64,
-    /// None where every row could be a group of its own.
+    /// None where no row can wait.
     heap: Option<RowHeap>,
     /// Of a row that waits, how its accumulator words merge.
     merges: Vec<u8>,
@@ -55,18 +55,15 @@ impl TableState {
         };
         let threads = u64::from(grid) * u64::from(bound.block);
         // Every row could be a group; more slots than twice that are never needed.
-        let most = key.most_groups().map_or(rows, |groups| groups.min(rows));
-        let slot_bytes = 8 * u64::from(layout.slot_words);
-        let room = ROOMY_BYTES.min(runtime.device().budget().available() / 8);
-        let roomy =
-            hash_slots >= GalateaConfig::default().hash_slots.0 && all_groups(most) * slot_bytes <= room;
-        let capacity = if roomy {
-            all_groups(most)
-        } else {
+        let most = key.groups_among(rows);
+        let waits = matches!(bound.strategy, Strategy::Hash { waits: true, .. });
+        let capacity = if waits {
             (2 * threads)
                 .max(hash_slots)
                 .next_power_of_two()
-                .min(all_groups(rows))
+                .min(slots_for(most))
+        } else {
+            slots_for(most)
         };
         let limit = limit(capacity, threads, most);
         let (heap, grid) = if limit == u64::MAX {
@@ -82,7 +79,7 @@ impl TableState {
             (Some(heap), grid)
         };
         let words = capacity * u64::from(layout.slot_words);
-        let slots = zeroed(runtime, stream, words, "the group hash table")?;
+        let slots = zeroed(runtime, stream, words, HASH_TABLE)?;
         let merges = merges(accumulators);
         let made = Self {
             slots,
@@ -137,7 +134,7 @@ impl TableState {
         let least = ((held + waiting) * 4 / 3 + 1)
             .next_power_of_two()
             .max(2 * capacity);
-        let sizes = [least.max(4 * capacity), least].map(|slots| slots.min(all_groups(self.most)));
+        let sizes = [least.max(4 * capacity), least].map(|slots| slots.min(slots_for(self.most)));
         let table = |slots: u64| {
             let words = slots * u64::from(self.layout.slot_words);
             zeroed(runtime, stream, words, "a larger group hash table")
@@ -202,11 +199,6 @@ impl TableState {
     }
 }
 
-/// Slots that are enough for so many groups.
-fn all_groups(most: u64) -> u64 {
-    most.saturating_mul(2).max(2).next_power_of_two()
-}
-
 /// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None when there
 /// is room for all groups there can be.
 fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
@@ -218,7 +210,7 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
 }
 
 /// How each accumulator word at home merges.
-fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
+pub(super) fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
     let mut words = vec![MergeWord::High as u8; plan.words];
     for contribution in &plan.contributions {
         words[contribution.word] = contribution.accumulator.merge_word() as u8;

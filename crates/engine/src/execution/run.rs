@@ -1,6 +1,7 @@
 //! One pipeline over encoded columns on one device, start to end.
 
 use super::chunks::{LaunchInputs, Placement};
+use super::group_table::HASH_TABLE;
 use super::prepared::Prepared;
 use super::results;
 use super::sinks::SinkState;
@@ -20,6 +21,9 @@ use galatea_store::TableView;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter of a millisecond.
+const HASH_ROOM: u64 = 1 << 30;
 
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +82,8 @@ pub struct RunReport {
     pub resident: bool,
     /// Rows of each dimension.
     pub dimension_rows: Vec<u64>,
+    /// Where each dimension was looked up, and why.
+    pub dimensions: Vec<String>,
     /// Chunks scanned.
     pub chunks: usize,
     /// Chunks that zone maps dropped.
@@ -149,6 +155,18 @@ impl Drop for Settle<'_> {
 impl Run<'_> {
     /// Runs the pipeline.
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+        let shape = self.shape();
+        match self.shaped(shape) {
+            // Others have taken the memory for a hash table with room for all groups.
+            Err(RunError::Memory { what: HASH_TABLE, .. }) if shape.hash_room > 0 => self.shaped(Shape {
+                hash_room: 0,
+                ..shape
+            }),
+            outcome => outcome,
+        }
+    }
+
+    fn shaped(&self, shape: Shape) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
@@ -160,11 +178,12 @@ impl Run<'_> {
             self.plan,
             self.view,
             self.dimensions,
-            self.shape(),
+            shape,
         )?;
         let pipeline = &preparation.pipeline;
         report.strategy = pipeline.bound.strategy.to_string();
         report.why = pipeline.bound.why.clone();
+        report.dimensions = pipeline.bound.dimensions.clone();
         report.generate = preparation.generate;
         report.compile = preparation.compile;
         report.compiled = match preparation.compiled.map(|compiled| compiled.origin) {
@@ -198,9 +217,20 @@ impl Run<'_> {
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
             group_copies: self.config.group_copies.0,
-            group_runs: self.config.group_runs,
+            group_combine: self.config.group_combine,
+            copies_room: self.runtime.device().budget().limit() / 8,
+            hash_room: self.hash_room(),
             row_output: self.config.row_output,
+            dimensions: self.config.dimensions,
         }
+    }
+
+    /// Bytes of a hash table that may be made with room for all groups: none where fewer slots are asked for than usual.
+    fn hash_room(&self) -> u64 {
+        if self.config.hash_slots.0 < GalateaConfig::default().hash_slots.0 {
+            return 0;
+        }
+        HASH_ROOM.min(self.runtime.device().budget().limit() / 8)
     }
 
     fn on_streams(
@@ -339,6 +369,7 @@ impl Run<'_> {
                 }
             }
         }
+        sink.fold(self.runtime, compute, bound)?;
         let ended = compute.record()?;
         let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
         if let (Placement::Resident { columns }, true) = (&placement, fresh) {

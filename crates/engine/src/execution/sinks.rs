@@ -1,16 +1,18 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
-use super::group_table::TableState;
+use super::group_table::{TableState, merges};
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run::{RunError, RunReport, raise};
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
+use crate::pipeline::sink::dense::DenseLayout;
 use crate::pipeline::sink::shared::SharedLayout;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{DeviceBuffer, Stream};
-use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
+use galatea_device::{DeviceBuffer, In, InOut, Stream};
+use galatea_kernels::{DenseFold, MAX_OUTPUTS, PipelineArguments};
+use std::ops::Range;
 
 /// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
 const CONTROL_WORDS: usize = 6;
@@ -36,7 +38,8 @@ pub(super) struct SinkState {
 
 #[derive(Debug)]
 enum Form {
-    Fixed,
+    /// Words of the groups, without further copies of them.
+    Fixed(usize),
     Table(Box<TableState>),
     Rows {
         outputs: Vec<DeviceBuffer<u8>>,
@@ -55,8 +58,8 @@ enum Form {
 pub(super) enum GroupHome {
     /// The host: words, `[group][word]`.
     Host(Vec<u64>),
-    /// Device memory, `[group][word]` from word `first` on.
-    Fixed { words: DeviceBuffer<u64>, first: usize },
+    /// Device memory, `[group][word]` in those words of the buffer.
+    Fixed(DeviceBuffer<u64>, Range<usize>),
     /// Device memory, `[word][group]`, key words included.
     Collected(DeviceBuffer<u64>),
 }
@@ -98,14 +101,19 @@ impl SinkState {
         let form = match (&bound.strategy, &bound.result) {
             (Strategy::Scalar, _) => {
                 fixed_words = bound.slot_words();
-                Form::Fixed
+                Form::Fixed(fixed_words)
             }
-            (Strategy::Shared(SharedLayout { groups, .. }) | Strategy::Dense { groups, .. }, _) => {
+            (Strategy::Shared(SharedLayout { groups, .. }), _) => {
                 fixed_words = *groups as usize * bound.slot_words();
-                Form::Fixed
+                Form::Fixed(fixed_words)
+            }
+            (Strategy::Dense(DenseLayout { groups, copies, .. }), _) => {
+                let words = *groups as usize * bound.slot_words();
+                fixed_words = words * *copies as usize;
+                Form::Fixed(words)
             }
             (
-                Strategy::Hash,
+                Strategy::Hash { waits, .. },
                 ResultPlan::Groups {
                     key: Some(key),
                     accumulators,
@@ -116,7 +124,9 @@ impl SinkState {
                 let (table, served) =
                     TableState::new(runtime, stream, bound, groups, grid, rows, hash_slots)?;
                 blocks = served;
-                progress = blocks as usize * bound.block as usize;
+                if *waits {
+                    progress = blocks as usize * bound.block as usize;
+                }
                 Form::Table(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
@@ -190,7 +200,11 @@ impl SinkState {
 
     /// Whether launches can stop before all units are done.
     pub(super) fn stops(&self) -> bool {
-        !matches!(self.form, Form::Fixed)
+        match &self.form {
+            Form::Fixed(_) => false,
+            Form::Table(table) => table.chains().is_some(),
+            Form::Rows { .. } | Form::Chains { .. } => true,
+        }
     }
 
     /// Points the kernel's arguments at the sink.
@@ -200,7 +214,7 @@ impl SinkState {
         args.counters = control + 8;
         args.progress = self.progress.as_ref().map_or(0, DeviceBuffer::address);
         match &self.form {
-            Form::Fixed => args.groups = control + 8 * CONTROL_WORDS as u64,
+            Form::Fixed(_) => args.groups = control + 8 * CONTROL_WORDS as u64,
             Form::Table(table) => {
                 (args.groups, args.capacity, args.limit) = table.slots();
                 if let Some(chains) = table.chains() {
@@ -237,7 +251,7 @@ impl SinkState {
         raise(control[0] as u32, bound)?;
         let (held, stopped) = (control[1], control[2] != 0);
         match &mut self.form {
-            Form::Fixed => return Ok(false),
+            Form::Fixed(_) => return Ok(false),
             Form::Table(table) => {
                 if stopped {
                     table.merge(runtime, stream, &mut self.control, 1, (held, control[4]), report)?;
@@ -267,6 +281,28 @@ impl SinkState {
         Ok(stopped)
     }
 
+    /// After the last launch: adds up copies of groups.
+    pub(super) fn fold(
+        &mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+    ) -> Result<(), RunError> {
+        let (
+            Strategy::Dense(DenseLayout {
+                groups, copies: 2.., ..
+            }),
+            ResultPlan::Groups { accumulators, .. },
+        ) = (&bound.strategy, &bound.result)
+        else {
+            return Ok(());
+        };
+        let merges = runtime.device().upload(stream, &merges(accumulators))?;
+        let words = self.control.slice_mut(CONTROL_WORDS..)?;
+        DenseFold::new(runtime.device())?.launch(stream, InOut(words), In(&merges), *groups)?;
+        Ok(())
+    }
+
     /// Reads the contents back; what is left of rows goes to `rows`.
     pub(super) fn finish(
         mut self,
@@ -276,11 +312,12 @@ impl SinkState {
         rows: &mut Rows,
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
-        let small = self.control.len() <= SMALL_WORDS;
-        let mut control = stream.read(
-            &self.control,
-            ..if small { self.control.len() } else { CONTROL_WORDS },
-        )?;
+        let end = match self.form {
+            Form::Fixed(words) => CONTROL_WORDS + words,
+            _ => CONTROL_WORDS,
+        };
+        let small = end <= SMALL_WORDS;
+        let mut control = stream.read(&self.control, ..if small { end } else { CONTROL_WORDS })?;
         let mut contents = Contents {
             rows_passed: control[3],
             error: control[0] as u32,
@@ -288,13 +325,8 @@ impl SinkState {
             ..Contents::default()
         };
         match self.form {
-            Form::Fixed if small => contents.groups = GroupHome::Host(control.split_off(CONTROL_WORDS)),
-            Form::Fixed => {
-                contents.groups = GroupHome::Fixed {
-                    words: self.control,
-                    first: CONTROL_WORDS,
-                };
-            }
+            Form::Fixed(_) if small => contents.groups = GroupHome::Host(control.split_off(CONTROL_WORDS)),
+            Form::Fixed(_) => contents.groups = GroupHome::Fixed(self.control, CONTROL_WORDS..end),
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {

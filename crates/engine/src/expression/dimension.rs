@@ -14,6 +14,8 @@
 //! once, on the host. Entries of absent keys hold some value of the column, so any index below the number of entries may
 //! be read; whether a row has a partner is the presence bit's to say.
 //!
+//! These arrays are read through the cache; small dimensions are packed for shared memory (`packed.rs`) instead.
+//!
 //! Keys occur once: a row has one partner at most, so a join neither repeats rows nor counts them. What breaks that, or
 //! would need arrays out of proportion to the rows, is refused with a [`Reason`], and the join is the CPU's.
 
@@ -154,6 +156,38 @@ impl Dimension {
             .flatten()
             .map(|t| t.len())
             .sum()
+    }
+
+    /// Indices, from the least key to the greatest.
+    #[must_use]
+    pub fn indices(&self) -> u32 {
+        match &self.keys {
+            Keys::Nothing => 0,
+            Keys::Integers(keys) => (keys.high - keys.low + 1) as u32,
+            Keys::Strings(keys) => keys.len() as u32,
+        }
+    }
+
+    /// The index of an integer key, whether or not a row has it.
+    #[must_use]
+    pub fn index_of(&self, key: i128) -> Option<u32> {
+        match &self.keys {
+            Keys::Integers(keys) if keys.contains(key) => Some((key - keys.low) as u32),
+            _ => None,
+        }
+    }
+
+    /// The index of each of the strings.
+    ///
+    /// # Errors
+    /// [`Reason::Expression`] of arrays that are not strings.
+    pub fn indices_of(&self, strings: &ArrayRef) -> Result<Vec<Option<u32>>, Reason> {
+        let Keys::Strings(keys) = &self.keys else {
+            return Ok(vec![None; strings.len()]);
+        };
+        let (keys, strings) = (Bytes::of(keys)?, Bytes::of(strings)?);
+        let index = |string: usize| Some(keys.rank(strings.get(string)?).ok()? as u32);
+        Ok((0..strings.len()).map(index).collect())
     }
 
     /// A column that was asked for.

@@ -28,6 +28,7 @@ use super::error::ErrorCode;
 use super::function::Function;
 use super::interval::Interval;
 use super::ir::{Expr, ExprKind};
+use super::packed::PackedDimension;
 use super::parameters::Parameters;
 use super::value::{Kind, Value};
 use crate::reason::Reason;
@@ -48,6 +49,7 @@ pub struct Emitter<'a> {
     bindings: &'a [ColumnBinding],
     parameters: &'a mut Parameters,
     dimensions: &'a [Arc<Dimension>],
+    packed: &'a [Option<PackedDimension>],
     prefix: &'static str,
     names: usize,
     /// Statements written since the last call of `emit`.
@@ -93,6 +95,7 @@ impl<'a> Emitter<'a> {
             bindings,
             parameters,
             dimensions: &[],
+            packed: &[],
             prefix: "v",
             names: 0,
             out: String::new(),
@@ -102,10 +105,16 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The dimensions that [`ExprKind::Member`] and [`ExprKind::Lookup`] number.
+    /// The dimensions that [`ExprKind::Member`] and [`ExprKind::Lookup`] number, and by the same number those that are read
+    /// from shared memory.
     #[must_use]
-    pub fn with_dimensions(mut self, dimensions: &'a [Arc<Dimension>]) -> Self {
+    pub fn with_dimensions(
+        mut self,
+        dimensions: &'a [Arc<Dimension>],
+        packed: &'a [Option<PackedDimension>],
+    ) -> Self {
         self.dimensions = dimensions;
+        self.packed = packed;
         self
     }
 

@@ -15,6 +15,12 @@ pub(crate) struct Interval {
     pub(crate) high: i128,
 }
 
+/// Whether every integer of one type is one of the other.
+pub(crate) fn widens(from: &DataType, to: &DataType) -> bool {
+    let domains = domain(from).zip(domain(to));
+    from.is_integer() && to.is_integer() && domains.is_some_and(|(from, to)| from.within(to))
+}
+
 /// A primitive integer type that has an interval.
 pub(crate) trait Bounds {
     const INTERVAL: Interval;

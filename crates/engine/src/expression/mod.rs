@@ -19,7 +19,8 @@
 //! be encoded.
 //!
 //! **Dimensions.** A column of a table that rows look up by a foreign key is an expression over the key ([`ExprKind::Lookup`]);
-//! its values are known when the [`Dimension`]'s rows are, and so are their intervals and dictionaries.
+//! its values are known when the [`Dimension`]'s rows are, and so are their intervals and dictionaries. Rows are read from
+//! tables in device memory, or from a [`PackedDimension`] that the kernel keeps in shared memory.
 //!
 //! **NULL.** A value is a variable and, where it can be NULL, a `bool`. Booleans are false where they are NULL, which makes
 //! three-valued logic short and lets a filter test the value alone.
@@ -34,7 +35,7 @@
 //!
 //! Generated code is to be placed in a scope with `using namespace galatea;` after including `galatea/arithmetic.cuh`,
 //! `galatea/decimal.cuh`, `galatea/datetime.cuh` and `galatea/strings.cuh`. It reads `args.literals[i]` (u64), `args.tables[i]`
-//! (`const u8*`) and `args.error` (`u32*`).
+//! (`const u8*`), `args.error` (`u32*`) and, of packed dimension `d`, planes `dim{d}_{plane}`.
 
 mod binding;
 mod dictionary;
@@ -47,6 +48,7 @@ mod interval;
 mod ir;
 mod lower;
 mod operator;
+mod packed;
 mod parameters;
 mod value;
 
@@ -62,10 +64,12 @@ pub use emit::Emitter;
 pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
+pub(crate) use interval::widens;
 pub use ir::{Expr, ExprKind};
 pub use lower::lower;
 pub(crate) use lower::representable;
 pub use operator::{Arithmetic, Bitwise, Comparison};
+pub use packed::{EntryIndex, PackedDimension, PackedLayout};
 pub use parameters::{LookupTable, Parameters};
 pub use value::{Kind, Value};
 

@@ -5,6 +5,7 @@
 
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
 use super::group_key::{GroupKey, KeyPart};
+use super::sink::dense::DenseLayout;
 use super::sink::shared::SharedLayout;
 use crate::config::GroupBy;
 use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Parameters, Value};
@@ -199,10 +200,30 @@ pub struct Contribution {
     pub condition: Option<String>,
     /// C++ expression added.
     pub value: String,
+    /// Integers that it can be, as far as that is known.
+    pub range: (i128, i128),
     /// First word in the group's words in global memory.
     pub word: usize,
     /// First word in the group's words while a block collects.
     pub partial: usize,
+}
+
+/// The range of values of which nothing is known.
+const UNKNOWN: (i128, i128) = (i128::MIN, i128::MAX);
+
+impl Contribution {
+    /// Whether values are unsigned numbers of 32 bits.
+    pub fn is_narrow(&self) -> bool {
+        let (low, high) = self.range;
+        low >= 0 && high <= i128::from(u32::MAX)
+    }
+
+    /// Share of the rows whose value changes the high half of a 64-bit sum, taken to be half of the largest.
+    pub fn high_halves(&self) -> f64 {
+        let (low, high) = self.range;
+        let largest = low.unsigned_abs().max(high.unsigned_abs());
+        (largest as f64 / 2f64.powi(33)).min(1.0)
+    }
 }
 
 /// How a result column is made from a group's words.
@@ -284,7 +305,13 @@ pub struct AccumulatorPlan {
 }
 
 impl AccumulatorPlan {
-    fn add(&mut self, accumulator: Accumulator, condition: Option<String>, value: String) -> usize {
+    fn add(
+        &mut self,
+        accumulator: Accumulator,
+        condition: Option<String>,
+        value: String,
+        range: (i128, i128),
+    ) -> usize {
         if let Some(known) = self
             .contributions
             .iter()
@@ -299,6 +326,7 @@ impl AccumulatorPlan {
             accumulator,
             condition,
             value,
+            range,
             word,
             partial,
         });
@@ -307,7 +335,7 @@ impl AccumulatorPlan {
 
     /// A word that counts all rows of a group.
     pub fn row_count(&mut self) -> usize {
-        self.add(Accumulator::Count, None, "1ull".into())
+        self.add(Accumulator::Count, None, "1ull".into(), (1, 1))
     }
 
     /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a row.
@@ -320,7 +348,7 @@ impl AccumulatorPlan {
         grouped: bool,
     ) -> Result<(), Reason> {
         let condition = condition(argument, filter);
-        let count = |plan: &mut Self| plan.add(Accumulator::Count, condition.clone(), "1ull".into());
+        let count = |plan: &mut Self| plan.add(Accumulator::Count, condition.clone(), "1ull".into(), (1, 1));
         let data_type = call.field.data_type().clone();
         let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
             let argument = argument.ok_or_else(|| missing(call))?;
@@ -391,15 +419,14 @@ impl AccumulatorPlan {
                 Accumulator::SumF64,
                 condition.clone(),
                 format!("double({code})"),
+                UNKNOWN,
             )),
             Kind::I32 | Kind::I64 | Kind::I128 => {
                 let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
-                let (low, high) = argument.range.unwrap_or((i128::MIN, i128::MAX));
+                let (low, high) = argument.range.unwrap_or(UNKNOWN);
+                let largest = low.unsigned_abs().max(high.unsigned_abs());
                 let fits = |rows: u64| {
-                    let bound = low
-                        .unsigned_abs()
-                        .max(high.unsigned_abs())
-                        .checked_mul(u128::from(rows.max(1)));
+                    let bound = largest.checked_mul(u128::from(rows.max(1)));
                     bound.is_some_and(|b| b <= i64::MAX as u128)
                 };
                 let narrow = match argument.kind {
@@ -407,18 +434,20 @@ impl AccumulatorPlan {
                     _ => format!("u64(i64({code}))"),
                 };
                 if wraps || fits(rows) {
-                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow))
+                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow, (low, high)))
                 } else if fits(BLOCK_ROWS) {
                     FinishForm::Sum128(self.add(
                         Accumulator::SumWidening,
                         condition.clone(),
                         format!("i64({code})"),
+                        (low, high),
                     ))
                 } else {
                     FinishForm::Sum128(self.add(
                         Accumulator::Sum128,
                         condition.clone(),
                         format!("i128({code})"),
+                        (low, high),
                     ))
                 }
             }
@@ -440,7 +469,12 @@ impl AccumulatorPlan {
         let code = &argument.code;
         let flip = if complement { "~" } else { "" };
         let word = |plan: &mut Self, rank: String| {
-            plan.add(Accumulator::Max64, condition.clone(), format!("{flip}{rank}"))
+            plan.add(
+                Accumulator::Max64,
+                condition.clone(),
+                format!("{flip}{rank}"),
+                UNKNOWN,
+            )
         };
         Ok(match &argument.kind {
             Kind::I32 | Kind::I64 => FinishForm::RankInteger {
@@ -508,14 +542,15 @@ pub enum Strategy {
     /// Dense groups in shared memory or registers.
     Shared(SharedLayout),
     /// Dense groups updated by atomics in global memory.
-    Dense {
-        /// Groups.
-        groups: u64,
+    Dense(DenseLayout),
+    /// Hash table in global memory.
+    Hash {
         /// Whether the lanes of a warp combine their rows of a group first.
         warps: bool,
+        /// Whether rows of new groups may find no place in it and wait in heap pages; otherwise it has room for all groups
+        /// there can be.
+        waits: bool,
     },
-    /// Hash table in global memory.
-    Hash,
     /// Rows are appended to output columns, of the exact size when they were counted before.
     Append {
         /// Whether a pass counts first.
@@ -530,14 +565,12 @@ impl std::fmt::Display for Strategy {
         match self {
             Self::Scalar => write!(f, "scalar"),
             Self::Shared(layout) => layout.fmt(f),
-            Self::Dense { groups, warps } => {
-                write!(
-                    f,
-                    "dense({groups} groups{})",
-                    if *warps { ", combined by warps" } else { "" }
-                )
+            Self::Dense(layout) => layout.fmt(f),
+            Self::Hash { waits, warps } => {
+                let room = if *waits { "" } else { ", room for all" };
+                let combined = if *warps { ", combined by warps" } else { "" };
+                write!(f, "hash table{room}{combined}")
             }
-            Self::Hash => write!(f, "hash"),
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
             Self::Chains => write!(f, "page chains"),

@@ -10,18 +10,21 @@
 //! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row left, which is
 //! what makes selective scans read less than their columns; columns that will be read anyway are loaded together
 //! (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the slots of placed columns are looked
-//! up in a table of their codes first.
+//! up in a table of their codes first. Before the units, dimensions that have room are copied into shared memory
+//! (`dimension_home.rs`).
 
 use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, to_kernel_columns};
+use super::dimension_home::DimensionInput;
 use super::group_key::GroupKey;
 use super::sink::shared::SharedHome;
 use super::sink::{self, OutputColumn};
 use super::sink_rows::{Cardinality, SinkInput, Sunk, group_of_slot, row_strategy};
 use super::stages;
 use super::{PipelinePlan, SinkPlan};
-use crate::config::{GroupBy, GroupRuns, RowOutput};
+use crate::config::{DimensionHome, GroupBy, GroupCombine, RowOutput};
 use crate::expression::{ColumnKind, Dimension, Emitter, Expr, Parameters, kind_for};
 use crate::reason::Reason;
+use galatea_kernels::{MAX_LITERALS, MAX_TABLES};
 use galatea_layout::model::Machine;
 use galatea_store::TableView;
 use std::fmt::Write;
@@ -44,10 +47,16 @@ pub struct Shape {
     pub group_by: GroupBy,
     /// Forced number of copies, 0: none.
     pub group_copies: u32,
-    /// Whether runs are added up first.
-    pub group_runs: GroupRuns,
+    /// Which rows of a group are added up first, if that is forced.
+    pub group_combine: GroupCombine,
+    /// Bytes that copies of groups in device memory may take.
+    pub copies_room: u64,
+    /// Bytes of a hash table that may be made with room for all groups there can be.
+    pub hash_room: u64,
     /// Where rows that are returned go.
     pub row_output: RowOutput,
+    /// Where dimensions are looked up.
+    pub dimensions: DimensionHome,
 }
 
 /// A pipeline ready to compile and run.
@@ -81,10 +90,9 @@ pub struct BoundPipeline {
     pub hot: Vec<usize>,
     /// Why dense groups are collected as they are.
     pub why: Option<String>,
+    /// Of each dimension where it is looked up, and why, for people.
+    pub dimensions: Vec<String>,
 }
-
-/// Threads of a block where nothing speaks for another number.
-const BLOCK: u32 = 256;
 
 /// What the host makes of a sink's contents.
 #[derive(Debug, Clone)]
@@ -110,7 +118,7 @@ impl BoundPipeline {
                 key, accumulators, ..
             } => {
                 let key_words = match (&self.strategy, key) {
-                    (Strategy::Hash, Some(key)) => key.slot_key_words(),
+                    (Strategy::Hash { .. }, Some(key)) => key.slot_key_words(),
                     _ => 0,
                 };
                 key_words + accumulators.words
@@ -143,6 +151,16 @@ pub fn bind(
     let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
     let mut loaded = vec![false; columns.len()];
     let mut body = String::new();
+    let homes = DimensionInput {
+        plan,
+        columns: &columns,
+        rewrite: &rewrite,
+        dimensions,
+        shape: &shape,
+        rows,
+    }
+    .homes()?;
+    let shape = homes.beside(shape);
 
     let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
     let wide = columns
@@ -153,7 +171,7 @@ pub fn bind(
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let items = if shape.group_by == GroupBy::Placed { 8 } else { 16 }
-        .min(shape.items)
+        .min(shape.items.min(homes.items(row_bytes)))
         .min(match cost {
             _ if shape.group_by == GroupBy::Placed => 8,
             0..=40 if scalar && row_bytes <= 16 => 16,
@@ -184,7 +202,7 @@ pub fn bind(
     for stage in &stages {
         let mut code = String::new();
         let mut emitter = Emitter::new(&bindings, &mut parameters)
-            .with_dimensions(dimensions)
+            .with_dimensions(dimensions, &homes.packed)
             .with_guard(LIVE);
         let mut keep = Vec::new();
         for index in &stage.filters {
@@ -222,7 +240,7 @@ pub fn bind(
         if stage.sink {
             body.push_str(match &sunk.strategy {
                 Strategy::Shared(layout) => sink::shared::after_rows(layout),
-                Strategy::Hash => sink::hash::AFTER_ROWS,
+                Strategy::Hash { waits: true, .. } => sink::hash::AFTER_ROWS,
                 _ => "",
             });
         }
@@ -233,25 +251,9 @@ pub fn bind(
         *table = parameters.table(group_of_slot(&columns[*column], &sunk.result));
     }
 
-    if parameters.literals.len() > galatea_kernels::MAX_LITERALS {
-        return Err(limit(
-            "literals",
-            parameters.literals.len(),
-            galatea_kernels::MAX_LITERALS,
-        ));
-    }
-    if parameters.tables.len() > galatea_kernels::MAX_TABLES {
-        return Err(limit(
-            "lookup tables",
-            parameters.tables.len(),
-            galatea_kernels::MAX_TABLES,
-        ));
-    }
-
     let block = match (&sunk.strategy, shape.block) {
         (Strategy::Shared(layout), _) => layout.block,
-        (_, 0) => BLOCK,
-        (_, block) => block,
+        _ => homes.block(shape.block),
     };
     let mut bound = BoundPipeline {
         source: String::new(),
@@ -261,6 +263,7 @@ pub fn bind(
         result: sunk.result,
         hot: sunk.hot,
         why: sunk.why,
+        dimensions: Vec::new(),
         block,
         dynamic_shared: 0,
         items,
@@ -271,7 +274,7 @@ pub fn bind(
     };
     let steps = if matches!(
         bound.strategy,
-        Strategy::Hash | Strategy::Append { .. } | Strategy::Chains
+        Strategy::Hash { waits: true, .. } | Strategy::Append { .. } | Strategy::Chains
     ) {
         1
     } else {
@@ -279,21 +282,30 @@ pub fn bind(
     };
     bound.unit_rows = block * items * steps;
     let sink = sink::frame(&bound);
-    bound.dynamic_shared = sink.dynamic_shared;
-    bound.source = kernel(&bound, items, &sink, &body);
+    let dimensions = homes.prologue(sink.dynamic_shared, block, &mut bound.parameters);
+    bound.dynamic_shared = homes.dynamic_shared(sink.dynamic_shared);
+    bound.source = kernel(&bound, items, &sink, &dimensions, &body);
+    bound.dimensions = homes.notes;
+    check(&bound.parameters)?;
     Ok(bound)
 }
 
-fn limit(what: &str, asked: usize, limit: usize) -> Reason {
-    Reason::Limit {
-        expression: "pipeline".into(),
-        asked: asked as u64,
-        limit: limit as u64,
-        unit: match what {
-            "literals" => "literals",
-            _ => "lookup tables",
-        },
+/// Refuses what the argument of the kernel has no room for.
+fn check(parameters: &Parameters) -> Result<(), Reason> {
+    for (asked, limit, unit) in [
+        (parameters.literals.len(), MAX_LITERALS, "literals"),
+        (parameters.tables.len(), MAX_TABLES, "lookup tables"),
+    ] {
+        if asked > limit {
+            return Err(Reason::Limit {
+                expression: "pipeline".into(),
+                asked: asked as u64,
+                limit: limit as u64,
+                unit,
+            });
+        }
     }
+    Ok(())
 }
 
 /// One `if (live)` block: loads, then a loop over the thread's rows.
@@ -437,7 +449,7 @@ pub struct SinkFrame {
 
 const FIRST_UNIT: &str = "u32 unit = args.resume ? args.progress[blockIdx.x] : args.first_unit + blockIdx.x;";
 
-fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> String {
+fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, dimensions: &str, body: &str) -> String {
     let mut s = String::with_capacity(4096 + body.len());
     for header in [
         "prelude",
@@ -461,6 +473,7 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, body: &str) -> St
         "extern \"C\" __global__ void __launch_bounds__({block}) pipeline(const __grid_constant__ PipelineArguments args) {{"
     );
     s.push_str(&indent(&sink.prologue, 1));
+    s.push_str(&indent(dimensions, 1));
     for (k, column) in bound.columns.iter().enumerate() {
         if let Some(placed) = &column.placed {
             let _ = writeln!(

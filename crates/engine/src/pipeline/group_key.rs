@@ -145,9 +145,9 @@ impl GroupKey {
         Ok(Self { parts, layout })
     }
 
-    /// Groups there can be, where that is known.
-    pub fn most_groups(&self) -> Option<u64> {
-        product(&self.parts)
+    /// Groups there can be among so many rows.
+    pub fn groups_among(&self, rows: u64) -> u64 {
+        product(&self.parts).map_or(rows, |groups| groups.min(rows))
     }
 
     /// Words of a hash slot before its accumulators: the key, and the state word of a multi-word key.

@@ -1,9 +1,10 @@
 //! Which way dense groups are collected: the model of `galatea_layout` over a sample of the rows.
 
-use super::bind::{AccumulatorPlan, Strategy};
+use super::bind::{AccumulatorPlan, Contribution, Strategy};
 use super::generate::Shape;
-use super::sink::shared::{SharedHome, SharedLayout};
-use crate::config::{GroupBy, GroupRuns};
+use super::sink::dense::DenseLayout;
+use super::sink::shared::{Combine, SharedHome, SharedLayout};
+use crate::config::{GroupBy, GroupCombine};
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
     AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, PlacedColumn, overlapped,
@@ -18,9 +19,10 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
-/// Rows of a sample that a group has, at least, for atomics on it in device memory to take longer than all the others: an H200 does
-/// 25 G random ones per second and 1.4 G on one address.
-const CONTENDED: f64 = 0.05;
+/// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and what they must save.
+const MERGING: f64 = 0.03;
+/// What looking for a carry costs of an update of the high half, where there is none.
+const CARRY: f64 = 0.2;
 /// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On an H200 10 to 23 %.
 const HOT_COST: f64 = 0.17;
 /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows, and 50 % in TPC-H's
@@ -44,6 +46,8 @@ pub struct GroupedRows<'a> {
     pub row_bytes: usize,
     /// Rows a thread holds.
     pub items: u32,
+    /// Instructions that a row takes besides its updates.
+    pub instructions: f64,
     /// The groups of some rows, in the order in which lanes touch them.
     pub sample: Option<Sample>,
     /// The column of the only key, where it is placed.
@@ -60,6 +64,26 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their rows or do not.
+    fn updates(&self, group_bytes: u64, warps: bool) -> Updates {
+        let mut reach: HashMap<u64, u32> = HashMap::new();
+        let mut all = 0_u32;
+        for access in self.groups.chunks(32) {
+            for (lane, group) in access.iter().enumerate() {
+                if !warps || !access[..lane].contains(group) {
+                    *reach.entry(u64::from(*group) * group_bytes / 1024).or_default() += 1;
+                    all += 1;
+                }
+            }
+        }
+        let most = reach.into_values().max().unwrap_or(0);
+        let rows = self.groups.len().max(1) as f64;
+        Updates {
+            all: f64::from(all) / rows,
+            in_a_kib: f64::from(most) / rows,
+        }
+    }
+
     /// The most frequent groups, if they are frequent enough to get registers of their own.
     fn hot(&self) -> Vec<u32> {
         let rows = self.frequencies();
@@ -82,12 +106,6 @@ impl Sample {
         rows
     }
 
-    /// Share of the rows that the most frequent group has.
-    fn most(&self) -> f64 {
-        let most = self.frequencies().first().map_or(0, |(rows, _)| *rows);
-        most as f64 / self.groups.len().max(1) as f64
-    }
-
     /// The same rows, those of hot groups each in a group of its own lane's bank: they do not meet in shared memory.
     fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
         let beyond = groups.next_multiple_of(32) as u32;
@@ -100,6 +118,22 @@ impl Sample {
         };
         self.groups.iter().enumerate().map(own).collect()
     }
+}
+
+/// Updates of groups in device memory, per row.
+#[derive(Debug, Clone, Copy)]
+struct Updates {
+    all: f64,
+    /// Those of that KiB of the groups to which most go.
+    in_a_kib: f64,
+}
+
+impl Updates {
+    /// Of groups of which nothing is known.
+    const GUESSED: Self = Self {
+        all: 0.5,
+        in_a_kib: 0.1,
+    };
 }
 
 /// A key that is a placed column.
@@ -140,22 +174,7 @@ pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
         candidates = self::candidates(rows, &any, GroupBy::Copies, &hot);
     }
     let Some(best) = candidates.first() else {
-        let most = rows.sample.as_ref().map_or(0.0, Sample::most);
-        let why = match shape.group_by {
-            GroupBy::Dense => "forced",
-            _ => "no room for the groups in shared memory",
-        };
-        return GroupChoice {
-            strategy: Strategy::Dense {
-                groups: rows.groups,
-                warps: most >= CONTENDED,
-            },
-            hot: Vec::new(),
-            why: format!(
-                "{why}; the largest group of a sample has {:.1} % of the rows",
-                most * 100.0
-            ),
-        };
+        return dense(rows, shape);
     };
     GroupChoice {
         strategy: Strategy::Shared(best.layout),
@@ -164,22 +183,86 @@ pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
     }
 }
 
+/// Accumulators in device memory.
+fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
+    // Combining costs nothing where all groups differ: atomics take longer.
+    let warps = matches!(shape.group_combine, GroupCombine::Auto | GroupCombine::Warps);
+    let bytes = 8 * rows.plan.words as u64;
+    let (updates, seen) = match &rows.sample {
+        Some(sample) => (sample.updates(bytes, warps), "in a sample"),
+        None => (Updates::GUESSED, "guessed"),
+    };
+    let copies = match shape.group_copies {
+        0 => dense_copies(rows, shape, updates, warps),
+        forced => forced,
+    };
+    let why = match shape.group_by {
+        GroupBy::Dense => "forced",
+        _ => "no room for the groups in shared memory",
+    };
+    GroupChoice {
+        strategy: Strategy::Dense(DenseLayout {
+            groups: rows.groups,
+            warps,
+            copies,
+        }),
+        hot: Vec::new(),
+        why: format!(
+            "{why}; {:.1} % of the updates go to one KiB of groups, {seen}",
+            100.0 * updates.in_a_kib / updates.all
+        ),
+    }
+}
+
+/// Copies of groups in device memory: updates of the hottest KiB take less time with more, clearing and adding them up takes more.
+fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: bool) -> u32 {
+    let machine = &shape.machine;
+    let words = rows.rows as f64 * rows.plan.words as f64;
+    let bytes = 8.0 * rows.plan.words as f64 * rows.groups as f64;
+    let in_a_kib = if warps {
+        machine.global_atomics_on_one_address
+    } else {
+        machine.global_atomics_in_a_kib()
+    };
+    let seconds = |copies: f64| {
+        let hot = words * updates.in_a_kib / (in_a_kib * copies);
+        let all = words * updates.all / machine.global_atomics_per_second;
+        let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
+        hot.max(all) + cleared_and_added
+    };
+    let fits = |copies: &u32| *copies == 1 || u64::from(*copies) * bytes as u64 <= shape.copies_room;
+    [1, 2, 4, 8, 16, 32]
+        .into_iter()
+        .filter(fits)
+        .min_by(|one, other| seconds(f64::from(*one)).total_cmp(&seconds(f64::from(*other))))
+        .unwrap_or(1)
+}
+
 /// What fits, cheapest first.
 fn candidates(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy, hot: &[u32]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for (home, way) in homes(rows, shape, forced) {
         let copies = matches!(home, SharedHome::Copies { .. });
         let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
-        let runs: &[bool] = match shape.group_runs {
-            GroupRuns::On => &[home != SharedHome::Registers],
-            GroupRuns::Auto if copies && changes < RUNS => &[false, true],
-            GroupRuns::Auto | GroupRuns::Off => &[false],
+        let few = matches!(home, SharedHome::Copies { copies: 1, .. });
+        let shared = !matches!(home, SharedHome::Registers | SharedHome::Threads);
+        let combine: &[Combine] = match shape.group_combine {
+            GroupCombine::Runs if home != SharedHome::Registers => &[Combine::Runs],
+            GroupCombine::Warps if shared => &[Combine::Warps],
+            GroupCombine::Auto if few && changes < RUNS => &[Combine::Nothing, Combine::Runs, Combine::Warps],
+            GroupCombine::Auto if few => &[Combine::Nothing, Combine::Warps],
+            GroupCombine::Auto if copies && changes < RUNS => &[Combine::Nothing, Combine::Runs],
+            _ => &[Combine::Nothing],
         };
-        for runs in runs {
-            candidates.extend(candidate(rows, shape, home, way, *runs, &[]));
+        for combine in combine {
+            let way = match combine {
+                Combine::Warps => AccumulatorLayout::WarpAggregated,
+                _ => way,
+            };
+            candidates.extend(candidate(rows, shape, home, way, *combine, &[]));
         }
-        if copies && shape.group_runs == GroupRuns::Auto && registers(rows, hot) {
-            candidates.extend(candidate(rows, shape, home, way, false, hot));
+        if copies && shape.group_combine == GroupCombine::Auto && registers(rows, hot) {
+            candidates.extend(candidate(rows, shape, home, way, Combine::Nothing, hot));
         }
     }
     candidates.sort_by(|one, other| one.cost.seconds.total_cmp(&other.cost.seconds));
@@ -231,7 +314,7 @@ fn candidate(
     shape: &Shape,
     home: SharedHome,
     way: AccumulatorLayout,
-    runs: bool,
+    combine: Combine,
     hot: &[u32],
 ) -> Option<Candidate> {
     let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
@@ -244,17 +327,10 @@ fn candidate(
     let sizes = blocks.iter().map(|block| SharedLayout {
         groups: rows.groups,
         home,
-        runs,
+        combine,
         hot: hot.len() as u32,
         block: *block,
     });
-    let fitting: Vec<SharedLayout> = sizes.filter(|layout| layout.bytes(rows.plan) <= limit).collect();
-    // The smallest blocks that keep half of the threads busy.
-    let busy = |layout: &&SharedLayout| {
-        let blocks = machine.resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
-        blocks * layout.block * 2 >= machine.threads
-    };
-    let layout = *fitting.iter().find(busy).or(fitting.last())?;
     let (uniform, cool);
     let groups = match &rows.sample {
         Some(sample) if !hot.is_empty() => {
@@ -273,42 +349,92 @@ fn candidate(
             Groups::Frequencies(&uniform)
         }
     };
-    let aggregation = GroupedAggregation {
-        rows: rows.rows,
-        row_bytes: rows.row_bytes as f64,
-        groups,
-        accumulators: accumulators(rows.plan),
-        placed: rows.placed.map(|placed| placed.column),
+    let accumulators = accumulators(rows.plan);
+    let price = |layout: SharedLayout| {
+        let aggregation = GroupedAggregation {
+            rows: rows.rows,
+            row_bytes: rows.row_bytes as f64,
+            groups,
+            accumulators,
+            placed: rows.placed.map(|placed| placed.column),
+            instructions: rows.instructions + update_instructions(rows.plan, &layout),
+        };
+        let launch = Launch {
+            threads: layout.block,
+            rows_per_thread: rows.items,
+            shared_bytes: limit,
+        };
+        let mut cost = if home == SharedHome::Registers {
+            in_registers(&aggregation, &launch, shape)?
+        } else {
+            predict_layout(&aggregation, &launch, machine, way).cost.ok()?
+        };
+        if combine == Combine::Runs {
+            // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
+            let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
+            cost.shared_seconds *= changes;
+            cost.seconds = overlapped([cost.memory_seconds, cost.shared_seconds, cost.issue_seconds])
+                * (1.0 + RUN_COST.0 + RUN_COST.1 * changes.min(1.0))
+                + cost.merge_seconds;
+        }
+        cost.seconds *= 1.0 + HOT_COST * hot.len() as f64;
+        Some(Candidate { layout, cost })
     };
-    let launch = Launch {
-        threads: layout.block,
-        rows_per_thread: rows.items,
-        shared_bytes: limit,
+    // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is worth it.
+    let busy = |layout: &SharedLayout| {
+        let blocks = machine.resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
+        blocks * layout.block * 2 >= machine.threads
     };
-    let mut cost = if home == SharedHome::Registers {
-        in_registers(&aggregation, &launch, shape, rows)?
-    } else {
-        predict_layout(&aggregation, &launch, machine, way).cost.ok()?
-    };
-    if runs {
-        // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
-        let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
-        cost.shared_seconds *= changes;
-        cost.seconds = overlapped(cost.memory_seconds, cost.shared_seconds)
-            * (1.0 + RUN_COST.0 + RUN_COST.1 * changes.min(1.0))
-            + cost.merge_seconds;
+    let mut best: Option<Candidate> = None;
+    for layout in sizes.filter(|layout| layout.bytes(rows.plan) <= limit) {
+        let worth = match &best {
+            Some(best) if busy(&best.layout) => best.cost.merge_seconds > MERGING * best.cost.seconds,
+            _ => true,
+        };
+        if !worth {
+            break;
+        }
+        let found = price(layout);
+        let better = match (&best, &found) {
+            (Some(best), Some(found)) => {
+                !busy(&best.layout) || found.cost.seconds < (1.0 - MERGING) * best.cost.seconds
+            }
+            (None, _) => true,
+            (_, None) => false,
+        };
+        if better {
+            best = found;
+        }
     }
-    cost.seconds *= 1.0 + HOT_COST * hot.len() as f64;
-    Some(Candidate { layout, cost })
+    best
 }
 
-/// Registers: no shared memory, but every row looks at every group.
-fn in_registers(
-    aggregation: &GroupedAggregation<'_>,
-    launch: &Launch,
-    shape: &Shape,
-    rows: &GroupedRows<'_>,
-) -> Option<Cost> {
+/// Instructions that update a row's accumulators.
+fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
+    use super::aggregate::Accumulator;
+    let words = plan.partial_words as f64;
+    match (layout.home, layout.combine) {
+        // Every row looks at every group.
+        (SharedHome::Registers, _) => layout.groups as f64 * (1.0 + 2.0 * words),
+        (SharedHome::Threads, _) => 3.0 + 4.0 * words,
+        // Rows of a run are added up in registers.
+        (_, Combine::Runs) => 10.0 + 3.0 * words,
+        // Matching, and for each word a tree of shuffles.
+        (_, Combine::Warps) => 100.0 + 40.0 * words,
+        (_, Combine::Nothing) => {
+            let update = |c: &Contribution| match c.accumulator {
+                Accumulator::Count => 1.0,
+                Accumulator::Sum64 | Accumulator::SumWidening if c.is_narrow() => 5.0,
+                Accumulator::Sum64 | Accumulator::SumWidening | Accumulator::Max64 => 10.0,
+                Accumulator::Sum128 | Accumulator::SumF64 => 25.0,
+            };
+            3.0 + plan.contributions.iter().map(update).sum::<f64>()
+        }
+    }
+}
+
+/// Registers: no shared memory.
+fn in_registers(aggregation: &GroupedAggregation<'_>, launch: &Launch, shape: &Shape) -> Option<Cost> {
     let one = GroupedAggregation {
         groups: Groups::Sample { rows: &[], groups: 1 },
         ..*aggregation
@@ -316,12 +442,9 @@ fn in_registers(
     let memory = predict_layout(&one, launch, &shape.machine, AccumulatorLayout::OneCopy)
         .cost
         .ok()?;
-    let instructions = rows.groups as f64 * (1.0 + 3.0 * rows.plan.partial_words as f64);
-    // A round is 32 lanes of one instruction in shared memory; there are four times as many of arithmetic.
-    let arithmetic = rows.rows as f64 * instructions / 32.0 / (4.0 * shape.machine.rounds_per_second);
     Some(Cost {
-        seconds: overlapped(memory.memory_seconds, arithmetic),
-        shared_seconds: arithmetic,
+        seconds: overlapped([memory.memory_seconds, 0.0, memory.issue_seconds]),
+        shared_seconds: 0.0,
         merge_seconds: 0.0,
         rounds: 0.0,
         ..memory
@@ -330,22 +453,27 @@ fn in_registers(
 
 fn accumulators(plan: &AccumulatorPlan) -> Accumulators {
     use super::aggregate::Accumulator;
-    let mut found = Accumulators {
-        counts: 0,
-        sums: 0,
-        wide_sums: 0,
-        high_halves: 0.2,
-    };
+    let mut found = Accumulators::default();
+    let mut high_halves = 0.0;
     for contribution in &plan.contributions {
-        match contribution.accumulator {
-            Accumulator::Count => found.counts += 1,
-            Accumulator::Sum128 => found.wide_sums += 2,
-            // Doubles and maxima are read and compared and swapped, which costs about what two halves do.
-            Accumulator::Sum64 | Accumulator::SumWidening | Accumulator::SumF64 | Accumulator::Max64 => {
-                found.wide_sums += 1;
+        let mut high = contribution.high_halves().max(CARRY);
+        let wide_sums = match contribution.accumulator {
+            Accumulator::Count => {
+                found.counts += 1;
+                continue;
             }
-        }
+            Accumulator::Sum128 => 2,
+            Accumulator::Sum64 | Accumulator::SumWidening => 1,
+            // Doubles and maxima are read and compared and swapped, which costs about what two halves do.
+            Accumulator::SumF64 | Accumulator::Max64 => {
+                high = CARRY;
+                1
+            }
+        };
+        found.wide_sums += wide_sums;
+        high_halves += high * f64::from(wide_sums);
     }
+    found.high_halves = high_halves / f64::from(found.wide_sums.max(1));
     found
 }
 
@@ -354,21 +482,15 @@ fn explain(candidates: &[Candidate], rows: &GroupedRows<'_>, measured: bool) -> 
     let Some(best) = candidates.first() else {
         return String::new();
     };
-    let bound = if best.cost.merge_seconds > best.cost.memory_seconds.max(best.cost.shared_seconds) {
-        "merging"
-    } else if best.cost.memory_seconds >= best.cost.shared_seconds {
-        "device memory"
-    } else {
-        "shared memory"
-    };
     let seen = if rows.sample.is_some() {
         "sampled"
     } else {
         "guessed"
     };
     let mut text = format!(
-        "{:.3} ms bound by {bound}, groups {seen}, constants {}",
+        "{:.3} ms bound by {}, groups {seen}, constants {}",
         best.cost.seconds * 1e3,
+        best.cost.bound(),
         if measured { "measured" } else { "scaled" }
     );
     for other in candidates.iter().skip(1).take(4) {

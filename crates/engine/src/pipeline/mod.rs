@@ -6,7 +6,7 @@
 //! ```text
 //! PipelinePlan      planning: typed expressions, no data, no GPU        (this file, aggregate.rs)
 //!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_rows.rs)
-//! BoundPipeline     chosen strategy (group_layout.rs), accumulators, literals
+//! BoundPipeline     chosen strategy (group_layout.rs, dimension_home.rs), accumulators, literals
 //!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, sink/*.rs)
 //! Program
 //! ```
@@ -17,6 +17,7 @@
 
 pub mod aggregate;
 pub mod bind;
+mod dimension_home;
 pub mod generate;
 pub mod group_key;
 pub mod group_layout;

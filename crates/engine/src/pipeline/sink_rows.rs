@@ -6,9 +6,9 @@ use super::generate::{ResultPlan, Shape};
 use super::group_key::{GroupKey, KeyLayout};
 use super::group_layout::{self, GroupedRows, PlacedKey};
 use super::sample;
-use super::sink::{self, shared::SharedHome};
+use super::sink::{self, hash::slots_for, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
-use crate::config::RowOutput;
+use crate::config::{GroupCombine, RowOutput};
 use crate::expression::{Emitter, Expr, Value};
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
@@ -123,12 +123,15 @@ impl SinkInput<'_> {
             });
         }
         let key = group_key(&key_values, self.shape.group_by)?;
-        let (mut strategy, mut why, mut occupied) = (Strategy::Hash, None, None);
+        let (mut why, mut occupied) = (None, None);
+        let waits = self.waits(&key, &accumulators);
+        let warps = self.shape.group_combine == GroupCombine::Warps;
+        let mut strategy = Strategy::Hash { warps, waits };
         let mut hot = Vec::new();
         if let KeyLayout::Dense { groups } = key.layout {
             // Dense homes have a word for every group there could be: one word must count rows.
             occupied = Some(accumulators.row_count());
-            let choice = self.dense(&keys, &key, groups, &accumulators);
+            let choice = self.dense(&keys, &key, groups, &accumulators, code.lines().count());
             hot = (choice.hot.iter())
                 .map(|group| emitter.parameter(u64::from(*group)))
                 .collect();
@@ -141,8 +144,8 @@ impl SinkInput<'_> {
         }
         match &strategy {
             Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
-            Strategy::Dense { warps, .. } => sink::dense::update(&accumulators, *warps, code),
-            _ => sink::hash::update(&accumulators, &key, code),
+            Strategy::Dense(layout) => sink::dense::update(&accumulators, layout, code),
+            _ => sink::hash::update(&accumulators, &key, waits, warps, code),
         }
         Ok(Sunk {
             strategy,
@@ -156,13 +159,21 @@ impl SinkInput<'_> {
         })
     }
 
-    /// How dense groups are collected.
+    /// Whether a hash table may have no place for a row: a slot for each group there can be would take too much.
+    fn waits(&self, key: &GroupKey, accumulators: &AccumulatorPlan) -> bool {
+        let most = key.groups_among(self.cardinality.rows);
+        let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
+        slots_for(most).saturating_mul(slot) > self.shape.hash_room
+    }
+
+    /// How dense groups are collected, by `lines` of code up to here, of about two instructions each.
     fn dense(
         &self,
         keys: &[Expr],
         key: &GroupKey,
         groups: u64,
         accumulators: &AccumulatorPlan,
+        lines: usize,
     ) -> group_layout::GroupChoice {
         let placed = match keys {
             [only] => only.as_column().and_then(|column| self.placed(column)),
@@ -174,6 +185,7 @@ impl SinkInput<'_> {
             rows: self.cardinality.rows,
             row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
             items: self.items,
+            instructions: 6.0 + 2.5 * self.columns.len() as f64 + 2.0 * lines as f64,
             sample: sample::sample(self.view, keys, key, self.items),
             placed,
         };

@@ -164,6 +164,7 @@ fn analyse(column: &Column, rows: usize) -> Result<ConflictAnalysis, galatea_sto
             high_halves: 1.0,
         },
         placed: Some(placed),
+        instructions: 0.0,
     };
     let launch = Launch {
         threads: PIPELINE_TILES.threads,

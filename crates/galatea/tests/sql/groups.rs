@@ -85,7 +85,7 @@ async fn strategy(pair: &Pair, sql: &str) -> String {
 
 #[tokio::test]
 async fn every_way_answers_alike_whatever_the_skew() {
-    let ways: [(&[(&str, &str)], &str); 9] = [
+    let ways: [(&[(&str, &str)], &str); 11] = [
         (&[], ""),
         (&[("galatea.group_by", "registers")], "registers("),
         (
@@ -96,7 +96,7 @@ async fn every_way_answers_alike_whatever_the_skew() {
             &[
                 ("galatea.group_by", "copies"),
                 ("galatea.group_copies", "1"),
-                ("galatea.group_runs", "off"),
+                ("galatea.group_combine", "off"),
             ],
             "one copy",
         ),
@@ -116,11 +116,19 @@ async fn every_way_answers_alike_whatever_the_skew() {
             &[
                 ("galatea.group_by", "copies"),
                 ("galatea.group_copies", "2"),
-                ("galatea.group_runs", "on"),
+                ("galatea.group_combine", "runs"),
             ],
             "runs",
         ),
+        (
+            &[("galatea.group_by", "copies"), ("galatea.group_combine", "warps")],
+            "combined by warps",
+        ),
         (&[("galatea.group_by", "dense")], "dense("),
+        (
+            &[("galatea.group_by", "dense"), ("galatea.group_copies", "8")],
+            "8 copies",
+        ),
         (&[("galatea.group_by", "hash")], "hash"),
     ];
     for (seed, (groups, skew)) in [
@@ -147,7 +155,8 @@ async fn every_way_answers_alike_whatever_the_skew() {
             }
             // Registers and copies per thread are for few groups, many copies for not too many.
             let few = ["registers(", "a copy per thread"].contains(&named) && groups > 2;
-            let many = named.contains("copies") && groups > 100;
+            let dense = settings.contains(&("galatea.group_by", "dense"));
+            let many = named.contains("copies") && !dense && groups > 100;
             if !few && !many {
                 let found = strategy(&pair, QUERIES[0]).await;
                 assert!(found.contains(named), "{settings:?} gave {found}");

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
 /// Everything must run in pipelines: what is refused, at planning or later, is an error.
-const STRICT: (&str, &str) = ("galatea.fallback", "error");
+pub(crate) const STRICT: (&str, &str) = ("galatea.fallback", "error");
 
 fn decimals(values: impl Iterator<Item = Option<i128>>) -> ArrayRef {
     let array: Decimal128Array = values.collect();
@@ -23,7 +23,7 @@ fn word(number: i64) -> String {
 }
 
 /// The fact table: keys of all dimensions (a tenth NULL, some without a partner) and measures.
-fn facts(rows: usize, seed: u64) -> RecordBatch {
+pub(crate) fn facts(rows: usize, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut keys = |low: i64, high: i64| -> Vec<Option<i64>> {
         (0..rows)
@@ -66,7 +66,7 @@ fn facts(rows: usize, seed: u64) -> RecordBatch {
 }
 
 /// A dimension of `keys`, each with a payload of every kind, a fifth NULL.
-fn dimension(key: &str, keys: ArrayRef, seed: u64) -> RecordBatch {
+pub(crate) fn dimension(key: &str, keys: ArrayRef, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let rows = keys.len();
     let mut some = |high: i64| -> Vec<Option<i64>> {
@@ -122,7 +122,7 @@ fn dimension(key: &str, keys: ArrayRef, seed: u64) -> RecordBatch {
 }
 
 /// Tables f (facts), n (keyed by number), y (by day), t (by text) and p (by price).
-fn star(pair: &Pair, rows: usize, seed: u64) {
+pub(crate) fn star(pair: &Pair, rows: usize, seed: u64) {
     pair.table("f", &[facts(rows, seed)]);
     let some = |low: i32, high: i32, of: i32| (low..high).filter(move |key| key % of != 0);
     let numbers: Vec<Option<i32>> = some(-55, 50, 7).map(Some).chain([None, None]).collect();
@@ -146,7 +146,7 @@ fn star(pair: &Pair, rows: usize, seed: u64) {
     pair.table("p", &[dimension("k", prices, seed + 4)]);
 }
 
-const PIPELINES: &[&str] = &[
+pub(crate) const PIPELINES: &[&str] = &[
     "SELECT sum(n.size) FROM f JOIN n ON f.number = n.k",
     "SELECT count(*), sum(f.v), min(y.size), max(y.paid) FROM f, y WHERE f.day = y.k",
     "SELECT n.name, count(*), sum(f.v) FROM f JOIN n ON f.number = n.k GROUP BY n.name",
@@ -283,7 +283,7 @@ async fn keys_of_other_widths_meet() {
     }
 }
 
-async fn text(pair: &Pair, sql: &str) -> String {
+pub(crate) async fn text(pair: &Pair, sql: &str) -> String {
     let frame = pair.gpu.sql(sql).await.expect("plans");
     let batches = frame.collect().await.expect("runs");
     pretty_format_batches(&batches).expect("prints").to_string()

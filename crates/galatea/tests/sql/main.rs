@@ -6,6 +6,7 @@
 mod aggregates;
 mod compare;
 mod data;
+mod dimensions;
 mod explain;
 mod files;
 mod groups;

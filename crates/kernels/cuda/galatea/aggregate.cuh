@@ -46,6 +46,10 @@ struct SharedWords {
         const u32 up = u32(v >> 32) + (old + u32(v) < old ? 1u : 0u);
         if (up != 0) atomicAdd(high, up);
     }
+    // The same of a number of 32 bits.
+    static GALATEA_INLINE void sum_narrow(u32* low, u32* high, u32 v) {
+        if (atomicAdd(low, v) > ~v) atomicAdd(high, 1u);
+    }
     // Four planes, `plane` words apart.
     static GALATEA_INLINE void sum128(u32* word, u32 plane, i128 v) {
         const u128 bits = u128(v);
@@ -146,6 +150,24 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     else { if (low != 0) GlobalWords::max64(word, low); }
 }
 
+// How the second word of a 128-bit sum merges: with the first.
+constexpr u8 MERGE_HIGH = 255;
+
+// Thread scope. Adds a partial group, whose words lie `stride` apart, to its home; `merges` says how by word, Merge or MERGE_HIGH.
+GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
+    for (u32 w = 0; w < words; ++w) {
+        const u64 low = partial[w * stride];
+        switch (Merge(merges[w])) {
+            case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
+            case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
+            case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
+            case Merge::Sum128:
+            case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
+            default: break;  // MERGE_HIGH
+        }
+    }
+}
+
 // Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0 adds what they come
 // to to `home`.
 template <Merge M, typename Elements>
@@ -165,30 +187,51 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
     merge_into<M>(home, low, high);
 }
 
-// Lanes of a warp whose rows have the same group: they combine what they add, and one of them adds it. For homes in global
-// memory, where atomics on one address follow each other. From divergent code, for the lanes that are there.
-struct WarpPeers {
-    u32 active, peers;
-
-    explicit GALATEA_INLINE WarpPeers(u32 group) : active(__activemask()), peers(__match_any_sync(active, group)) {}
-
-    // Thread scope, by all of `active` together. Pairs of peers combine until one is left: after Adinetz, "Warp-aggregated
-    // reductions" (2014).
-    template <Merge M> GALATEA_INLINE void add(u64* home, u64 low, u64 high) const {
+// Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all, for atomics on one
+// address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From divergent code, for the lanes that are
+// there; all of them call everything, together:
+//
+//     WarpPeers peers(place);
+//     while (peers.pairs()) { peers.take<M>(low, high); ...; peers.halve(); }
+//     if (peers.first()) ...
+class WarpPeers {
+public:
+    template <typename Place>
+    explicit GALATEA_INLINE WarpPeers(Place place) : active(__activemask()), peers(__match_any_sync(active, place)) {
         const u32 lane = threadIdx.x & 31u;
-        u32 later = peers & ~((2u << lane) - 1u);
-        u32 rank = __popc(peers & ((1u << lane) - 1u));
-        const bool first = rank == 0;
-        while (__any_sync(active, later != 0)) {
-            const u32 next = later != 0 ? u32(__ffs(later)) - 1u : lane;
-            const u64 other = __shfl_sync(active, low, next);
-            const u64 other_high = M == Merge::Sum128 ? __shfl_sync(active, high, next) : 0;
-            if (later != 0) merge_words<M>(low, high, other, other_high);
-            later &= __ballot_sync(active, (rank & 1u) == 0);
-            rank >>= 1;
-        }
-        if (first) merge_into<M>(home, low, high);
+        later = peers & ~((2u << lane) - 1u);
+        rank = __popc(peers & ((1u << lane) - 1u));
+        lowest = rank == 0;
     }
+
+    // Whether the lane is the first of its peers.
+    GALATEA_INLINE bool first() const { return lowest; }
+
+    // How many of the peers it holds for.
+    GALATEA_INLINE u64 count(bool holds) const { return u64(__popc(__ballot_sync(active, holds) & peers)); }
+
+    // Whether there are pairs left.
+    GALATEA_INLINE bool pairs() const { return __any_sync(active, later != 0); }
+
+    // The words of the next of its peers are added to those of the lane.
+    template <Merge M> GALATEA_INLINE void take(u64& low, u64& high) const {
+        const u32 next = later != 0 ? u32(__ffs(later)) - 1u : threadIdx.x & 31u;
+        const u64 other = __shfl_sync(active, low, next);
+        const u64 other_high = M == Merge::Sum128 ? __shfl_sync(active, high, next) : 0;
+        if (later != 0) merge_words<M>(low, high, other, other_high);
+    }
+
+    // Every second one is done.
+    GALATEA_INLINE void halve() {
+        later &= __ballot_sync(active, (rank & 1u) == 0);
+        rank >>= 1;
+    }
+
+private:
+    u32 active, peers;
+    u32 later;  // the peers after it that are not done
+    u32 rank;
+    bool lowest;
 };
 
 }  // namespace galatea

@@ -31,7 +31,7 @@ GALATEA_INLINE u64 float_group(double v) { return v == 0.0 ? 0 : u64(__double_as
 struct GroupTable {
     u64* slots;
     u64 capacity;  // slots, a power of two
-    u64 limit;     // groups at which no new one is inserted
+    u64 limit;     // groups at which no new one is inserted; all ones where there are slots for all
     u64* groups;   // groups it holds
     u32 key_words;
     u32 slot_words;
@@ -41,8 +41,9 @@ struct GroupTable {
     GALATEA_INLINE u32 head() const { return key_words == 1 ? 1 : 1 + key_words; }
 
     // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted when absent; nullptr
-    // when it is absent and the table is at its limit.
-    GALATEA_INLINE u64* find_or_insert(const u64* key, u64 stride = 1) const {
+    // when it is absent and the table is at its limit. A table with a limit counts its groups at once; without one `inserted`
+    // does, for atomics on one address follow each other.
+    GALATEA_INLINE u64* find_or_insert(const u64* key, u32& inserted, u64 stride = 1) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
         for (u32 i = 1; i < key_words; ++i) hash = hash_next(hash, key[i * stride], i);
@@ -55,7 +56,7 @@ struct GroupTable {
                 if (found == 0) {
                     if (full()) return nullptr;
                     found = atomicCAS(slot, 0ull, key[0]);
-                    if (found == 0) { atomicAdd(groups, 1ull); return slot + 1; }
+                    if (found == 0) { count_one(inserted); return slot + 1; }
                     if (found == key[0]) return slot + 1;
                 }
             } else {
@@ -68,7 +69,7 @@ struct GroupTable {
                         for (u32 i = 0; i < key_words; ++i) reinterpret_cast<volatile u64*>(slot)[1 + i] = key[i * stride];
                         __threadfence();
                         atomicExch(slot, 2ull);
-                        atomicAdd(groups, 1ull);
+                        count_one(inserted);
                         return slot + 1 + key_words;
                     }
                 }
@@ -82,8 +83,19 @@ struct GroupTable {
         }
     }
 
+    // Warp scope, full warp. Adds what its lanes have counted.
+    GALATEA_INLINE void count(u32 inserted) const {
+        inserted = __reduce_add_sync(0xffffffffu, inserted);
+        if ((threadIdx.x & 31u) == 0 && inserted != 0) atomicAdd(groups, u64(inserted));
+    }
+
 private:
-    GALATEA_INLINE bool full() const { return *reinterpret_cast<volatile u64*>(groups) >= limit; }
+    GALATEA_INLINE bool limited() const { return limit != ~0ull; }
+    GALATEA_INLINE bool full() const { return limited() && *reinterpret_cast<volatile u64*>(groups) >= limit; }
+    GALATEA_INLINE void count_one(u32& inserted) const {
+        if (limited()) atomicAdd(groups, 1ull);
+        else ++inserted;
+    }
 };
 
 // Host twin: galatea_kernels::GroupTableView. A table in the arguments of kernels that fill one between launches of a pipeline.

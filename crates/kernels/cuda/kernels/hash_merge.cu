@@ -5,25 +5,11 @@
 
 using namespace galatea;
 
-// Thread scope. Adds one partial group, whose words lie `stride` apart.
-GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
-    for (u32 w = 0; w < words; ++w) {
-        const u64 low = partial[w * stride];
-        switch (Merge(merges[w])) {
-            case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
-            case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
-            case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
-            case Merge::Sum128:
-            case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
-            default: break;
-        }
-    }
-}
-
 extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments args) {
     const PageChainsView& chains = args.chains;
     const GroupTable table = group_table(args.table);
     const u32 words = table.slot_words - table.head();
+    u32 inserted = 0;
     for (u32 at = blockIdx.x; at < chains.count; at += gridDim.x) {
         PageChain& chain = chains.chains[at];
         u64 pages = 0;
@@ -32,7 +18,7 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
             const u64* rows = page_column(chains, page, 0);
             for (u64 row = threadIdx.x; row < header.rows; row += blockDim.x) {
                 const u64* key = rows + row;
-                u64* home = table.find_or_insert(key, chains.page_rows);
+                u64* home = table.find_or_insert(key, inserted, chains.page_rows);
                 merge_group(home, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
             }
             __syncthreads();
@@ -46,4 +32,5 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
             if (pages != 0) atomicAdd(args.pages, pages);
         }
     }
+    table.count(inserted);
 }

@@ -23,22 +23,6 @@ kernel_arguments! {
 
 kernel!(HashMerge, "hash_merge", HashMergeArguments);
 
-/// How an accumulator word merges; the numbers are those of `Merge` in `galatea/aggregate.cuh`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum MergeWord {
-    /// 64-bit sum.
-    Sum64 = 0,
-    /// Low word of a 128-bit sum.
-    Sum128 = 1,
-    /// Sum of doubles.
-    SumF64 = 3,
-    /// Unsigned maximum.
-    Max64 = 4,
-    /// High word of the sum before it.
-    High = 255,
-}
-
 /// Merges partial groups.
 #[derive(Debug, Clone)]
 pub struct HashMerge {
@@ -59,7 +43,7 @@ impl HashMerge {
 
     /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which have room for all their groups,
     /// and adds the number of new ones to `groups`. Pages go back to the heap, `pages` counts them; the chains are empty.
-    /// `merges` has a [`MergeWord`] for every accumulator word.
+    /// `merges` has a [`MergeWord`](crate::MergeWord) for every accumulator word.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte a word; the device's.

@@ -2,6 +2,7 @@
 
 mod checksum;
 mod copy_bandwidth;
+mod dense_fold;
 mod fill_pattern;
 mod global_atomics;
 mod hash_collect;
@@ -21,10 +22,11 @@ mod shared_updates;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
+pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
 pub use hash_collect::{HashCollect, HashCollectArguments};
-pub use hash_merge::{HashMerge, HashMergeArguments, MergeWord};
+pub use hash_merge::{HashMerge, HashMergeArguments};
 pub use hash_rehash::{HashRehash, HashRehashArguments};
 pub use heap_allocate::{HeapAllocate, HeapAllocateArguments};
 pub use heap_gather::{HeapGather, HeapGatherArguments};
@@ -49,6 +51,7 @@ use crate::kernel::{Kernel, KernelEntry};
 pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
     CopyBandwidth::ENTRY,
+    DenseFold::ENTRY,
     FillPattern::ENTRY,
     GlobalAtomics::ENTRY,
     HashCollect::ENTRY,

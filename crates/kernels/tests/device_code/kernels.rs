@@ -4,8 +4,9 @@ use galatea_device::{
     Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
 };
 use galatea_kernels::{
-    Checksum, CopyBandwidth, FillPattern, GlobalAtomics, GroupingProbes, MatchLanes, Meeting, Nothing,
-    ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration, checksum_of, measure, pattern,
+    Checksum, CopyBandwidth, DenseFold, FillPattern, GlobalAtomics, GroupingProbes, MatchLanes, Meeting,
+    MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration,
+    checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -273,4 +274,65 @@ fn tempfile_folder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("galatea-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+#[test]
+fn copies_of_groups_are_added_up_word_by_word() {
+    // A wrapping sum, a sum of 128 bits, one of doubles, and a maximum.
+    let merges = [
+        MergeWord::Sum64,
+        MergeWord::Sum128,
+        MergeWord::High,
+        MergeWord::SumF64,
+        MergeWord::Max64,
+    ]
+    .map(|merge| merge as u8);
+    let bits = |at: u64| (at as f64).to_bits();
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let fold = DenseFold::new(&device).unwrap();
+        let merges = device.upload(&stream, &merges).unwrap();
+        for (count, copies) in [(1, 1), (1, 2), (31, 4), (33, 32), (700, 3)] {
+            let words = |copy: u64, group: u64| {
+                [
+                    (u64::MAX - 5).wrapping_add(copy + group),
+                    u64::MAX - group,
+                    copy,
+                    bits(copy + group),
+                    pattern(copy, group),
+                ]
+            };
+            let groups: Vec<u64> = (0..copies)
+                .flat_map(|copy| (0..count).flat_map(move |group| words(copy, group)))
+                .collect();
+            let mut groups = device.upload(&stream, &groups).unwrap();
+            fold.launch(&stream, InOut(&mut groups), In(&merges), count)
+                .unwrap();
+            let expected: Vec<u64> = (0..count)
+                .flat_map(|group| {
+                    let all: Vec<[u64; 5]> = (0..copies).map(|copy| words(copy, group)).collect();
+                    let wide: u128 = all.iter().fold(0, |sum: u128, w| {
+                        sum.wrapping_add(u128::from(w[2]) << 64 | u128::from(w[1]))
+                    });
+                    [
+                        all.iter().fold(0, |sum: u64, w| sum.wrapping_add(w[0])),
+                        wide as u64,
+                        (wide >> 64) as u64,
+                        bits((0..copies).map(|copy| copy + group).sum()),
+                        all.iter().map(|w| w[4]).max().unwrap(),
+                    ]
+                })
+                .collect();
+            let found = stream.read(&groups, ..expected.len()).unwrap();
+            assert_eq!(
+                found,
+                expected,
+                "{copies} copies of {count} groups on {}",
+                device.info().name
+            );
+        }
+        let mut ragged = device.zeroed::<u64>(&stream, 11).unwrap();
+        let refused = fold.launch(&stream, InOut(&mut ragged), In(&merges), 1);
+        assert!(matches!(refused, Err(DeviceError::Range { .. })), "{refused:?}");
+    }
 }

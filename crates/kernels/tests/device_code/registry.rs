@@ -17,9 +17,10 @@ fn files(folder: &str) -> BTreeSet<String> {
             }
         }
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda");
+    // Tests run in the folder of their package.
+    let root = Path::new("cuda");
     let mut found = BTreeSet::new();
-    walk(&root, &root.join(folder), &mut found);
+    walk(root, &root.join(folder), &mut found);
     found
 }
 

@@ -44,6 +44,8 @@ pub struct Cost {
     pub memory_seconds: f64,
     /// Updating shared memory.
     pub shared_seconds: f64,
+    /// Issuing instructions.
+    pub issue_seconds: f64,
     /// Clearing and merging the copies.
     pub merge_seconds: f64,
     /// Rounds of shared memory for the rows of an access, all accumulators together.
@@ -52,6 +54,21 @@ pub struct Cost {
     pub shared_bytes: u64,
     /// Warps of a multiprocessor at once.
     pub warps: u32,
+}
+
+impl Cost {
+    /// What takes longest.
+    #[must_use]
+    pub fn bound(&self) -> &'static str {
+        let parts = [
+            (self.memory_seconds, "device memory"),
+            (self.shared_seconds, "shared memory"),
+            (self.issue_seconds, "instructions"),
+            (self.merge_seconds, "merging copies"),
+        ];
+        let longest = parts.iter().rev().max_by(|one, other| one.0.total_cmp(&other.0));
+        longest.map_or("", |(_, name)| name)
+    }
 }
 
 /// A layout, and its cost or why there is none.
@@ -117,17 +134,11 @@ impl fmt::Display for Choice {
                 .iter()
                 .try_for_each(|prediction| write!(f, "; {prediction}"));
         };
-        let bound = if best.merge_seconds > best.memory_seconds.max(best.shared_seconds) {
-            "merging copies"
-        } else if best.memory_seconds >= best.shared_seconds {
-            "device memory"
-        } else {
-            "shared memory"
-        };
         write!(
             f,
-            "{layout}: {:.3} ms, bound by {bound} ({:.1} rounds per access, {} bytes and {} warps)",
+            "{layout}: {:.3} ms, bound by {} ({:.1} rounds per access, {} bytes and {} warps)",
             best.seconds * 1e3,
+            best.bound(),
             best.rounds,
             best.shared_bytes,
             best.warps

@@ -33,6 +33,7 @@ fn aggregation(groups: &Frequencies, accumulators: Accumulators) -> GroupedAggre
         groups: Groups::Frequencies(groups),
         accumulators,
         placed: None,
+        instructions: 0.0,
     }
 }
 
@@ -102,6 +103,7 @@ fn tpch_1_measured() {
             high_halves: 0.0,
         },
         placed: None,
+        instructions: 0.0,
     };
     let launch = Launch {
         threads: 128,

@@ -31,9 +31,9 @@ pub(in crate::execution) fn groups(
             let batch = decode(plan, bound, Groups::new(words, 0, groups, 1, stride))?;
             Ok((vec![batch], 0))
         }
-        GroupHome::Fixed { words, first } => {
-            let part = Part::Records(words, *first, stride);
-            let groups = (words.len() - first) / stride;
+        GroupHome::Fixed(words, at) => {
+            let part = Part::Records(words, at.start, stride);
+            let groups = at.len() / stride;
             read_in_pieces(runtime, stream, groups, &[part], |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, 1, stride);
                 decode(plan, bound, groups)
@@ -63,13 +63,13 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
     };
     // Dense homes have a place for every group there could be.
     let used = match (occupied, &bound.strategy) {
-        (Some(word), Strategy::Shared(_) | Strategy::Dense { .. }) => all.nonzero(*word),
+        (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) => all.nonzero(*word),
         _ => all,
     };
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(plan.output.fields().len());
     if let Some(key) = key {
         let columns = match bound.strategy {
-            Strategy::Hash => {
+            Strategy::Hash { .. } => {
                 let first = key.slot_key_words() - key.key_words();
                 key.decode(
                     (0..key.key_words())

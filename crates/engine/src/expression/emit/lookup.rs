@@ -1,10 +1,11 @@
-//! Rows of dimensions, by key.
+//! Rows of dimensions, by key: from tables in device memory, or packed in shared memory.
 
 use super::{Emitter, boolean};
 use crate::expression::dictionary::Bytes;
 use crate::expression::dimension::{Dimension, Keys, PayloadKind};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
+use crate::expression::packed::{EntryIndex, Field, PackedDimension};
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
 use std::sync::Arc;
@@ -12,21 +13,25 @@ use std::sync::Arc;
 /// Where a row's partner would be.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// Name of the condition that the key is between the least and the greatest.
+    /// Name of the condition that the key is between the least and the greatest; of packed dimensions the entry says.
     inside: String,
-    /// Name of the index; 0 where the key is not inside, so that it may be read.
+    /// Name of the index: 0 where the key is not inside, so that it may be read; in packed dimensions that of the absent entry.
     index: String,
     /// The key's NULL flag.
     null: Option<String>,
 }
 
-impl Emitter<'_> {
+impl<'a> Emitter<'a> {
     /// Whether a row of the dimension has the key; never NULL.
     pub(super) fn member(&mut self, dimension: usize, key: &Expr) -> Result<Value, Reason> {
         let found = self.known_dimension(dimension)?;
         let place = self.place(dimension, &found, key)?;
-        let member = match &found.presence {
-            Some(presence) if place.inside != "false" => {
+        let member = match (self.packed(dimension), &found.presence) {
+            (Some(packed), _) => {
+                let word = self.packed_word(dimension, packed, 0, &place.index);
+                self.define(&Kind::Bool, &format!("({word} & 1u) != 0"))
+            }
+            (None, Some(presence)) if place.inside != "false" => {
                 let table = self.parameters.table(Arc::clone(presence));
                 let test = format!(
                     "{} && table_bit(args.tables[{table}], {})",
@@ -48,19 +53,35 @@ impl Emitter<'_> {
         key: &Expr,
     ) -> Result<Value, Reason> {
         let found = self.known_dimension(dimension)?;
-        let payload = found.column(column).ok_or(Reason::Encoding {
+        let not_collected = Reason::Encoding {
             column,
             needed: "a column that was collected",
-        })?;
+        };
+        let payload = found.column(column).ok_or(not_collected.clone())?;
         let index = self.place(dimension, &found, key)?.index;
-        let null = payload.nulls.as_ref().map(|nulls| {
-            let table = self.parameters.table(Arc::clone(nulls));
-            self.define(&Kind::Bool, &format!("table_bit(args.tables[{table}], {index})"))
-        });
-        let table = self.parameters.table(Arc::clone(&payload.table));
         let kind = payload.kind();
-        let entry = format!("((const {}*)args.tables[{table}])[{index}]", payload.c_type);
-        let code = self.define(&kind, &format!("({}){entry}", kind.c_type()));
+        let (code, null) = match self.packed(dimension) {
+            Some(packed) => {
+                let (parts, null) = packed.column(column).ok_or(not_collected)?;
+                let null = null.map(|null| {
+                    let bit = self.packed_field(dimension, packed, null, &index);
+                    self.define(&Kind::Bool, &format!("{bit} != 0"))
+                });
+                let parts = (parts.iter()).map(|part| self.packed_field(dimension, packed, *part, &index));
+                let parts: Vec<String> = parts.collect();
+                let value = self.unpacked(&payload.values, &kind, &parts);
+                (self.define(&kind, &value), null)
+            }
+            None => {
+                let null = payload.nulls.as_ref().map(|nulls| {
+                    let table = self.parameters.table(Arc::clone(nulls));
+                    self.define(&Kind::Bool, &format!("table_bit(args.tables[{table}], {index})"))
+                });
+                let table = self.parameters.table(Arc::clone(&payload.table));
+                let entry = format!("((const {}*)args.tables[{table}])[{index}]", payload.c_type);
+                (self.define(&kind, &format!("({}){entry}", kind.c_type())), null)
+            }
+        };
         Ok(Value {
             code,
             null,
@@ -71,6 +92,86 @@ impl Emitter<'_> {
                 _ => None,
             },
         })
+    }
+
+    fn packed(&self, dimension: usize) -> Option<&'a PackedDimension> {
+        self.packed.get(dimension)?.as_ref()
+    }
+
+    /// The entry of a plane.
+    fn packed_word(
+        &mut self,
+        dimension: usize,
+        packed: &PackedDimension,
+        plane: usize,
+        index: &str,
+    ) -> String {
+        let entry = if packed.is_bitmap(plane) {
+            format!("dim{dimension}_{plane}[{index} >> 5] >> ({index} & 31) & 1u")
+        } else {
+            format!("dim{dimension}_{plane}[{index}]")
+        };
+        self.define_as("u32", &entry)
+    }
+
+    /// Bits of an entry; where they are is no part of the text, so that dimensions of similar values share kernels.
+    fn packed_field(
+        &mut self,
+        dimension: usize,
+        packed: &PackedDimension,
+        field: Field,
+        index: &str,
+    ) -> String {
+        let word = self.packed_word(dimension, packed, field.plane, index);
+        if field.shift == 0 && field.top {
+            return word;
+        }
+        let mask = (1u64 << field.bits) - 1;
+        let place = self.parameters.literal(mask << 32 | u64::from(field.shift));
+        let (shift, mask) = (
+            format!("(u32)args.literals[{place}]"),
+            format!("(u32)(args.literals[{place}] >> 32)"),
+        );
+        let bits = match (field.shift, field.top) {
+            (0, _) => format!("{word} & {mask}"),
+            (_, true) => format!("{word} >> {shift}"),
+            _ => format!("{word} >> {shift} & {mask}"),
+        };
+        self.define_as("u32", &bits)
+    }
+
+    /// The value whose distance from the least one has these parts of 32 bits.
+    fn unpacked(&mut self, values: &PayloadKind, kind: &Kind, parts: &[String]) -> String {
+        let part = |number: usize| parts.get(number).map_or("0u", String::as_str);
+        let long = |low: usize| match part(low + 1) {
+            "0u" => format!("(u64){}", part(low)),
+            high => format!("((u64){high} << 32 | {})", part(low)),
+        };
+        match (values, kind) {
+            (PayloadKind::Integer(interval), Kind::I32) => {
+                let low = self.parameters.literal(interval.low as u64);
+                format!("(i32)((u32)args.literals[{low}] + {})", part(0))
+            }
+            (PayloadKind::Integer(interval), Kind::I64) => {
+                let low = self.parameters.literal(interval.low as u64);
+                format!("(i64)(args.literals[{low}] + {})", long(0))
+            }
+            (PayloadKind::Integer(interval), _) => {
+                let low = self.parameters.wide_literal(interval.low);
+                let distance = match part(2) {
+                    "0u" => format!("(u128){}", long(0)),
+                    _ => format!("((u128){} << 64 | {})", long(2), long(0)),
+                };
+                format!(
+                    "(i128)((u128)make_i128(args.literals[{low}], args.literals[{}]) + {distance})",
+                    low + 1
+                )
+            }
+            (PayloadKind::Boolean, _) => format!("{} != 0", part(0)),
+            (PayloadKind::Float32, _) => format!("__uint_as_float({})", part(0)),
+            (PayloadKind::Float64, _) => format!("__longlong_as_double((i64){})", long(0)),
+            (PayloadKind::Code(_), _) => part(0).to_owned(),
+        }
     }
 
     fn known_dimension(&self, dimension: usize) -> Result<Arc<Dimension>, Reason> {
@@ -86,26 +187,69 @@ impl Emitter<'_> {
         if let Some(place) = self.scope.places.get(&known) {
             return Ok(place.clone());
         }
-        let value = self.text_operand(key)?;
-        let (offset, inside) = match &found.keys {
-            Keys::Nothing => ("0u".to_owned(), "false".to_owned()),
-            Keys::Integers(interval) => self.offset(*interval, &value),
-            Keys::Strings(keys) => self.translated_rank(&Bytes::of(keys)?, key, &value)?,
-        };
-        // Rows that are not there have any key: what is not inside must not be read either.
-        let index = self.define_as("u32", &format!("{inside} ? (u32){offset} : 0u"));
-        let place = Place {
-            inside,
-            index,
-            null: value.null,
+        let place = match self.packed(dimension) {
+            Some(packed) => self.packed_place(packed, found, key)?,
+            None => {
+                let value = self.text_operand(key)?;
+                let (offset, inside) = match &found.keys {
+                    Keys::Nothing => ("0u".to_owned(), "false".to_owned()),
+                    Keys::Integers(interval) => {
+                        let (unsigned, offset) = self.offset(*interval, &value);
+                        let span = self.parameters.literal((interval.high - interval.low) as u64);
+                        let inside = format!("{offset} <= ({unsigned})args.literals[{span}]");
+                        (offset, self.define(&Kind::Bool, &inside))
+                    }
+                    Keys::Strings(keys) => self.translated_rank(&Bytes::of(keys)?, key, &value)?,
+                };
+                // Rows that are not there have any key: what is not inside must not be read either.
+                Place {
+                    index: self.define_as("u32", &format!("{inside} ? (u32){offset} : 0u")),
+                    inside,
+                    null: value.null,
+                }
+            }
         };
         self.scope.places.insert(known, place.clone());
         Ok(place)
     }
 
-    /// The distance from the least key, modulo the machine type, and whether it is one of the dimension.
-    fn offset(&mut self, keys: Interval, key: &Value) -> (String, String) {
-        let span = self.parameters.literal((keys.high - keys.low) as u64);
+    /// The entry of the key; of whatever is none, the absent one.
+    fn packed_place(
+        &mut self,
+        packed: &PackedDimension,
+        found: &Dimension,
+        key: &Expr,
+    ) -> Result<Place, Reason> {
+        let (unsigned, number, null) = match &packed.index {
+            EntryIndex::Slot { slot, null } => ("u32", slot.clone(), null.clone()),
+            EntryIndex::Code => {
+                let value = self.text_operand(key)?;
+                ("u32", value.code, value.null)
+            }
+            EntryIndex::Key => {
+                let value = self.text_operand(key)?;
+                let (unsigned, number) = match &found.keys {
+                    Keys::Nothing => ("u32", "0u".to_owned()),
+                    Keys::Integers(interval) => self.offset(*interval, &value),
+                    Keys::Strings(keys) => ("u32", self.translated_rank(&Bytes::of(keys)?, key, &value)?.0),
+                };
+                (unsigned, number, value.null)
+            }
+        };
+        let entries = self.parameters.literal(u64::from(packed.entries));
+        let number = self.define_as(unsigned, &number);
+        let index = format!(
+            "{number} < ({unsigned})args.literals[{entries}] ? (u32){number} : (u32)args.literals[{entries}]"
+        );
+        Ok(Place {
+            inside: "true".to_owned(),
+            index: self.define_as("u32", &index),
+            null,
+        })
+    }
+
+    /// The distance from the least key, modulo the machine type, which comes first.
+    fn offset(&mut self, keys: Interval, key: &Value) -> (&'static str, String) {
         let (unsigned, low) = match key.kind {
             Kind::I32 if keys.within(Interval::of::<i32>()) => {
                 let low = self.parameters.literal(keys.low as u64);
@@ -126,12 +270,8 @@ impl Emitter<'_> {
         };
         // Sign extended first: an i32 becomes the u64 of the same number modulo 2^64.
         let signed = unsigned.replace('u', "i");
-        let offset = self.define_as(unsigned, &format!("({unsigned})({signed}){} - {low}", key.code));
-        let inside = self.define(
-            &Kind::Bool,
-            &format!("{offset} <= ({unsigned})args.literals[{span}]"),
-        );
-        (offset, inside)
+        let offset = format!("({unsigned})({signed}){} - {low}", key.code);
+        (unsigned, self.define_as(unsigned, &offset))
     }
 
     /// The rank of the key's string among the dimension's, by a table over the codes of its dictionary.

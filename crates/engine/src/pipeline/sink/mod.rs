@@ -7,7 +7,7 @@
 //! | --- | --- | --- |
 //! | `scalar` | registers of each thread | warp, block, then one atomic a word and block |
 //! | `shared` | copies in shared memory, or registers | per group and word, then one atomic a block |
-//! | `dense` | `groups[group]` in global memory | none |
+//! | `dense` | `groups[copy][group]` in global memory | copies are added up after the last launch |
 //! | `hash` | slot of a hash table in global memory, or a partial group in heap pages | partial groups, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is dry |
@@ -37,13 +37,13 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
             shared::frame(accumulators, layout, &bound.hot)
         }
         (
-            Strategy::Hash,
+            Strategy::Hash { waits, .. },
             ResultPlan::Groups {
                 key: Some(key),
                 accumulators,
                 ..
             },
-        ) => hash::frame(accumulators, key, bound.slot_words(), bound.collide, bound.items),
+        ) => hash::frame(accumulators, key, bound, *waits),
         (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
         (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
         _ => SinkFrame::default(),
@@ -87,6 +87,60 @@ fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
             .map(|w| format!("at + {w}"))
             .collect();
         add(c, "GlobalWords", c.accumulator.update_home(), &words, code);
+    }
+}
+
+/// Statements by which the lanes of a warp that update the same `place` combine their rows; the first of them does `then` with
+/// the low and the high word of accumulator `k`.
+fn combine_by_warps(
+    plan: &AccumulatorPlan,
+    place: &str,
+    code: &mut String,
+    then: impl Fn(usize, &Contribution, &str, &str) -> String,
+) {
+    let words = row_words(plan, code);
+    let _ = writeln!(code, "WarpPeers peers({place});");
+    let (mut takes, mut adds) = (String::new(), String::new());
+    for (k, c) in plan.contributions.iter().enumerate() {
+        let (low, high) = (format!("low{k}"), format!("high{k}"));
+        if c.accumulator == Accumulator::Count {
+            let holds = c.condition.as_deref().unwrap_or("true");
+            let _ = writeln!(code, "const u64 {low} = peers.count({holds});");
+            let _ = writeln!(adds, "{}", then(k, c, &low, "0ull"));
+            continue;
+        }
+        let (merge, above) = match c.accumulator.words() {
+            2 => ("Merge::Sum128", words[c.word + 1].as_str()),
+            _ => (c.accumulator.merge(), "0ull"),
+        };
+        let _ = writeln!(code, "u64 {low} = {}, {high} = {above};", words[c.word]);
+        let _ = writeln!(takes, "peers.take<{merge}>({low}, {high});");
+        let _ = writeln!(adds, "{}", then(k, c, &low, &high));
+    }
+    if !takes.is_empty() {
+        let _ = writeln!(code, "while (peers.pairs()) {{\n{takes}peers.halve();\n}}");
+    }
+    let _ = writeln!(code, "if (peers.first()) {{\n{adds}}}");
+}
+
+/// Statements that add the rows of a warp's lanes to the words in global memory at `at`, combined where `place` is the same.
+fn combine_at_home(plan: &AccumulatorPlan, place: &str, code: &mut String) {
+    combine_by_warps(plan, place, code, |_, c, low, high| {
+        // What a row adds has the form of the home.
+        let merge = match c.accumulator.words() {
+            2 => "Merge::Sum128",
+            _ => c.accumulator.merge(),
+        };
+        format!("merge_into<{merge}>(at + {}, {low}, {high});", c.word)
+    });
+}
+
+/// The value of an accumulator with those words, as C++ that can be added to another.
+fn value_of(accumulator: Accumulator, low: &str, high: &str) -> String {
+    match accumulator {
+        Accumulator::SumF64 => format!("__longlong_as_double(i64({low}))"),
+        Accumulator::Sum128 => format!("i128((u128({high}) << 64) | {low})"),
+        _ => low.to_owned(),
     }
 }
 

@@ -11,13 +11,14 @@
 //! | `Placed` | the slot that the row of a placed column names | those the placement left |
 //!
 //! With `hot` groups, the most frequent ones of a sample, their rows go to registers of each thread instead.
-//! With `runs`, a thread adds its consecutive rows of one group up in registers first: for columns sorted or clustered by
-//! group, and for very frequent groups.
+//! Rows may be combined first: of a run, the consecutive rows of a thread with one group, in registers, for columns sorted or
+//! clustered by group; or of a warp's lanes with one group, for groups so many that there is no room for copies, and so
+//! frequent that lanes meet.
 
 use super::super::aggregate::Accumulator;
 use super::super::bind::{AccumulatorPlan, Contribution};
 use super::super::generate::SinkFrame;
-use super::{hot, scalar};
+use super::{combine_by_warps, hot, scalar, value_of};
 use std::fmt::{self, Write};
 
 /// Where the groups of a block are.
@@ -47,6 +48,17 @@ pub enum SharedHome {
     },
 }
 
+/// Which rows of a group are added up before it is updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Combine {
+    /// None.
+    Nothing,
+    /// Consecutive rows of a thread.
+    Runs,
+    /// The rows of a warp's lanes.
+    Warps,
+}
+
 /// How a block collects dense groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedLayout {
@@ -54,8 +66,8 @@ pub struct SharedLayout {
     pub groups: u64,
     /// Where they are.
     pub home: SharedHome,
-    /// Whether threads add up runs of rows first.
-    pub runs: bool,
+    /// Which rows are added up first.
+    pub combine: Combine,
     /// Groups that have registers of each thread besides: so frequent that lanes would meet in them whatever the copies.
     pub hot: u32,
     /// Threads of a block.
@@ -83,9 +95,11 @@ impl fmt::Display for SharedLayout {
                 )?;
             }
         }
-        if self.runs {
-            write!(f, ", runs")?;
-        }
+        f.write_str(match self.combine {
+            Combine::Nothing => "",
+            Combine::Runs => ", runs",
+            Combine::Warps => ", combined by warps",
+        })?;
         if self.hot > 0 {
             write!(f, ", {} hot in registers", self.hot)?;
         }
@@ -165,6 +179,9 @@ impl SharedLayout {
             (Form::Count, _) if value == "1ull" => format!("SharedWords::count(acc{k} + at);"),
             (Form::Count, _) => format!("atomicAdd(acc{k} + at, u32({value}));"),
             (Form::Split(4), _) => format!("SharedWords::sum128(acc{k} + at, {plane}u, {value});"),
+            (Form::Split(_), _) if c.is_narrow() && value == c.value => {
+                format!("SharedWords::sum_narrow(acc{k} + at, acc{k} + {plane}u + at, u32({value}));")
+            }
             (Form::Split(_), _) => {
                 format!("SharedWords::sum64(acc{k} + at, acc{k} + {plane}u + at, u64({value}));")
             }
@@ -228,7 +245,7 @@ pub fn update(plan: &AccumulatorPlan, layout: &SharedLayout, code: &mut String) 
         }
         return;
     }
-    if layout.runs {
+    if layout.combine == Combine::Runs {
         // The run so far is left when another group begins; the last one after the rows of the step.
         let _ = writeln!(
             code,
@@ -241,19 +258,25 @@ pub fn update(plan: &AccumulatorPlan, layout: &SharedLayout, code: &mut String) 
     hot::update(plan, layout.hot, code);
     code.push_str("{\n");
     code.push_str(&layout.element(&layout.group()));
-    for (k, c) in plan.contributions.iter().enumerate() {
-        if let Some(condition) = &c.condition {
-            let _ = write!(code, "if ({condition}) ");
+    if layout.combine == Combine::Warps {
+        combine_by_warps(plan, "at", code, |k, c, low, high| {
+            layout.add(k, c, &value_of(c.accumulator, low, high))
+        });
+    } else {
+        for (k, c) in plan.contributions.iter().enumerate() {
+            if let Some(condition) = &c.condition {
+                let _ = write!(code, "if ({condition}) ");
+            }
+            code.push_str(&layout.add(k, c, &c.value));
+            code.push('\n');
         }
-        code.push_str(&layout.add(k, c, &c.value));
-        code.push('\n');
     }
     code.push_str("}\n");
 }
 
 /// After the rows of a step: what is left of a run.
 pub fn after_rows(layout: &SharedLayout) -> &'static str {
-    if layout.runs {
+    if layout.combine == Combine::Runs {
         "            flush();\n            run = 0xffffffffu;\n"
     } else {
         ""
@@ -291,7 +314,7 @@ pub fn frame(plan: &AccumulatorPlan, layout: &SharedLayout, literals: &[usize]) 
         let _ = writeln!(prologue, "const u32 copy = threadIdx.x & {}u;", copies - 1);
     }
     prologue.push_str(&hot::prologue(plan, literals));
-    if layout.runs {
+    if layout.combine == Combine::Runs {
         prologue.push_str(&flush(plan, layout));
     }
     prologue.push_str("__syncthreads();\n");
@@ -314,11 +337,7 @@ fn flush(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
     code.push_str(&layout.element("run"));
     for (k, c) in plan.contributions.iter().enumerate() {
         let word = format!("w{}", c.partial);
-        let value = match c.accumulator {
-            Accumulator::SumF64 => format!("__longlong_as_double(i64({word}))"),
-            Accumulator::Sum128 => format!("i128((u128(w{}) << 64) | {word})", c.partial + 1),
-            _ => word.clone(),
-        };
+        let value = value_of(c.accumulator, &word, &format!("w{}", c.partial + 1));
         // A word of a run without a value that counts is zero, and changes nothing.
         let _ = writeln!(code, "    {}", layout.add(k, c, &value));
     }
@@ -389,14 +408,8 @@ fn gather_copies(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
         layout.block
     );
     for (k, c) in plan.contributions.iter().enumerate() {
-        let low = format!("{}.low(copy)", layout.read(k, c));
-        let value = match c.accumulator {
-            Accumulator::SumF64 => format!("__longlong_as_double(i64({low}))"),
-            Accumulator::Sum128 => {
-                format!("i128((u128({}.high(copy)) << 64) | {low})", layout.read(k, c))
-            }
-            _ => low,
-        };
+        let word = |half: &str| format!("{}.{half}(copy)", layout.read(k, c));
+        let value = value_of(c.accumulator, &word("low"), &word("high"));
         let _ = writeln!(code, "    {}", layout.add(k, c, &value));
     }
     code.push_str("}\n__syncthreads();\n");

@@ -9,10 +9,8 @@ namespace galatea {
 struct HashMergeArguments {
     GroupTableView table;
     PageChainsView chains;  // rows: key words, then accumulator words
-    const u8* merges;       // by accumulator word: how it merges (Merge), or MERGE_HIGH for the second of two
+    const u8* merges;       // by accumulator word: how it merges (Merge), or MERGE_HIGH
     u64* pages;             // counts the pages given back
 };
-
-constexpr u8 MERGE_HIGH = 255;
 
 }  // namespace galatea

@@ -1,0 +1,425 @@
+//! Where a pipeline looks its dimensions up: in device memory through the cache, or in shared memory (Sitaridi & Ross, §2, Q1).
+//!
+//! A gather through the cache costs more than the scan of a narrow column. So each block copies the dimensions that fit, packed
+//! (`expression/packed.rs`), into its shared memory when it starts, and keeps them for all its rows:
+//!
+//! | home | entry of a row | pays where |
+//! | --- | --- | --- |
+//! | `cache` | the tables of the columns, in device memory | the dimension is large, or rows are few |
+//! | `shared` | by key, or by code of a string | lanes of a warp meet in banks as chance has it |
+//! | `placed` | by slot of the placed column that the key is | slots keep lanes apart, and nothing is decoded; copies have their value's entry |
+//!
+//! Small dimensions come first, each whole or not at all. What they take is limited by three things: the sink's groups need
+//! shared memory too, a multiprocessor must still hold half of its threads, and copying must cost less than the lookups.
+//! A placement was made for writes; for reads it does too, since lanes that read one word share its round.
+
+use super::PipelinePlan;
+use super::SinkPlan;
+use super::bind::ColumnAccess;
+use super::generate::Shape;
+use crate::config::DimensionHome;
+use crate::expression::{
+    ColumnKind, Dimension, EntryIndex, Expr, ExprKind, PackedDimension, PackedLayout, Parameters, widens,
+};
+use crate::reason::Reason;
+use datafusion::common::display::human_readable::human_readable_size;
+use galatea_layout::SlotMap;
+use galatea_layout::model::Machine;
+use galatea_store::PlacedLayout;
+use galatea_store::placed::{CodeMeaning, PIPELINE_TILES};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Shared memory left for what else a kernel keeps there.
+const OTHER_SHARED_BYTES: u64 = 2 << 10;
+/// What dimensions may take of a block's shared memory where groups want it as well.
+const SHARE_BESIDE_GROUPS: u64 = 4;
+/// Literals that packed dimensions may take of a kernel's.
+const LITERALS: usize = 48;
+/// Bytes of cache that are to be left for what is in flight from device memory, if a larger block can see to it.
+const CACHE_BYTES: u64 = 64 << 10;
+/// Sizes of blocks, where none is forced.
+const BLOCKS: [u32; 3] = [256, 512, 1024];
+/// Bytes of rows that the registers of a large block hold beside all else: three eighths of a multiprocessor's 256 KiB.
+const ROW_BYTES: usize = 96 << 10;
+/// Rows that a block of the usual size takes at a time, about.
+const UNIT_ROWS: u64 = 8 << 10;
+
+/// Where each dimension is looked up.
+#[derive(Debug, Default)]
+pub(super) struct DimensionHomes {
+    /// Those in shared memory.
+    pub(super) packed: Vec<Option<PackedDimension>>,
+    /// Of each its home, and why, for people.
+    pub(super) notes: Vec<String>,
+    /// Bytes of shared memory that they take.
+    pub(super) bytes: u64,
+    /// Threads of a block that suit them.
+    pub(super) block: u32,
+    /// Rows a thread may hold at most: where slots say which bank a lane reads, as many as they were placed for.
+    items: u32,
+}
+
+/// A dimension that may be packed.
+struct Candidate {
+    dimension: usize,
+    way: &'static str,
+    index: EntryIndex,
+    layout: PackedLayout,
+    entries: u64,
+    /// By entry the index in the dimension; made where it is packed.
+    slots: Option<Arc<PlacedLayout>>,
+}
+
+/// What a pipeline does with its dimensions.
+struct Uses {
+    /// By dimension, the keys that it is looked up by.
+    keys: Vec<Vec<Expr>>,
+    /// By dimension, the columns that are looked up.
+    columns: Vec<BTreeSet<usize>>,
+    /// Kernel columns whose values are used, not only as keys.
+    decoded: BTreeSet<usize>,
+}
+
+/// What is chosen from.
+pub(super) struct DimensionInput<'a> {
+    pub(super) plan: &'a PipelinePlan,
+    pub(super) columns: &'a [ColumnAccess],
+    /// From source columns to kernel columns.
+    pub(super) rewrite: &'a dyn Fn(&Expr) -> Expr,
+    pub(super) dimensions: &'a [Arc<Dimension>],
+    pub(super) shape: &'a Shape,
+    pub(super) rows: u64,
+}
+
+impl DimensionInput<'_> {
+    /// Chooses a home for each dimension.
+    pub(super) fn homes(&self) -> Result<DimensionHomes, Reason> {
+        let mut homes = DimensionHomes {
+            packed: self.dimensions.iter().map(|_| None).collect(),
+            notes: vec![String::new(); self.dimensions.len()],
+            bytes: 0,
+            block: BLOCKS[0],
+            items: u32::MAX,
+        };
+        let uses = self.uses();
+        let mut candidates = Vec::new();
+        for dimension in 0..self.dimensions.len() {
+            match self.candidates(dimension, &uses) {
+                Ok(ways) => candidates.push(ways),
+                Err(why) => homes.notes[dimension] = format!("cache ({why})"),
+            }
+        }
+        candidates.sort_by_key(|ways| ways.first().map(Candidate::bytes));
+        let mut literals = 0;
+        for candidate in candidates.into_iter().flatten() {
+            let dimension = candidate.dimension;
+            if homes.packed[dimension].is_some() {
+                continue;
+            }
+            let bytes = candidate.bytes();
+            match self.room(&homes, &candidate, literals) {
+                Ok(block) => {
+                    homes.notes[dimension] = format!("{} {}", candidate.way, size(bytes));
+                    homes.bytes += bytes;
+                    homes.block = block;
+                    if candidate.slots.is_some() {
+                        homes.items = PIPELINE_TILES.rows_per_thread;
+                    }
+                    literals += candidate.layout.literals();
+                    homes.packed[dimension] = Some(self.pack(candidate, &uses)?);
+                }
+                Err(why) => homes.notes[dimension] = format!("cache ({why})"),
+            }
+        }
+        Ok(homes)
+    }
+
+    fn uses(&self) -> Uses {
+        let mut uses = Uses {
+            keys: vec![Vec::new(); self.dimensions.len()],
+            columns: vec![BTreeSet::new(); self.dimensions.len()],
+            decoded: BTreeSet::new(),
+        };
+        // A column that is the only key of groups has them by slot, too.
+        let only = match &self.plan.sink {
+            SinkPlan::Aggregate { keys, .. } if keys.len() == 1 => Some(&keys[0]),
+            _ => None,
+        };
+        for expression in self.plan.expressions() {
+            let rewritten = (self.rewrite)(expression);
+            let grouped = only.is_some_and(|only| std::ptr::eq(only, expression));
+            if !(grouped && rewritten.as_column().is_some()) {
+                uses.add(&rewritten);
+            }
+        }
+        uses
+    }
+
+    /// The ways to pack the dimension, best first, or why there is none.
+    fn candidates(&self, dimension: usize, uses: &Uses) -> Result<Vec<Candidate>, String> {
+        let forced = self.shape.dimensions;
+        if forced == DimensionHome::Cache {
+            return Err("forced".into());
+        }
+        let [key] = uses.keys[dimension].as_slice() else {
+            return Err(format!("{} keys", uses.keys[dimension].len()));
+        };
+        let found = &self.dimensions[dimension];
+        let candidate = |way, index, entries, slots: Option<&Arc<PlacedLayout>>| Candidate {
+            dimension,
+            way,
+            index,
+            layout: PackedLayout::new(found, &uses.columns[dimension], slots.is_some()),
+            entries,
+            slots: slots.cloned(),
+        };
+        let mut ways = Vec::new();
+        if let Some((k, access)) = column_of(key).map(|k| (k, &self.columns[k])) {
+            let by_slot = match forced {
+                DimensionHome::Placed => true,
+                DimensionHome::Auto => !uses.decoded.contains(&k),
+                DimensionHome::Cache | DimensionHome::Shared => false,
+            };
+            if let (true, Some(placed)) = (by_slot, &access.placed) {
+                let index = EntryIndex::Slot {
+                    slot: format!("u32(q{k}[i])"),
+                    null: (access.nullable && placed.layout.null.is_none()).then(|| format!("c{k}_null")),
+                };
+                let slots = placed.layout.map.slots() as u64;
+                ways.push(candidate("placed", index, slots, Some(&placed.layout)));
+            }
+            if let ColumnKind::Dictionary { values } = &access.binding.kind {
+                ways.push(candidate("shared", EntryIndex::Code, values.len() as u64, None));
+            }
+        }
+        ways.push(candidate("shared", EntryIndex::Key, found.indices().into(), None));
+        if forced == DimensionHome::Placed {
+            ways.retain(|way| way.slots.is_some());
+        }
+        if ways.is_empty() {
+            return Err("its key is no placed column".into());
+        }
+        Ok(ways)
+    }
+
+    /// The block that has room for the candidate beside those that are packed, or why none has.
+    fn room(&self, homes: &DimensionHomes, candidate: &Candidate, literals: usize) -> Result<u32, String> {
+        let groups = matches!(&self.plan.sink, SinkPlan::Aggregate { keys, .. } if !keys.is_empty());
+        let share = if groups { SHARE_BESIDE_GROUPS } else { 1 };
+        let limit = (self.shape.shared_bytes / share).saturating_sub(OTHER_SHARED_BYTES);
+        let bytes = homes.bytes + candidate.bytes();
+        if bytes > limit {
+            return Err(format!(
+                "{} more than {} of shared memory",
+                size(candidate.bytes()),
+                size(limit - homes.bytes)
+            ));
+        }
+        if literals + candidate.layout.literals() > LITERALS {
+            return Err("too many columns".into());
+        }
+        let machine = &self.shape.machine;
+        let (block, busy) = block(machine, self.shape.block, bytes);
+        if self.shape.dimensions == DimensionHome::Auto {
+            if !busy {
+                return Err(format!("{} leave too few threads", size(bytes)));
+            }
+            let blocks = machine.resident_blocks(block, bytes) * machine.multiprocessors;
+            let copied = u64::from(blocks).min(self.rows.div_ceil(UNIT_ROWS)) * candidate.bytes() / 4;
+            if self.rows * (candidate.layout.planes() as u64) < copied {
+                return Err("few rows".into());
+            }
+        }
+        Ok(block)
+    }
+
+    fn pack(&self, candidate: Candidate, uses: &Uses) -> Result<PackedDimension, Reason> {
+        let found = &self.dimensions[candidate.dimension];
+        let entries = match (&candidate.slots, &candidate.index) {
+            (Some(layout), _) => by_slot(layout, found)?,
+            (None, EntryIndex::Code) => {
+                let column = uses.keys[candidate.dimension].first().and_then(column_of);
+                match column.map(|column| &self.columns[column].binding.kind) {
+                    Some(ColumnKind::Dictionary { values }) => found.indices_of(values)?,
+                    _ => Vec::new(),
+                }
+            }
+            _ => (0..found.indices()).map(Some).collect(),
+        };
+        Ok(candidate.layout.pack(found, candidate.index, &entries))
+    }
+}
+
+impl Uses {
+    /// Adds what an expression over kernel columns uses.
+    fn add(&mut self, expression: &Expr) {
+        match expression.kind() {
+            ExprKind::Column(column) => {
+                self.decoded.insert(*column);
+            }
+            ExprKind::Member { dimension, key } => self.add_key(*dimension, key),
+            ExprKind::Lookup {
+                dimension,
+                column,
+                key,
+                ..
+            } => {
+                self.columns[*dimension].insert(*column);
+                self.add_key(*dimension, key);
+            }
+            _ => expression
+                .children()
+                .into_iter()
+                .for_each(|child| self.add(child)),
+        }
+    }
+
+    fn add_key(&mut self, dimension: usize, key: &Expr) {
+        if !self.keys[dimension].contains(key) {
+            self.keys[dimension].push(key.clone());
+        }
+        if column_of(key).is_none() {
+            self.add(key);
+        }
+    }
+}
+
+impl Candidate {
+    fn bytes(&self) -> u64 {
+        self.layout.bytes(self.entries)
+    }
+}
+
+impl DimensionHomes {
+    /// The shape that is left for the sink: what dimensions take of a block's shared memory, they take of every block's.
+    pub(super) fn beside(&self, shape: Shape) -> Shape {
+        Shape {
+            shared_bytes: shape.shared_bytes.saturating_sub(self.bytes),
+            machine: Machine {
+                shared_bytes_reserved: shape.machine.shared_bytes_reserved + self.bytes,
+                ..shape.machine
+            },
+            ..shape
+        }
+    }
+
+    /// Most rows of so many bytes that a thread holds: the threads of large blocks have few registers.
+    pub(super) fn items(&self, row_bytes: usize) -> u32 {
+        let registers = ROW_BYTES / self.block as usize / row_bytes.max(1);
+        if self.block == BLOCKS[0] {
+            return self.items;
+        }
+        self.items.min(1 << registers.max(1).ilog2())
+    }
+
+    /// Threads of a block, where the sink does not say.
+    pub(super) fn block(&self, forced: u32) -> u32 {
+        if forced == 0 { self.block } else { forced }
+    }
+
+    /// Bytes of dynamic shared memory of a block whose sink takes so many.
+    pub(super) fn dynamic_shared(&self, sink: u32) -> u32 {
+        match u32::try_from(self.bytes).unwrap_or(u32::MAX) {
+            0 => sink,
+            bytes => sink.next_multiple_of(16).saturating_add(bytes),
+        }
+    }
+
+    /// Statements that copy them into shared memory, past what the sink takes, and declare their planes.
+    pub(super) fn prologue(&self, sink: u32, block: u32, parameters: &mut Parameters) -> String {
+        if self.bytes == 0 {
+            return String::new();
+        }
+        let mut code = String::new();
+        if sink == 0 {
+            code.push_str("GALATEA_DYNAMIC_SHARED(dynamic_shared);\n");
+        }
+        let mut all = Vec::with_capacity(self.bytes as usize);
+        let mut planes = String::new();
+        for (dimension, packed) in self.packed.iter().enumerate() {
+            let Some(packed) = packed else { continue };
+            for (plane, (c_type, start)) in packed.planes().enumerate() {
+                let first = match all.len() as u64 + start {
+                    0 => "packed".to_owned(),
+                    start => format!("packed + u32(args.literals[{}])", parameters.literal(start)),
+                };
+                let _ = writeln!(
+                    planes,
+                    "const {c_type}* const dim{dimension}_{plane} = reinterpret_cast<const {c_type}*>({first});"
+                );
+            }
+            all.extend_from_slice(packed.bytes());
+        }
+        let pieces = parameters.literal(self.bytes / 16);
+        let table = parameters.table(all);
+        let _ = writeln!(
+            code,
+            "unsigned char* const packed = dynamic_shared + {}u;
+for (u32 i = threadIdx.x; i < u32(args.literals[{pieces}]); i += {block}u) {{
+    reinterpret_cast<uint4*>(packed)[i] = __ldg(reinterpret_cast<const uint4*>(args.tables[{table}]) + i);
+}}",
+            sink.next_multiple_of(16)
+        );
+        code + &planes + "__syncthreads();\n"
+    }
+}
+
+/// The kernel column that the key is, if nothing but its type is another.
+fn column_of(key: &Expr) -> Option<usize> {
+    match key.kind() {
+        ExprKind::Cast { input, .. } if widens(input.data_type(), key.data_type()) => column_of(input),
+        _ => key.as_column(),
+    }
+}
+
+/// The smallest block that keeps half of a multiprocessor's threads busy and leaves room in the cache, or the former alone, or
+/// the largest; and whether it is busy.
+fn block(machine: &Machine, forced: u32, bytes: u64) -> (u32, bool) {
+    let sizes = if forced == 0 {
+        &BLOCKS[..]
+    } else {
+        std::slice::from_ref(&forced)
+    };
+    let busy = |block: u32| machine.resident_blocks(block, bytes) * block * 2 >= machine.threads;
+    let roomy = |block: u32| {
+        let blocks = u64::from(machine.resident_blocks(block, bytes));
+        machine.cache_bytes(blocks * (bytes + machine.shared_bytes_reserved)) >= CACHE_BYTES
+    };
+    let mut fitting = sizes.iter().copied().filter(|block| busy(*block));
+    let first = fitting.clone().next();
+    match fitting.find(|block| roomy(*block)).or(first) {
+        Some(block) => (block, true),
+        None => (sizes[sizes.len() - 1], false),
+    }
+}
+
+/// By slot the index of its value in the dimension: copies have their value's, NULL and holes have none.
+fn by_slot(layout: &PlacedLayout, dimension: &Dimension) -> Result<Vec<Option<u32>>, Reason> {
+    let of_code: Box<dyn Fn(u32) -> Option<u32>> = match &layout.meaning {
+        CodeMeaning::Dictionary { values } => {
+            let indices = dimension.indices_of(values)?;
+            Box::new(move |code| indices.get(code as usize).copied().flatten())
+        }
+        CodeMeaning::Integer { base, factor } => {
+            let (base, factor) = (i128::from(*base), i128::from(*factor));
+            Box::new(move |code| dimension.index_of(base + factor * i128::from(code)))
+        }
+    };
+    let slots = layout.map.as_slice().iter();
+    Ok(slots
+        .map(|value| match *value {
+            SlotMap::HOLE => None,
+            value if Some(value) == layout.null => None,
+            code => of_code(code),
+        })
+        .collect())
+}
+
+fn size(bytes: u64) -> String {
+    human_readable_size(bytes as usize)
+}
+
+#[cfg(test)]
+mod tests;
