@@ -160,7 +160,7 @@ settings! {
         pub group_by: GroupBy = GroupBy::Auto,
         /// Copies of each group, for groups of lanes in shared memory or for groups of blocks in device memory: a power of two up
         /// to 32, or 0 to let the model choose.
-        pub group_copies: Count<0, 32> = Count(0),
+        pub group_copies: GroupCopies = GroupCopies(0),
         /// Which rows of one group are added up before it is updated: runs, consecutive rows of a thread; warps, the rows of a warp's
         /// lanes; off, none; auto where a sample shows that it pays.
         pub group_combine: GroupCombine = GroupCombine::Auto,
@@ -502,6 +502,29 @@ impl SettingValue for BlockThreads {
     }
 }
 
+/// Copies of a group: a power of two up to 32; 0: as many as the model finds best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupCopies(pub u32);
+
+impl Display for GroupCopies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SettingValue for GroupCopies {
+    fn accepts() -> String {
+        "0, 1, 2, 4, 8, 16 or 32".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let copies = text.parse().ok();
+        copies
+            .filter(|n: &u32| *n == 0 || n.is_power_of_two() && *n <= 32)
+            .map(Self)
+    }
+}
+
 impl<const MIN: u64, const MAX: u64> Display for Count<MIN, MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -584,6 +607,10 @@ mod tests {
         ("galatea.chunk_rows", "0", "a whole number from 1 to"),
         ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
         ("galatea.cache_files", "2", "accepts true or false"),
+        ("galatea.group_copies", "3", "accepts 0, 1, 2, 4, 8, 16 or 32"),
+        ("galatea.group_copies", "64", "accepts 0, 1, 2, 4, 8, 16 or 32"),
+        ("galatea.group_copies", "-1", "accepts 0, 1, 2, 4, 8, 16 or 32"),
+        ("galatea.group_copies", "auto", "accepts 0, 1, 2, 4, 8, 16 or 32"),
         (
             "galatea.group_by",
             "sort",

@@ -95,6 +95,7 @@ impl UrlTableFactory for FileQueries {
         };
         let state = self.state()?;
         let (format, extension) = format_of(&files, &state)?;
+        refuse_empty(&files, &extension)?;
         let urls = files
             .iter()
             .map(|file| location(file))
@@ -254,6 +255,24 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
         |compression| format!(".{extension}.{compression}"),
     );
     Ok((format, ending))
+}
+
+/// Refuses files of no bytes where even a table without rows has some. DataFusion would leave them out without a word, and with
+/// them whatever they should have held.
+fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
+    if ![".parquet", ".arrow", ".avro"].contains(&ending.to_ascii_lowercase().as_str()) {
+        return Ok(());
+    }
+    // A file that cannot be asked is the reader's to report.
+    let is_empty = |file: &&PathBuf| fs::metadata(file).is_ok_and(|found| found.len() == 0);
+    match files.iter().find(is_empty) {
+        Some(empty) => plan_err!(
+            "cannot read '{}': the file is empty\nhint: the file is cut off, damaged, or not {}",
+            empty.display(),
+            ending.trim_start_matches('.')
+        ),
+        None => Ok(()),
+    }
 }
 
 fn csv(state: &SessionState) -> CsvFormat {

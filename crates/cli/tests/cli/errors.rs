@@ -45,6 +45,27 @@ fn corrupt_files() {
     ");
 }
 
+/// DataFusion leaves empty files out; of a format that has a footer they are damaged.
+#[test]
+fn empty_files() {
+    let directory = samples();
+    std::fs::write(directory.path().join("parts/3.parquet"), "").expect("written");
+    std::fs::write(directory.path().join("none.csv"), "").expect("written");
+    for name in ["parts/3.parquet", "parts/*.parquet"] {
+        let ran = galatea(directory.path(), &["-c", &format!("SELECT * FROM '{name}'")]);
+        assert_eq!(ran.code, 1);
+        let expected =
+            "parts/3.parquet': the file is empty\nhint: the file is cut off, damaged, or not parquet";
+        assert!(
+            ran.err.starts_with("error: cannot read '") && ran.err.ends_with(expected),
+            "{}",
+            ran.err
+        );
+    }
+    let ran = galatea(directory.path(), &["-q", "-c", "SELECT count(*) FROM 'none.csv'"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
 #[test]
 fn truncated_files() {
     let directory = samples();

@@ -4,11 +4,11 @@ use super::dimensions;
 use super::run::{Run, RunError, RunReport};
 use super::source::{load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
+use crate::expression::Expr;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err};
 use datafusion::error::DataFusionError;
@@ -277,25 +277,6 @@ impl Task {
     }
 }
 
-/// An expression's text with column names in place of `#index`.
-fn named(text: &str, schema: &SchemaRef) -> String {
-    let mut pieces = text.split('#');
-    let mut all = pieces.next().unwrap_or_default().to_string();
-    for piece in pieces {
-        let digits = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
-        match piece[..digits]
-            .parse::<usize>()
-            .ok()
-            .and_then(|index| schema.fields().get(index))
-        {
-            Some(field) => all.push_str(field.name()),
-            None => all.push_str(&format!("#{}", &piece[..digits])),
-        }
-        all.push_str(&piece[digits..]);
-    }
-    all
-}
-
 /// Pieces of at most `size` rows.
 fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
     let size = size.max(1);
@@ -307,7 +288,13 @@ fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
 
 impl DisplayAs for GpuExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let join = |items: Vec<String>| named(&items.join(", "), &self.subtree.schema);
+        let columns = &self.subtree.schema;
+        let join = |expressions: &[Expr]| {
+            let named: Vec<String> = (expressions.iter())
+                .map(|expression| expression.named(columns).to_string())
+                .collect();
+            named.join(", ")
+        };
         write!(f, "GpuExec: ")?;
         match &self.subtree.source {
             PipelineSource::Files { .. } => write!(f, "scan=files")?,
@@ -316,37 +303,24 @@ impl DisplayAs for GpuExec {
         }
         let dimensions = &self.subtree.dimensions;
         if !dimensions.is_empty() {
-            let dimensions = dimensions.iter().enumerate();
-            let joins = dimensions.map(|(number, dimension)| format!("d{number}: {dimension}"));
-            write!(f, ", join=[{}]", join(joins.collect()))?;
+            let joins: Vec<String> = (dimensions.iter().enumerate())
+                .map(|(number, dimension)| format!("d{number}: {}", dimension.named(columns)))
+                .collect();
+            write!(f, ", join=[{}]", joins.join(", "))?;
         }
         let plan = &self.subtree.plan;
         if !plan.filters.is_empty() {
-            write!(
-                f,
-                ", filter=[{}]",
-                join(plan.filters.iter().map(ToString::to_string).collect())
-            )?;
+            write!(f, ", filter=[{}]", join(&plan.filters))?;
         }
         match &plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => {
                 if !keys.is_empty() {
-                    write!(
-                        f,
-                        ", group_by=[{}]",
-                        join(keys.iter().map(ToString::to_string).collect())
-                    )?;
+                    write!(f, ", group_by=[{}]", join(keys))?;
                 }
-                let names = aggregates.iter().map(|call| call.field.name().clone()).collect();
-                write!(f, ", aggregates=[{}]", join(names))?;
+                let names: Vec<&str> = aggregates.iter().map(|call| call.field.name().as_str()).collect();
+                write!(f, ", aggregates=[{}]", names.join(", "))?;
             }
-            SinkPlan::Materialise { outputs } => {
-                write!(
-                    f,
-                    ", outputs=[{}]",
-                    join(outputs.iter().map(ToString::to_string).collect())
-                )?;
-            }
+            SinkPlan::Materialise { outputs } => write!(f, ", outputs=[{}]", join(outputs))?,
         }
         if self.config.device == DeviceChoice::Emulated {
             write!(f, ", device=emulated")?;

@@ -216,7 +216,7 @@ impl Run<'_> {
             machine: self.runtime.machine(),
             collide: self.config.collide_hashes.0,
             group_by: self.config.group_by,
-            group_copies: self.config.group_copies.0 as u32,
+            group_copies: self.config.group_copies.0,
             group_combine: self.config.group_combine,
             copies_room: self.runtime.device().budget().limit() / 8,
             hash_room: self.hash_room(),

@@ -1,43 +1,81 @@
-//! Expressions as EXPLAIN prints them: columns are `#index`, those of dimensions `d<number>.<name>`.
+//! Expressions as EXPLAIN prints them: columns by name where their schema is known, as `#index` elsewhere; those of dimensions are
+//! `d<number>.<name>`.
 
 use std::fmt;
 
+use arrow::datatypes::Schema;
+
 use super::ir::{Expr, ExprKind};
+
+/// An expression over named columns.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    expr: &'a Expr,
+    columns: Option<&'a Schema>,
+}
+
+impl Expr {
+    /// The expression with its columns' names, as it is displayed.
+    #[must_use]
+    pub fn named<'a>(&'a self, columns: &'a Schema) -> Named<'a> {
+        Named {
+            expr: self,
+            columns: Some(columns),
+        }
+    }
+}
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind() {
-            ExprKind::Column(index) => write!(f, "#{index}"),
+        let nameless = Named {
+            expr: self,
+            columns: None,
+        };
+        nameless.fmt(f)
+    }
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |expr| Named {
+            expr,
+            columns: self.columns,
+        };
+        match self.expr.kind() {
+            ExprKind::Column(index) => match self.columns.and_then(|columns| columns.fields().get(*index)) {
+                Some(field) => f.write_str(field.name()),
+                None => write!(f, "#{index}"),
+            },
             ExprKind::Literal(value) => write!(f, "{value}"),
             ExprKind::Arithmetic {
                 operator,
                 left,
                 right,
                 ..
-            } => write!(f, "({left} {operator} {right})"),
+            } => write!(f, "({} {operator} {})", named(left), named(right)),
             ExprKind::Bitwise {
                 operator,
                 left,
                 right,
-            } => write!(f, "({left} {operator} {right})"),
+            } => write!(f, "({} {operator} {})", named(left), named(right)),
             ExprKind::Compare {
                 operator,
                 left,
                 right,
                 ..
-            } => write!(f, "({left} {operator} {right})"),
-            ExprKind::And(left, right) => write!(f, "({left} AND {right})"),
-            ExprKind::Or(left, right) => write!(f, "({left} OR {right})"),
-            ExprKind::Not(input) => write!(f, "NOT {input}"),
-            ExprKind::IsNull(input) => write!(f, "{input} IS NULL"),
-            ExprKind::Negate(input) => write!(f, "-{input}"),
+            } => write!(f, "({} {operator} {})", named(left), named(right)),
+            ExprKind::And(left, right) => write!(f, "({} AND {})", named(left), named(right)),
+            ExprKind::Or(left, right) => write!(f, "({} OR {})", named(left), named(right)),
+            ExprKind::Not(input) => write!(f, "NOT {}", named(input)),
+            ExprKind::IsNull(input) => write!(f, "{} IS NULL", named(input)),
+            ExprKind::Negate(input) => write!(f, "-{}", named(input)),
             ExprKind::Case { branches, otherwise } => {
                 write!(f, "CASE")?;
                 for (when, then) in branches {
-                    write!(f, " WHEN {when} THEN {then}")?;
+                    write!(f, " WHEN {} THEN {}", named(when), named(then))?;
                 }
                 if let Some(otherwise) = otherwise {
-                    write!(f, " ELSE {otherwise}")?;
+                    write!(f, " ELSE {}", named(otherwise))?;
                 }
                 write!(f, " END")
             }
@@ -46,7 +84,8 @@ impl fmt::Display for Expr {
             } => {
                 write!(
                     f,
-                    "{value} {}IN ({} values)",
+                    "{} {}IN ({} values)",
+                    named(value),
                     if *negated { "NOT " } else { "" },
                     list.len()
                 )
@@ -54,22 +93,23 @@ impl fmt::Display for Expr {
             ExprKind::Cast { input, safe } => {
                 write!(
                     f,
-                    "{}CAST({input} AS {})",
+                    "{}CAST({} AS {})",
                     if *safe { "TRY_" } else { "" },
-                    self.data_type()
+                    named(input),
+                    self.expr.data_type()
                 )
             }
             ExprKind::Call { function, arguments } => {
                 write!(f, "{function}(")?;
                 for (index, argument) in arguments.iter().enumerate() {
-                    write!(f, "{}{argument}", if index == 0 { "" } else { ", " })?;
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, named(argument))?;
                 }
                 write!(f, ")")
             }
             ExprKind::Dictionary {
                 function, argument, ..
-            } => write!(f, "[{function}]({argument})"),
-            ExprKind::Member { dimension, key } => write!(f, "{key} IN d{dimension}"),
+            } => write!(f, "[{function}]({})", named(argument)),
+            ExprKind::Member { dimension, key } => write!(f, "{} IN d{dimension}", named(key)),
             ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
         }
     }

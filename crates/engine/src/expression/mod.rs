@@ -59,6 +59,7 @@ pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
 pub(crate) use dimension::is_key;
 pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
+pub use display::Named;
 pub use emit::Emitter;
 pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;

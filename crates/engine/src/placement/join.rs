@@ -14,14 +14,13 @@ use crate::expression::{Expr, MAX_INDICES, MAX_PAYLOAD, is_key, lower, represent
 use crate::pipeline::PipelinePlan;
 use crate::placement::PipelineSource;
 use crate::reason::Reason;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 /// A table whose rows a pipeline looks up by key.
@@ -50,15 +49,17 @@ impl DimensionSource {
     pub fn key_name(&self) -> String {
         key_name(&self.key)
     }
-}
 
-impl fmt::Display for DimensionSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} on {}, rows ", self.key_name(), self.wanted)?;
-        match self.rows {
-            Some(rows) => write!(f, "{rows}"),
-            None => f.write_str("unknown"),
-        }
+    /// The lookup as people read it, over the pipeline's columns.
+    pub fn named(&self, columns: &Schema) -> String {
+        let rows = self
+            .rows
+            .map_or_else(|| "unknown".to_string(), |rows| rows.to_string());
+        format!(
+            "{} on {}, rows {rows}",
+            self.key_name(),
+            self.wanted.named(columns)
+        )
     }
 }
 

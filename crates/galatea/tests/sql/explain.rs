@@ -122,3 +122,34 @@ async fn explain_analyze_shows_what_fell_back() {
         assert!(analysed.contains(part), "{part} is missing:\n{analysed}");
     }
 }
+
+/// Columns are shown by name; text that looks like a column's number is text.
+#[tokio::test]
+async fn explain_leaves_literals_and_names_as_they_are() {
+    let pair = Pair::new(&[]);
+    let table = "CREATE TABLE n AS SELECT value AS \"a#1\", value % 3 AS b, CAST(value % 5 AS VARCHAR) AS s \
+                 FROM generate_series(1, 1000)";
+    pair.gpu
+        .sql(table)
+        .await
+        .expect("plans")
+        .collect()
+        .await
+        .expect("runs");
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT b, CASE WHEN b = 1 THEN '#0' ELSE s END, sum(\"a#1\") FROM n WHERE s <> '#1 or #2' GROUP BY 1, 2",
+    )
+    .await;
+    let node = plan
+        .lines()
+        .find(|line| line.contains("GpuExec"))
+        .expect("a node");
+    for part in [
+        "filter=[[s@0 != #1 or #2](s)]",
+        "group_by=[b, CASE WHEN (b = 1) THEN #0 ELSE s END]",
+        "aggregates=[sum(n.a#1)]",
+    ] {
+        assert!(node.contains(part), "{part} is missing:\n{node}");
+    }
+}
