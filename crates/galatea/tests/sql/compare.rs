@@ -61,6 +61,15 @@ impl Pair {
                     panic!("{context}\n{sql}\n{difference}");
                 }
                 let report = galatea::last_query_report(&self.gpu).expect("the query was planned");
+                // The CPU may take over for many reasons; a program that does not compile is none of them.
+                assert!(
+                    !report
+                        .reasons
+                        .iter()
+                        .any(|reason| reason.contains("does not compile")),
+                    "{context}\n{sql}\n{:?}",
+                    report.reasons
+                );
                 assert!(
                     !placed || report.device == QueryDevice::Emulated,
                     "{context}\n{sql}\nran on the {}: {:?}",
