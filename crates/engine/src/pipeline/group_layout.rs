@@ -7,8 +7,8 @@ use super::sink::shared::{Combine, SharedHome, SharedLayout};
 use crate::config::{GroupBy, GroupCombine};
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
-    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, PlacedColumn, overlapped,
-    predict_layout,
+    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
+    overlapped, predict_layout,
 };
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -19,6 +19,11 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
+/// Registers of a multiprocessor, of every NVIDIA GPU since 2012; those a thread can have, and those code takes besides the rows
+/// that a thread holds, about.
+const REGISTERS: u32 = 64 << 10;
+const MOST_REGISTERS: u32 = 255;
+const CODE_REGISTERS: u32 = 24;
 /// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and what they must save.
 const MERGING: f64 = 0.03;
 /// What looking for a carry costs of an update of the high half, where there is none.
@@ -318,7 +323,7 @@ fn candidate(
     hot: &[u32],
 ) -> Option<Candidate> {
     let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
-    let machine = &shape.machine;
+    let machine = &with_registers(&shape.machine, rows);
     let blocks: &[u32] = match shape.block {
         0 if matches!(home, SharedHome::Threads | SharedHome::Registers) => &[256],
         0 => &[256, 512, 1024],
@@ -365,7 +370,7 @@ fn candidate(
             shared_bytes: limit,
         };
         let mut cost = if home == SharedHome::Registers {
-            in_registers(&aggregation, &launch, shape)?
+            in_registers(&aggregation, &launch, machine)?
         } else {
             predict_layout(&aggregation, &launch, machine, way).cost.ok()?
         };
@@ -433,13 +438,29 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
     }
 }
 
+/// The machine with as many threads of a multiprocessor as registers allow: each thread holds its rows, and what code needs.
+fn with_registers(machine: &Machine, rows: &GroupedRows<'_>) -> Machine {
+    let of_rows = u32::try_from(rows.row_bytes)
+        .unwrap_or(u32::MAX)
+        .saturating_mul(rows.items)
+        / 4;
+    let registers = CODE_REGISTERS
+        .saturating_add(of_rows)
+        .next_multiple_of(8)
+        .min(MOST_REGISTERS);
+    Machine {
+        threads: machine.threads.min(REGISTERS / registers),
+        ..*machine
+    }
+}
+
 /// Registers: no shared memory.
-fn in_registers(aggregation: &GroupedAggregation<'_>, launch: &Launch, shape: &Shape) -> Option<Cost> {
+fn in_registers(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &Machine) -> Option<Cost> {
     let one = GroupedAggregation {
         groups: Groups::Sample { rows: &[], groups: 1 },
         ..*aggregation
     };
-    let memory = predict_layout(&one, launch, &shape.machine, AccumulatorLayout::OneCopy)
+    let memory = predict_layout(&one, launch, machine, AccumulatorLayout::OneCopy)
         .cost
         .ok()?;
     Some(Cost {

@@ -14,6 +14,10 @@ use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
 
+/// Share of the rows from which on the atomics of one group in a hash table take longer than matching lanes to combine them: 2 to
+/// 5 % on an H200.
+const CONTENDED: f64 = 0.03;
+
 /// Rows of a table, and how many of them are expected to pass the filters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cardinality {
@@ -123,20 +127,18 @@ impl SinkInput<'_> {
             });
         }
         let key = group_key(&key_values, self.shape.group_by)?;
-        let (mut why, mut occupied) = (None, None);
-        let waits = self.waits(&key, &accumulators);
-        let warps = self.shape.group_combine == GroupCombine::Warps;
-        let mut strategy = Strategy::Hash { warps, waits };
-        let mut hot = Vec::new();
-        if let KeyLayout::Dense { groups } = key.layout {
+        let (mut occupied, mut hot) = (None, Vec::new());
+        let (strategy, why) = if let KeyLayout::Dense { groups } = key.layout {
             // Dense homes have a word for every group there could be: one word must count rows.
             occupied = Some(accumulators.row_count());
             let choice = self.dense(&keys, &key, groups, &accumulators, code.lines().count());
             hot = (choice.hot.iter())
                 .map(|group| emitter.parameter(u64::from(*group)))
                 .collect();
-            (strategy, why) = (choice.strategy, Some(choice.why));
-        }
+            (choice.strategy, choice.why)
+        } else {
+            self.hash(&keys, &key, &accumulators)
+        };
         let named =
             matches!(strategy, Strategy::Shared(layout) if matches!(layout.home, SharedHome::Placed { .. }));
         if !named {
@@ -145,7 +147,10 @@ impl SinkInput<'_> {
         match &strategy {
             Strategy::Shared(layout) => sink::shared::update(&accumulators, layout, code),
             Strategy::Dense(layout) => sink::dense::update(&accumulators, layout, code),
-            _ => sink::hash::update(&accumulators, &key, waits, warps, code),
+            Strategy::Hash { waits, warps } => {
+                sink::hash::update(&accumulators, &key, *waits, *warps, code);
+            }
+            other => unreachable!("{other} collects no groups"),
         }
         Ok(Sunk {
             strategy,
@@ -155,15 +160,31 @@ impl SinkInput<'_> {
                 occupied,
             },
             hot,
-            why,
+            why: Some(why),
         })
     }
 
-    /// Whether a hash table may have no place for a row: a slot for each group there can be would take too much.
-    fn waits(&self, key: &GroupKey, accumulators: &AccumulatorPlan) -> bool {
-        let most = key.groups_among(self.cardinality.rows);
+    /// How hashed groups are collected, and why.
+    fn hash(&self, keys: &[Expr], key: &GroupKey, accumulators: &AccumulatorPlan) -> (Strategy, String) {
+        let most = sample::most_frequent(self.view, keys);
+        let warps = match self.shape.group_combine {
+            GroupCombine::Auto => most.is_some_and(|most| most >= CONTENDED),
+            combine => combine == GroupCombine::Warps,
+        };
+        // Where a slot for each group there can be would take too much, there may be no place for a row.
+        let groups = key.groups_among(self.cardinality.rows);
         let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
-        slots_for(most).saturating_mul(slot) > self.shape.hash_room
+        let waits = slots_for(groups).saturating_mul(slot) > self.shape.hash_room;
+        let why = most.map_or_else(
+            || "keys not sampled".to_owned(),
+            |most| {
+                format!(
+                    "the most frequent key has {:.1} % of the rows of a sample",
+                    most * 100.0
+                )
+            },
+        );
+        (Strategy::Hash { warps, waits }, why)
     }
 
     /// How dense groups are collected, by `lines` of code up to here, of about two instructions each.

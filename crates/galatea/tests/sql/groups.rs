@@ -182,6 +182,19 @@ async fn the_model_sees_skew_and_runs() {
 }
 
 #[tokio::test]
+async fn contended_keys_of_a_hash_table_are_combined_by_warps() {
+    for (skew, combined) in [(Skew::Hot, true), (Skew::Uniform, false)] {
+        let pair = Pair::new(&[("galatea.group_by", "hash")]);
+        pair.table("t", &[rows(6000, 500, skew, 8)]);
+        for sql in QUERIES {
+            let found = strategy(&pair, sql).await;
+            assert_eq!(found.contains("combined by warps"), combined, "{sql} gave {found}");
+            pair.check(sql, true, &format!("{skew:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn contended_groups_in_device_memory_are_combined_by_warps() {
     let pair = Pair::new(&[("galatea.group_by", "dense")]);
     pair.table("t", &[rows(6000, 500, Skew::Hot, 8)]);
