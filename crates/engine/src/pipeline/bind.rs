@@ -6,7 +6,7 @@
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
 use super::group_key::{GroupKey, KeyPart};
 use super::sink::dense::DenseLayout;
-use super::sink::shared::SharedLayout;
+use super::sink::shared::{Combine, SharedLayout};
 use crate::config::GroupBy;
 use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Parameters, Value};
 use crate::reason::Reason;
@@ -558,6 +558,18 @@ pub enum Strategy {
     },
     /// Rows are appended to chains of heap pages, one chain a block.
     Chains,
+}
+
+impl Strategy {
+    /// Whether the lanes of a warp combine their rows of a group.
+    pub fn combines_warps(&self) -> bool {
+        match self {
+            Self::Shared(layout) => layout.combine == Combine::Warps,
+            Self::Dense(layout) => layout.warps,
+            Self::Hash { warps, .. } => *warps,
+            Self::Scalar | Self::Append { .. } | Self::Chains => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Strategy {

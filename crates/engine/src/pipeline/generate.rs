@@ -212,6 +212,7 @@ pub fn bind(
             let _ = writeln!(code, "if (!({})) live &= ~(1u << i);", keep.join(" && "));
         }
         if stage.sink {
+            let row = code.len();
             code.push_str("if ((live >> i & 1u) == 0) continue;\n");
             let input = SinkInput {
                 plan,
@@ -228,6 +229,10 @@ pub fn bind(
                 Strategy::Chains => sink::chains::RESERVE,
                 _ => "",
             });
+            if sunk.strategy.combines_warps() {
+                code.insert_str(row, sink::TOGETHER);
+                body.push_str(sink::WARP_LIVE);
+            }
         }
         let frame = StageFrame {
             columns: &columns,

@@ -387,8 +387,10 @@ fn candidate(
     };
     // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is worth it.
     let busy = |layout: &SharedLayout| {
-        let blocks = machine.resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
-        blocks * layout.block * 2 >= machine.threads
+        let blocks = shape
+            .machine
+            .resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
+        blocks * layout.block * 2 >= shape.machine.threads
     };
     let mut best: Option<Candidate> = None;
     for layout in sizes.filter(|layout| layout.bytes(rows.plan) <= limit) {

@@ -188,7 +188,11 @@ async fn contended_keys_of_a_hash_table_are_combined_by_warps() {
         pair.table("t", &[rows(6000, 500, skew, 8)]);
         for sql in QUERIES {
             let found = strategy(&pair, sql).await;
-            assert_eq!(found.contains("combined by warps"), combined, "{sql} gave {found}");
+            assert_eq!(
+                found.contains("combined by warps"),
+                combined,
+                "{sql} gave {found}"
+            );
             pair.check(sql, true, &format!("{skew:?}")).await;
         }
     }

@@ -188,16 +188,16 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
 }
 
 // Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all, for atomics on one
-// address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From divergent code, for the lanes that are
-// there; all of them call everything, together:
+// address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From divergent code, for the lanes of `lanes`;
+// all of them call everything:
 //
-//     WarpPeers peers(place);
+//     WarpPeers peers(lanes, place);
 //     while (peers.pairs()) { peers.take<M>(low, high); ...; peers.halve(); }
 //     if (peers.first()) ...
 class WarpPeers {
 public:
     template <typename Place>
-    explicit GALATEA_INLINE WarpPeers(Place place) : active(__activemask()), peers(__match_any_sync(active, place)) {
+    GALATEA_INLINE WarpPeers(u32 lanes, Place place) : active(lanes), peers(__match_any_sync(lanes, place)) {
         const u32 lane = threadIdx.x & 31u;
         later = peers & ~((2u << lane) - 1u);
         rank = __popc(peers & ((1u << lane) - 1u));

@@ -39,7 +39,7 @@ pub fn update(plan: &AccumulatorPlan, layout: &DenseLayout, code: &mut String) {
         plan.words
     );
     if layout.warps {
-        combine_at_home(plan, "group", code);
+        combine_at_home(plan, ("together", "group"), code);
     } else {
         add_to_home(plan, code);
     }

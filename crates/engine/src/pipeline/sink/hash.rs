@@ -20,19 +20,19 @@ pub fn slots_for(groups: u64) -> u64 {
 
 /// Adds a row to its group, inserting it when new and there is room.
 pub fn update(plan: &AccumulatorPlan, key: &GroupKey, waits: bool, warps: bool, code: &mut String) {
-    if warps {
-        // Lanes find their slots one after another: those that came together go on together.
-        code.push_str("const u32 together = __activemask();\n");
-    }
     code.push_str("u64* const at = table.find_or_insert(key, inserted);\n");
-    if warps {
-        code.push_str("__syncwarp(together);\n");
-    }
+    let lanes = match (warps, waits) {
+        (true, true) => {
+            code.push_str("const u32 placed = __ballot_sync(together, at != nullptr);\n");
+            "placed"
+        }
+        _ => "together",
+    };
     if waits {
         code.push_str("if (at != nullptr) {\n");
     }
     if warps {
-        combine_at_home(plan, "u64(at)", code);
+        combine_at_home(plan, (lanes, "u64(at)"), code);
     } else {
         add_to_home(plan, code);
     }

@@ -90,16 +90,23 @@ fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
     }
 }
 
-/// Statements by which the lanes of a warp that update the same `place` combine their rows; the first of them does `then` with
-/// the low and the high word of accumulator `k`.
+/// Before the rows of a thread, by whole warps: the lanes that have any.
+pub const WARP_LIVE: &str = "            const u32 warp_live = __ballot_sync(0xffffffffu, live != 0);\n";
+
+/// Before a row, by the lanes that have any: the lanes that have this one. What lanes are together is computed where all of them
+/// still are: the mask of active lanes is whatever the compiler makes of it, and lanes that wait for others would hang.
+pub const TOGETHER: &str = "const u32 together = __ballot_sync(warp_live, (live >> i & 1u) != 0);\n";
+
+/// Statements by which those of the lanes `lanes` that update the same `place` combine their rows; the first of them does `then`
+/// with the low and the high word of accumulator `k`.
 fn combine_by_warps(
     plan: &AccumulatorPlan,
-    place: &str,
+    (lanes, place): (&str, &str),
     code: &mut String,
     then: impl Fn(usize, &Contribution, &str, &str) -> String,
 ) {
     let words = row_words(plan, code);
-    let _ = writeln!(code, "WarpPeers peers{{{place}}};");
+    let _ = writeln!(code, "WarpPeers peers{{{lanes}, {place}}};");
     let (mut takes, mut adds) = (String::new(), String::new());
     for (k, c) in plan.contributions.iter().enumerate() {
         let (low, high) = (format!("low{k}"), format!("high{k}"));
@@ -123,9 +130,9 @@ fn combine_by_warps(
     let _ = writeln!(code, "if (peers.first()) {{\n{adds}}}");
 }
 
-/// Statements that add the rows of a warp's lanes to the words in global memory at `at`, combined where `place` is the same.
-fn combine_at_home(plan: &AccumulatorPlan, place: &str, code: &mut String) {
-    combine_by_warps(plan, place, code, |_, c, low, high| {
+/// Statements that add the rows of the lanes `lanes` to the words in global memory at `at`, combined where `place` is the same.
+fn combine_at_home(plan: &AccumulatorPlan, (lanes, place): (&str, &str), code: &mut String) {
+    combine_by_warps(plan, (lanes, place), code, |_, c, low, high| {
         // What a row adds has the form of the home.
         let merge = match c.accumulator.words() {
             2 => "Merge::Sum128",

@@ -259,7 +259,7 @@ pub fn update(plan: &AccumulatorPlan, layout: &SharedLayout, code: &mut String) 
     code.push_str("{\n");
     code.push_str(&layout.element(&layout.group()));
     if layout.combine == Combine::Warps {
-        combine_by_warps(plan, "at", code, |k, c, low, high| {
+        combine_by_warps(plan, ("together", "at"), code, |k, c, low, high| {
             layout.add(k, c, &value_of(c.accumulator, low, high))
         });
     } else {
