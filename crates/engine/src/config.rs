@@ -162,7 +162,7 @@ settings! {
         /// to 32, or 0 to let the model choose.
         pub group_copies: GroupCopies = GroupCopies(0),
         /// Which rows of one group are added up before it is updated: runs, consecutive rows of a thread; warps, the rows of a warp's
-        /// lanes; off, none; auto where a sample shows that it pays.
+        /// lanes; off, none; auto those of warps in device memory, and elsewhere what a sample shows to pay.
         pub group_combine: GroupCombine = GroupCombine::Auto,
         /// Where the rows of a filter go before they are returned: direct has room for every row there could be, drained when
         /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is

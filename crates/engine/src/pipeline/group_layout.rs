@@ -23,7 +23,7 @@ const HOT: f64 = 0.1;
 /// that a thread holds, about.
 const REGISTERS: u32 = 64 << 10;
 const MOST_REGISTERS: u32 = 255;
-const CODE_REGISTERS: u32 = 24;
+const CODE_REGISTERS: u32 = 16;
 /// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and what they must save.
 const MERGING: f64 = 0.03;
 /// What looking for a carry costs of an update of the high half, where there is none.
@@ -190,8 +190,7 @@ pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
 
 /// Accumulators in device memory.
 fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
-    // Combining costs nothing where all groups differ: atomics take longer.
-    let warps = matches!(shape.group_combine, GroupCombine::Auto | GroupCombine::Warps);
+    let warps = shape.combines_at_home();
     let bytes = 8 * rows.plan.words as u64;
     let (updates, seen) = match &rows.sample {
         Some(sample) => (sample.updates(bytes, warps), "in a sample"),

@@ -1,10 +1,9 @@
-//! Samples of group numbers and keys, read from encoded columns on the host.
+//! A sample of group numbers, read from encoded columns on the host.
 
 use super::group_key::{GroupKey, KeyForm, KeyPart};
 use super::group_layout::Sample;
 use crate::expression::Expr;
 use galatea_store::{Chunk, Column, Encoding, TableView};
-use std::collections::HashMap;
 
 /// Runs of rows that are looked at, each the rows that one warp takes in one step.
 const RUNS: usize = 48;
@@ -46,33 +45,6 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
             changes as f64 / followers as f64
         },
     })
-}
-
-/// Share of the rows of `view` that the most frequent key has; `None` where keys, columns that `keys` index, are computed, or
-/// cannot be read without decoding.
-pub(super) fn most_frequent(view: &TableView, keys: &[Expr]) -> Option<f64> {
-    let columns = (keys.iter())
-        .map(|expr| Some(&*view.columns[expr.as_column()?]))
-        .collect::<Option<Vec<&Column>>>()?;
-    let mut rows: HashMap<Vec<Option<u64>>, u32> = HashMap::new();
-    let mut all = 0_u32;
-    for (chunk, first) in runs(view, LANES) {
-        for row in first..first + LANES {
-            let value = |column: &&Column| {
-                let chunk = &column.chunks[chunk];
-                if is_null(chunk, row) {
-                    return Some(None);
-                }
-                let (code, factor) = code(column, chunk, row)?;
-                Some(Some((chunk.base as u64).wrapping_add(code.wrapping_mul(factor))))
-            };
-            let key = columns.iter().map(value).collect::<Option<Vec<_>>>()?;
-            *rows.entry(key).or_default() += 1;
-            all += 1;
-        }
-    }
-    let most = rows.into_values().max()?;
-    Some(f64::from(most) / f64::from(all))
 }
 
 /// Chunks and first rows of runs of so many rows, spread evenly over the whole ones there are.
@@ -123,28 +95,22 @@ fn is_null(chunk: &Chunk, row: usize) -> bool {
         .is_some_and(|bits| !valid(bits.as_slice()))
 }
 
-/// The code that a row's value has, not counting its chunk's base, and its factor.
-fn code(column: &Column, chunk: &Chunk, row: usize) -> Option<(u64, u64)> {
+fn digit(part: &KeyPart, column: &Column, chunk: &Chunk, row: usize) -> Option<u64> {
     let code = |width: usize| {
         let mut word = [0; 8];
         word[..width].copy_from_slice(chunk.data.as_slice().get(row * width..(row + 1) * width)?);
         Some(u64::from_le_bytes(word))
     };
-    Some(match &column.encoding {
+    let (code, factor) = match &column.encoding {
         Encoding::Integer { width, factor } => (code(width.bytes())?, *factor),
         Encoding::Boolean => (code(1)?, 1),
-        Encoding::Float64 => (code(8)?, 1),
         Encoding::Dictionary { width, .. } => (code(width.bytes())?, 1),
         Encoding::Placed { width, layout } => {
             let slot = usize::try_from(code(width.bytes())?).ok()?;
             (u64::from(*layout.slot_codes().get(slot)?), layout.factor())
         }
         _ => return None,
-    })
-}
-
-fn digit(part: &KeyPart, column: &Column, chunk: &Chunk, row: usize) -> Option<u64> {
-    let (code, factor) = code(column, chunk, row)?;
+    };
     match &part.form {
         KeyForm::Integer { low, .. } => {
             let value = i128::from(chunk.base) + i128::from(code) * i128::from(factor);

@@ -8,15 +8,11 @@ use super::group_layout::{self, GroupedRows, PlacedKey};
 use super::sample;
 use super::sink::{self, hash::slots_for, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
-use crate::config::{GroupCombine, RowOutput};
+use crate::config::RowOutput;
 use crate::expression::{Emitter, Expr, Value};
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
-
-/// Share of the rows from which on the atomics of one group in a hash table take longer than matching lanes to combine them: 2 to
-/// 5 % on an H200.
-const CONTENDED: f64 = 0.03;
 
 /// Rows of a table, and how many of them are expected to pass the filters.
 #[derive(Debug, Clone, Copy)]
@@ -135,9 +131,9 @@ impl SinkInput<'_> {
             hot = (choice.hot.iter())
                 .map(|group| emitter.parameter(u64::from(*group)))
                 .collect();
-            (choice.strategy, choice.why)
+            (choice.strategy, Some(choice.why))
         } else {
-            self.hash(&keys, &key, &accumulators)
+            (self.hash(&key, &accumulators), None)
         };
         let named =
             matches!(strategy, Strategy::Shared(layout) if matches!(layout.home, SharedHome::Placed { .. }));
@@ -160,31 +156,19 @@ impl SinkInput<'_> {
                 occupied,
             },
             hot,
-            why: Some(why),
+            why,
         })
     }
 
-    /// How hashed groups are collected, and why.
-    fn hash(&self, keys: &[Expr], key: &GroupKey, accumulators: &AccumulatorPlan) -> (Strategy, String) {
-        let most = sample::most_frequent(self.view, keys);
-        let warps = match self.shape.group_combine {
-            GroupCombine::Auto => most.is_some_and(|most| most >= CONTENDED),
-            combine => combine == GroupCombine::Warps,
-        };
+    /// How hashed groups are collected.
+    fn hash(&self, key: &GroupKey, accumulators: &AccumulatorPlan) -> Strategy {
         // Where a slot for each group there can be would take too much, there may be no place for a row.
         let groups = key.groups_among(self.cardinality.rows);
         let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
-        let waits = slots_for(groups).saturating_mul(slot) > self.shape.hash_room;
-        let why = most.map_or_else(
-            || "keys not sampled".to_owned(),
-            |most| {
-                format!(
-                    "the most frequent key has {:.1} % of the rows of a sample",
-                    most * 100.0
-                )
-            },
-        );
-        (Strategy::Hash { warps, waits }, why)
+        Strategy::Hash {
+            waits: slots_for(groups).saturating_mul(slot) > self.shape.hash_room,
+            warps: self.shape.combines_at_home(),
+        }
     }
 
     /// How dense groups are collected, by `lines` of code up to here, of about two instructions each.
