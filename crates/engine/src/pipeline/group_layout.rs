@@ -232,7 +232,7 @@ fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: 
         let hot = words * updates.in_a_kib / (in_a_kib * copies);
         let all = words * updates.all / machine.global_atomics_per_second;
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
-        hot.max(all) + cleared_and_added
+        hot + all + cleared_and_added
     };
     let fits = |copies: &u32| *copies == 1 || u64::from(*copies) * bytes as u64 <= shape.copies_room;
     [1, 2, 4, 8, 16, 32]
