@@ -24,6 +24,7 @@ pub fn machine(info: &DeviceInfo, measured: Option<&GroupingRates>) -> Machine {
         blocks: info.max_blocks_per_multiprocessor,
         shared_bytes: info.shared_memory_per_multiprocessor.into(),
         shared_bytes_per_block: info.shared_memory_per_block.into(),
+        l2_bytes: info.l2_bytes,
         shared_bytes_reserved: info.reserved_shared_memory_per_block.into(),
         measured: measured.is_some(),
         rounds_per_second: rates.rounds_per_second,

@@ -19,6 +19,8 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
+/// How much longer updates of groups in device memory take that lie in no near part of its cache. So it was on an H200.
+const FAR: f64 = 1.4;
 /// Registers of a multiprocessor, of every NVIDIA GPU since 2012; those a thread can have, and those code takes besides the rows
 /// that a thread holds, about.
 const REGISTERS: u32 = 64 << 10;
@@ -231,8 +233,14 @@ fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: 
     let seconds = |copies: f64| {
         let hot = words * updates.in_a_kib / (in_a_kib * copies);
         let all = words * updates.all / machine.global_atomics_per_second;
+        // Half of the L2 cache is near.
+        let far = if 2.0 * bytes * copies > machine.l2_bytes as f64 {
+            FAR
+        } else {
+            1.0
+        };
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
-        hot + all + cleared_and_added
+        hot + all * far + cleared_and_added
     };
     let fits = |copies: &u32| *copies == 1 || u64::from(*copies) * bytes as u64 <= shape.copies_room;
     [1, 2, 4, 8, 16, 32]
@@ -394,6 +402,8 @@ fn candidate(
     let mut best: Option<Candidate> = None;
     for layout in sizes.filter(|layout| layout.bytes(rows.plan) <= limit) {
         let worth = match &best {
+            // Registers of hot groups leave too few for the rows of very large blocks.
+            Some(best) if busy(&best.layout) && !hot.is_empty() && layout.block > 512 => false,
             Some(best) if busy(&best.layout) => best.cost.merge_seconds > MERGING * best.cost.seconds,
             _ => true,
         };

@@ -20,6 +20,8 @@ pub struct Machine {
     /// Memory of a multiprocessor that shared memory and the cache divide among them, in bytes. What is in flight from device
     /// memory needs room in the cache.
     pub cache_and_shared_bytes: u64,
+    /// Cache of device memory, where its atomics are done, in bytes.
+    pub l2_bytes: u64,
     /// Shared memory that the system takes of each block, in bytes.
     pub shared_bytes_reserved: u64,
     /// Whether the rates below were measured on this very device, and not scaled from another's.
@@ -62,6 +64,7 @@ impl Machine {
         shared_bytes: 228 << 10,
         shared_bytes_per_block: 227 << 10,
         cache_and_shared_bytes: 256 << 10,
+        l2_bytes: 60 << 20,
         shared_bytes_reserved: 1 << 10,
         measured: false,
         rounds_per_second: 245e9,
