@@ -19,8 +19,8 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
-/// How much longer updates of groups in device memory take that lie in no near part of its cache. So it was on an H200.
-const FAR: f64 = 1.4;
+/// How much longer updates of groups in device memory take at most that its cache does not hold. So it was on an H200.
+const FARTHEST: f64 = 2.2;
 /// Registers of a multiprocessor, of every NVIDIA GPU since 2012; those a thread can have, and those code takes besides the rows
 /// that a thread holds, about.
 const REGISTERS: u32 = 64 << 10;
@@ -233,12 +233,10 @@ fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: 
     let seconds = |copies: f64| {
         let hot = words * updates.in_a_kib / (in_a_kib * copies);
         let all = words * updates.all / machine.global_atomics_per_second;
-        // Half of the L2 cache is near.
-        let far = if 2.0 * bytes * copies > machine.l2_bytes as f64 {
-            FAR
-        } else {
-            1.0
-        };
+        // Half of the L2 cache is near; beyond all of it, device memory is what limits updates.
+        let far = (2.0 * bytes * copies / machine.l2_bytes as f64)
+            .sqrt()
+            .clamp(1.0, FARTHEST);
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
         hot + all * far + cleared_and_added
     };
