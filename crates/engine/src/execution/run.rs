@@ -4,7 +4,7 @@ use super::chunks::{LaunchInputs, Placement};
 use super::group_table::HASH_TABLE;
 use super::prepared::Prepared;
 use super::results;
-use super::sinks::SinkState;
+use super::sinks::{ACCUMULATORS, SinkState};
 use crate::config::GalateaConfig;
 use crate::expression::{Dimension, ErrorCode};
 use crate::pipeline::PipelinePlan;
@@ -157,9 +157,13 @@ impl Run<'_> {
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let shape = self.shape();
         match self.shaped(shape) {
-            // Others have taken the memory for a hash table with room for all groups.
-            Err(RunError::Memory { what: HASH_TABLE, .. }) if shape.hash_room > 0 => self.shaped(Shape {
+            // Others have taken the memory for a hash table with room for all groups, or for copies of groups.
+            Err(RunError::Memory {
+                what: HASH_TABLE | ACCUMULATORS,
+                ..
+            }) => self.shaped(Shape {
                 hash_room: 0,
+                copies_room: 0,
                 ..shape
             }),
             outcome => outcome,

@@ -198,10 +198,7 @@ fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
         Some(sample) => (sample.updates(bytes, warps), "in a sample"),
         None => (Updates::GUESSED, "guessed"),
     };
-    let copies = match shape.group_copies {
-        0 => dense_copies(rows, shape, updates, warps),
-        forced => forced,
-    };
+    let copies = dense_copies(rows, shape, updates, warps);
     let why = match shape.group_by {
         GroupBy::Dense => "forced",
         _ => "no room for the groups in shared memory",
@@ -240,7 +237,14 @@ fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: 
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
         hot + all * far + cleared_and_added
     };
-    let fits = |copies: &u32| *copies == 1 || u64::from(*copies) * bytes as u64 <= shape.copies_room;
+    let fits = |copies: &u32| *copies == 1 || f64::from(*copies) * bytes <= shape.copies_room as f64;
+    if shape.group_copies > 0 {
+        return if fits(&shape.group_copies) {
+            shape.group_copies
+        } else {
+            1
+        };
+    }
     [1, 2, 4, 8, 16, 32]
         .into_iter()
         .filter(fits)

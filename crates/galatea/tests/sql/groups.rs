@@ -225,3 +225,27 @@ async fn placed_columns_are_grouped_by_slot() {
         );
     }
 }
+
+#[tokio::test]
+async fn copies_that_memory_has_no_room_for_are_left_out() {
+    // Five bytes a row: in a MiB there is room for 32 copies beside 150,000 rows, and not beside 195,000.
+    for (rows, copies) in [(150_000, true), (195_000, false)] {
+        let pair = Pair::new(&[
+            ("galatea.gpu_memory_limit", "1 MiB"),
+            ("galatea.group_by", "dense"),
+            ("galatea.group_copies", "32"),
+        ]);
+        let keys = Int64Array::from_iter_values((0..rows).map(|row| row % 250));
+        let values =
+            Int64Array::from_iter_values((0..rows).map(|row| row * 7919 * 1_000_003 % 1_000_000_007));
+        let columns = [("g", Arc::new(keys) as ArrayRef), ("v", Arc::new(values))];
+        pair.table(
+            "t",
+            &[RecordBatch::try_from_iter(columns).expect("equal lengths")],
+        );
+        let sql = "SELECT g, count(*), sum(v) FROM t GROUP BY g";
+        let found = strategy(&pair, sql).await;
+        assert_eq!(found.contains("32 copies"), copies, "{rows} rows gave {found}");
+        pair.check(sql, true, &format!("{rows} rows")).await;
+    }
+}
