@@ -17,9 +17,6 @@ use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
 /// short, an eighth of it, for the table that takes them in could need nearly three times as much.
 const HEAP_BYTES: u64 = 64 << 20;
 
-/// The table a run starts with, in errors.
-pub(super) const HASH_TABLE: &str = "the group hash table";
-
 /// The table, and where rows wait that it has no place for.
 #[derive(Debug)]
 pub(super) struct TableState {
@@ -79,7 +76,7 @@ impl TableState {
             (Some(heap), grid)
         };
         let words = capacity * u64::from(layout.slot_words);
-        let slots = zeroed(runtime, stream, words, HASH_TABLE)?;
+        let slots = zeroed(runtime, stream, words, "the group hash table")?;
         let merges = merges(accumulators);
         let made = Self {
             slots,

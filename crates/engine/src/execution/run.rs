@@ -1,10 +1,9 @@
 //! One pipeline over encoded columns on one device, start to end.
 
 use super::chunks::{LaunchInputs, Placement};
-use super::group_table::HASH_TABLE;
 use super::prepared::Prepared;
 use super::results;
-use super::sinks::{ACCUMULATORS, SinkState};
+use super::sinks::SinkState;
 use crate::config::GalateaConfig;
 use crate::expression::{Dimension, ErrorCode};
 use crate::pipeline::PipelinePlan;
@@ -156,21 +155,23 @@ impl Run<'_> {
     /// Runs the pipeline.
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let shape = self.shape();
-        match self.shaped(shape) {
+        let mut roomy = false;
+        match self.shaped(shape, &mut roomy) {
             // Others have taken the memory for a hash table with room for all groups, or for copies of groups.
-            Err(RunError::Memory {
-                what: HASH_TABLE | ACCUMULATORS,
-                ..
-            }) => self.shaped(Shape {
-                hash_room: 0,
-                copies_room: 0,
-                ..shape
-            }),
+            Err(RunError::Memory { .. }) if roomy => {
+                let tight = Shape {
+                    hash_room: 0,
+                    copies_room: 0,
+                    ..shape
+                };
+                self.shaped(tight, &mut roomy)
+            }
             outcome => outcome,
         }
     }
 
-    fn shaped(&self, shape: Shape) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    /// Runs the pipeline of that shape; `roomy`: whether it takes memory that it could do without.
+    fn shaped(&self, shape: Shape, roomy: &mut bool) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
@@ -185,6 +186,7 @@ impl Run<'_> {
             shape,
         )?;
         let pipeline = &preparation.pipeline;
+        *roomy = pipeline.bound.strategy.is_roomy();
         report.strategy = pipeline.bound.strategy.to_string();
         report.why = pipeline.bound.why.clone();
         report.dimensions = pipeline.bound.dimensions.clone();

@@ -17,9 +17,6 @@ use std::ops::Range;
 /// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
 const CONTROL_WORDS: usize = 6;
 
-/// Accumulators of a fixed number of groups, in errors.
-pub(super) const ACCUMULATORS: &str = "group accumulators";
-
 /// Words of control and groups that are read in one copy.
 const SMALL_WORDS: usize = 64 << 10;
 
@@ -186,7 +183,7 @@ impl SinkState {
                 runtime,
                 stream,
                 (CONTROL_WORDS + fixed_words) as u64,
-                ACCUMULATORS,
+                "group accumulators",
             )?,
             progress: (progress > 0)
                 .then(|| runtime.device().zeroed(stream, progress))

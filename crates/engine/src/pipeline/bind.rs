@@ -561,6 +561,15 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// Whether it takes memory that a query could do without, at the price of time.
+    pub fn is_roomy(&self) -> bool {
+        match self {
+            Self::Hash { waits, .. } => !waits,
+            Self::Dense(layout) => layout.copies > 1,
+            Self::Scalar | Self::Shared(_) | Self::Append { .. } | Self::Chains => false,
+        }
+    }
+
     /// Whether the lanes of a warp combine their rows of a group.
     pub fn combines_warps(&self) -> bool {
         match self {

@@ -33,6 +33,9 @@ use std::sync::Arc;
 
 /// Shared memory left for what else a kernel keeps there.
 const OTHER_SHARED_BYTES: u64 = 2 << 10;
+/// Warps of a block, and words of an aggregate while a block collects, at most: an average of wide values and its counts.
+const WARPS_OF_A_BLOCK: u64 = 32;
+const WORDS_OF_A_CALL: u64 = 4;
 /// What dimensions may take of a block's shared memory where groups want it as well.
 const SHARE_BESIDE_GROUPS: u64 = 4;
 /// Literals that packed dimensions may take of a kernel's.
@@ -206,15 +209,22 @@ impl DimensionInput<'_> {
 
     /// The block that has room for the candidate beside those that are packed, or why none has.
     fn room(&self, homes: &DimensionHomes, candidate: &Candidate, literals: usize) -> Result<u32, String> {
-        let groups = matches!(&self.plan.sink, SinkPlan::Aggregate { keys, .. } if !keys.is_empty());
-        let share = if groups { SHARE_BESIDE_GROUPS } else { 1 };
-        let limit = (self.shape.shared_bytes / share).saturating_sub(OTHER_SHARED_BYTES);
+        let (share, other) = match &self.plan.sink {
+            SinkPlan::Aggregate { keys, .. } if !keys.is_empty() => (SHARE_BESIDE_GROUPS, 0),
+            // Each warp leaves its sums for the block to add up.
+            SinkPlan::Aggregate { aggregates, .. } => (
+                1,
+                WARPS_OF_A_BLOCK * 8 * WORDS_OF_A_CALL * aggregates.len() as u64,
+            ),
+            SinkPlan::Materialise { .. } => (1, 0),
+        };
+        let limit = (self.shape.shared_bytes / share).saturating_sub(other.max(OTHER_SHARED_BYTES));
         let bytes = homes.bytes + candidate.bytes();
         if bytes > limit {
             return Err(format!(
                 "{} more than {} of shared memory",
                 size(candidate.bytes()),
-                size(limit - homes.bytes)
+                size(limit.saturating_sub(homes.bytes))
             ));
         }
         if literals + candidate.layout.literals() > LITERALS {

@@ -332,7 +332,6 @@ fn candidate(
     hot: &[u32],
 ) -> Option<Candidate> {
     let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
-    let machine = &with_registers(&shape.machine, rows);
     let blocks: &[u32] = match shape.block {
         0 if matches!(home, SharedHome::Threads | SharedHome::Registers) => &[256],
         0 => &[256, 512, 1024],
@@ -365,6 +364,7 @@ fn candidate(
     };
     let accumulators = accumulators(rows.plan);
     let price = |layout: SharedLayout| {
+        let machine = &with_registers(&shape.machine, rows, layout.block);
         let aggregation = GroupedAggregation {
             rows: rows.rows,
             row_bytes: rows.row_bytes as f64,
@@ -451,8 +451,9 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
     }
 }
 
-/// The machine with as many threads of a multiprocessor as registers allow: each thread holds its rows, and what code needs.
-fn with_registers(machine: &Machine, rows: &GroupedRows<'_>) -> Machine {
+/// The machine with as many threads of a multiprocessor as registers allow, each of which holds its rows and what code needs; one
+/// block runs in any case.
+fn with_registers(machine: &Machine, rows: &GroupedRows<'_>, block: u32) -> Machine {
     let of_rows = u32::try_from(rows.row_bytes)
         .unwrap_or(u32::MAX)
         .saturating_mul(rows.items)
@@ -462,7 +463,7 @@ fn with_registers(machine: &Machine, rows: &GroupedRows<'_>) -> Machine {
         .next_multiple_of(8)
         .min(MOST_REGISTERS);
     Machine {
-        threads: machine.threads.min(REGISTERS / registers),
+        threads: machine.threads.min((REGISTERS / registers).max(block)),
         ..*machine
     }
 }

@@ -249,3 +249,25 @@ async fn copies_that_memory_has_no_room_for_are_left_out() {
         pair.check(sql, true, &format!("{rows} rows")).await;
     }
 }
+
+#[tokio::test]
+async fn large_blocks_of_wide_rows_still_collect_in_shared_memory() {
+    let pair = Pair::new(&[("galatea.group_by", "copies"), ("galatea.block_threads", "1024")]);
+    let mut random = SmallRng::seed_from_u64(3);
+    let mut column =
+        || Arc::new(Int64Array::from_iter_values((0..5000).map(|_| random.random()))) as ArrayRef;
+    let (a, b, c, d) = (column(), column(), column(), column());
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..5000).map(|row| row % 4)));
+    let columns = [("g", keys), ("a", a), ("b", b), ("c", c), ("d", d)];
+    pair.table(
+        "t",
+        &[RecordBatch::try_from_iter(columns).expect("equal lengths")],
+    );
+    let sql = "SELECT g, sum(a), sum(b), sum(c), max(d) FROM t GROUP BY g";
+    let found = strategy(&pair, sql).await;
+    assert!(
+        found.contains("shared(") && found.contains("1024 threads"),
+        "{found}"
+    );
+    pair.check(sql, true, "1024 threads").await;
+}
