@@ -119,3 +119,31 @@ macro_rules! kernel {
     };
 }
 pub(crate) use kernel;
+
+/// Declares the type of a kernel that is launched in blocks of [`BLOCK`](crate::kernels::BLOCK) threads, no more than the device
+/// runs at once: what [`kernel!`] declares, the loaded function with that number of blocks, and `new`.
+macro_rules! resident_kernel {
+    ($(#[$documentation:meta])* $type:ident, $name:literal, $arguments:ident) => {
+        $crate::kernel::kernel!($type, $name, $arguments);
+
+        $(#[$documentation])*
+        #[derive(Debug, Clone)]
+        pub struct $type {
+            function: $crate::KernelFunction<Self>,
+            blocks: u64,
+        }
+
+        impl $type {
+            /// Loads the kernel.
+            ///
+            /// # Errors
+            /// Those of [`galatea_device::Device::compile`].
+            pub fn new(device: &galatea_device::Device) -> galatea_device::Result<Self> {
+                let function = $crate::KernelFunction::load(device)?;
+                let blocks = function.resident_blocks($crate::kernels::BLOCK)?;
+                Ok(Self { function, blocks })
+            }
+        }
+    };
+}
+pub(crate) use resident_kernel;

@@ -1,9 +1,9 @@
 //! A checksum of device memory that the host can compute, too.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `checksum`.
@@ -17,26 +17,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(Checksum, "checksum", ChecksumArguments);
-
-/// Adds [`checksum_of`] an array to a value.
-#[derive(Debug, Clone)]
-pub struct Checksum {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Adds [`checksum_of`] an array to a value.
+    Checksum, "checksum", ChecksumArguments
 }
 
 impl Checksum {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Adds the checksum of `values` to the one value of `sum`.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Copying within device memory as fast as it goes.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length, whole_pairs};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `copy_bandwidth`.
@@ -17,26 +17,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(CopyBandwidth, "copy_bandwidth", CopyBandwidthArguments);
-
-/// Copies an array.
-#[derive(Debug, Clone)]
-pub struct CopyBandwidth {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Copies an array.
+    CopyBandwidth, "copy_bandwidth", CopyBandwidthArguments
 }
 
 impl CopyBandwidth {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Copies `source` to `target`, the same even number of values.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
 //! Adding up the copies of dense groups.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `dense_fold`.
@@ -21,26 +21,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(DenseFold, "dense_fold", DenseFoldArguments);
-
-/// Adds the copies of dense groups to the first ones.
-#[derive(Debug, Clone)]
-pub struct DenseFold {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Adds the copies of dense groups to the first ones.
+    DenseFold, "dense_fold", DenseFoldArguments
 }
 
 impl DenseFold {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Adds copies 1 and on of `count` groups to copy 0; `groups` is `[copy][group][word]`, and `merges` has a
     /// [`MergeWord`](crate::MergeWord) for each word of a group.
     ///

@@ -1,9 +1,9 @@
 //! Pseudo-random values made on the device, for tests and measurements.
 
-use galatea_device::{Device, DevicePointer, Geometry, Out, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, Out, Result, Stream, kernel_arguments};
 
 use super::BLOCK;
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `fill_pattern`.
@@ -17,26 +17,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(FillPattern, "fill_pattern", FillPatternArguments);
-
-/// Fills an array with [`pattern`].
-#[derive(Debug, Clone)]
-pub struct FillPattern {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Fills an array with [`pattern`].
+    FillPattern, "fill_pattern", FillPatternArguments
 }
 
 impl FillPattern {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Sets value `i` to `pattern(seed, i)`.
     ///
     /// # Errors

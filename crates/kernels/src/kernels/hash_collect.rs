@@ -1,10 +1,10 @@
 //! Reading a group hash table: its used slots, column by column.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
 
 use super::BLOCK;
 use crate::group_table::SlotLayout;
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `hash_collect`.
@@ -24,26 +24,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(HashCollect, "hash_collect", HashCollectArguments);
-
-/// Copies the used slots of a table into columns.
-#[derive(Debug, Clone)]
-pub struct HashCollect {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Copies the used slots of a table into columns.
+    HashCollect, "hash_collect", HashCollectArguments
 }
 
 impl HashCollect {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Fills `groups`, `[slot word][place]`, with used slots; `used`, which must be zero before, receives how many there are, also when
     /// `groups` is too small for all of them.
     ///

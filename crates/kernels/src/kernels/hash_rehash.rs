@@ -1,10 +1,10 @@
 //! Growing a group hash table between launches of a pipeline.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
 use crate::group_table::{GroupTableView, SlotLayout};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `hash_rehash`.
@@ -18,26 +18,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(HashRehash, "hash_rehash", HashRehashArguments);
-
-/// Moves the used slots of a table to a larger one.
-#[derive(Debug, Clone)]
-pub struct HashRehash {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Moves the used slots of a table to a larger one.
+    HashRehash, "hash_rehash", HashRehashArguments
 }
 
 impl HashRehash {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Moves the slots of `from` to `to`, which is cleared, and a power of two of slots with room for all; adds their number to
     /// `groups` (one word).
     ///

@@ -1,10 +1,10 @@
 //! Making a heap whose free pages are given.
 
-use galatea_device::{Device, DevicePointer, Geometry, In, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, Result, Stream, kernel_arguments};
 
 use super::BLOCK;
 use crate::heap::{HeapView, Strategy};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `heap_reset`.
@@ -20,26 +20,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(HeapReset, "heap_reset", HeapResetArguments);
-
-/// Writes the bitmap, the balances, the summary and the strategy's words of a heap.
-#[derive(Debug, Clone)]
-pub struct HeapReset {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Writes the bitmap, the balances, the summary and the strategy's words of a heap.
+    HeapReset, "heap_reset", HeapResetArguments
 }
 
 impl HeapReset {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the strategy's words must be
     /// zero.
     ///

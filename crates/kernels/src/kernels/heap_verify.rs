@@ -1,10 +1,10 @@
 //! Counting a heap's free pages, and comparing what should agree.
 
-use galatea_device::{Device, DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
 use crate::heap::{HeapView, Strategy};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `heap_verify`.
@@ -19,8 +19,6 @@ kernel_arguments! {
         pub balances: u32,
     }
 }
-
-kernel!(HeapVerify, "heap_verify", HeapVerifyArguments);
 
 /// What the kernel counts, in the order of its result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,24 +53,12 @@ impl HeapCounts {
     }
 }
 
-/// Counts and compares.
-#[derive(Debug, Clone)]
-pub struct HeapVerify {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Counts and compares.
+    HeapVerify, "heap_verify", HeapVerifyArguments
 }
 
 impl HeapVerify {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Adds to `result`, [`HeapCounts::WORDS`] zeros before.
     ///
     /// # Errors

@@ -1,11 +1,9 @@
 //! Reading device memory as fast as it goes: the ceiling every scan is compared with.
 
-use galatea_device::{
-    Device, DeviceError, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments,
-};
+use galatea_device::{DeviceError, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, whole_pairs};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::resident_kernel;
 
 kernel_arguments! {
     /// Arguments of `read_bandwidth`.
@@ -19,26 +17,12 @@ kernel_arguments! {
     }
 }
 
-kernel!(ReadBandwidth, "read_bandwidth", ReadBandwidthArguments);
-
-/// Reads an array once and sums it, so that the reads have a use.
-#[derive(Debug, Clone)]
-pub struct ReadBandwidth {
-    function: KernelFunction<Self>,
-    blocks: u64,
+resident_kernel! {
+    /// Reads an array once and sums it, so that the reads have a use.
+    ReadBandwidth, "read_bandwidth", ReadBandwidthArguments
 }
 
 impl ReadBandwidth {
-    /// Loads the kernel.
-    ///
-    /// # Errors
-    /// Those of [`Device::compile`].
-    pub fn new(device: &Device) -> Result<Self> {
-        let function = KernelFunction::load(device)?;
-        let blocks = function.resident_blocks(BLOCK)?;
-        Ok(Self { function, blocks })
-    }
-
     /// Threads of a block.
     pub const BLOCK: u32 = BLOCK;
     /// Bytes that a thread asks for at once.
