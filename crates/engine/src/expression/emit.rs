@@ -157,6 +157,24 @@ impl<'a> Emitter<'a> {
         value
     }
 
+    /// As [`Self::emit`], at a place that is evaluated only where all `conditions` (C++ expressions) hold, such as the filters
+    /// applied before: elsewhere, no error is raised and the value is of no meaning.
+    ///
+    /// # Errors
+    /// Those of [`Self::emit`].
+    pub fn emit_where(
+        &mut self,
+        conditions: &[String],
+        expression: &Expr,
+        code: &mut String,
+    ) -> Result<Value, Reason> {
+        let depth = self.guards.len();
+        self.guards.extend_from_slice(conditions);
+        let value = self.emit(expression, code);
+        self.guards.truncate(depth);
+        value
+    }
+
     /// Names of the columns that have to be declared before the statements of `expression`.
     #[must_use]
     pub fn columns(expression: &Expr) -> Vec<usize> {

@@ -215,7 +215,8 @@ pub fn bind(
             .with_guard(LIVE);
         let mut keep = Vec::new();
         for index in &stage.filters {
-            keep.push(emitter.emit(&filters[*index], &mut code)?.code);
+            // A filter is evaluated for the rows that those before it keep.
+            keep.push(emitter.emit_where(&keep, &filters[*index], &mut code)?.code);
         }
         if !keep.is_empty() {
             let _ = writeln!(code, "if (!({})) live &= ~(1u << i);", keep.join(" && "));

@@ -91,16 +91,19 @@ impl SinkInput<'_> {
         code: &mut String,
     ) -> Result<Sunk, Reason> {
         let keys: Vec<Expr> = keys.iter().map(self.rewrite).collect();
-        let mut emit = |e: &Expr, code: &mut String| emitter.emit(e, code);
         let key_values = keys
             .iter()
-            .map(|k| emit(k, code))
+            .map(|k| emitter.emit(k, code))
             .collect::<Result<Vec<Value>, _>>()?;
         let mut accumulators = AccumulatorPlan::default();
         for call in aggregates {
             let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
-            let argument = here(&call.argument).map(|a| emit(&a, code)).transpose()?;
-            let filter = here(&call.filter).map(|f| emit(&f, code)).transpose()?;
+            let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
+            // An argument is evaluated for the rows that the call's filter keeps.
+            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
+            let argument = here(&call.argument)
+                .map(|a| emitter.emit_where(&kept, &a, code))
+                .transpose()?;
             accumulators.call(
                 call,
                 argument.as_ref(),

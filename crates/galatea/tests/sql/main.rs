@@ -10,6 +10,7 @@ mod dimensions;
 mod explain;
 mod files;
 mod groups;
+mod guards;
 mod hostile;
 mod install;
 mod joins;
