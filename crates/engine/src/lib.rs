@@ -6,6 +6,7 @@
 //! pipeline    source → filters → sink as one generated kernel
 //! execution   columns, chunks, launches, results
 //! calibration what the cost model knows of a device: measured once, or scaled from another's
+//! history     what earlier runs have shown: refusals and times
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod calibration;
 pub mod config;
 pub mod execution;
 pub mod expression;
+pub mod history;
 pub mod pipeline;
 pub mod placement;
 pub mod reason;

@@ -5,6 +5,35 @@
 //! refused, and [`Display`](std::fmt::Display) makes one line of it.
 
 use arrow::datatypes::DataType;
+use std::fmt;
+use std::time::Duration;
+
+/// How a time is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// By the cost model.
+    Predicted,
+    /// By the cost model, with reading and copying columns that are not in device memory yet.
+    PredictedWithLoading,
+    /// By an earlier run.
+    Measured,
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Predicted => "predicted",
+            Self::PredictedWithLoading => "predicted, with loading",
+            Self::Measured => "measured",
+        })
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    let time = time.as_secs_f64() * 1e3;
+    let digits = if time < 10.0 { 2 } else { 0 };
+    format!("{time:.digits$} ms")
+}
 
 /// Why something is not executed on the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -91,14 +120,16 @@ pub enum Reason {
         detail: String,
     },
     /// The device would be slower.
-    #[error("{detail}: {device_ns} ns on the device, {cpu_ns} ns on the CPU")]
+    #[error("the CPU is faster: {} on the device ({device_basis}), {} on the CPU ({cpu_basis})", milliseconds(*device), milliseconds(*cpu))]
     Cost {
-        /// What was compared.
-        detail: String,
-        /// Estimated time on the device.
-        device_ns: u64,
-        /// Estimated time on the CPU.
-        cpu_ns: u64,
+        /// Time on the device.
+        device: Duration,
+        /// How it is known.
+        device_basis: Basis,
+        /// Time on the CPU.
+        cpu: Duration,
+        /// How it is known.
+        cpu_basis: Basis,
     },
     /// A setting rules the device out.
     #[error("{setting} = {value}")]

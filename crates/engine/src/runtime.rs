@@ -4,8 +4,10 @@ use crate::calibration::{self, Calibrated};
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
 use crate::execution::prepared::PreparedPipelines;
 use crate::execution::residency::Residency;
+use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use galatea_device::{
     Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
 };
@@ -170,6 +172,8 @@ pub struct Runtime {
     emulated: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
     emulator_options: OnceLock<EmulatorOptions>,
     reports: QueryReports,
+    environment: OnceLock<Arc<RuntimeEnv>>,
+    history: History,
 }
 
 impl Runtime {
@@ -185,6 +189,23 @@ impl Runtime {
     pub fn with_emulator(self, options: EmulatorOptions) -> Self {
         let _ = self.emulator_options.set(options);
         self
+    }
+
+    /// Object stores of the session, which placement needs to know what of a file is loaded.
+    #[must_use]
+    pub fn with_environment(self, environment: Arc<RuntimeEnv>) -> Self {
+        let _ = self.environment.set(environment);
+        self
+    }
+
+    /// What the session's earlier queries have shown.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// See [`Self::with_environment`].
+    pub(crate) fn environment(&self) -> Option<&Arc<RuntimeEnv>> {
+        self.environment.get()
     }
 
     /// The session's query reports.
@@ -233,6 +254,15 @@ impl Runtime {
                     .clone()
             }
         }
+    }
+
+    /// The configured device, if it is open.
+    pub(crate) fn opened(&self, config: &GalateaConfig) -> Option<Arc<DeviceRuntime>> {
+        let slot = match config.device {
+            DeviceChoice::Emulated => &self.emulated,
+            _ => &self.gpu,
+        };
+        slot.lock().as_ref()?.as_ref().ok().cloned()
     }
 
     /// The configured device, opened on first use.

@@ -78,7 +78,7 @@ fn install_rules(ctx: &SessionContext) -> Option<(Arc<Runtime>, GalateaConfig)> 
         return None;
     }
     let reports = QueryReports::default();
-    let runtime = Arc::new(Runtime::new(reports.clone()));
+    let runtime = Arc::new(Runtime::new(reports.clone()).with_environment(Arc::clone(state.runtime_env())));
     let mut config = state
         .config()
         .clone()

@@ -80,6 +80,9 @@ pub trait ColumnSource: Send + Sync + Debug {
     /// The version that is current now. [`TableView::id`] is what counts: the contents may change before a load.
     fn identity(&self) -> TableId;
 
+    /// The columns with these indices, if all are encoded already as the hints ask; reads nothing.
+    fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>>;
+
     /// Gives the columns with these indices, reading and encoding them first where necessary. Dropping the future stops the
     /// work.
     ///

@@ -6,7 +6,8 @@ use super::source::{load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::expression::Expr;
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::placement::{PipelineSource, Subtree};
+use crate::placement::{PipelineSource, Subtree, key};
+use crate::reason::Reason;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -227,6 +228,10 @@ impl Task {
                 Failure::Input(error) => Err(error),
             };
         }
+        if let Some(refused) = refusal(&failure) {
+            let shape = key::shape(&self.subtree, &self.config);
+            self.runtime.history().refuse(shape, refused);
+        }
         // A compiler's message carries the whole program: the log takes it, people get its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
         let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
@@ -274,6 +279,15 @@ impl Task {
             query.device_bytes += report.device_bytes;
             query.link_bytes += report.link_bytes;
         });
+    }
+}
+
+/// What of a failure the next run of the same pipeline over the same data would meet again.
+fn refusal(failure: &Failure) -> Option<Reason> {
+    match failure {
+        Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
+        Failure::Run(RunError::Unsupported(reason)) => Some(reason.clone()),
+        _ => None,
     }
 }
 

@@ -250,6 +250,11 @@ impl Residency {
         launches.push(launch);
     }
 
+    /// Whether the column is in device memory.
+    pub fn holds(&self, column: &Arc<Column>) -> bool {
+        (self.columns.lock().iter()).any(|resident| Arc::ptr_eq(&resident.column, column))
+    }
+
     fn touch(&self, column: &Arc<Column>) -> Option<Arc<ResidentColumn>> {
         let mut columns = self.columns.lock();
         let at = columns

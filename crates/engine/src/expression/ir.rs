@@ -5,6 +5,7 @@
 //! integer needs 32 or 128 bits, or a string predicate becomes a table, is decided by the emitter, which knows the encodings.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
@@ -474,6 +475,27 @@ impl Expr {
             },
         };
         Self::new(kind, self.data_type().clone(), self.nullable())
+    }
+
+    /// Hashes what the expression is without the values of its constants, which queries of one shape differ in.
+    pub fn hash_shape(&self, state: &mut impl Hasher) {
+        std::mem::discriminant(self.kind()).hash(state);
+        self.data_type().hash(state);
+        match self.kind() {
+            ExprKind::Column(index) => index.hash(state),
+            ExprKind::Arithmetic { operator, .. } => operator.hash(state),
+            ExprKind::Bitwise { operator, .. } => operator.hash(state),
+            ExprKind::Compare { operator, .. } => operator.hash(state),
+            ExprKind::Call { function, .. } => function.hash(state),
+            ExprKind::Member { dimension, .. } => dimension.hash(state),
+            ExprKind::Lookup {
+                dimension, column, ..
+            } => (dimension, column).hash(state),
+            _ => {}
+        }
+        for child in self.children() {
+            child.hash_shape(state);
+        }
     }
 
     /// Rough number of instructions for one row.

@@ -65,6 +65,7 @@ pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
 pub(crate) use interval::widens;
+pub(crate) use ir::is_text;
 pub use ir::{Expr, ExprKind};
 pub use lower::lower;
 pub(crate) use lower::representable;

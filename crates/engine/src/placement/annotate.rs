@@ -1,6 +1,7 @@
 //! What EXPLAIN and the query report say about placement.
 
-use super::REASONS;
+use super::timing::Timing;
+use super::{DECISION, Decision};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::report::{QueryDevice, QueryReport};
@@ -37,7 +38,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let reasons = REASONS.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
+        let Decision { reasons, query } = DECISION.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
         // Statements such as SET leave an empty plan without columns behind; they are no query.
         if plan.schema().fields().is_empty() {
             return Ok(plan);
@@ -61,6 +62,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
             input: plan,
             device,
             reasons,
+            timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, on_device)),
         }))
     }
 
@@ -83,6 +85,8 @@ pub struct PlacementExec {
     input: Arc<dyn ExecutionPlan>,
     device: QueryDevice,
     reasons: Vec<String>,
+    /// What notes how long it took, for the next plan of the same query.
+    timing: Option<Arc<Timing>>,
 }
 
 impl PlacementExec {
@@ -161,6 +165,7 @@ impl ExecutionPlan for PlacementExec {
             input,
             device: self.device,
             reasons: self.reasons.clone(),
+            timing: self.timing.clone(),
         }))
     }
 
@@ -175,6 +180,11 @@ impl ExecutionPlan for PlacementExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.input.execute(partition, context)
+        let stream = self.input.execute(partition, context)?;
+        let partitions = self.properties().output_partitioning().partition_count();
+        Ok(match &self.timing {
+            Some(timing) => Arc::clone(timing).watch(partitions, stream),
+            None => stream,
+        })
     }
 }

@@ -9,33 +9,37 @@
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 
 mod annotate;
+mod cost;
+mod decide;
 mod join;
+pub(crate) mod key;
 mod subtree;
+mod timing;
 
 pub use annotate::{AnnotatePlacement, PlacementExec};
 pub use join::DimensionSource;
 pub use subtree::{PipelineSource, Subtree, subtree};
 
+pub(crate) use decide::Decision;
+
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
-use crate::execution::GpuExec;
 use crate::reason::Reason;
 use crate::runtime::Runtime;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Why nodes of the plan being optimised stay on the CPU, from the early rule to the late one. DataFusion runs a
-    /// plan's rules one after another on one thread, without suspending.
-    static REASONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// What was decided of the plan being optimised, from the early rule to the late one. DataFusion runs a plan's rules one
+    /// after another on one thread, without suspending.
+    static DECISION: RefCell<Decision> = RefCell::default();
 }
 
 /// The early rule: replaces supported subtrees.
@@ -48,62 +52,6 @@ impl PlaceOnDevice {
     /// The rule of a session with that runtime.
     pub fn new(runtime: Arc<Runtime>) -> Self {
         Self { runtime }
-    }
-
-    fn place(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &GalateaConfig,
-        reasons: &mut Vec<String>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        if let Some(outcome) = subtree(&plan, config) {
-            match outcome.and_then(|found| worthwhile(found, config)) {
-                Ok(mut found) => {
-                    // What feeds the pipeline may hold further subtrees, and reasons of its own.
-                    for child in found.children_mut() {
-                        *child = self.place(Arc::clone(child), config, reasons)?;
-                    }
-                    return Ok(Arc::new(GpuExec::new(
-                        found,
-                        plan,
-                        Arc::clone(&self.runtime),
-                        config.clone(),
-                    )));
-                }
-                Err(reason) => note(reasons, &plan, &reason),
-            }
-        } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan)) {
-            note(reasons, &plan, &reason);
-        }
-        let children: Vec<_> = plan.children().into_iter().cloned().collect();
-        if children.is_empty() {
-            return Ok(plan);
-        }
-        let placed = children
-            .iter()
-            .map(|child| self.place(Arc::clone(child), config, reasons))
-            .collect::<Result<Vec<_>>>()?;
-        if placed
-            .iter()
-            .zip(&children)
-            .all(|(new, old)| Arc::ptr_eq(new, old))
-        {
-            return Ok(plan);
-        }
-        plan.replace_children(
-            placed,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
-    }
-}
-
-fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
-    let text = match reason {
-        Reason::Node { .. } | Reason::Setting { .. } | Reason::Device { .. } => reason.to_string(),
-        _ => format!("{}: {reason}", plan.name()),
-    };
-    if !reasons.contains(&text) {
-        reasons.push(text);
     }
 }
 
@@ -134,31 +82,6 @@ fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
     })
 }
 
-/// Whether the device is expected to be faster, unless it is forced.
-fn worthwhile(found: Subtree, config: &GalateaConfig) -> Result<Subtree, Reason> {
-    if found.materialises() && found.plan.filters.is_empty() {
-        let detail = "every row is returned: nothing for the device to do".into();
-        return Err(Reason::Node {
-            node: "ProjectionExec".into(),
-            detail,
-        });
-    }
-    if config.device != DeviceChoice::Auto {
-        return Ok(found);
-    }
-    let least = config.min_rows.0;
-    match found.rows {
-        Some(rows) if rows < least => {
-            Err(Reason::Setting { setting: "galatea.min_rows", value: format!("{least}, the table has {rows} rows") })
-        }
-        _ if matches!(found.source, PipelineSource::Plan(_)) => Err(Reason::Node {
-            node: "scan".into(),
-            detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
-        }),
-        _ => Ok(found),
-    }
-}
-
 impl PhysicalOptimizerRule for PlaceOnDevice {
     fn optimize(
         &self,
@@ -166,9 +89,9 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
-        let mut reasons = Vec::new();
+        let mut decision = Decision::default();
         let placed = match self.runtime.usable(&config) {
-            Ok(()) => self.place(plan, &config, &mut reasons)?,
+            Ok(()) => decide::place(&self.runtime, &config, plan, &mut decision)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(
                     "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",
@@ -176,17 +99,18 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
                 );
             }
             Err(reason) => {
-                reasons.push(reason.to_string());
+                decision.reasons.push(reason.to_string());
                 plan
             }
         };
-        if config.fallback == Fallback::Error && config.device != DeviceChoice::Cpu && does_work(&reasons) {
+        let refused = config.fallback == Fallback::Error && config.device != DeviceChoice::Cpu;
+        if refused && does_work(&decision.reasons) {
             return plan_err!(
                 "parts of the query cannot run on the device and galatea.fallback is error:\n  {}\nhint: SET galatea.fallback = 'allow'",
-                reasons.join("\n  ")
+                decision.reasons.join("\n  ")
             );
         }
-        REASONS.with(|slot| *slot.borrow_mut() = reasons);
+        DECISION.with(|slot| *slot.borrow_mut() = decision);
         Ok(placed)
     }
 

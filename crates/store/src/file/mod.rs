@@ -196,11 +196,11 @@ impl FileTable {
         let id = self.identity();
         columns
             .iter()
-            .all(|column| self.kept(id, *column, hints).is_some())
+            .all(|column| self.kept_column(id, *column, hints).is_some())
     }
 
     /// A column that is kept and satisfies the hints.
-    fn kept(&self, id: TableId, column: usize, hints: &LoadHints) -> Option<Arc<Column>> {
+    fn kept_column(&self, id: TableId, column: usize, hints: &LoadHints) -> Option<Arc<Column>> {
         self.store.cached(id, column).filter(|kept| {
             !matches!(kept.encoding, Encoding::Text { .. }) || !hints.dictionary.contains(&column)
         })
@@ -333,7 +333,7 @@ impl FileTable {
         if version.chunk_rows.get().is_none() {
             return Ok(None);
         }
-        let kept = columns.iter().map(|column| self.kept(version.id, *column, hints));
+        let kept = columns.iter().map(|column| self.kept_column(version.id, *column, hints));
         match kept.collect::<Option<Vec<_>>>() {
             Some(kept) => self.view(version, columns, kept).map(Some),
             None => Ok(None),
@@ -375,6 +375,11 @@ impl ColumnSource for FileTable {
 
     fn identity(&self) -> TableId {
         self.version.read().id
+    }
+
+    fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
+        let id = self.identity();
+        columns.iter().map(|column| self.kept_column(id, *column, hints)).collect()
     }
 
     async fn load(

@@ -154,6 +154,10 @@ impl ColumnSource for Snapshot {
         self.id
     }
 
+    fn kept(&self, columns: &[usize], _hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
+        columns.iter().map(|index| self.columns.get(*index).cloned()).collect()
+    }
+
     async fn load(
         &self,
         columns: &[usize],
@@ -464,6 +468,10 @@ impl ColumnSource for StoredTable {
 
     fn identity(&self) -> TableId {
         self.shared.snapshot.read().id
+    }
+
+    fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
+        self.snapshot().kept(columns, hints)
     }
 
     async fn load(

@@ -1,0 +1,126 @@
+//! What earlier runs of a session's queries have shown.
+//!
+//! Two things are remembered, both under hashes of plans with the versions of the data they read, both of bounded number:
+//!
+//! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so that the next plan of
+//!   that shape, whatever its literals, leaves it to the CPU without loading and compiling anything;
+//! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time once or twice: where
+//!   a time was measured, it counts, and the prediction does not.
+
+use crate::reason::Reason;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Plans remembered at most, of each kind.
+const KEPT: usize = 512;
+
+/// A plan over certain data: a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PlanKey(pub u64);
+
+/// Times of a query.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Runs with GPU subtrees.
+    pub device_runs: u32,
+    /// The shortest of them but the first, which loads and compiles.
+    pub device: Option<Duration>,
+    /// Runs without.
+    pub host_runs: u32,
+    /// The shortest of them.
+    pub host: Option<Duration>,
+}
+
+impl Measured {
+    /// Runs so far.
+    pub fn runs(&self) -> u32 {
+        self.device_runs.saturating_add(self.host_runs)
+    }
+}
+
+/// What a session remembers. Least recently used first.
+#[derive(Debug, Default)]
+pub struct History {
+    refusals: Mutex<VecDeque<(PlanKey, Reason)>>,
+    times: Mutex<VecDeque<(PlanKey, Measured)>>,
+}
+
+impl History {
+    /// Remembers that a pipeline cannot run on the device.
+    pub fn refuse(&self, shape: PlanKey, reason: Reason) {
+        entry(&mut self.refusals.lock(), shape, || reason);
+    }
+
+    /// Why a pipeline of that shape could not run before.
+    pub fn refusal(&self, shape: PlanKey) -> Option<Reason> {
+        let refusals = self.refusals.lock();
+        refusals.iter().find(|(key, _)| *key == shape).map(|(_, reason)| reason.clone())
+    }
+
+    /// Adds a run of a query; `device`: with GPU subtrees.
+    pub fn ran(&self, plan: PlanKey, device: bool, took: Duration) {
+        let mut times = self.times.lock();
+        let measured = entry(&mut times, plan, Measured::default);
+        let shortest = |known: Option<Duration>| Some(known.map_or(took, |known| known.min(took)));
+        if device {
+            if measured.device_runs > 0 {
+                measured.device = shortest(measured.device);
+            }
+            measured.device_runs = measured.device_runs.saturating_add(1);
+        } else {
+            measured.host = shortest(measured.host);
+            measured.host_runs = measured.host_runs.saturating_add(1);
+        }
+    }
+
+    /// The runs of a query.
+    pub fn measured(&self, plan: PlanKey) -> Measured {
+        let times = self.times.lock();
+        let found = times.iter().find(|(key, _)| *key == plan);
+        found.map_or_else(Measured::default, |(_, measured)| *measured)
+    }
+}
+
+/// The entry of a key, the most recently used from now on.
+fn entry<T>(kept: &mut VecDeque<(PlanKey, T)>, key: PlanKey, new: impl FnOnce() -> T) -> &mut T {
+    let known = kept.iter().position(|(k, _)| *k == key).and_then(|at| kept.remove(at));
+    if known.is_none() && kept.len() == KEPT {
+        kept.pop_front();
+    }
+    kept.push_back(known.unwrap_or_else(|| (key, new())));
+    let last = kept.len() - 1;
+    &mut kept[last].1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_run_counts_but_not_the_first_on_the_device() {
+        let (history, key) = (History::default(), PlanKey(7));
+        let ms = Duration::from_millis;
+        history.ran(key, true, ms(1));
+        assert_eq!(history.measured(key).device, None, "it may have found everything cached, or nothing");
+        history.ran(key, true, ms(30));
+        history.ran(key, true, ms(20));
+        history.ran(key, false, ms(50));
+        history.ran(key, false, ms(60));
+        let expected = Measured { device_runs: 3, device: Some(ms(20)), host_runs: 2, host: Some(ms(50)) };
+        assert_eq!(history.measured(key), expected);
+        assert_eq!(history.measured(PlanKey(8)), Measured::default());
+    }
+
+    #[test]
+    fn the_least_recently_used_plans_are_forgotten() {
+        let history = History::default();
+        let reason = Reason::Device { detail: "gone".into() };
+        for key in 0..=KEPT as u64 {
+            history.refuse(PlanKey(key), reason.clone());
+            history.refuse(PlanKey(1), reason.clone());
+        }
+        assert_eq!(history.refusal(PlanKey(0)), None);
+        assert_eq!(history.refusal(PlanKey(1)), Some(reason));
+    }
+}

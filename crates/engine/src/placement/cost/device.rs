@@ -1,0 +1,128 @@
+//! The time of a pipeline on the device, with what the host does before and after its kernel.
+
+use super::Estimator;
+use super::host::{FILE_VALUE, by_type};
+use super::residence::Residence;
+use crate::config::GalateaConfig;
+use crate::expression::is_text;
+use crate::pipeline::SinkPlan;
+use crate::placement::{PipelineSource, Subtree};
+use crate::runtime::Runtime;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+/// Bytes per second of device memory and of the link, taken until they are measured (an H200's, over PCIe 5).
+const MEMORY_RATE: f64 = 4.4e12;
+const LINK_RATE: f64 = 52e9;
+
+/// Seconds of every pipeline: launches, waiting for them, a small result.
+const PIPELINE: f64 = 0.5e-3;
+/// Seconds until a device that is not open yet is.
+const OPENING: f64 = 0.25;
+/// Share of the memory's rate that kernels with one load per value reach.
+const REACHED: f64 = 0.6;
+/// Nanoseconds of a row that is looked up in a dimension through the cache.
+const LOOKUP: f64 = 0.02;
+/// Nanoseconds of a row that is grouped in a hash table, of few groups and of more than fit the cache.
+const HASHED_ROW: [f64; 2] = [0.1, 1.8];
+/// Groups of a hash table that fits the cache, about.
+const CACHED_GROUPS: f64 = 1e6;
+/// Nanoseconds of a value of the result, of fixed width and text, on the threads that read results back.
+const RESULT_VALUE: [f64; 2] = [1.5, 13.0];
+/// Nanoseconds of a row of a dimension, on one thread: its key, and each column, of fixed width and text.
+const DIMENSION_ROW: f64 = 60.0;
+const DIMENSION_VALUE: [f64; 2] = [30.0, 250.0];
+/// Encoding a value that was read from a file, nanoseconds of one core.
+const ENCODED_VALUE: [f64; 2] = [4.0, 60.0];
+
+/// What a pipeline is expected to take, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(in crate::placement) struct DeviceTime {
+    /// With its columns in device memory, or as near as they can be kept.
+    pub(in crate::placement) hot: f64,
+    /// Bringing columns there that are not yet: spent once.
+    pub(in crate::placement) once: f64,
+}
+
+impl DeviceTime {
+    /// Seconds of one run when the query has come `runs` times before.
+    pub(in crate::placement) fn shared_among(self, runs: u32) -> f64 {
+        self.hot + self.once / f64::from(runs + 1)
+    }
+}
+
+impl Estimator {
+    /// What `found`, which computes what `plan` does, is expected to take on the device.
+    pub(in crate::placement) fn device_time(
+        &self,
+        found: &Subtree,
+        plan: &Arc<dyn ExecutionPlan>,
+        runtime: &Runtime,
+        config: &GalateaConfig,
+    ) -> DeviceTime {
+        let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
+        let (bytes, each_run, once) = self.bringing(found, rows, runtime, config);
+        let scan = bytes / (MEMORY_RATE * REACHED);
+        let lookups = found.dimensions.len() as f64 * rows * LOOKUP * 1e-9;
+        let dimensions: f64 = (0..found.dimensions.len()).map(|number| self.dimension(found, number)).sum();
+        let returned = self.rows(plan);
+        let (hashed, returned) = match &found.plan.sink {
+            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0),
+            SinkPlan::Aggregate { .. } => {
+                let groups = self.groups(plan);
+                let row = HASHED_ROW[usize::from(groups > CACHED_GROUPS)];
+                (rows * row * 1e-9, groups)
+            }
+            SinkPlan::Materialise { .. } => (0.0, returned),
+        };
+        let value = |field: &FieldRef| by_type(RESULT_VALUE, field.data_type());
+        let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
+        DeviceTime {
+            hot: PIPELINE + each_run + scan.max(lookups + hashed) + dimensions + result,
+            once,
+        }
+    }
+
+    /// Seconds until a dimension's rows are collected and arranged.
+    fn dimension(&self, found: &Subtree, number: usize) -> f64 {
+        let source = &found.dimensions[number];
+        let rows = self.rows(&source.plan);
+        let wanted = found.plan.lookups().into_iter().filter(|((dimension, _), _)| *dimension == number);
+        let values: f64 = wanted.map(|(_, data_type)| by_type(DIMENSION_VALUE, &data_type)).sum();
+        let key = source.key.data_type(&source.plan.schema());
+        let key = key.map_or(0.0, |data_type| f64::from(u8::from(is_text(&data_type))) * DIMENSION_VALUE[1]);
+        self.host_seconds(&source.plan) + rows * (DIMENSION_ROW + key + values) * 1e-9
+    }
+
+    /// Bytes that the kernel reads, seconds of every run until they are in device memory, and seconds of the next run beyond that.
+    fn bringing(
+        &self,
+        found: &Subtree,
+        rows: f64,
+        runtime: &Runtime,
+        config: &GalateaConfig,
+    ) -> (f64, f64, f64) {
+        let columns: Vec<usize> = found.plan.columns().into_iter().collect();
+        let types = || columns.iter().map(|column| found.schema.field(*column).data_type());
+        let known = Residence::of(found, &columns, runtime, config);
+        // Encoded values take about half of their width.
+        let width = |t: &DataType| t.primitive_width().map_or(4.0, |width| width.min(8) as f64 / 2.0);
+        let bytes = known
+            .encoded
+            .map_or_else(|| rows * types().map(width).sum::<f64>(), |bytes| bytes as f64);
+        let load = match (&found.source, known.encoded) {
+            (PipelineSource::Files { .. }, None) => {
+                let value = |t| by_type(FILE_VALUE, t) + by_type(ENCODED_VALUE, t);
+                rows * types().map(value).sum::<f64>() * 1e-9 / self.cores
+            }
+            _ => 0.0,
+        };
+        let transfer = known.away.map_or(bytes, |bytes| bytes as f64) / LINK_RATE;
+        let opening = if known.open { 0.0 } else { OPENING };
+        match config.cache_device.0 {
+            true => (bytes, 0.0, load + transfer + opening),
+            false => (bytes, transfer, load + opening),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The time of DataFusion's operators.
+//!
+//! Nanoseconds of one core per row, fitted to the 22 TPC-H queries at scale 30 on 16 cores of the reference machine
+//! (`bench/results`); a core of another machine is within a factor of two of it. Operators are taken to use all cores.
+
+use super::Estimator;
+use crate::expression::is_text;
+use arrow::datatypes::DataType;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use galatea_store::StoreScanExec;
+use std::sync::Arc;
+
+/// Reading and decoding a value of a file: of fixed width, and text.
+pub(super) const FILE_VALUE: [f64; 2] = [8.0, 25.0];
+/// Parsing a value of a text file.
+const PARSED_VALUE: f64 = 60.0;
+/// Decoding a value of the store.
+const STORED_VALUE: [f64; 2] = [2.0, 15.0];
+/// One operation of an expression, on values of fixed width and on text.
+const OPERATION: [f64; 2] = [2.5, 25.0];
+/// Copying a value to an operator's output.
+const COPIED_VALUE: [f64; 2] = [1.0, 5.0];
+/// Finding the group of a row, among few groups and among many, and adding a group.
+const GROUP_ROW: [f64; 2] = [25.0, 90.0];
+const NEW_GROUP: f64 = 150.0;
+/// One aggregate of a row.
+const AGGREGATE: f64 = 3.0;
+/// A row of the build side and of the probe side of a hash join.
+const BUILD_ROW: f64 = 90.0;
+const PROBE_ROW: f64 = 30.0;
+/// One comparison of a sort.
+const SORT_STEP: f64 = 6.0;
+/// Groups whose table stays in a core's caches.
+const FEW_GROUPS: f64 = 50_000.0;
+/// Planning's own and starting tasks, in seconds.
+const START: f64 = 0.5e-3;
+
+/// Of [fixed width, text], the one for the type.
+pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
+    costs[usize::from(is_text(data_type))]
+}
+
+impl Estimator {
+    /// Seconds that a plan takes on the CPU.
+    pub(in crate::placement) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        START + self.nanoseconds(plan) * 1e-9 / self.cores
+    }
+
+    /// Nanoseconds of one core that a plan takes.
+    fn nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let inputs: f64 = plan.children().into_iter().map(|child| self.nanoseconds(child)).sum();
+        inputs + self.own_nanoseconds(plan)
+    }
+
+    fn own_nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let rows = self.rows(plan);
+        let schema = plan.schema();
+        let values = |costs: [f64; 2]| -> f64 {
+            schema.fields().iter().map(|field| by_type(costs, field.data_type())).sum()
+        };
+        if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+            let source = scan.data_source();
+            return rows
+                * match source.downcast_ref::<FileScanConfig>() {
+                    Some(files) if files.file_source().file_type() == "parquet" => values(FILE_VALUE),
+                    Some(_) => values([PARSED_VALUE; 2]),
+                    None if source.downcast_ref::<MemorySourceConfig>().is_some() => 0.0,
+                    None => values(FILE_VALUE),
+                };
+        }
+        if plan.is::<StoreScanExec>() {
+            return rows * values(STORED_VALUE);
+        }
+        let input = |at: usize| plan.children().get(at).map_or(0.0, |child| self.rows(child));
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return input(0) * operations(filter.predicate(), plan) + rows * values(COPIED_VALUE);
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            let each: f64 = projection.expr().iter().map(|e| operations(&e.expr, plan)).sum();
+            return rows * each;
+        }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            let aggregates = aggregate.aggr_expr().len() as f64 * AGGREGATE;
+            let arguments: f64 = (aggregate.aggr_expr().iter())
+                .flat_map(|call| call.expressions())
+                .map(|e| operations(&e, plan))
+                .sum();
+            let keys = aggregate.group_expr().expr().len();
+            let group = match keys {
+                0 => 0.0,
+                // Without an estimate, rows of a group are taken to be many.
+                _ => (1.0 + 0.3 * (keys - 1) as f64) * GROUP_ROW[usize::from(self.groups(plan) > FEW_GROUPS)],
+            };
+            let groups = if keys == 0 { 0.0 } else { self.groups(plan) };
+            return input(0) * (aggregates + arguments + group) + groups * NEW_GROUP;
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            let keys = 0.7 + 0.3 * join.on().len() as f64;
+            return (input(0) * BUILD_ROW + input(1) * PROBE_ROW) * keys + rows * values(COPIED_VALUE);
+        }
+        if plan.name().starts_with("Sort") {
+            return input(0) * (input(0).max(2.0).log2() * SORT_STEP + values(COPIED_VALUE));
+        }
+        match plan.children().len() {
+            0 => rows * values(COPIED_VALUE),
+            1 => rows * values(COPIED_VALUE) * 0.2,
+            // Other joins.
+            _ => (input(0) + input(1)) * BUILD_ROW + rows * values(COPIED_VALUE),
+        }
+    }
+
+    /// Groups of an aggregate: DataFusion's estimate, at most the rows.
+    pub(super) fn groups(&self, aggregate: &Arc<dyn ExecutionPlan>) -> f64 {
+        let rows = aggregate.children().first().map_or(0.0, |child| self.rows(child));
+        let own = self.statistics(aggregate);
+        let guess = own.and_then(|s| s.num_rows.get_value().copied());
+        // An estimate that is no less than the rows is none.
+        match guess {
+            Some(groups) if (groups as f64) < rows => groups as f64,
+            _ => rows * 0.1,
+        }
+    }
+}
+
+/// Nanoseconds of an expression's operations for a row; columns and constants are none.
+fn operations(expression: &Arc<dyn PhysicalExpr>, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+    let children = expression.children();
+    if children.is_empty() {
+        return 0.0;
+    }
+    let input = plan.children().first().map(|child| child.schema());
+    let text = input.is_some_and(|schema| {
+        let types = children.iter().filter_map(|child| child.data_type(&schema).ok());
+        types.into_iter().any(|data_type| is_text(&data_type))
+    });
+    let below: f64 = children.into_iter().map(|child| operations(child, plan)).sum();
+    below + OPERATION[usize::from(text)]
+}

@@ -1,0 +1,54 @@
+//! What a subtree is expected to take on the device, and on the CPU.
+//!
+//! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both sides are sums over operators of rows times
+//! a cost per row ([`host`]: on all cores; [`device`]: bytes over bandwidths, and what the host does before and after the kernel). Rows
+//! are DataFusion's statistics where it has them, its guesses otherwise; neither side sees the data. So the figures are good to a
+//! factor of two or so, and what was measured of a query counts more than what is predicted
+//! ([`History`](crate::history::History)).
+//!
+//! Columns that have not been read yet are read once and used by later queries: that time is divided by the number of times the
+//! query has come, so that a query that comes again and again pays for it, and one that comes once runs where it takes least.
+
+pub(super) mod device;
+pub(super) mod host;
+mod residence;
+
+use datafusion::common::Statistics;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use std::sync::Arc;
+
+/// Rows taken where nothing is known of them.
+const UNKNOWN_ROWS: f64 = 1e6;
+
+/// Rows and statistics of the nodes of one plan, each computed once.
+pub(super) struct Estimator {
+    statistics: StatisticsContext,
+    /// Cores that operators share.
+    cores: f64,
+}
+
+impl Estimator {
+    /// An estimator for a machine of so many cores.
+    pub(super) fn new(cores: usize) -> Self {
+        Self {
+            statistics: StatisticsContext::new(),
+            cores: cores.max(1) as f64,
+        }
+    }
+
+    fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
+        self.statistics.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
+    }
+
+    /// Rows that a node returns.
+    pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        let known = self.statistics(plan).and_then(|s| s.num_rows.get_value().copied());
+        if let Some(rows) = known {
+            return rows as f64;
+        }
+        // An operator whose rows DataFusion does not guess returns about what its largest input has.
+        let inputs = plan.children().into_iter().map(|child| self.rows(child));
+        inputs.reduce(f64::max).unwrap_or(UNKNOWN_ROWS)
+    }
+}

@@ -1,0 +1,184 @@
+//! Which supported subtrees are worth a place on the device.
+//!
+//! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there. With `auto`, a subtree
+//! is placed if it is expected to take less time than on the CPU, by the cost model; and if a whole query was measured to take longer
+//! with its GPU subtrees than without, its next plan has none. A pipeline that an earlier run had to leave to the CPU is left
+//! to it at once, whatever the setting.
+
+use super::cost::Estimator;
+use super::{PipelineSource, Subtree, join, key, subtree, unsupported};
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::execution::GpuExec;
+use crate::history::PlanKey;
+use crate::reason::{Basis, Reason};
+use crate::runtime::Runtime;
+use datafusion::common::Result;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What was decided of one plan.
+#[derive(Debug, Default)]
+pub(crate) struct Decision {
+    /// Why nodes stay on the CPU.
+    pub(crate) reasons: Vec<String>,
+    /// By what the query's time is remembered, where its times decide.
+    pub(crate) query: Option<PlanKey>,
+}
+
+/// The plan with the subtrees that are worth it on the device.
+pub(super) fn place(
+    runtime: &Arc<Runtime>,
+    config: &GalateaConfig,
+    plan: Arc<dyn ExecutionPlan>,
+    decision: &mut Decision,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if config.device != DeviceChoice::Auto {
+        return Placer::new(runtime, config, 0).place(plan, &mut decision.reasons);
+    }
+    let query = key::query(&plan, config);
+    let measured = runtime.history().measured(query);
+    let placer = Placer::new(runtime, config, measured.runs());
+    let placed = placer.place(Arc::clone(&plan), &mut decision.reasons)?;
+    if Arc::ptr_eq(&placed, &plan) {
+        // Times of a query that nothing speaks for placing decide nothing, until it is worth loading for.
+        decision.query = placer.waits_for_loading().then_some(query);
+        return Ok(plan);
+    }
+    decision.query = Some(query);
+    let Some(device) = measured.device else {
+        return Ok(placed);
+    };
+    let (cpu, cpu_basis) = match measured.host {
+        Some(host) => (host, Basis::Measured),
+        None => (seconds(placer.estimator.host_seconds(&plan)), Basis::Predicted),
+    };
+    if device <= cpu {
+        return Ok(placed);
+    }
+    let slower = Reason::Cost {
+        device,
+        device_basis: Basis::Measured,
+        cpu,
+        cpu_basis,
+    };
+    decision.reasons = vec![slower.to_string()];
+    Ok(plan)
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Places the subtrees of one plan.
+struct Placer<'a> {
+    runtime: &'a Arc<Runtime>,
+    config: &'a GalateaConfig,
+    estimator: Estimator,
+    /// How often the query has come before.
+    runs: u32,
+    waits: std::cell::Cell<bool>,
+}
+
+impl<'a> Placer<'a> {
+    fn new(runtime: &'a Arc<Runtime>, config: &'a GalateaConfig, runs: u32) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            runtime,
+            config,
+            estimator: Estimator::new(cores),
+            runs,
+            waits: std::cell::Cell::new(false),
+        }
+    }
+
+    /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
+    fn waits_for_loading(&self) -> bool {
+        self.waits.get()
+    }
+
+    fn place(&self, plan: Arc<dyn ExecutionPlan>, reasons: &mut Vec<String>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(outcome) = subtree(&plan, self.config) {
+            match outcome.and_then(|found| self.worthwhile(found, &plan)) {
+                Ok(mut found) => {
+                    // What feeds the pipeline may hold further subtrees, and reasons of its own.
+                    for child in found.children_mut() {
+                        *child = self.place(Arc::clone(child), reasons)?;
+                    }
+                    let gpu = GpuExec::new(found, plan, Arc::clone(self.runtime), self.config.clone());
+                    return Ok(Arc::new(gpu));
+                }
+                Err(reason) => note(reasons, &plan, &reason),
+            }
+        } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan)) {
+            note(reasons, &plan, &reason);
+        }
+        let children: Vec<_> = plan.children().into_iter().cloned().collect();
+        let placed = children
+            .iter()
+            .map(|child| self.place(Arc::clone(child), reasons))
+            .collect::<Result<Vec<_>>>()?;
+        let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
+        if placed.iter().zip(&children).all(same) {
+            return Ok(plan);
+        }
+        plan.replace_children(
+            placed,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    /// Whether the device is expected to be faster, unless it is forced.
+    fn worthwhile(&self, found: Subtree, plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
+        if found.materialises() && found.plan.filters.is_empty() {
+            return Err(Reason::Node {
+                node: "ProjectionExec".into(),
+                detail: "every row is returned: nothing for the device to do".into(),
+            });
+        }
+        if let Some(reason) = self.runtime.history().refusal(key::shape(&found, self.config)) {
+            return Err(reason);
+        }
+        if self.config.device != DeviceChoice::Auto {
+            return Ok(found);
+        }
+        let least = self.config.min_rows.0;
+        if let Some(rows) = found.rows.filter(|rows| *rows < least) {
+            return Err(Reason::Setting {
+                setting: "galatea.min_rows",
+                value: format!("{least}, the table has {rows} rows"),
+            });
+        }
+        if matches!(found.source, PipelineSource::Plan(_)) {
+            return Err(Reason::Node {
+                node: "scan".into(),
+                detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
+            });
+        }
+        let cpu = self.estimator.host_seconds(plan);
+        let time = self.estimator.device_time(&found, plan, self.runtime, self.config);
+        let device = time.shared_among(self.runs);
+        if device <= cpu {
+            return Ok(found);
+        }
+        let loading = time.hot <= cpu;
+        self.waits.set(self.waits.get() || loading);
+        Err(Reason::Cost {
+            device: seconds(device),
+            device_basis: if loading { Basis::PredictedWithLoading } else { Basis::Predicted },
+            cpu: seconds(cpu),
+            cpu_basis: Basis::Predicted,
+        })
+    }
+}
+
+fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
+    let text = match reason {
+        Reason::Node { .. } | Reason::Setting { .. } | Reason::Device { .. } => reason.to_string(),
+        _ => format!("{}: {reason}", plan.name()),
+    };
+    if !reasons.contains(&text) {
+        reasons.push(text);
+    }
+}

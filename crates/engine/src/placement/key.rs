@@ -1,0 +1,77 @@
+//! Hashes by which plans are known again, with the versions of the data that they read.
+
+use super::{PipelineSource, Subtree};
+use crate::config::GalateaConfig;
+use crate::history::PlanKey;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use galatea_store::StoreScanExec;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// The same query with the same settings over the same data.
+pub(super) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> PlanKey {
+    let mut state = DefaultHasher::new();
+    format!("{config:?}").hash(&mut state);
+    nodes(plan, true, &mut state);
+    PlanKey(state.finish())
+}
+
+/// A pipeline over the same data that may differ in constants.
+pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
+    let mut state = DefaultHasher::new();
+    format!("{config:?}").hash(&mut state);
+    match &found.source {
+        PipelineSource::Files { scan } => data_source(scan, &mut state),
+        PipelineSource::Stored(table) => table.identity().hash(&mut state),
+        PipelineSource::Plan(plan) => nodes(plan, false, &mut state),
+    }
+    for expression in found.plan.expressions() {
+        expression.hash_shape(&mut state);
+    }
+    found.plan.output.hash(&mut state);
+    for dimension in &found.dimensions {
+        dimension.key.to_string().hash(&mut state);
+        dimension.wanted.hash_shape(&mut state);
+        nodes(&dimension.plan, false, &mut state);
+    }
+    PlanKey(state.finish())
+}
+
+/// Hashes a plan: its nodes, with what they print if `exact`, and its data.
+fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
+    plan.name().hash(state);
+    plan.schema().hash(state);
+    if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
+        scan.snapshot().id.hash(state);
+    }
+    match plan.downcast_ref::<DataSourceExec>() {
+        Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => data_source(scan, state),
+        // What has no version of its own is known by its statistics alone.
+        _ if exact || plan.children().is_empty() => displayable(plan.as_ref()).one_line().to_string().hash(state),
+        _ => {}
+    }
+    for child in plan.children() {
+        nodes(child, exact, state);
+    }
+}
+
+/// Hashes the files of a scan, and what it says of its columns.
+fn data_source(scan: &DataSourceExec, state: &mut impl Hasher) {
+    let Some(files) = scan.data_source().downcast_ref::<FileScanConfig>() else {
+        return;
+    };
+    files.object_store_url.as_str().hash(state);
+    for file in files.file_groups.iter().flat_map(|group| group.iter()) {
+        let meta = &file.object_meta;
+        (&meta.location, meta.size, meta.last_modified, &meta.e_tag).hash(state);
+    }
+    if let Some(projection) = files.file_source().projection() {
+        projection.to_string().hash(state);
+    }
+    if let Some(filter) = files.file_source().filter() {
+        filter.to_string().hash(state);
+    }
+    files.limit.hash(state);
+}

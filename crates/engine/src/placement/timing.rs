@@ -1,0 +1,80 @@
+//! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
+
+use crate::history::PlanKey;
+use crate::runtime::Runtime;
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Times one execution of a plan. A query that fails or is not read to its end leaves nothing, nor does a second execution of the plan.
+pub(super) struct Timing {
+    runtime: Arc<Runtime>,
+    plan: PlanKey,
+    /// Whether the plan has GPU subtrees.
+    device: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    started: Option<Instant>,
+    /// Partitions that have ended.
+    ended: usize,
+}
+
+impl fmt::Debug for Timing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timing").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Timing {
+    /// The timing of a plan known by `plan`; `device`: it has GPU subtrees.
+    pub(super) fn new(runtime: Arc<Runtime>, plan: PlanKey, device: bool) -> Arc<Self> {
+        Arc::new(Self {
+            runtime,
+            plan,
+            device,
+            state: Mutex::default(),
+        })
+    }
+
+    /// The stream of one of `partitions`, timed.
+    pub(super) fn watch(self: Arc<Self>, partitions: usize, stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+        self.state.lock().started.get_or_insert_with(Instant::now);
+        let schema = stream.schema();
+        Box::pin(RecordBatchStreamAdapter::new(schema, self.until_end(partitions, stream)))
+    }
+
+    fn until_end(
+        self: Arc<Self>,
+        partitions: usize,
+        stream: SendableRecordBatchStream,
+    ) -> impl Stream<Item = Result<arrow::array::RecordBatch>> {
+        let mut failed = false;
+        stream
+            .map(Some)
+            .chain(futures::stream::once(async { None }))
+            .filter_map(move |item| {
+                failed |= matches!(item, Some(Err(_)));
+                if item.is_none() && !failed {
+                    self.end(partitions);
+                }
+                futures::future::ready(item)
+            })
+    }
+
+    fn end(&self, partitions: usize) {
+        let mut state = self.state.lock();
+        state.ended += 1;
+        if let (true, Some(started)) = (state.ended == partitions, state.started) {
+            let took: Duration = started.elapsed();
+            self.runtime.history().ran(self.plan, self.device, took);
+        }
+    }
+}
