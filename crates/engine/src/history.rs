@@ -55,7 +55,10 @@ impl History {
     /// Why a pipeline of that shape could not run before.
     pub fn refusal(&self, shape: PlanKey) -> Option<Reason> {
         let refusals = self.refusals.lock();
-        refusals.iter().find(|(key, _)| *key == shape).map(|(_, reason)| reason.clone())
+        refusals
+            .iter()
+            .find(|(key, _)| *key == shape)
+            .map(|(_, reason)| reason.clone())
     }
 
     /// Adds a run of a query; `device`: with GPU subtrees.
@@ -84,7 +87,10 @@ impl History {
 
 /// The entry of a key, the most recently used from now on.
 fn entry<T>(kept: &mut VecDeque<(PlanKey, T)>, key: PlanKey, new: impl FnOnce() -> T) -> &mut T {
-    let known = kept.iter().position(|(k, _)| *k == key).and_then(|at| kept.remove(at));
+    let known = kept
+        .iter()
+        .position(|(k, _)| *k == key)
+        .and_then(|at| kept.remove(at));
     if known.is_none() && kept.len() == KEPT {
         kept.pop_front();
     }
@@ -102,12 +108,21 @@ mod tests {
         let (history, key) = (History::default(), PlanKey(7));
         let ms = Duration::from_millis;
         history.ran(key, true, ms(1));
-        assert_eq!(history.measured(key).device, None, "it may have found everything cached, or nothing");
+        assert_eq!(
+            history.measured(key).device,
+            None,
+            "it may have found everything cached, or nothing"
+        );
         history.ran(key, true, ms(30));
         history.ran(key, true, ms(20));
         history.ran(key, false, ms(50));
         history.ran(key, false, ms(60));
-        let expected = Measured { device_runs: 3, device: Some(ms(20)), host_runs: 2, host: Some(ms(50)) };
+        let expected = Measured {
+            device_runs: 3,
+            device: Some(ms(20)),
+            host_runs: 2,
+            host: Some(ms(50)),
+        };
         assert_eq!(history.measured(key), expected);
         assert_eq!(history.measured(PlanKey(8)), Measured::default());
     }
@@ -115,7 +130,9 @@ mod tests {
     #[test]
     fn the_least_recently_used_plans_are_forgotten() {
         let history = History::default();
-        let reason = Reason::Device { detail: "gone".into() };
+        let reason = Reason::Device {
+            detail: "gone".into(),
+        };
         for key in 0..=KEPT as u64 {
             history.refuse(PlanKey(key), reason.clone());
             history.refuse(PlanKey(1), reason.clone());

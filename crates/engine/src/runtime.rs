@@ -8,6 +8,8 @@ use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use galatea_device::{
     Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
 };
@@ -164,6 +166,9 @@ impl DeviceRuntime {
     }
 }
 
+/// Physical optimizer rules, in order.
+pub type OptimizerRules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
+
 /// What the queries of a session share.
 #[derive(Debug, Default)]
 pub struct Runtime {
@@ -173,6 +178,7 @@ pub struct Runtime {
     emulator_options: OnceLock<EmulatorOptions>,
     reports: QueryReports,
     environment: OnceLock<Arc<RuntimeEnv>>,
+    host_rules: OnceLock<OptimizerRules>,
     history: History,
 }
 
@@ -196,6 +202,18 @@ impl Runtime {
     pub fn with_environment(self, environment: Arc<RuntimeEnv>) -> Self {
         let _ = self.environment.set(environment);
         self
+    }
+
+    /// The session's physical optimizer rules beside ours: what runs on the CPU after all is planned with them.
+    #[must_use]
+    pub fn with_host_rules(self, rules: OptimizerRules) -> Self {
+        let _ = self.host_rules.set(rules);
+        self
+    }
+
+    /// See [`Self::with_host_rules`]; DataFusion's own where there are none.
+    pub(crate) fn host_rules(&self) -> &OptimizerRules {
+        self.host_rules.get_or_init(|| PhysicalOptimizer::new().rules)
     }
 
     /// What the session's earlier queries have shown.

@@ -78,7 +78,11 @@ fn install_rules(ctx: &SessionContext) -> Option<(Arc<Runtime>, GalateaConfig)> 
         return None;
     }
     let reports = QueryReports::default();
-    let runtime = Arc::new(Runtime::new(reports.clone()).with_environment(Arc::clone(state.runtime_env())));
+    let runtime = Arc::new(
+        Runtime::new(reports.clone())
+            .with_environment(Arc::clone(state.runtime_env()))
+            .with_host_rules(state.physical_optimizers().to_vec()),
+    );
     let mut config = state
         .config()
         .clone()

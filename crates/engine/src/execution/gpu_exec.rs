@@ -15,8 +15,9 @@ use datafusion::common::{Result, exec_err};
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
+use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -148,8 +149,14 @@ impl Task {
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
                 let size = self.context.session_config().batch_size();
+                let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
                 let pieces = batches
                     .into_iter()
+                    .map(move |batch| {
+                        let kept = batch.slice(0, left.min(batch.num_rows()));
+                        left -= kept.num_rows();
+                        kept
+                    })
                     .flat_map(move |batch| slices(&batch, size))
                     .map(Ok);
                 Ok(Box::pin(RecordBatchStreamAdapter::new(
@@ -185,6 +192,7 @@ impl Task {
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
         let columns: Vec<usize> = plan.columns().into_iter().collect();
         let chunks = surviving(&view, &self.subtree.pruning, &columns);
+        let fetch = self.subtree.fetch.map(|fetch| fetch as u64);
         let (runtime, config, plan) = (Arc::clone(&self.runtime), self.config.clone(), plan.clone());
         let run = tokio::task::spawn_blocking(move || {
             let device = runtime.device(&config).map_err(RunError::Unsupported)?;
@@ -195,6 +203,7 @@ impl Task {
                 view: &view,
                 dimensions: &dimensions,
                 chunks: &chunks,
+                fetch,
                 cancelled: &cancelled,
             };
             let outcome = run.execute();
@@ -240,10 +249,15 @@ impl Task {
         let options = self.context.session_config().options();
         // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
         let fresh = reset_plan_states(Arc::clone(&self.cpu))?;
-        let plan = PhysicalOptimizer::new()
-            .rules
-            .iter()
-            .try_fold(fresh, |plan, rule| rule.optimize(plan, options))?;
+        let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
+            Some(fetch) => {
+                let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));
+                Arc::new(GlobalLimitExec::new(one, 0, Some(fetch)))
+            }
+            None => fresh,
+        };
+        let rules = self.runtime.host_rules();
+        let plan = (rules.iter()).try_fold(limited, |plan, rule| rule.optimize(plan, options))?;
         execute_stream(plan, Arc::clone(&self.context))
     }
 
@@ -336,6 +350,9 @@ impl DisplayAs for GpuExec {
             }
             SinkPlan::Materialise { outputs } => write!(f, ", outputs=[{}]", join(outputs))?,
         }
+        if let Some(fetch) = self.subtree.fetch {
+            write!(f, ", fetch={fetch}")?;
+        }
         if self.config.device == DeviceChoice::Emulated {
             write!(f, ", device=emulated")?;
         }
@@ -387,6 +404,26 @@ impl ExecutionPlan for GpuExec {
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         self.subtree.children()
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.subtree.fetch
+    }
+
+    /// A pipeline that returns rows stops early; groups need every row.
+    fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        self.subtree.materialises().then(|| {
+            let subtree = Subtree {
+                fetch,
+                ..self.subtree.clone()
+            };
+            Arc::new(Self::new(
+                subtree,
+                Arc::clone(&self.cpu),
+                Arc::clone(&self.runtime),
+                self.config.clone(),
+            )) as Arc<dyn ExecutionPlan>
+        })
     }
 
     fn apply_expressions(

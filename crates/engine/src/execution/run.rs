@@ -4,7 +4,7 @@ use super::chunks::{LaunchInputs, Placement};
 use super::prepared::Prepared;
 use super::results;
 use super::sinks::SinkState;
-use crate::config::GalateaConfig;
+use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::{Dimension, ErrorCode};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::aggregate::BLOCK_ROWS;
@@ -134,6 +134,8 @@ pub(super) struct Run<'a> {
     pub dimensions: &'a [Arc<Dimension>],
     /// Chunks that may hold matching rows.
     pub chunks: &'a [usize],
+    /// Rows after which a run that returns rows stops.
+    pub fetch: Option<u64>,
     /// Set when nobody waits for the result any more.
     pub cancelled: &'a AtomicBool,
 }
@@ -226,7 +228,11 @@ impl Run<'_> {
             group_combine: self.config.group_combine,
             copies_room: self.runtime.device().budget().limit() / 8,
             hash_room: self.hash_room(),
-            row_output: self.config.row_output,
+            // Rows that are waited for are drained after each launch, which chains of pages are not.
+            row_output: match self.fetch {
+                Some(_) => RowOutput::Direct,
+                None => self.config.row_output,
+            },
             dimensions: self.config.dimensions,
         }
     }
@@ -305,6 +311,7 @@ impl Run<'_> {
             report.rows,
             self.config.hash_slots.0,
             counted,
+            self.fetch,
         )?;
         let grid = sink.grid();
         report.grid = grid;
@@ -321,31 +328,35 @@ impl Run<'_> {
         let mut rows = results::Rows::new(self.plan, self.view, self.chunks);
         let geometry = Geometry::new(grid, bound.block).with_shared(u64::from(bound.dynamic_shared));
         let started = compute.record()?;
-        let mut launch = |sink: &mut SinkState, first: u32, end: u32, report: &mut RunReport| {
-            self.launch(
-                kernel,
-                geometry,
-                streams,
-                &mut args,
-                sink,
-                first..end,
-                bound,
-                &mut rows,
-                report,
-            )
-        };
+        let mut launch =
+            |sink: &mut SinkState, first: u32, end: u32, rows: &mut results::Rows, report: &mut RunReport| {
+                self.launch(
+                    kernel,
+                    geometry,
+                    streams,
+                    &mut args,
+                    sink,
+                    first..end,
+                    bound,
+                    rows,
+                    report,
+                )
+            };
         match &mut placement {
             Placement::Resident { .. } => {
                 // A launch is short enough for what a block collects to fit its partial sums.
                 let most = (BLOCK_ROWS / u64::from(bound.unit_rows))
                     .max(1)
                     .saturating_mul(u64::from(grid));
-                let step = usize::try_from(most).unwrap_or(usize::MAX);
-                for first in (0..table.units()).step_by(step) {
-                    let end = u64::from(first)
-                        .saturating_add(most)
-                        .min(u64::from(table.units())) as u32;
-                    launch(&mut sink, first, end, report)?;
+                let units = u64::from(table.units());
+                // A run that may stop early begins with as few units as keep the device busy, and doubles them.
+                let mut step = self.fetch.map_or(most, |_| u64::from(grid));
+                let mut first = 0;
+                while first < units && !self.has_enough(&rows) {
+                    let end = first.saturating_add(step).min(units);
+                    launch(&mut sink, first as u32, end as u32, &mut rows, report)?;
+                    first = end;
+                    step = most.min(step.saturating_mul(2));
                 }
             }
             Placement::Streamed(ring) => {
@@ -354,6 +365,9 @@ impl Run<'_> {
                 let mut fetched = 0;
                 for position in 0..count {
                     self.check()?;
+                    if self.has_enough(&rows) {
+                        break;
+                    }
                     // Keep the transfer stream busy before waiting for anything.
                     while fetched < count && fetched < position + ring.depth() {
                         let (event, bytes) =
@@ -369,6 +383,7 @@ impl Run<'_> {
                         &mut sink,
                         table.first_units[position],
                         table.first_units[position + 1],
+                        &mut rows,
                         report,
                     )?;
                     ring.release(streams, position)?;
@@ -456,6 +471,11 @@ impl Run<'_> {
             }
             args.resume = 1;
         }
+    }
+
+    /// Whether the run may stop: it has the rows that are waited for.
+    fn has_enough(&self, rows: &results::Rows) -> bool {
+        self.fetch.is_some_and(|fetch| rows.count() >= fetch)
     }
 
     fn check(&self) -> Result<(), RunError> {

@@ -84,8 +84,13 @@ pub(super) struct Contents {
 }
 
 impl SinkState {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a run knows of its rows, used in one place"
+    )]
     /// Allocates and clears the sink of a run over `rows` rows by at most `grid` blocks; a hash table starts with at least
-    /// `hash_slots` slots, unless there can be fewer groups. `counted`: the rows there will be, if they were counted.
+    /// `hash_slots` slots, unless there can be fewer groups. `counted`: the rows there will be, if they were counted. `fetch`: rows
+    /// after which the run stops.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -94,6 +99,7 @@ impl SinkState {
         rows: u64,
         hash_slots: u64,
         counted: Option<u64>,
+        fetch: Option<u64>,
     ) -> Result<Self, RunError> {
         let mut fixed_words = 0;
         let mut blocks = grid;
@@ -133,7 +139,8 @@ impl SinkState {
                 progress = grid as usize;
                 let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
                 let rows = counted.unwrap_or(rows);
-                let capacity = rows.min(APPEND_ROWS.max(2 * in_flight)).max(1);
+                let held = fetch.unwrap_or(APPEND_ROWS).min(APPEND_ROWS);
+                let capacity = rows.min(held.max(2 * in_flight)).max(1);
                 let limit = if capacity >= rows {
                     u64::MAX
                 } else {

@@ -17,6 +17,8 @@ use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
+use hashbrown::HashMap;
+use rayon::slice::ParallelSliceMut;
 
 use crate::reason::Reason;
 
@@ -212,25 +214,34 @@ impl Bytes {
 }
 
 /// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of every input (0 for NULL).
+///
+/// Values are told apart by hashing first, because most columns repeat a few; only distinct ones are sorted.
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>), Reason> {
-    let mut distinct: Vec<&[u8]> = inputs
-        .iter()
-        .flat_map(|bytes| (0..bytes.len()).filter_map(|index| bytes.get(index)))
-        .collect();
-    distinct.sort_unstable();
-    distinct.dedup();
-    let ranks = inputs
+    let mut numbers: HashMap<&[u8], u32> = HashMap::new();
+    let numbered: Vec<Vec<u32>> = inputs
         .iter()
         .map(|bytes| {
+            let mut number = |value| {
+                let next = numbers.len() as u32;
+                *numbers.entry(value).or_insert(next)
+            };
             (0..bytes.len())
-                .map(|index| {
-                    bytes
-                        .get(index)
-                        .map_or(0, |value| distinct.partition_point(|known| *known < value) as u32)
-                })
+                .map(|index| bytes.get(index).map_or(u32::MAX, &mut number))
                 .collect()
         })
         .collect();
+    let mut sorted: Vec<(&[u8], u32)> = numbers.into_iter().collect();
+    sorted.par_sort_unstable();
+    let mut rank_of = vec![0; sorted.len()];
+    for (rank, (_, number)) in sorted.iter().enumerate() {
+        rank_of[*number as usize] = rank as u32;
+    }
+    let rank = |number: u32| rank_of.get(number as usize).copied().unwrap_or(0);
+    let ranks = numbered
+        .into_iter()
+        .map(|numbers| numbers.into_iter().map(rank).collect())
+        .collect();
+    let distinct: Vec<&[u8]> = sorted.into_iter().map(|(value, _)| value).collect();
     let values: ArrayRef = Arc::new(LargeBinaryArray::from_iter_values(&distinct));
     let plain = match like {
         DataType::Dictionary(_, inner) => inner.as_ref(),

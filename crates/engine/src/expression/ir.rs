@@ -300,6 +300,17 @@ impl Expr {
         }
     }
 
+    /// The constants that a pipeline has as parameters: not the values of lists, which may be in tables.
+    #[must_use]
+    pub fn constants(&self) -> Vec<&Self> {
+        match self.kind() {
+            ExprKind::Literal(value) if !value.is_null() => vec![self],
+            // Evaluated for each value of a dictionary, on the host.
+            ExprKind::Dictionary { .. } => vec![],
+            _ => self.children().into_iter().flat_map(Self::constants).collect(),
+        }
+    }
+
     /// The columns of dimensions that are looked up, by number of the dimension and index in its plan, with their types.
     #[must_use]
     pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {

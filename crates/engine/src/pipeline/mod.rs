@@ -26,10 +26,12 @@ pub mod sink;
 mod sink_rows;
 mod stages;
 
-use crate::expression::Expr;
+use crate::expression::{Expr, is_text};
+use crate::reason::Reason;
 use aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use std::collections::{BTreeMap, BTreeSet};
+use galatea_kernels::{MAX_LITERALS, MAX_OUTPUTS};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// What one pipeline computes, known at planning time.
@@ -103,13 +105,32 @@ impl PipelinePlan {
         self.expressions().iter().flat_map(|e| e.lookups()).collect()
     }
 
+    /// Refuses what no encoding of the columns could make fit into a pipeline.
+    pub fn check(&self) -> Result<(), Reason> {
+        let limit = |asked: usize, limit: usize, unit| match asked <= limit {
+            true => Ok(()),
+            false => Err(Reason::Limit {
+                expression: "pipeline".into(),
+                asked: asked as u64,
+                limit: limit as u64,
+                unit,
+            }),
+        };
+        if let SinkPlan::Materialise { outputs } = &self.sink {
+            limit(outputs.len(), MAX_OUTPUTS / 2, "output columns")?;
+        }
+        // Each takes a word at least.
+        let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
+        limit(constants.len(), MAX_LITERALS, "literals")
+    }
+
     /// Source columns the pipeline reads, ascending.
     pub fn columns(&self) -> BTreeSet<usize> {
         self.expressions().iter().flat_map(|e| e.columns()).collect()
     }
 
-    /// Source columns that must arrive dictionary encoded, whatever their cardinality: string group keys, MIN and
-    /// MAX of strings, and string functions that have no device form.
+    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of group keys and of MIN and MAX that
+    /// are text, those that computed text is made from, and arguments of string functions that have no device form.
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
         let mut all: BTreeSet<usize> = self
             .expressions()
@@ -117,17 +138,22 @@ impl PipelinePlan {
             .flat_map(|e| e.dictionary_columns())
             .collect();
         let mut whole = |e: &Expr| {
-            if aggregate::is_string(e.data_type()) {
+            if is_text(e.data_type()) {
                 all.extend(e.columns());
             }
         };
-        if let SinkPlan::Aggregate { keys, aggregates } = &self.sink {
-            keys.iter().for_each(&mut whole);
-            aggregates
-                .iter()
-                .filter(|call| call.function.orders_values())
-                .filter_map(|call| call.argument.as_ref())
-                .for_each(&mut whole);
+        match &self.sink {
+            SinkPlan::Aggregate { keys, aggregates } => {
+                keys.iter().for_each(&mut whole);
+                aggregates
+                    .iter()
+                    .filter(|call| call.function.orders_values())
+                    .filter_map(|call| call.argument.as_ref())
+                    .for_each(&mut whole);
+            }
+            SinkPlan::Materialise { outputs } => {
+                (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
+            }
         }
         all
     }

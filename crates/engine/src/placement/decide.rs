@@ -13,7 +13,11 @@ use crate::history::PlanKey;
 use crate::reason::{Basis, Reason};
 use crate::runtime::Runtime;
 use datafusion::common::Result;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,12 +39,12 @@ pub(super) fn place(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if config.device != DeviceChoice::Auto {
-        return Placer::new(runtime, config, 0).place(plan, &mut decision.reasons);
+        return Placer::new(runtime, config, 0).place(plan, None, &mut decision.reasons);
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
     let placer = Placer::new(runtime, config, measured.runs());
-    let placed = placer.place(Arc::clone(&plan), &mut decision.reasons)?;
+    let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     if Arc::ptr_eq(&placed, &plan) {
         // Times of a query that nothing speaks for placing decide nothing, until it is worth loading for.
         decision.query = placer.waits_for_loading().then_some(query);
@@ -98,13 +102,19 @@ impl<'a> Placer<'a> {
         self.waits.get()
     }
 
-    fn place(&self, plan: Arc<dyn ExecutionPlan>, reasons: &mut Vec<String>) -> Result<Arc<dyn ExecutionPlan>> {
+    /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
+    fn place(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        reasons: &mut Vec<String>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(outcome) = subtree(&plan, self.config) {
-            match outcome.and_then(|found| self.worthwhile(found, &plan)) {
+            match outcome.and_then(|found| self.worthwhile(found, &plan, fetch)) {
                 Ok(mut found) => {
                     // What feeds the pipeline may hold further subtrees, and reasons of its own.
                     for child in found.children_mut() {
-                        *child = self.place(Arc::clone(child), reasons)?;
+                        *child = self.place(Arc::clone(child), None, reasons)?;
                     }
                     let gpu = GpuExec::new(found, plan, Arc::clone(self.runtime), self.config.clone());
                     return Ok(Arc::new(gpu));
@@ -115,9 +125,17 @@ impl<'a> Placer<'a> {
             note(reasons, &plan, &reason);
         }
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
-        let placed = children
-            .iter()
-            .map(|child| self.place(Arc::clone(child), reasons))
+        let fetch = fetch_below(&plan, fetch);
+        // The rows of a recursive term's work table can be read once, so nothing there may fall back.
+        let here = match plan.is::<RecursiveQueryExec>() {
+            true => 1,
+            false => children.len(),
+        };
+        let placed = (children.iter().enumerate())
+            .map(|(at, child)| match at < here {
+                true => self.place(Arc::clone(child), fetch, reasons),
+                false => Ok(Arc::clone(child)),
+            })
             .collect::<Result<Vec<_>>>()?;
         let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
         if placed.iter().zip(&children).all(same) {
@@ -130,7 +148,12 @@ impl<'a> Placer<'a> {
     }
 
     /// Whether the device is expected to be faster, unless it is forced.
-    fn worthwhile(&self, found: Subtree, plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
+    fn worthwhile(
+        &self,
+        found: Subtree,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+    ) -> Result<Subtree, Reason> {
         if found.materialises() && found.plan.filters.is_empty() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
@@ -156,8 +179,14 @@ impl<'a> Placer<'a> {
                 detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
             });
         }
-        let cpu = self.estimator.host_seconds(plan);
-        let time = self.estimator.device_time(&found, plan, self.runtime, self.config);
+        let mut cpu = self.estimator.host_seconds(plan);
+        let time = self
+            .estimator
+            .device_time(&found, plan, self.runtime, self.config);
+        if let (Some(fetch), true) = (fetch, found.materialises()) {
+            // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
+            cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
+        }
         let device = time.shared_among(self.runs);
         if device <= cpu {
             return Ok(found);
@@ -166,11 +195,28 @@ impl<'a> Placer<'a> {
         self.waits.set(self.waits.get() || loading);
         Err(Reason::Cost {
             device: seconds(device),
-            device_basis: if loading { Basis::PredictedWithLoading } else { Basis::Predicted },
+            device_basis: if loading {
+                Basis::PredictedWithLoading
+            } else {
+                Basis::Predicted
+            },
             cpu: seconds(cpu),
             cpu_basis: Basis::Predicted,
         })
     }
+}
+
+/// Rows that are wanted of a node's children, when `fetch` are of the node.
+fn fetch_below(plan: &Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Option<usize> {
+    let own = |skip: usize, fetch: Option<usize>| fetch.map(|rows| rows.saturating_add(skip));
+    if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
+        return own(limit.skip(), limit.fetch());
+    }
+    if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
+        return Some(limit.fetch());
+    }
+    let passes = plan.is::<ProjectionExec>() || plan.is::<CoalescePartitionsExec>();
+    fetch.filter(|_| passes)
 }
 
 fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {

@@ -47,9 +47,13 @@ fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
         scan.snapshot().id.hash(state);
     }
     match plan.downcast_ref::<DataSourceExec>() {
-        Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => data_source(scan, state),
+        Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => {
+            data_source(scan, state)
+        }
         // What has no version of its own is known by its statistics alone.
-        _ if exact || plan.children().is_empty() => displayable(plan.as_ref()).one_line().to_string().hash(state),
+        _ if exact || plan.children().is_empty() => {
+            displayable(plan.as_ref()).one_line().to_string().hash(state)
+        }
         _ => {}
     }
     for child in plan.children() {

@@ -55,6 +55,8 @@ pub struct Subtree {
     pub rows: Option<u64>,
     /// Schema of the source, which the plan's columns index.
     pub schema: SchemaRef,
+    /// Rows after which a pipeline that returns rows may stop; its result has no more.
+    pub fetch: Option<usize>,
 }
 
 impl Subtree {
@@ -418,6 +420,7 @@ impl Chain {
                 });
             }
         }
+        plan.check()?;
         join::check(&plan)?;
         Ok(Subtree {
             source: self.source,
@@ -426,6 +429,7 @@ impl Chain {
             pruning: self.pruning,
             rows: self.rows,
             schema: self.source_schema,
+            fetch: None,
         })
     }
 }

@@ -29,7 +29,9 @@ struct State {
 
 impl fmt::Debug for Timing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timing").field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("Timing")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
     }
 }
 
@@ -45,10 +47,17 @@ impl Timing {
     }
 
     /// The stream of one of `partitions`, timed.
-    pub(super) fn watch(self: Arc<Self>, partitions: usize, stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    pub(super) fn watch(
+        self: Arc<Self>,
+        partitions: usize,
+        stream: SendableRecordBatchStream,
+    ) -> SendableRecordBatchStream {
         self.state.lock().started.get_or_insert_with(Instant::now);
         let schema = stream.schema();
-        Box::pin(RecordBatchStreamAdapter::new(schema, self.until_end(partitions, stream)))
+        Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            self.until_end(partitions, stream),
+        ))
     }
 
     fn until_end(

@@ -10,11 +10,11 @@ use crate::kernel::kernel;
 use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stream, Tier, kernel_arguments};
 
 /// Literals a pipeline may have.
-pub const MAX_LITERALS: usize = 160;
+pub const MAX_LITERALS: usize = 192;
 /// Lookup tables a pipeline may have.
 pub const MAX_TABLES: usize = 24;
-/// Output buffers a pipeline may have: values, then validity.
-pub const MAX_OUTPUTS: usize = 64;
+/// Output buffers a pipeline may have: values, then validity. With the rest, the argument stays below the 4 KiB that every device takes.
+pub const MAX_OUTPUTS: usize = 256;
 /// Words of a [`PageChainsView`].
 pub const CHAINS_VIEW_WORDS: usize = size_of::<PageChainsView>() / 8;
 /// Words of a chunk before its columns: rows, first unit.
@@ -61,6 +61,8 @@ kernel_arguments! {
         pub chains_view: [u64; CHAINS_VIEW_WORDS],
     }
 }
+
+const _: () = assert!(size_of::<PipelineArguments>() <= 4096);
 
 kernel!(Pipeline, "pipeline", PipelineArguments);
 

@@ -333,7 +333,9 @@ impl FileTable {
         if version.chunk_rows.get().is_none() {
             return Ok(None);
         }
-        let kept = columns.iter().map(|column| self.kept_column(version.id, *column, hints));
+        let kept = columns
+            .iter()
+            .map(|column| self.kept_column(version.id, *column, hints));
         match kept.collect::<Option<Vec<_>>>() {
             Some(kept) => self.view(version, columns, kept).map(Some),
             None => Ok(None),
@@ -379,7 +381,10 @@ impl ColumnSource for FileTable {
 
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
         let id = self.identity();
-        columns.iter().map(|column| self.kept_column(id, *column, hints)).collect()
+        columns
+            .iter()
+            .map(|column| self.kept_column(id, *column, hints))
+            .collect()
     }
 
     async fn load(

@@ -155,7 +155,10 @@ impl ColumnSource for Snapshot {
     }
 
     fn kept(&self, columns: &[usize], _hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
-        columns.iter().map(|index| self.columns.get(*index).cloned()).collect()
+        columns
+            .iter()
+            .map(|index| self.columns.get(*index).cloned())
+            .collect()
     }
 
     async fn load(

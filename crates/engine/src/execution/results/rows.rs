@@ -43,6 +43,11 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Rows collected so far.
+    pub(in crate::execution) fn count(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
+    }
+
     /// Reads `count` rows from the output columns; returns the bytes read.
     pub(in crate::execution) fn take(
         &mut self,

@@ -65,7 +65,9 @@ impl Estimator {
         let (bytes, each_run, once) = self.bringing(found, rows, runtime, config);
         let scan = bytes / (MEMORY_RATE * REACHED);
         let lookups = found.dimensions.len() as f64 * rows * LOOKUP * 1e-9;
-        let dimensions: f64 = (0..found.dimensions.len()).map(|number| self.dimension(found, number)).sum();
+        let dimensions: f64 = (0..found.dimensions.len())
+            .map(|number| self.dimension(found, number))
+            .sum();
         let returned = self.rows(plan);
         let (hashed, returned) = match &found.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0),
@@ -88,10 +90,18 @@ impl Estimator {
     fn dimension(&self, found: &Subtree, number: usize) -> f64 {
         let source = &found.dimensions[number];
         let rows = self.rows(&source.plan);
-        let wanted = found.plan.lookups().into_iter().filter(|((dimension, _), _)| *dimension == number);
-        let values: f64 = wanted.map(|(_, data_type)| by_type(DIMENSION_VALUE, &data_type)).sum();
+        let wanted = found
+            .plan
+            .lookups()
+            .into_iter()
+            .filter(|((dimension, _), _)| *dimension == number);
+        let values: f64 = wanted
+            .map(|(_, data_type)| by_type(DIMENSION_VALUE, &data_type))
+            .sum();
         let key = source.key.data_type(&source.plan.schema());
-        let key = key.map_or(0.0, |data_type| f64::from(u8::from(is_text(&data_type))) * DIMENSION_VALUE[1]);
+        let key = key.map_or(0.0, |data_type| {
+            f64::from(u8::from(is_text(&data_type))) * DIMENSION_VALUE[1]
+        });
         self.host_seconds(&source.plan) + rows * (DIMENSION_ROW + key + values) * 1e-9
     }
 
@@ -104,7 +114,11 @@ impl Estimator {
         config: &GalateaConfig,
     ) -> (f64, f64, f64) {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
-        let types = || columns.iter().map(|column| found.schema.field(*column).data_type());
+        let types = || {
+            columns
+                .iter()
+                .map(|column| found.schema.field(*column).data_type())
+        };
         let known = Residence::of(found, &columns, runtime, config);
         // Encoded values take about half of their width.
         let width = |t: &DataType| t.primitive_width().map_or(4.0, |width| width.min(8) as f64 / 2.0);

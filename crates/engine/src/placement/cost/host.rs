@@ -56,7 +56,11 @@ impl Estimator {
 
     /// Nanoseconds of one core that a plan takes.
     fn nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        let inputs: f64 = plan.children().into_iter().map(|child| self.nanoseconds(child)).sum();
+        let inputs: f64 = plan
+            .children()
+            .into_iter()
+            .map(|child| self.nanoseconds(child))
+            .sum();
         inputs + self.own_nanoseconds(plan)
     }
 
@@ -64,7 +68,11 @@ impl Estimator {
         let rows = self.rows(plan);
         let schema = plan.schema();
         let values = |costs: [f64; 2]| -> f64 {
-            schema.fields().iter().map(|field| by_type(costs, field.data_type())).sum()
+            schema
+                .fields()
+                .iter()
+                .map(|field| by_type(costs, field.data_type()))
+                .sum()
         };
         if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
             let source = scan.data_source();

@@ -38,12 +38,16 @@ impl Estimator {
     }
 
     fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
-        self.statistics.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
+        self.statistics
+            .compute(plan.as_ref(), &StatisticsArgs::new())
+            .ok()
     }
 
     /// Rows that a node returns.
     pub(super) fn rows(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        let known = self.statistics(plan).and_then(|s| s.num_rows.get_value().copied());
+        let known = self
+            .statistics(plan)
+            .and_then(|s| s.num_rows.get_value().copied());
         if let Some(rows) = known {
             return rows as f64;
         }

@@ -24,7 +24,10 @@ impl Residence {
         let device = runtime.opened(config);
         let open = device.is_some();
         let Some(kept) = kept(found, columns, runtime, config) else {
-            return Self { open, ..Self::default() };
+            return Self {
+                open,
+                ..Self::default()
+            };
         };
         let bytes = |column: &Arc<Column>| column.scan_bytes();
         let away = |column: &&Arc<Column>| !device.as_ref().is_some_and(|d| d.residency().holds(column));
@@ -50,7 +53,10 @@ fn kept(
         PipelineSource::Stored(table) => table.kept(columns, &hints),
         PipelineSource::Files { scan } => {
             let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
-            let table = runtime.store(config).file_table(scan, runtime.environment()?).ok()?;
+            let table = runtime
+                .store(config)
+                .file_table(scan, runtime.environment()?)
+                .ok()?;
             table.kept(columns, &hints)
         }
         PipelineSource::Plan(_) => None,
