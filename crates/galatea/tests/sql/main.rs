@@ -16,3 +16,4 @@ mod placed;
 mod random;
 mod rows;
 mod sqllogic;
+mod zones;
