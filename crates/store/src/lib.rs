@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod change;
 pub mod column;
 mod decode;
 mod encode;

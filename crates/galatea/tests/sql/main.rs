@@ -17,3 +17,4 @@ mod random;
 mod rows;
 mod sqllogic;
 mod zones;
+mod statements;

@@ -205,7 +205,7 @@ struct Shared {
     defaults: HashMap<String, Expr>,
     snapshot: RwLock<Arc<Snapshot>>,
     /// Held by the one insert, delete or update that is changing the table.
-    change: tokio::sync::Mutex<()>,
+    change: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl StoredTable {
@@ -277,7 +277,7 @@ impl StoredTable {
                 constraints: Constraints::default(),
                 defaults: HashMap::new(),
                 snapshot: RwLock::new(Arc::new(snapshot)),
-                change: tokio::sync::Mutex::new(()),
+                change: Arc::default(),
             }),
         })
     }
@@ -294,7 +294,7 @@ impl StoredTable {
                 constraints,
                 defaults,
                 snapshot: RwLock::new(self.snapshot()),
-                change: tokio::sync::Mutex::new(()),
+                change: Arc::default(),
             }),
         }
     }
@@ -331,9 +331,14 @@ impl StoredTable {
     /// # Errors
     /// As [`Self::from_batches`]; the table is then unchanged.
     pub async fn append(&self, batches: Vec<RecordBatch>) -> Result<u64> {
-        let _change = self.shared.change.lock().await;
+        let change = self.lock_changes().await;
         let table = self.clone();
-        on_pool(move || table.append_now(batches)).await
+        on_pool(move || {
+            // Held until the work is done, even when nobody waits for it any more.
+            let _change = change;
+            table.append_now(batches)
+        })
+        .await
     }
 
     fn append_now(&self, batches: Vec<RecordBatch>) -> Result<u64> {
@@ -406,8 +411,23 @@ impl StoredTable {
     }
 
     /// Keeps others from changing the table.
-    pub(crate) async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.shared.change.lock().await
+    pub(crate) async fn lock_changes(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        Arc::clone(&self.shared.change).lock_owned().await
+    }
+}
+
+/// How many chunks stay as they are when `added` rows come. The last ones are encoded again together with the new rows as long
+/// as they are no more than those: then inserts leave few small chunks, however many there are, and a row is seldom encoded
+/// again. What is taken up fits one chunk.
+fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
+    let mut kept = chunk_rows.len();
+    let mut taken = 0;
+    while let Some(last) = kept.checked_sub(1).map(|last| chunk_rows[last] as usize) {
+        if last > added + taken || taken + last >= target {
+            break;
+        }
+        taken += last;
+        kept -= 1;
     }
 }
 
