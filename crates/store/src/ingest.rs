@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
@@ -385,10 +386,13 @@ fn check_schema_of(encoder: &ChunkEncoder, stream: &SendableRecordBatchStream) -
     if columns == encoder.encoders.len() {
         Ok(())
     } else {
-        Err(StoreError::Internal(format!(
-            "a stream of {columns} columns for {} encoders",
-            encoder.encoders.len()
-        )))
+        Err(StoreError::UnsupportedSource {
+            table: encoder.table.clone(),
+            reason: format!(
+                "a stream has {columns} columns, its plan announced {}",
+                encoder.encoders.len()
+            ),
+        })
     }
 }
 
@@ -396,7 +400,10 @@ pub(crate) fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Re
     match result {
         Ok(result) => result,
         Err(error) if error.is_cancelled() => Err(StoreError::Cancelled),
-        Err(error) => Err(StoreError::Internal(error.to_string())),
+        // The stream's code panicked: not ours.
+        Err(error) => Err(StoreError::DataFusion(Box::new(DataFusionError::ExecutionJoin(
+            Box::new(error),
+        )))),
     }
 }
 

@@ -8,6 +8,7 @@ mod compare;
 mod data;
 mod dimensions;
 mod explain;
+mod file_types;
 mod files;
 mod groups;
 mod hostile;

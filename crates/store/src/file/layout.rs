@@ -65,7 +65,14 @@ impl Layout {
             let groups = open.metadata.row_groups().iter().enumerate();
             groups.map(move |(group, metadata)| (file, group, metadata.num_rows().max(0) as usize))
         });
-        let chunks = chunks(row_groups, table.store.chunk_rows());
+        let row_groups: Vec<_> = row_groups.collect();
+        if let Some((file, group, rows)) = row_groups.iter().find(|(_, _, rows)| *rows > u32::MAX as usize) {
+            return Err(StoreError::UnsupportedSource {
+                table: files[*file].source.name(),
+                reason: format!("row group {group} has {rows} rows, the most are {}", u32::MAX),
+            });
+        }
+        let chunks = chunks(row_groups.into_iter(), chunk_target);
         Ok(Self { files, chunks })
     }
 

@@ -168,9 +168,12 @@ impl FileTable {
             let files = layout.files.iter().zip(&schemas).map(|(file, schema)| {
                 if let Some(partition) = index.checked_sub(in_files) {
                     let value = file.source.partition_values.get(partition).cloned();
-                    return value.map(ColumnReader::Constant).ok_or_else(|| {
-                        StoreError::Internal(format!("{} lacks partition values", file.source.name()))
-                    });
+                    return value
+                        .map(ColumnReader::Constant)
+                        .ok_or_else(|| StoreError::UnsupportedSource {
+                            table: file.source.name(),
+                            reason: "it comes without values of the partition columns".to_owned(),
+                        });
                 }
                 self.reader(file, schema, self.schema.field(*index))
             });
@@ -445,10 +448,10 @@ impl OpenFile {
             source: error.into(),
         };
         let Some(path) = &self.source.path else {
-            return Err(StoreError::Internal(format!(
-                "{} was not fetched",
-                self.source.name()
-            )));
+            return Err(StoreError::Io {
+                file: self.source.name(),
+                source: "the object store gave fewer ranges than it was asked for".into(),
+            });
         };
         // A footer may lie about lengths; what is not there is missed by the decoder, which says where.
         let length = length.min(self.source.meta.size.saturating_sub(start));
