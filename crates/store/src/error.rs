@@ -106,8 +106,12 @@ pub enum StoreError {
     HostMemory {
         /// Bytes asked for.
         bytes: u64,
+        /// Bytes of encoded columns that were in use and could not be evicted.
+        used: u64,
         /// What the allocator said.
         reason: String,
+        /// The setting that keeps the store within what there is.
+        knob: &'static str,
     },
     /// The load was cancelled: its future was dropped.
     #[error("loading was cancelled")]
@@ -148,15 +152,15 @@ impl StoreError {
                 | Self::HostMemory { .. }
         )
     }
-}
-
-impl From<DataFusionError> for StoreError {
-    fn from(error: DataFusionError) -> Self {
 
     /// Whether there was not enough memory.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Self::StoreLimit { .. } | Self::HostMemory { .. })
     }
+}
+
+impl From<DataFusionError> for StoreError {
+    fn from(error: DataFusionError) -> Self {
         match error {
             DataFusionError::External(source) => match source.downcast::<Self>() {
                 Ok(own) => *own,

@@ -180,6 +180,8 @@ pub(crate) struct EncodedChunk {
 /// Encodes chunks of record batches.
 pub(crate) struct ChunkEncoder {
     pub(crate) table: String,
+    /// Rows a chunk aims at.
+    pub(crate) chunk_rows: usize,
     pub(crate) encoders: Vec<ColumnEncoder>,
     pub(crate) store: Arc<Store>,
     pub(crate) reservation: Reservation,
@@ -195,10 +197,23 @@ impl ChunkEncoder {
         dictionary: impl Fn(usize) -> bool,
         meter: Meter,
     ) -> Result<Arc<Self>> {
+        Self::with_chunk_rows(store, table, schema, dictionary, meter, store.chunk_rows())
+    }
+
+    /// As [`Self::new`], for chunks of a size that was decided before.
+    pub(crate) fn with_chunk_rows(
+        store: &Arc<Store>,
+        table: &str,
+        schema: &Schema,
+        dictionary: impl Fn(usize) -> bool,
+        meter: Meter,
+        chunk_rows: usize,
+    ) -> Result<Arc<Self>> {
         let fields = schema.fields().iter().enumerate();
         let encoders = fields.map(|(index, field)| ColumnEncoder::new(field, dictionary(index)));
         Ok(Arc::new(Self {
             table: table.to_owned(),
+            chunk_rows,
             encoders: encoders.collect::<Result<Vec<_>>>()?,
             store: Arc::clone(store),
             reservation: Reservation::new(&store.ledger),
@@ -339,7 +354,7 @@ impl ChunkEncoder {
             bytes,
             self.reservation.bytes() + bytes,
         )?;
-        let column = plan.write(&self.store.ledger);
+        let column = plan.write(&self.store.ledger, |bytes| self.store.allocate(bytes));
         self.reservation.shrink(bytes);
         column
     }
@@ -357,7 +372,7 @@ pub(crate) async fn ingest_stream(
     mut stream: SendableRecordBatchStream,
 ) -> Result<Ingested> {
     check_schema_of(&encoder, &stream)?;
-    let mut chunker = Chunker::new(encoder.store.chunk_rows());
+    let mut chunker = Chunker::new(encoder.chunk_rows);
     let mut chunks = Vec::new();
     let mut running: Option<tokio::task::JoinHandle<Result<EncodedChunk>>> = None;
     while let Some(batch) = stream.next().await {
@@ -429,12 +444,12 @@ pub(crate) async fn ingest_plan(
         ingested[partition] = Some(result?);
     }
     let mut chunks = Vec::new();
-    let mut tails = Chunker::new(encoder.store.chunk_rows());
+    let mut tails = Chunker::new(encoder.chunk_rows);
     for Ingested { chunks: full, rest } in ingested.into_iter().flatten() {
         chunks.extend(full);
         rest.into_iter().for_each(|batch| tails.push(batch));
         if keep_order {
-            let tail = std::mem::replace(&mut tails, Chunker::new(encoder.store.chunk_rows()));
+            let tail = std::mem::replace(&mut tails, Chunker::new(encoder.chunk_rows));
             chunks.extend(encode_rest(encoder, tail).await?);
         }
     }

@@ -166,6 +166,8 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
+        // Statements that write need no device, but the store as it is configured now.
+        self.runtime.store(&config);
         let mut reasons = Vec::new();
         let placed = match self.runtime.usable(&config) {
             Ok(()) => self.place(plan, &config, &mut reasons)?,

@@ -189,8 +189,12 @@ impl Plan {
         self.layout.slabs.iter().map(|bytes| *bytes as u64).sum()
     }
 
-    /// Writes the column, with all of rayon's threads.
-    pub(crate) fn write(self, ledger: &Ledger) -> Result<Column> {
+    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives.
+    pub(crate) fn write(
+        self,
+        ledger: &Ledger,
+        allocate: impl Fn(usize) -> Result<HostMemory>,
+    ) -> Result<Column> {
         let Self {
             encoder,
             decision,
@@ -246,13 +250,6 @@ impl Plan {
         }
         Ok(column)
     }
-}
-
-fn allocate(bytes: usize) -> Result<HostMemory> {
-    HostMemory::new(bytes).map_err(|error| StoreError::HostMemory {
-        bytes: bytes as u64,
-        reason: error.to_string(),
-    })
 }
 
 /// A chunk's properties that come from writing it.

@@ -37,14 +37,12 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Reads the footers.
-    pub(super) async fn read(table: &FileTable) -> Result<Self> {
-        let cache = table.runtime.cache_manager.get_file_metadata_cache();
+    pub(super) async fn read(table: &FileTable, chunk_target: usize) -> Result<Self> {
         let sources = table.fresh_files().await?;
         let footers = sources.into_iter().map(|source| {
-            let cache = Arc::clone(&cache);
             async move {
+                // DataFusion's cache tells versions of a file apart by size and time of change alone: not asked.
                 let metadata = DFParquetMetadata::new(table.objects.as_ref(), &source.meta)
-                    .with_file_metadata_cache(Some(cache))
                     .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip))
                     .fetch_metadata()
                     .await

@@ -78,7 +78,7 @@ impl FileTable {
     ) -> Result<Vec<Arc<Column>>> {
         let layout = version
             .layout
-            .get_or_try_init(|| async { Layout::read(self).await.map(Arc::new) })
+            .get_or_try_init(|| async { Layout::read(self, version.chunk_target).await.map(Arc::new) })
             .await?;
         let chunk_rows = version.chunk_rows.get_or_init(|| layout.chunk_rows()).clone();
         let limit = self.store.memory_limit();
@@ -457,7 +457,10 @@ impl OpenFile {
         let length = length.min(self.source.meta.size.saturating_sub(start));
         let mut file = File::open(path).map_err(error)?;
         file.seek(SeekFrom::Start(start)).map_err(error)?;
-        let mut bytes = Vec::with_capacity(length as usize);
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(length as usize)
+            .map_err(|refused| error(std::io::Error::new(std::io::ErrorKind::OutOfMemory, refused)))?;
         file.take(length).read_to_end(&mut bytes).map_err(error)?;
         Ok(bytes.into())
     }

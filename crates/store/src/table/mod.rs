@@ -240,7 +240,7 @@ impl StoredTable {
         let _cancel = encoder.cancellation.on_drop();
         let ingested = ingest_stream(Arc::clone(&encoder), stream).await?;
         let mut chunks = ingested.chunks;
-        let mut rest = Chunker::new(store.chunk_rows());
+        let mut rest = Chunker::new(encoder.chunk_rows);
         ingested.rest.into_iter().for_each(|batch| rest.push(batch));
         chunks.extend(encode_rest(&encoder, rest).await?);
         let finisher = Arc::clone(&encoder);
@@ -351,6 +351,8 @@ impl StoredTable {
         } = self.shared.as_ref();
         let before = self.snapshot();
         // A small last chunk is encoded again together with the new rows, or many inserts would leave many tiny chunks.
+        let kept = kept_chunks(&before.chunk_rows, rows, encoder.chunk_rows);
+        let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
         let last_is_small = before
             .chunk_rows
             .last()
@@ -436,7 +438,7 @@ fn encode_batches(
     encoder: &ChunkEncoder,
     batches: impl IntoIterator<Item = RecordBatch>,
 ) -> Result<Vec<EncodedChunk>> {
-    let mut chunker = Chunker::new(encoder.store.chunk_rows());
+    let mut chunker = Chunker::new(encoder.chunk_rows);
     batches.into_iter().for_each(|batch| chunker.push(batch));
     let mut chunks: Vec<Vec<RecordBatch>> = std::iter::from_fn(|| chunker.pop()).collect();
     chunks.extend(chunker.rest());
