@@ -1,9 +1,9 @@
 //! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
 //!
 //! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An insert appends
-//! chunks: a small last chunk is taken up again together with the new rows, and where the new rows fit a column's encoding
-//! (width, factor, dictionary) the earlier chunks are shared with the snapshot before. Where they do not, the column is
-//! encoded anew.
+//! chunks: last chunks of no more rows than come are taken up again together with those, and where the new rows fit a column's
+//! encoding (width, factor, dictionary) the earlier chunks are shared with the snapshot before, with their identities. Where
+//! they do not, the column is encoded anew.
 
 mod layouts;
 
@@ -350,16 +350,9 @@ impl StoredTable {
             store, name, schema, ..
         } = self.shared.as_ref();
         let before = self.snapshot();
-        // A small last chunk is encoded again together with the new rows, or many inserts would leave many tiny chunks.
+        let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
         let kept = kept_chunks(&before.chunk_rows, rows, encoder.chunk_rows);
         let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
-        let last_is_small = before
-            .chunk_rows
-            .last()
-            .is_some_and(|rows| (*rows as usize) < store.chunk_rows() / 2);
-        let kept = before.chunk_rows.len() - usize::from(last_is_small);
-        let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
-        let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
         let added = encode_batches(&encoder, tail.into_iter().chain(batches))?;
         let added_rows = chunk_rows(&added);
         let columns = transpose(encoder.encoders.len(), added);
@@ -431,6 +424,7 @@ fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
         taken += last;
         kept -= 1;
     }
+    kept
 }
 
 /// Encodes batches that are all there, chunks in parallel.
