@@ -15,6 +15,7 @@ use datafusion::datasource::{MemTable, TableProvider, TableType};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 
+use crate::guard::KeepConditions;
 use crate::store::Store;
 use crate::table::StoredTable;
 
@@ -164,5 +165,6 @@ pub fn install(context: &SessionContext, store: Arc<Store>) -> Result<()> {
         inner.register_schema(schema, Arc::new(MemorySchemaProvider::new()))?;
     }
     context.register_catalog(catalog, Arc::new(StoreCatalogProvider::new(store, inner)));
+    context.add_optimizer_rule(Arc::new(KeepConditions));
     Ok(())
 }

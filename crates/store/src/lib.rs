@@ -13,6 +13,7 @@ mod decode;
 mod encode;
 pub mod error;
 mod file;
+mod guard;
 mod identity;
 mod ingest;
 mod ledger;

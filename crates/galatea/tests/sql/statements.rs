@@ -131,6 +131,35 @@ async fn changes_count_rows_and_answer_as_queries_do() {
 }
 
 #[tokio::test]
+async fn conditions_that_are_no_filters_are_not_lost() {
+    let ctx = with_table(&[]).await;
+    for sql in [
+        "DELETE FROM t WHERE false",
+        "DELETE FROM t WHERE x > 5 AND 1 = 0",
+        "DELETE FROM t WHERE NULL",
+        "UPDATE t SET x = 0 WHERE 1 > 2",
+    ] {
+        agree(&ctx, sql, "SELECT CAST(0 AS BIGINT UNSIGNED) AS count").await;
+        agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+    }
+    for sql in [
+        "DELETE FROM t WHERE x IN (SELECT x FROM before WHERE x < 10)",
+        "DELETE FROM t WHERE NOT EXISTS (SELECT 1 FROM before WHERE before.x = t.x + 50)",
+        "UPDATE t SET y = before.y FROM before WHERE t.x = before.x + 1",
+    ] {
+        let refused = run(&ctx, sql).await.expect_err("a condition on other tables");
+        assert!(!refused.contains("internal error"), "{sql}: {refused}");
+        agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+    }
+    agree(
+        &ctx,
+        "DELETE FROM t WHERE true AND x <= 10",
+        "SELECT CAST(10 AS BIGINT UNSIGNED) AS count",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_plan_that_is_executed_again_applies_to_the_rows_of_then() {
     let ctx = with_table(&[]).await;
     let frame = ctx.sql("DELETE FROM t WHERE x <= 10").await.expect("plans");

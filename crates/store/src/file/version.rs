@@ -3,6 +3,7 @@
 //! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file system's clock. So a
 //! file that was changed within the last seconds is compared by a hash of its contents too, until one comparison has been
 //! made after that time: no write that came before it can have gone unseen, and those that come later change the times.
+//! Objects in stores have the version that DataFusion's listing saw: size, time, and etag where there is one.
 
 use std::collections::HashMap;
 use std::fs::File;
