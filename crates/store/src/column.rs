@@ -184,11 +184,6 @@ pub struct Chunk {
 /// A column: one encoding over all chunks of a table.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Names these contents. Copies of them go when it does, see [`Identity::tell`].
-    pub identity: Arc<Identity>,
-    /// Names the encoding: shared by the columns that an append made of this one without encoding it anew. They have the same
-    /// width, factor, dictionary and slots; rows, bounds and NULLs may have come.
-    pub lineage: Arc<Identity>,
     /// Name in the table's schema.
     pub name: String,
     /// The logical Arrow type that decoding gives back.
@@ -204,6 +199,11 @@ pub struct Column {
     /// Whether a NaN is among the values.
     pub has_nan: bool,
     pub(crate) slab_bytes: u64,
+    /// Names these contents. Copies of them go when it does, see [`Identity::tell`]; dropped after the chunks.
+    pub identity: Arc<Identity>,
+    /// Names the encoding: shared by the columns that an append made of this one without encoding it anew. They have the same
+    /// width, factor, dictionary and slots; rows, bounds and NULLs may have come.
+    pub lineage: Arc<Identity>,
 }
 
 impl Column {

@@ -14,7 +14,7 @@ use super::run::RunError;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
 use galatea_store::{Column, Holder, Identity};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 /// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
@@ -48,6 +48,14 @@ struct ResidentChunk {
 }
 
 impl ResidentColumn {
+    /// Whether a chunk of this is a chunk of the other.
+    fn shares_with(&self, other: &Self) -> bool {
+        let chunks: HashSet<_> = other.chunks.iter().map(|chunk| chunk.chunk.as_ptr()).collect();
+        self.chunks
+            .iter()
+            .any(|chunk| chunks.contains(&chunk.chunk.as_ptr()))
+    }
+
     /// The buffers of chunk `index`.
     pub fn chunk(&self, index: usize) -> ChunkAddresses {
         self.chunks[index].addresses
@@ -73,13 +81,28 @@ struct Kept {
 
 impl Holder for Kept {
     fn let_go(&self) {
-        let is_gone = |resident: &mut Arc<ResidentColumn>| resident.column.strong_count() == 0;
-        // Device memory is freed after the locks.
-        let columns: Vec<_> = self.columns.lock().extract_if(.., is_gone).collect();
-        drop(columns);
+        let mut gone = Vec::new();
+        self.columns.lock().retain_mut(|resident| {
+            if resident.column.strong_count() > 0 {
+                return true;
+            }
+            // Chunks that a later version of the column has too stay for it.
+            let live = |chunk: &&ResidentChunk| chunk.chunk.strong_count() > 0;
+            let chunks: Vec<_> = resident.chunks.iter().filter(live).cloned().collect();
+            let any = !chunks.is_empty();
+            if chunks.len() < resident.chunks.len() {
+                let column = Weak::clone(&resident.column);
+                gone.push(std::mem::replace(
+                    resident,
+                    Arc::new(ResidentColumn { column, chunks }),
+                ));
+            }
+            any
+        });
         let is_gone = |launch: &mut ResidentLaunch| !launch.is_current();
         let launches: Vec<_> = self.launches.lock().extract_if(.., is_gone).collect();
-        drop(launches);
+        // Device memory is freed after the locks.
+        drop((gone, launches));
     }
 }
 
@@ -166,6 +189,9 @@ impl Residency {
         if let Some(found) = self.touch(column) {
             return Ok(Some((found, 0)));
         }
+        let kept: Arc<dyn Holder> = Arc::clone(&self.kept) as Arc<dyn Holder>;
+        let holder = Arc::downgrade(&kept);
+        column.identity.tell(&holder);
         let mut chunks = self.shared_chunks(column);
         let mut size = 0;
         let mut layouts = Vec::new();
@@ -195,6 +221,7 @@ impl Residency {
             stream.synchronize()?;
             let (base, memory) = (buffer.address(), Arc::new(buffer));
             for (index, layout) in layouts {
+                column.chunks[index].identity.tell(&holder);
                 chunks[index] = Some(ResidentChunk {
                     chunk: Arc::downgrade(&column.chunks[index].identity),
                     addresses: addresses(base, layout),
@@ -206,9 +233,11 @@ impl Residency {
             column: Arc::downgrade(&column.identity),
             chunks: chunks.into_iter().flatten().collect(),
         });
-        self.kept.columns.lock().push(Arc::clone(&resident));
-        let kept: Arc<dyn Holder> = Arc::clone(&self.kept) as Arc<dyn Holder>;
-        column.identity.tell(&Arc::downgrade(&kept));
+        let mut columns = self.kept.columns.lock();
+        // What an earlier version left has been taken over.
+        columns.retain(|earlier| earlier.column.strong_count() > 0 || !earlier.shares_with(&resident));
+        columns.push(Arc::clone(&resident));
+        drop(columns);
         Ok(Some((resident, copied)))
     }
 
