@@ -231,7 +231,7 @@ impl Runtime {
         &self.reports
     }
 
-    /// The store, made with the limit of the first configuration that needs it and following later ones.
+    /// The store, made for the first configuration that needs it and following later ones.
     pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
         let limit = config
             .store_memory_limit
@@ -242,6 +242,7 @@ impl Runtime {
         };
         let store = self.store.get_or_init(|| Store::new(options));
         store.set_memory_limit(limit);
+        store.set_chunk_rows(options.chunk_rows);
         store
     }
 

@@ -15,7 +15,7 @@ use datafusion::datasource::{MemTable, TableProvider, TableType};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 
-use crate::error::StoreError;
+use crate::guard::KeepConditions;
 use crate::store::Store;
 use crate::table::StoredTable;
 
@@ -58,7 +58,7 @@ impl StoreSchemaProvider {
         let constraints = memory.constraints().cloned().unwrap_or_default();
         match StoredTable::from_batches(&self.store, name, schema, batches) {
             Ok(stored) => Ok(Some(Arc::new(stored.with_definition(constraints, defaults)))),
-            Err(reason @ StoreError::UnsupportedType { .. }) => {
+            Err(reason) if reason.is_refusal() && !reason.is_shortage() => {
                 tracing::warn!(table = name, %reason, "the table stays a plain in-memory table");
                 Ok(None)
             }
@@ -165,5 +165,6 @@ pub fn install(context: &SessionContext, store: Arc<Store>) -> Result<()> {
         inner.register_schema(schema, Arc::new(MemorySchemaProvider::new()))?;
     }
     context.register_catalog(catalog, Arc::new(StoreCatalogProvider::new(store, inner)));
+    context.add_optimizer_rule(Arc::new(KeepConditions));
     Ok(())
 }

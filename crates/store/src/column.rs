@@ -24,6 +24,7 @@ use arrow::datatypes::DataType;
 
 use galatea_device::HostView;
 
+use crate::identity::Identity;
 use crate::placed::{CodeMeaning, PlacedLayout};
 
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
@@ -164,6 +165,8 @@ pub struct Zone {
 /// One chunk of a column.
 #[derive(Debug, Clone)]
 pub struct Chunk {
+    /// Names these rows of this column: shared by the columns that later have more chunks.
+    pub identity: Arc<Identity>,
     /// Rows in the chunk, at least 1.
     pub rows: u32,
     /// The integer that code 0 stands for; 0 where codes are not integers.
@@ -196,6 +199,11 @@ pub struct Column {
     /// Whether a NaN is among the values.
     pub has_nan: bool,
     pub(crate) slab_bytes: u64,
+    /// Names these contents. Copies of them go when it does, see [`Identity::tell`]; dropped after the chunks.
+    pub identity: Arc<Identity>,
+    /// Names the encoding: shared by the columns that an append made of this one without encoding it anew. They have the same
+    /// width, factor, dictionary and slots; rows, bounds and NULLs may have come.
+    pub lineage: Arc<Identity>,
 }
 
 impl Column {

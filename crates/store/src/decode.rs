@@ -54,6 +54,7 @@ impl Decoder {
 
     /// How many of the rows from `start` on, up to `rows`, decode into one array of reasonable size; at least 1 of them.
     pub fn batch_rows(&self, chunk: usize, start: usize, rows: usize) -> usize {
+        let rows = rows.min(self.most_rows()).max(1);
         let Encoding::Text { offset_width } = &self.column.encoding else {
             return rows;
         };
@@ -73,6 +74,25 @@ impl Decoder {
             }
         }
         fitting.start
+    }
+
+    /// Rows of which an Arrow dictionary surely has keys for all values: chunks may have more values than the batches that
+    /// they were made of, each with a dictionary of its own.
+    fn most_rows(&self) -> usize {
+        let DataType::Dictionary(key, _) = &self.column.data_type else {
+            return usize::MAX;
+        };
+        let keys = match key.as_ref() {
+            DataType::Int8 => 1 << 7,
+            DataType::UInt8 => 1 << 8,
+            DataType::Int16 => 1 << 15,
+            DataType::UInt16 => 1 << 16,
+            _ => usize::MAX,
+        };
+        match self.column.dictionary() {
+            Some(values) if values.len() <= keys => usize::MAX,
+            _ => keys,
+        }
     }
 
     /// Decodes some rows of a chunk into an array of the column's type.

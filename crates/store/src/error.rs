@@ -1,7 +1,7 @@
 //! What can go wrong in the store, by who can do something about it.
 //!
-//! [`StoreError::UnsupportedType`], [`StoreError::UnsupportedSource`] and [`StoreError::StoreLimit`] are refusals: the data
-//! is fine, the store does not hold it, and the caller reads it another way. The rest are failures of files, of memory or of
+//! [`StoreError::UnsupportedType`], [`StoreError::UnsupportedSource`], [`StoreError::SchemaMismatch`],
+//! [`StoreError::StoreLimit`] and [`StoreError::HostMemory`] are refusals: the data may be fine, the store does not hold it, and the caller reads it another way. The rest are failures of files, of memory or of
 //! a plan that was read from.
 
 use arrow::datatypes::DataType;
@@ -100,12 +100,18 @@ pub enum StoreError {
         columns: usize,
     },
     /// Host memory could not be allocated.
-    #[error("cannot allocate {bytes} bytes of host memory: {reason}")]
+    #[error(
+        "cannot allocate {bytes} bytes of host memory beside {used} bytes of encoded columns: {reason}\nhint: lower {knob}"
+    )]
     HostMemory {
         /// Bytes asked for.
         bytes: u64,
+        /// Bytes of encoded columns that were in use and could not be evicted.
+        used: u64,
         /// What the allocator said.
         reason: String,
+        /// The setting that keeps the store within what there is.
+        knob: &'static str,
     },
     /// The load was cancelled: its future was dropped.
     #[error("loading was cancelled")]
@@ -139,8 +145,17 @@ impl StoreError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::UnsupportedType { .. } | Self::UnsupportedSource { .. } | Self::StoreLimit { .. }
+            Self::UnsupportedType { .. }
+                | Self::UnsupportedSource { .. }
+                | Self::SchemaMismatch { .. }
+                | Self::StoreLimit { .. }
+                | Self::HostMemory { .. }
         )
+    }
+
+    /// Whether there was not enough memory.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Self::StoreLimit { .. } | Self::HostMemory { .. })
     }
 }
 

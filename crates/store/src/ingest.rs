@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
@@ -179,6 +180,8 @@ pub(crate) struct EncodedChunk {
 /// Encodes chunks of record batches.
 pub(crate) struct ChunkEncoder {
     pub(crate) table: String,
+    /// Rows a chunk aims at.
+    pub(crate) chunk_rows: usize,
     pub(crate) encoders: Vec<ColumnEncoder>,
     pub(crate) store: Arc<Store>,
     pub(crate) reservation: Reservation,
@@ -194,10 +197,23 @@ impl ChunkEncoder {
         dictionary: impl Fn(usize) -> bool,
         meter: Meter,
     ) -> Result<Arc<Self>> {
+        Self::with_chunk_rows(store, table, schema, dictionary, meter, store.chunk_rows())
+    }
+
+    /// As [`Self::new`], for chunks of a size that was decided before.
+    pub(crate) fn with_chunk_rows(
+        store: &Arc<Store>,
+        table: &str,
+        schema: &Schema,
+        dictionary: impl Fn(usize) -> bool,
+        meter: Meter,
+        chunk_rows: usize,
+    ) -> Result<Arc<Self>> {
         let fields = schema.fields().iter().enumerate();
         let encoders = fields.map(|(index, field)| ColumnEncoder::new(field, dictionary(index)));
         Ok(Arc::new(Self {
             table: table.to_owned(),
+            chunk_rows,
             encoders: encoders.collect::<Result<Vec<_>>>()?,
             store: Arc::clone(store),
             reservation: Reservation::new(&store.ledger),
@@ -338,7 +354,7 @@ impl ChunkEncoder {
             bytes,
             self.reservation.bytes() + bytes,
         )?;
-        let column = plan.write(&self.store.ledger);
+        let column = plan.write(&self.store.ledger, |bytes| self.store.allocate(bytes));
         self.reservation.shrink(bytes);
         column
     }
@@ -356,7 +372,7 @@ pub(crate) async fn ingest_stream(
     mut stream: SendableRecordBatchStream,
 ) -> Result<Ingested> {
     check_schema_of(&encoder, &stream)?;
-    let mut chunker = Chunker::new(encoder.store.chunk_rows());
+    let mut chunker = Chunker::new(encoder.chunk_rows);
     let mut chunks = Vec::new();
     let mut running: Option<tokio::task::JoinHandle<Result<EncodedChunk>>> = None;
     while let Some(batch) = stream.next().await {
@@ -385,10 +401,13 @@ fn check_schema_of(encoder: &ChunkEncoder, stream: &SendableRecordBatchStream) -
     if columns == encoder.encoders.len() {
         Ok(())
     } else {
-        Err(StoreError::Internal(format!(
-            "a stream of {columns} columns for {} encoders",
-            encoder.encoders.len()
-        )))
+        Err(StoreError::UnsupportedSource {
+            table: encoder.table.clone(),
+            reason: format!(
+                "a stream has {columns} columns, its plan announced {}",
+                encoder.encoders.len()
+            ),
+        })
     }
 }
 
@@ -396,7 +415,10 @@ pub(crate) fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Re
     match result {
         Ok(result) => result,
         Err(error) if error.is_cancelled() => Err(StoreError::Cancelled),
-        Err(error) => Err(StoreError::Internal(error.to_string())),
+        // The stream's code panicked: not ours.
+        Err(error) => Err(StoreError::DataFusion(Box::new(DataFusionError::ExecutionJoin(
+            Box::new(error),
+        )))),
     }
 }
 
@@ -422,12 +444,12 @@ pub(crate) async fn ingest_plan(
         ingested[partition] = Some(result?);
     }
     let mut chunks = Vec::new();
-    let mut tails = Chunker::new(encoder.store.chunk_rows());
+    let mut tails = Chunker::new(encoder.chunk_rows);
     for Ingested { chunks: full, rest } in ingested.into_iter().flatten() {
         chunks.extend(full);
         rest.into_iter().for_each(|batch| tails.push(batch));
         if keep_order {
-            let tail = std::mem::replace(&mut tails, Chunker::new(encoder.store.chunk_rows()));
+            let tail = std::mem::replace(&mut tails, Chunker::new(encoder.chunk_rows));
             chunks.extend(encode_rest(encoder, tail).await?);
         }
     }

@@ -7,11 +7,14 @@
 #![forbid(unsafe_code)]
 
 mod catalog;
+mod change;
 pub mod column;
 mod decode;
 mod encode;
 pub mod error;
 mod file;
+mod guard;
+mod identity;
 mod ingest;
 mod ledger;
 pub mod placed;
@@ -28,6 +31,7 @@ pub use decode::Decoder;
 pub use encode::supports_type;
 pub use error::{Result, StoreError};
 pub use file::FileTable;
+pub use identity::{Holder, Identity};
 pub use placed::{ConflictLayout, DenseColumn, NotPlaceable, PlacedLayout};
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};
 pub use scan::StoreScanExec;

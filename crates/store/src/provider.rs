@@ -1,7 +1,7 @@
 //! A stored table as DataFusion sees it: scans, statistics, and changes.
 //!
-//! `INSERT INTO` appends. `DELETE`, `UPDATE` and `TRUNCATE` are done by DataFusion's own in-memory table over the decoded
-//! rows, whose result is encoded again: right, and as slow as encoding the table.
+//! `INSERT INTO` appends. `DELETE`, `UPDATE` and `TRUNCATE` decode the table, change its rows and encode them again
+//! ([`StoreChangeExec`]): right, and as slow as encoding the table.
 
 use std::fmt::Formatter;
 use std::sync::Arc;
@@ -12,13 +12,14 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::{Constraints, DFSchema, Result, SchemaExt, Statistics, not_impl_err};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
-use datafusion::datasource::{MemTable, TableProvider, TableType};
+use datafusion::datasource::{TableProvider, TableType};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 
+use crate::change::StoreChangeExec;
 use crate::ingest::on_pool;
 use crate::scan::{StoreScanExec, column_statistics};
 use crate::table::StoredTable;
@@ -101,11 +102,7 @@ impl TableProvider for StoredTable {
     }
 
     async fn delete_from(&self, state: &dyn Session, filters: Vec<Expr>) -> Result<Arc<dyn ExecutionPlan>> {
-        let _change = self.lock_changes().await;
-        let table = self.decoded().await?;
-        let result = table.delete_from(state, filters).await?;
-        self.encode_again(&table).await?;
-        Ok(result)
+        Ok(Arc::new(StoreChangeExec::delete(self, state, filters)?))
     }
 
     async fn update(
@@ -114,40 +111,17 @@ impl TableProvider for StoredTable {
         assignments: Vec<(String, Expr)>,
         filters: Vec<Expr>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let _change = self.lock_changes().await;
-        let table = self.decoded().await?;
-        let result = table.update(state, assignments, filters).await?;
-        self.encode_again(&table).await?;
-        Ok(result)
+        Ok(Arc::new(StoreChangeExec::update(
+            self,
+            state,
+            assignments,
+            filters,
+        )?))
     }
 
     async fn truncate(&self, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
         self.delete_from(state, Vec::new()).await
     }
-}
-
-impl StoredTable {
-    /// The rows as DataFusion's own table.
-    async fn decoded(&self) -> Result<MemTable> {
-        let snapshot = self.snapshot();
-        let batches = on_pool(move || snapshot.decode()).await?;
-        MemTable::try_new(Arc::clone(self.table_schema()), vec![batches])
-    }
-
-    async fn encode_again(&self, table: &MemTable) -> Result<()> {
-        let batches = mem_table_batches(table).await;
-        let own = self.clone();
-        Ok(on_pool(move || own.replace(batches)).await?)
-    }
-}
-
-/// All batches of an in-memory table.
-async fn mem_table_batches(table: &MemTable) -> Vec<RecordBatch> {
-    let mut batches = Vec::new();
-    for partition in &table.batches {
-        batches.extend(partition.read().await.iter().cloned());
-    }
-    batches
 }
 
 /// Writes the rows of an `INSERT`.
@@ -174,10 +148,14 @@ impl DataSink for StoreSink {
         if !self.replace {
             return Ok(self.table.append(batches).await?);
         }
-        let _change = self.table.lock_changes().await;
+        let change = self.table.lock_changes().await;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let table = self.table.clone();
-        on_pool(move || table.replace(batches)).await?;
+        on_pool(move || {
+            let _change = change;
+            table.replace(batches)
+        })
+        .await?;
         Ok(rows)
     }
 }

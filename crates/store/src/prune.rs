@@ -4,15 +4,20 @@
 //! IN, IS NULL, LIKE with a prefix, and what it cannot judge is taken as maybe); the chunks' zones are its statistics. For
 //! dictionary columns equality is exact: a literal that is not in the dictionary, or whose code is outside a chunk's codes,
 //! is not in the chunk.
+//!
+//! Columns are addressed by their index: names need not be unique above a join. DataFusion's pruning predicate asks for
+//! statistics by name, so predicates are rewritten to a schema whose names are the indices.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::pruning::PruningStatistics;
-use datafusion::common::{Column as ColumnName, ScalarValue};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column as ColumnName, Result, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::simplifier::PhysicalExprSimplifier;
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use half::f16;
@@ -22,25 +27,30 @@ use crate::source::TableView;
 
 /// For each chunk of a table, whether it may hold rows for which all predicates are true.
 ///
-/// The predicates' columns are those of [`TableView::schema`], by name. A predicate that cannot be judged keeps everything.
+/// The predicates' columns are those of [`TableView::schema`], by index. A predicate that cannot be judged keeps everything.
 pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
     let statistics = ZoneStatistics {
-        schema: &view.schema,
         chunk_rows: &view.chunk_rows,
         columns: &view.columns,
     };
-    prune_with(&statistics, predicates)
+    prune_with(&view.schema, &statistics, predicates)
 }
 
-pub(crate) fn prune_with(statistics: &ZoneStatistics<'_>, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
+/// As [`prune`], for predicates over `schema`, whose columns are those of the statistics.
+pub(crate) fn prune_with(
+    schema: &SchemaRef,
+    statistics: &ZoneStatistics<'_>,
+    predicates: &[Arc<dyn PhysicalExpr>],
+) -> Vec<bool> {
     let mut keep = vec![true; statistics.chunk_rows.len()];
+    let schema = named_by_index(schema);
     for predicate in predicates {
         // Literals under casts are not taken for literals.
-        let pruned = PhysicalExprSimplifier::new(statistics.schema)
-            .simplify(Arc::clone(predicate))
+        let pruned = by_index(predicate)
+            .and_then(|predicate| PhysicalExprSimplifier::new(&schema).simplify(predicate))
             .and_then(|predicate| {
                 PruningPredicateBuilder::new()
-                    .with_file_schema(Arc::clone(statistics.schema))
+                    .with_file_schema(Arc::clone(&schema))
                     .try_build(predicate)
             })
             .and_then(|predicate| predicate.prune(statistics));
@@ -52,16 +62,36 @@ pub(crate) fn prune_with(statistics: &ZoneStatistics<'_>, predicates: &[Arc<dyn 
     keep
 }
 
-/// Zones as DataFusion's statistics. Columns not in memory are unknown.
+/// The schema with the index of each column as its name.
+fn named_by_index(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().enumerate();
+    let fields = fields
+        .map(|(index, field)| Field::new(index.to_string(), field.data_type().clone(), field.is_nullable()));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The predicate over the columns of [`named_by_index`].
+fn by_index(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    let rename = |expr: Arc<dyn PhysicalExpr>| {
+        Ok(match expr.downcast_ref::<ColumnExpr>().map(ColumnExpr::index) {
+            Some(index) => {
+                Transformed::yes(Arc::new(ColumnExpr::new(&index.to_string(), index)) as Arc<dyn PhysicalExpr>)
+            }
+            None => Transformed::no(expr),
+        })
+    };
+    Arc::clone(predicate).transform(rename).data()
+}
+
+/// Zones as DataFusion's statistics, of columns that are named by their index.
 pub(crate) struct ZoneStatistics<'a> {
-    pub(crate) schema: &'a SchemaRef,
     pub(crate) chunk_rows: &'a [u32],
     pub(crate) columns: &'a [Arc<Column>],
 }
 
 impl ZoneStatistics<'_> {
     fn column(&self, name: &ColumnName) -> Option<&Column> {
-        let index = self.schema.index_of(&name.name).ok()?;
+        let index: usize = name.name.parse().ok()?;
         self.columns.get(index).map(Arc::as_ref)
     }
 

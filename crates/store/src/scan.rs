@@ -69,8 +69,8 @@ impl StoreScanExec {
         let projection = projection.unwrap_or(&all);
         let schema = Arc::new(table_schema.project(projection)?);
         let keep = prune_with(
+            &table_schema,
             &ZoneStatistics {
-                schema: &table_schema,
                 chunk_rows: &snapshot.chunk_rows,
                 columns: &snapshot.columns,
             },

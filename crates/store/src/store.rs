@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use galatea_device::HostMemory;
 use parking_lot::Mutex;
 
 use crate::column::Column;
@@ -42,7 +44,7 @@ impl Default for StoreOptions {
 pub struct Store {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) files: FileVersions,
-    chunk_rows: usize,
+    chunk_rows: AtomicUsize,
     cache: Mutex<Cache>,
     /// Held while room is made, so that two loads do not both count on the same free bytes.
     admission: Mutex<()>,
@@ -68,7 +70,7 @@ impl Store {
         Arc::new(Self {
             ledger: Arc::new(Ledger::new(limit)),
             files: FileVersions::default(),
-            chunk_rows: options.chunk_rows.clamp(1, u32::MAX as usize),
+            chunk_rows: AtomicUsize::new(chunk_target(options.chunk_rows)),
             cache: Mutex::default(),
             admission: Mutex::default(),
         })
@@ -76,7 +78,12 @@ impl Store {
 
     /// Rows a chunk aims at.
     pub fn chunk_rows(&self) -> usize {
-        self.chunk_rows
+        self.chunk_rows.load(Ordering::Relaxed)
+    }
+
+    /// Changes the rows a chunk aims at. What is encoded already stays as it is; files are read again.
+    pub fn set_chunk_rows(&self, rows: usize) {
+        self.chunk_rows.store(chunk_target(rows), Ordering::Relaxed);
     }
 
     /// Host memory for encoded columns, in bytes.
@@ -153,6 +160,24 @@ impl Store {
         }
     }
 
+    /// Allocates host memory, evicting columns as long as the system has none.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<HostMemory> {
+        loop {
+            match HostMemory::new(bytes) {
+                Ok(memory) => return Ok(memory),
+                Err(_) if self.evict_one() => {}
+                Err(error) => {
+                    return Err(StoreError::HostMemory {
+                        bytes: bytes as u64,
+                        used: self.ledger.used(),
+                        reason: error.to_string(),
+                        knob: MEMORY_LIMIT_KNOB,
+                    });
+                }
+            }
+        }
+    }
+
     /// Evicts the least recently used column that nobody reads.
     fn evict_one(&self) -> bool {
         let mut cache = self.cache.lock();
@@ -177,6 +202,11 @@ impl Store {
     }
 }
 
+/// Rows that a chunk can aim at.
+fn chunk_target(rows: usize) -> usize {
+    rows.clamp(1, u32::MAX as usize)
+}
+
 /// Half of the machine's memory, or 4 GiB where that cannot be found out.
 fn default_memory_limit() -> u64 {
     let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
@@ -184,4 +214,34 @@ fn default_memory_limit() -> u64 {
         line.split_whitespace().nth(1)?.parse::<u64>().ok()
     });
     total.map_or(4 << 30, |kibibytes| kibibytes * 1024 / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+
+    use super::*;
+    use crate::table::StoredTable;
+
+    #[test]
+    fn columns_of_files_go_when_the_system_has_no_memory() {
+        let store = Store::new(StoreOptions::default());
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        let batch = RecordBatch::try_from_iter([("n", values)]).expect("one column");
+        let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).expect("fits");
+        let column = Arc::clone(&table.snapshot().columns[0]);
+        drop(table);
+        store.keep(TableId::next(), 0, &column);
+        // One that is read stays.
+        assert!(store.allocate(usize::MAX / 4).is_err());
+        assert_eq!(store.cached_columns(), 1);
+        drop(column);
+        let error = store
+            .allocate(usize::MAX / 4)
+            .expect_err("no machine has so much");
+        assert_eq!(store.cached_columns(), 0);
+        assert!(error.is_refusal(), "{error}");
+        assert!(error.to_string().contains(MEMORY_LIMIT_KNOB), "{error}");
+        assert!(store.allocate(4096).is_ok());
+    }
 }

@@ -3,10 +3,12 @@
 use super::run::RunError;
 use crate::expression::Dimension;
 use crate::pipeline::PipelinePlan;
+use crate::pipeline::bind::integer_range;
 use crate::pipeline::generate::{BoundPipeline, Shape, bind};
 use galatea_device::{Compiled, Device, Tier};
 use galatea_kernels::Pipeline;
-use galatea_store::{Column, TableView};
+use galatea_store::placed::CodeMeaning;
+use galatea_store::{Column, Encoding, Holder, Identity, TableView};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -15,15 +17,14 @@ use std::time::{Duration, Instant};
 /// Pipelines kept at most.
 const KEPT: usize = 64;
 
-/// Bytes of dimensions that a pipeline which is kept may hold.
+/// Bytes of dimensions that the pipelines which are kept may hold together.
 const KEPT_DIMENSIONS: usize = 64 << 20;
 
 /// A pipeline bound to the encodings of certain columns, and compiled.
 #[derive(Debug)]
 pub struct Prepared {
     plan: PipelinePlan,
-    /// Weak references keep the addresses from being used again, so that equal addresses mean equal columns.
-    columns: Vec<Weak<Column>>,
+    columns: Vec<BoundColumn>,
     /// Rows are collected anew for each query: it is their content that must be equal.
     dimensions: Vec<Arc<Dimension>>,
     shape: Shape,
@@ -35,7 +36,67 @@ pub struct Prepared {
     pub resident_blocks: u64,
 }
 
+/// What a pipeline was bound to of a column. It reads every column of the same lineage that is within.
+#[derive(Debug)]
+struct BoundColumn {
+    /// Weak references keep the addresses from being used again, so that equal addresses mean equal encodings.
+    lineage: Weak<Identity>,
+    /// Bounds of the values, of rows that are NULL too.
+    range: Option<(i128, i128)>,
+    has_nulls: bool,
+    has_nan: bool,
+}
+
+impl BoundColumn {
+    fn of(column: &Column) -> Self {
+        Self {
+            lineage: Arc::downgrade(&column.lineage),
+            range: integer_bounds(column),
+            has_nulls: column.null_count > 0,
+            has_nan: column.has_nan,
+        }
+    }
+
+    fn holds(&self, column: &Column) -> bool {
+        let within = match (self.range, integer_bounds(column)) {
+            (Some((low, high)), Some((least, most))) => low <= least && most <= high,
+            (_, None) => true,
+            (None, Some(_)) => false,
+        };
+        std::ptr::eq(self.lineage.as_ptr(), Arc::as_ptr(&column.lineage))
+            && within
+            && (self.has_nulls || column.null_count == 0)
+            && (self.has_nan || !column.has_nan)
+    }
+}
+
+/// The least and the most that a row can decode to, where binding looks at it.
+fn integer_bounds(column: &Column) -> Option<(i128, i128)> {
+    let integers = match &column.encoding {
+        Encoding::Integer { .. } | Encoding::Decimal128 => true,
+        Encoding::Placed { layout, .. } => matches!(layout.meaning, CodeMeaning::Integer { .. }),
+        _ => false,
+    };
+    integers.then(|| integer_range(column))
+}
+
+/// Rows that a pipeline over a table is bound for: some more, so that it can stay when rows are inserted.
+fn with_headroom(rows: u64) -> u64 {
+    rows + rows / 16 + 64
+}
+
 impl Prepared {
+    /// Whether the columns it was bound to, or what became of them, still exist.
+    fn is_current(&self) -> bool {
+        self.columns
+            .iter()
+            .all(|column| column.lineage.strong_count() > 0)
+    }
+
+    fn dimension_bytes(&self) -> usize {
+        self.dimensions.iter().map(|dimension| dimension.bytes()).sum()
+    }
+
     fn fits(
         &self,
         plan: &PipelinePlan,
@@ -45,9 +106,8 @@ impl Prepared {
     ) -> bool {
         self.shape == shape
             && self.columns.len() == view.columns.len()
-            && (self.columns.iter().zip(&view.columns))
-                .all(|(kept, now)| std::ptr::eq(kept.as_ptr(), Arc::as_ptr(now)))
-            && self.bound.rows == view.rows
+            && view.rows <= self.bound.rows
+            && (self.columns.iter().zip(&view.columns)).all(|(bound, now)| bound.holds(now))
             && self.plan == *plan
             && self.dimensions == dimensions
     }
@@ -68,7 +128,36 @@ pub struct Preparation {
 
 /// The pipelines of one device that are kept, most recently used last.
 #[derive(Debug, Default)]
-pub struct PreparedPipelines(Mutex<VecDeque<Arc<Prepared>>>);
+pub struct PreparedPipelines(Arc<Kept>);
+
+/// What is kept. A pipeline has dictionaries of its columns: it goes with them.
+#[derive(Debug, Default)]
+struct Kept(Mutex<VecDeque<Arc<Prepared>>>);
+
+impl Holder for Kept {
+    fn let_go(&self) {
+        let mut pipelines = self.0.lock();
+        let (kept, gone): (VecDeque<_>, VecDeque<_>) =
+            pipelines.drain(..).partition(|pipeline| pipeline.is_current());
+        *pipelines = kept;
+        // Modules are unloaded after the lock.
+        drop(pipelines);
+        drop(gone);
+    }
+}
+
+impl Kept {
+    fn keep(&self, pipeline: Arc<Prepared>) {
+        let mut kept = self.0.lock();
+        kept.push_back(pipeline);
+        let dimensions = |kept: &VecDeque<Arc<Prepared>>| -> usize {
+            kept.iter().map(|pipeline| pipeline.dimension_bytes()).sum()
+        };
+        while kept.len() > KEPT || dimensions(&kept) > KEPT_DIMENSIONS {
+            kept.pop_front();
+        }
+    }
+}
 
 impl PreparedPipelines {
     /// The pipeline of `plan` over the columns of `view` and the rows of `dimensions`, kept or made now.
@@ -89,7 +178,11 @@ impl PreparedPipelines {
                 compiled: None,
             });
         }
-        let bound = bind(plan, view, dimensions, shape)?;
+        let roomy = TableView {
+            rows: with_headroom(view.rows),
+            ..view.clone()
+        };
+        let bound = bind(plan, &roomy, dimensions, shape)?;
         let generate = start.elapsed();
         tracing::debug!(source = bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
@@ -97,19 +190,23 @@ impl PreparedPipelines {
         let compile = start.elapsed();
         let pipeline = Arc::new(Prepared {
             plan: plan.clone(),
-            columns: view.columns.iter().map(Arc::downgrade).collect(),
+            columns: view
+                .columns
+                .iter()
+                .map(|column| BoundColumn::of(column))
+                .collect(),
             dimensions: dimensions.to_vec(),
             shape,
             resident_blocks: kernel.resident_blocks(bound.block, bound.dynamic_shared)?,
             bound,
             kernel,
         });
-        if dimensions.iter().map(|d| d.bytes()).sum::<usize>() <= KEPT_DIMENSIONS {
-            let mut kept = self.0.lock();
-            if kept.len() == KEPT {
-                kept.pop_front();
+        if pipeline.dimension_bytes() <= KEPT_DIMENSIONS {
+            let holder: Arc<dyn Holder> = Arc::clone(&self.0) as Arc<dyn Holder>;
+            for column in &view.columns {
+                column.lineage.tell(&Arc::downgrade(&holder));
             }
-            kept.push_back(Arc::clone(&pipeline));
+            self.0.keep(Arc::clone(&pipeline));
         }
         Ok(Preparation {
             pipeline,
@@ -126,7 +223,7 @@ impl PreparedPipelines {
         dimensions: &[Arc<Dimension>],
         shape: Shape,
     ) -> Option<Arc<Prepared>> {
-        let mut kept = self.0.lock();
+        let mut kept = self.0.0.lock();
         let at = kept
             .iter()
             .position(|pipeline| pipeline.fits(plan, view, dimensions, shape))?;

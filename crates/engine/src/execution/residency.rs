@@ -1,16 +1,20 @@
 //! Columns resident in device memory.
 //!
-//! The unit is a whole encoded column: all its chunks in one allocation, each buffer aligned to 256 bytes. A query
-//! holds the columns it uses by `Arc`; the cache gives up least recently used columns that no query holds when the
+//! A query holds the columns it uses by `Arc`; the cache gives up least recently used columns that no query holds when the
 //! memory budget asks for it. Columns that do not fit are streamed instead (`chunks.rs`).
+//!
+//! A resident column is a copy and never owns its original: it knows it by a weak reference to its [`Identity`], and goes with
+//! it. The chunks that are missing on the device are copied together, into one allocation with each buffer aligned to 256
+//! bytes; chunks that another resident column has (the table before an `INSERT`) are shared with it.
 
 use super::chunks::LaunchInputs;
 use super::prepared::Prepared;
 use super::row_heap::RowHeap;
 use super::run::RunError;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
-use galatea_store::Column;
+use galatea_store::{Column, Holder, Identity};
 use parking_lot::Mutex;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 /// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
@@ -30,33 +34,76 @@ pub struct ChunkAddresses {
 /// A column in device memory.
 #[derive(Debug)]
 pub struct ResidentColumn {
-    /// Keeps the encoded column alive: its address is the cache key.
-    column: Arc<Column>,
-    buffer: DeviceBuffer<u8>,
-    addresses: Vec<ChunkAddresses>,
+    column: Weak<Identity>,
+    chunks: Vec<ResidentChunk>,
+}
+
+/// A chunk in device memory.
+#[derive(Debug, Clone)]
+struct ResidentChunk {
+    chunk: Weak<Identity>,
+    addresses: ChunkAddresses,
+    /// Where it is, with the chunks that were copied together with it.
+    memory: Arc<DeviceBuffer<u8>>,
 }
 
 impl ResidentColumn {
-    /// The buffers of chunk `index`.
-    pub fn chunk(&self, index: usize) -> ChunkAddresses {
-        self.addresses[index]
+    /// Whether a chunk of this is a chunk of the other.
+    fn shares_with(&self, other: &Self) -> bool {
+        let chunks: HashSet<_> = other.chunks.iter().map(|chunk| chunk.chunk.as_ptr()).collect();
+        self.chunks
+            .iter()
+            .any(|chunk| chunks.contains(&chunk.chunk.as_ptr()))
     }
 
-    /// Bytes of device memory.
-    pub fn bytes(&self) -> u64 {
-        self.buffer.bytes()
+    /// The buffers of chunk `index`.
+    pub fn chunk(&self, index: usize) -> ChunkAddresses {
+        self.chunks[index].addresses
     }
 }
 
 /// The cache of resident columns of one device.
 #[derive(Debug, Default)]
 pub struct Residency {
+    kept: Arc<Kept>,
+    /// The heap of the last query that returned rows through one.
+    heap: Mutex<Option<RowHeap>>,
+}
+
+/// What there is of columns.
+#[derive(Debug, Default)]
+struct Kept {
     /// Least recently used first.
     columns: Mutex<Vec<Arc<ResidentColumn>>>,
     /// Oldest first.
     launches: Mutex<Vec<ResidentLaunch>>,
-    /// The heap of the last query that returned rows through one.
-    heap: Mutex<Option<RowHeap>>,
+}
+
+impl Holder for Kept {
+    fn let_go(&self) {
+        let mut gone = Vec::new();
+        self.columns.lock().retain_mut(|resident| {
+            if resident.column.strong_count() > 0 {
+                return true;
+            }
+            // Chunks that a later version of the column has too stay for it.
+            let live = |chunk: &&ResidentChunk| chunk.chunk.strong_count() > 0;
+            let chunks: Vec<_> = resident.chunks.iter().filter(live).cloned().collect();
+            let any = !chunks.is_empty();
+            if chunks.len() < resident.chunks.len() {
+                let column = Weak::clone(&resident.column);
+                gone.push(std::mem::replace(
+                    resident,
+                    Arc::new(ResidentColumn { column, chunks }),
+                ));
+            }
+            any
+        });
+        let is_gone = |launch: &mut ResidentLaunch| !launch.is_current();
+        let launches: Vec<_> = self.launches.lock().extract_if(.., is_gone).collect();
+        // Device memory is freed after the locks.
+        drop((gone, launches));
+    }
 }
 
 /// Launches kept at most; each is some kilobytes of device memory.
@@ -131,7 +178,7 @@ pub(crate) fn addresses(base: u64, layout: [Option<u64>; 3]) -> ChunkAddresses {
 }
 
 impl Residency {
-    /// The resident form of `column`, copied over when it is not there yet. `Ok(None)`: it does not fit beside what
+    /// The resident form of `column`, copied over as far as it is not there yet. `Ok(None)`: it does not fit beside what
     /// running queries hold. Also returns the bytes copied.
     pub fn acquire(
         &self,
@@ -142,40 +189,68 @@ impl Residency {
         if let Some(found) = self.touch(column) {
             return Ok(Some((found, 0)));
         }
+        let kept: Arc<dyn Holder> = Arc::clone(&self.kept) as Arc<dyn Holder>;
+        let holder = Arc::downgrade(&kept);
+        column.identity.tell(&holder);
+        let mut chunks = self.shared_chunks(column);
         let mut size = 0;
-        let mut layouts = Vec::with_capacity(column.chunks.len());
-        for index in 0..column.chunks.len() {
-            let (layout, end) = chunk_layout(column, index, size);
-            layouts.push(layout);
-            size = end;
-        }
-        let Some(mut buffer) = self.allocate(device, stream, size)? else {
-            return Ok(None);
-        };
-        let mut copied = 0;
-        for (index, layout) in layouts.iter().enumerate() {
-            let chunk = &column.chunks[index];
-            for view in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()]
-                .into_iter()
-                .flatten()
-            {
-                device.pin(view.memory())?;
+        let mut layouts = Vec::new();
+        for (index, chunk) in chunks.iter().enumerate() {
+            if chunk.is_none() {
+                let (layout, end) = chunk_layout(column, index, size);
+                layouts.push((index, layout));
+                size = end;
             }
-            copied += copy_chunk(stream, column, index, &mut buffer, *layout)?;
         }
-        // Other streams will read it without knowing this one: be done before anyone else can find it.
-        stream.synchronize()?;
-        let base = buffer.address();
+        let mut copied = 0;
+        if !layouts.is_empty() {
+            let Some(mut buffer) = self.allocate(device, stream, size)? else {
+                return Ok(None);
+            };
+            for (index, layout) in &layouts {
+                let chunk = &column.chunks[*index];
+                for view in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()]
+                    .into_iter()
+                    .flatten()
+                {
+                    device.pin(view.memory())?;
+                }
+                copied += copy_chunk(stream, column, *index, &mut buffer, *layout)?;
+            }
+            // Other streams will read it without knowing this one: be done before anyone else can find it.
+            stream.synchronize()?;
+            let (base, memory) = (buffer.address(), Arc::new(buffer));
+            for (index, layout) in layouts {
+                column.chunks[index].identity.tell(&holder);
+                chunks[index] = Some(ResidentChunk {
+                    chunk: Arc::downgrade(&column.chunks[index].identity),
+                    addresses: addresses(base, layout),
+                    memory: Arc::clone(&memory),
+                });
+            }
+        }
         let resident = Arc::new(ResidentColumn {
-            column: Arc::clone(column),
-            addresses: layouts
-                .into_iter()
-                .map(|layout| addresses(base, layout))
-                .collect(),
-            buffer,
+            column: Arc::downgrade(&column.identity),
+            chunks: chunks.into_iter().flatten().collect(),
         });
-        self.columns.lock().push(Arc::clone(&resident));
+        let mut columns = self.kept.columns.lock();
+        // What an earlier version left has been taken over.
+        columns.retain(|earlier| earlier.column.strong_count() > 0 || !earlier.shares_with(&resident));
+        columns.push(Arc::clone(&resident));
+        drop(columns);
         Ok(Some((resident, copied)))
+    }
+
+    /// The chunks of a column that other resident columns have.
+    fn shared_chunks(&self, column: &Column) -> Vec<Option<ResidentChunk>> {
+        let columns = self.kept.columns.lock();
+        let resident = columns.iter().flat_map(|resident| &resident.chunks);
+        let resident: HashMap<*const Identity, &ResidentChunk> =
+            resident.map(|chunk| (chunk.chunk.as_ptr(), chunk)).collect();
+        let find = |identity| resident.get(&identity).map(|chunk| ResidentChunk::clone(chunk));
+        (column.chunks.iter())
+            .map(|chunk| find(Arc::as_ptr(&chunk.identity)))
+            .collect()
     }
 
     /// Allocates, giving up unused resident columns as needed. `None`: not even then.
@@ -216,7 +291,7 @@ impl Residency {
         columns: &[Arc<ResidentColumn>],
         chunks: &[usize],
     ) -> Option<Arc<LaunchInputs>> {
-        let launches = self.launches.lock();
+        let launches = self.kept.launches.lock();
         let found = launches.iter().find(|launch| {
             std::ptr::eq(launch.pipeline.as_ptr(), Arc::as_ptr(pipeline))
                 && launch.chunks == chunks
@@ -242,7 +317,7 @@ impl Residency {
             chunks: chunks.to_vec(),
             inputs,
         };
-        let mut launches = self.launches.lock();
+        let mut launches = self.kept.launches.lock();
         launches.retain(ResidentLaunch::is_current);
         if launches.len() == KEPT_LAUNCHES {
             launches.remove(0);
@@ -252,14 +327,15 @@ impl Residency {
 
     /// Whether the column is in device memory.
     pub fn holds(&self, column: &Arc<Column>) -> bool {
-        (self.columns.lock().iter()).any(|resident| Arc::ptr_eq(&resident.column, column))
+        (self.kept.columns.lock().iter())
+            .any(|resident| std::ptr::eq(resident.column.as_ptr(), Arc::as_ptr(&column.identity)))
     }
 
     fn touch(&self, column: &Arc<Column>) -> Option<Arc<ResidentColumn>> {
-        let mut columns = self.columns.lock();
+        let mut columns = self.kept.columns.lock();
         let at = columns
             .iter()
-            .position(|resident| Arc::ptr_eq(&resident.column, column))?;
+            .position(|resident| std::ptr::eq(resident.column.as_ptr(), Arc::as_ptr(&column.identity)))?;
         let resident = columns.remove(at);
         columns.push(Arc::clone(&resident));
         Some(resident)
@@ -281,14 +357,14 @@ impl Residency {
         if self.heap.lock().take().is_some() {
             return true;
         }
-        let mut columns = self.columns.lock();
+        let mut columns = self.kept.columns.lock();
         let unused = columns
             .iter()
             .position(|resident| Arc::strong_count(resident) == 1);
         if let Some(at) = unused {
             columns.remove(at);
         }
-        let mut launches = self.launches.lock();
+        let mut launches = self.kept.launches.lock();
         let kept = launches.len();
         launches.retain(|launch| unused.is_some() && launch.is_current());
         unused.is_some() || launches.len() < kept
@@ -301,6 +377,11 @@ impl Residency {
 
     /// Bytes of device memory held.
     pub fn bytes(&self) -> u64 {
-        self.columns.lock().iter().map(|resident| resident.bytes()).sum()
+        let columns = self.kept.columns.lock();
+        let chunks = columns.iter().flat_map(|resident| &resident.chunks);
+        let memory: HashMap<_, _> = chunks
+            .map(|chunk| (Arc::as_ptr(&chunk.memory), chunk.memory.bytes()))
+            .collect();
+        memory.values().sum()
     }
 }

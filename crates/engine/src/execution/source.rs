@@ -27,7 +27,10 @@ pub(super) async fn load(
         PipelineSource::Stored(table) => Arc::clone(table),
         PipelineSource::Files { scan } => {
             let scan = scan.data_source().downcast_ref::<FileScanConfig>();
-            let scan = scan.ok_or_else(|| StoreError::Internal("a file scan without its files".into()))?;
+            let scan = scan.ok_or_else(|| StoreError::UnsupportedSource {
+                table: "a scan".into(),
+                reason: "it is not of files".into(),
+            })?;
             store.file_table(scan, &context.runtime_env())?
         }
         PipelineSource::Plan(child) => {

@@ -157,7 +157,7 @@ impl ColumnAccess {
 }
 
 /// The interval of an integer column as the kernel decodes it: rows that are NULL hold their chunk's base.
-fn integer_range(column: &Column) -> (i128, i128) {
+pub(crate) fn integer_range(column: &Column) -> (i128, i128) {
     let bases = column
         .chunks
         .iter()

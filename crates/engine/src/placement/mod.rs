@@ -89,6 +89,8 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
+        // Statements that write need no device, but the store as it is configured now.
+        self.runtime.store(&config);
         let mut decision = Decision::default();
         let placed = match self.runtime.usable(&config) {
             Ok(()) => decide::place(&self.runtime, &config, plan, &mut decision)?,

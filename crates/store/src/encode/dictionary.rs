@@ -299,11 +299,15 @@ pub(crate) fn merge(
     let bytes: u64 = distinct.iter().flatten().map(|value| value.len() as u64).sum();
     let text_bytes: u64 = chunks.iter().map(|chunk| chunk.text_bytes).sum();
     let width = Width::for_maximum(count.saturating_sub(1) as u64);
-    if !required && !pays(count, bytes, width, rows, text_bytes) {
+    let codes = count <= u32::MAX as usize;
+    if !required && !(codes && pays(count, bytes, width, rows, text_bytes)) {
         return Ok(None);
     }
-    if count > u32::MAX as usize {
-        return Err(StoreError::Internal(format!("a dictionary of {count} values")));
+    if !codes {
+        return Err(StoreError::UnsupportedSource {
+            table: "a dictionary".to_owned(),
+            reason: format!("it has {count} values, the most are {}", u32::MAX),
+        });
     }
     let mut sorted: Vec<(u64, &[u8], u32, u32)> = Vec::with_capacity(count);
     for (part, values) in distinct.iter().enumerate() {

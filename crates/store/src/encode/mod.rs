@@ -24,6 +24,8 @@ mod plan;
 mod slabs;
 pub(crate) mod text;
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -77,7 +79,16 @@ impl Kind {
             DataType::Float64 => Self::Float64,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Text { utf8: true },
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Self::Text { utf8: false },
-            DataType::Dictionary(_, values) if !values.is_nested() => Self::of(values)?,
+            DataType::Dictionary(_, values) => match (values.as_ref(), Self::of(values)?) {
+                (DataType::Dictionary(_, _), _) => {
+                    return Err("dictionaries of dictionaries have no encoding");
+                }
+                // Decoding makes Arrow dictionaries by casts, and there is none to these.
+                (DataType::Duration(_), _) | (_, Self::Null | Self::Boolean) => {
+                    return Err("dictionaries of NULLs, booleans and durations have no encoding");
+                }
+                (_, kind) => kind,
+            },
             DataType::Decimal256(_, _) => return Err("decimals of more than 38 digits have no encoding"),
             DataType::Interval(_) => return Err("intervals have no encoding"),
             DataType::FixedSizeBinary(_) => return Err("binaries of fixed size have no encoding"),
@@ -163,7 +174,10 @@ impl ColumnEncoder {
     /// Encodes the arrays of one chunk: of the column's type, for text any layout of the same family. At least one row.
     pub(crate) fn encode(&self, arrays: &[ArrayRef]) -> Result<LocalChunk> {
         let rows: usize = arrays.iter().map(Array::len).sum();
-        let too_many = |_| StoreError::Internal(format!("a chunk of {rows} rows"));
+        let too_many = |_| StoreError::UnsupportedSource {
+            table: format!("column {}", self.name),
+            reason: format!("a chunk has {rows} rows, the most are {}", u32::MAX),
+        };
         let (validity, null_count) = validity(arrays, rows);
         let values = match self.kind {
             Kind::Text { .. } => self.encode_text(arrays, rows)?,
@@ -193,10 +207,8 @@ impl ColumnEncoder {
         }
         Ok(match data_type {
             DataType::Boolean => {
-                let arrays = arrays.iter().map(|array| array.as_boolean_opt());
-                let arrays = arrays
-                    .collect::<Option<Vec<&BooleanArray>>>()
-                    .ok_or_else(|| self.wrong_type())?;
+                let typed = |array| ArrayRef::as_boolean_opt(array).ok_or_else(|| self.wrong_type(array));
+                let arrays = arrays.iter().map(typed).collect::<Result<Vec<&BooleanArray>>>()?;
                 LocalValues::Boolean(fixed::encode_booleans(&arrays, rows))
             }
             DataType::Int8 => integers!(Int8Type),
@@ -233,7 +245,8 @@ impl ColumnEncoder {
             DataType::Float64 => {
                 LocalValues::Float64(fixed::encode_floats(&self.pieces::<Float64Type>(arrays)?, rows))
             }
-            _ => return Err(self.wrong_type()),
+            // `Kind::of` has sent the others elsewhere.
+            other => return Err(StoreError::Internal(format!("{other} encoded as numbers"))),
         })
     }
 
@@ -241,12 +254,15 @@ impl ColumnEncoder {
     fn encode_decimals(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
         if arrays
             .iter()
-            .any(|array| matches!(array.data_type(), DataType::Decimal64(_, _)))
+            .all(|array| matches!(array.data_type(), DataType::Decimal64(_, _)))
         {
             return Ok(LocalValues::Integer(integer::encode(
                 &self.pieces::<Decimal64Type>(arrays)?,
             )));
         }
+        // The files of one table need not agree.
+        let widened: Vec<ArrayRef> = arrays.iter().map(widened).collect();
+        let arrays = widened.as_slice();
         let pieces = self.pieces::<Decimal128Type>(arrays)?;
         let range = integer::extremes(&pieces);
         let fits = |value: i128| i64::try_from(value).is_ok();
@@ -282,7 +298,7 @@ impl ColumnEncoder {
                 DataType::Binary => text.push_all(array.as_binary::<i32>()),
                 DataType::LargeBinary => text.push_all(array.as_binary::<i64>()),
                 DataType::BinaryView => text.push_all(array.as_binary_view()),
-                _ => return Err(self.wrong_type()),
+                _ => return Err(self.wrong_type(array)),
             }
         }
         Ok(LocalValues::Text(text.finish()))
@@ -309,9 +325,9 @@ impl ColumnEncoder {
                 DataType::UInt16 => self.push_keys::<UInt16Type>(builder, array)?,
                 DataType::UInt32 => self.push_keys::<UInt32Type>(builder, array)?,
                 DataType::UInt64 => self.push_keys::<UInt64Type>(builder, array)?,
-                _ => return Err(self.wrong_type()),
+                _ => return Err(self.wrong_type(array)),
             },
-            _ => return Err(self.wrong_type()),
+            _ => return Err(self.wrong_type(array)),
         })
     }
 
@@ -320,16 +336,16 @@ impl ColumnEncoder {
         builder: &mut DictionaryBuilder,
         array: &ArrayRef,
     ) -> Result<Result<(), GaveUp>> {
-        let array = array.as_dictionary::<K>();
-        let values = array.values();
+        let keys = array.as_dictionary::<K>();
+        let values = keys.values();
         Ok(match values.data_type() {
-            DataType::Utf8 => builder.push_keys(array, values.as_string::<i32>()),
-            DataType::LargeUtf8 => builder.push_keys(array, values.as_string::<i64>()),
-            DataType::Utf8View => builder.push_keys(array, values.as_string_view()),
-            DataType::Binary => builder.push_keys(array, values.as_binary::<i32>()),
-            DataType::LargeBinary => builder.push_keys(array, values.as_binary::<i64>()),
-            DataType::BinaryView => builder.push_keys(array, values.as_binary_view()),
-            _ => return Err(self.wrong_type()),
+            DataType::Utf8 => builder.push_keys(keys, values.as_string::<i32>()),
+            DataType::LargeUtf8 => builder.push_keys(keys, values.as_string::<i64>()),
+            DataType::Utf8View => builder.push_keys(keys, values.as_string_view()),
+            DataType::Binary => builder.push_keys(keys, values.as_binary::<i32>()),
+            DataType::LargeBinary => builder.push_keys(keys, values.as_binary::<i64>()),
+            DataType::BinaryView => builder.push_keys(keys, values.as_binary_view()),
+            _ => return Err(self.wrong_type(array)),
         })
     }
 
@@ -337,7 +353,8 @@ impl ColumnEncoder {
         arrays
             .iter()
             .map(|array| {
-                let array = array.as_primitive_opt::<T>().ok_or_else(|| self.wrong_type())?;
+                let typed = array.as_primitive_opt::<T>();
+                let array = typed.ok_or_else(|| self.wrong_type(array))?;
                 let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
                 Ok(Piece {
                     values: array.values(),
@@ -347,11 +364,13 @@ impl ColumnEncoder {
             .collect()
     }
 
-    fn wrong_type(&self) -> StoreError {
-        StoreError::Internal(format!(
-            "arrays of column {} are not {}",
-            self.name, self.data_type
-        ))
+    /// A source gave other arrays than its schema says. It may be right all the same, and is not ours.
+    fn wrong_type(&self, array: &ArrayRef) -> StoreError {
+        StoreError::UnsupportedType {
+            column: self.name.clone(),
+            data_type: array.data_type().clone(),
+            reason: "its source announced another type",
+        }
     }
 }
 
@@ -372,6 +391,14 @@ fn undictionary(array: &ArrayRef) -> Result<ArrayRef> {
     match array.data_type() {
         DataType::Dictionary(_, values) => Ok(cast(array, values)?),
         _ => Ok(ArrayRef::clone(array)),
+    }
+}
+
+/// Decimals as 128-bit ones.
+fn widened(array: &ArrayRef) -> ArrayRef {
+    match array.as_primitive_opt::<Decimal64Type>() {
+        Some(narrow) => Arc::new(narrow.unary::<_, Decimal128Type>(i128::from)),
+        None => ArrayRef::clone(array),
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) struct PlacedChunks {
     /// Of chunks of strings, the slot of each local code.
     ranks: Vec<Vec<u32>>,
     /// Slots of the first rows, which were placed before.
-    placed: Option<HostView>,
+    placed: Vec<HostView>,
 }
 
 impl PlacedChunks {
@@ -68,17 +68,13 @@ impl PlacedChunks {
             width: layout.width(),
             layout: Arc::new(layout),
             ranks: Vec::new(),
-            placed: None,
+            placed: Vec::new(),
         }
     }
 
-    /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which come first and keep their
-    /// slots. None where the layout lacks a value.
-    pub(super) fn after(
-        layout: &Arc<PlacedLayout>,
-        tail: Option<&Chunk>,
-        chunks: &[LocalChunk],
-    ) -> Option<Self> {
+    /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which are the first of the first
+    /// chunk and keep their slots. None where the layout lacks a value.
+    pub(super) fn after(layout: &Arc<PlacedLayout>, tail: &[Chunk], chunks: &[LocalChunk]) -> Option<Self> {
         let mut ranks = Vec::new();
         for chunk in chunks {
             if chunk.null_count > 0 && layout.null.is_none() {
@@ -100,7 +96,7 @@ impl PlacedChunks {
             layout: Arc::clone(layout),
             width: layout.width(),
             ranks,
-            placed: tail.map(|chunk| chunk.data.clone()),
+            placed: tail.iter().map(|chunk| chunk.data.clone()).collect(),
         })
     }
 
@@ -157,8 +153,11 @@ impl PlacedChunks {
             }
             _ => return None,
         };
-        if let (Some(placed), 0) = (&self.placed, index) {
-            data.get_mut(..placed.len())?.copy_from_slice(placed.as_slice());
+        let mut rest = data;
+        for placed in self.placed.iter().filter(|_| index == 0) {
+            let (slots, after) = rest.split_at_mut_checked(placed.len())?;
+            slots.copy_from_slice(placed.as_slice());
+            rest = after;
         }
         Some(zone)
     }

@@ -16,6 +16,7 @@ use super::text::{Offsets, text_zone};
 use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 use crate::error::{Result, StoreError};
+use crate::identity::Identity;
 use crate::ledger::Ledger;
 use crate::placed::PlacedLayout;
 use galatea_device::{HostMemory, HostView};
@@ -94,7 +95,7 @@ impl ColumnEncoder {
     }
 
     /// Plans to store more chunks after the first `kept` of a column, in the encoding it has already; gives them back where
-    /// that cannot hold them. If the column has one more chunk, its rows are the first of the new ones.
+    /// that cannot hold them. If the column has more chunks, their rows are the first of the first new one.
     pub(crate) fn plan_like(
         &self,
         column: &Column,
@@ -136,7 +137,7 @@ impl ColumnEncoder {
                 })
             }
             Encoding::Placed { layout, .. } => {
-                PlacedChunks::after(layout, column.chunks.get(kept), &chunks).map(Decision::Placed)
+                PlacedChunks::after(layout, &column.chunks[kept..], &chunks).map(Decision::Placed)
             }
             Encoding::Text { offset_width } => {
                 chunks.par_iter_mut().for_each(LocalChunk::make_text);
@@ -189,8 +190,12 @@ impl Plan {
         self.layout.slabs.iter().map(|bytes| *bytes as u64).sum()
     }
 
-    /// Writes the column, with all of rayon's threads.
-    pub(crate) fn write(self, ledger: &Ledger) -> Result<Column> {
+    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives.
+    pub(crate) fn write(
+        self,
+        ledger: &Ledger,
+        allocate: impl Fn(usize) -> Result<HostMemory>,
+    ) -> Result<Column> {
         let Self {
             encoder,
             decision,
@@ -227,6 +232,7 @@ impl Plan {
             .zip(&layout.places)
             .map(|(written, places)| {
                 Ok(Chunk {
+                    identity: Arc::default(),
                     rows: written.rows,
                     base: written.base,
                     data: view(&places.data)?,
@@ -237,7 +243,8 @@ impl Plan {
             })
             .collect::<Result<Vec<_>>>()?;
         let encoding = decision.encoding();
-        let column = Column::of_chunks(encoder.name, encoder.data_type, encoding, chunks);
+        let lineage = Arc::default();
+        let column = Column::of_chunks(encoder.name, encoder.data_type, encoding, lineage, chunks);
         if let Some(values) = column.dictionary() {
             ledger.track_dictionary(values);
         }
@@ -246,13 +253,6 @@ impl Plan {
         }
         Ok(column)
     }
-}
-
-fn allocate(bytes: usize) -> Result<HostMemory> {
-    HostMemory::new(bytes).map_err(|error| StoreError::HostMemory {
-        bytes: bytes as u64,
-        reason: error.to_string(),
-    })
 }
 
 /// A chunk's properties that come from writing it.
@@ -405,7 +405,13 @@ fn write_wide(integers: &LocalIntegers, target: &mut [i128]) {
 }
 
 impl Column {
-    fn of_chunks(name: String, data_type: DataType, encoding: Encoding, chunks: Vec<Chunk>) -> Self {
+    fn of_chunks(
+        name: String,
+        data_type: DataType,
+        encoding: Encoding,
+        lineage: Arc<Identity>,
+        chunks: Vec<Chunk>,
+    ) -> Self {
         let views = |chunk: &Chunk| {
             let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
             views.map(|view| {
@@ -414,6 +420,8 @@ impl Column {
         };
         let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
         Self {
+            identity: Arc::default(),
+            lineage,
             name,
             data_type,
             encoding,
@@ -428,7 +436,8 @@ impl Column {
     /// The first `kept` chunks of this column, followed by those of one with the same encoding.
     pub(crate) fn extended(&self, kept: usize, added: Self) -> Self {
         let chunks = self.chunks[..kept].iter().cloned().chain(added.chunks).collect();
-        Self::of_chunks(added.name, added.data_type, self.encoding.clone(), chunks)
+        let (encoding, lineage) = (self.encoding.clone(), Arc::clone(&self.lineage));
+        Self::of_chunks(added.name, added.data_type, encoding, lineage, chunks)
     }
 }
 

@@ -37,14 +37,12 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Reads the footers.
-    pub(super) async fn read(table: &FileTable) -> Result<Self> {
-        let cache = table.runtime.cache_manager.get_file_metadata_cache();
+    pub(super) async fn read(table: &FileTable, chunk_target: usize) -> Result<Self> {
         let sources = table.fresh_files().await?;
         let footers = sources.into_iter().map(|source| {
-            let cache = Arc::clone(&cache);
             async move {
+                // DataFusion's cache tells versions of a file apart by size and time of change alone: not asked.
                 let metadata = DFParquetMetadata::new(table.objects.as_ref(), &source.meta)
-                    .with_file_metadata_cache(Some(cache))
                     .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip))
                     .fetch_metadata()
                     .await
@@ -65,7 +63,14 @@ impl Layout {
             let groups = open.metadata.row_groups().iter().enumerate();
             groups.map(move |(group, metadata)| (file, group, metadata.num_rows().max(0) as usize))
         });
-        let chunks = chunks(row_groups, table.store.chunk_rows());
+        let row_groups: Vec<_> = row_groups.collect();
+        if let Some((file, group, rows)) = row_groups.iter().find(|(_, _, rows)| *rows > u32::MAX as usize) {
+            return Err(StoreError::UnsupportedSource {
+                table: files[*file].source.name(),
+                reason: format!("row group {group} has {rows} rows, the most are {}", u32::MAX),
+            });
+        }
+        let chunks = chunks(row_groups.into_iter(), chunk_target);
         Ok(Self { files, chunks })
     }
 

@@ -6,14 +6,15 @@
 //!
 //! ```text
 //!  load([quantity, flag])
-//!    ├─ version of the files now (size, modification time, etag)   changed: the old version's columns are dropped
+//!    ├─ version of the files now (size, times, inode or etag)      changed: the old version's columns are dropped
 //!    ├─ columns kept of this version                               most loads end here
 //!    └─ the others, one loader per column, later ones wait
 //!         Parquet: footers → chunks of whole row groups → (chunk, column) pieces on all cores
 //!         CSV, JSON, Arrow, Avro: DataFusion's reader, partition by partition in order
 //! ```
 //!
-//! Files on the local file system are looked at on every load. For object stores that would cost a round trip per file and
+//! Files on the local file system are looked at on every load; what was written so recently that times cannot tell is compared
+//! by content ([`version`]). For object stores that would cost a round trip per file and
 //! query; there the version is the one DataFusion's listing saw.
 
 mod column_bytes;
@@ -38,7 +39,7 @@ use parking_lot::RwLock;
 
 use self::native::NativeScan;
 pub(crate) use self::version::FileVersions;
-use self::version::{FileKey, Stamp, Version};
+use self::version::{FileKey, Version};
 use crate::column::{Column, Encoding};
 use crate::error::{Result, StoreError};
 use crate::ingest::on_pool;
@@ -156,7 +157,7 @@ impl FileTable {
                 })
             }
             None if source.filter().is_some() => return refuse("its source filters rows"),
-            None => Format::Native(Box::new(NativeScan::new(scan, store.chunk_rows()))),
+            None => Format::Native(Box::new(NativeScan::new(scan))),
         };
         let schema = Arc::clone(table_schema.table_schema());
         let key = FileKey {
@@ -165,8 +166,7 @@ impl FileTable {
             schema: Arc::clone(&schema),
             format: format.describe(source.file_type()),
         };
-        let stamps = files.iter().map(Stamp::of).collect::<Result<Vec<_>>>()?;
-        let version = store.files.current(store, &key, stamps);
+        let version = store.files.current(store, &key, &files)?;
         Ok(Self {
             store: Arc::clone(store),
             runtime: Arc::clone(runtime),
@@ -208,8 +208,7 @@ impl FileTable {
 
     /// The version of the files as they are now.
     fn refresh(&self) -> Result<Arc<Version>> {
-        let stamps = self.files.iter().map(Stamp::of).collect::<Result<Vec<_>>>()?;
-        let version = self.store.files.current(&self.store, &self.key, stamps);
+        let version = self.store.files.current(&self.store, &self.key, &self.files)?;
         *self.version.write() = Arc::clone(&version);
         Ok(version)
     }

@@ -34,7 +34,6 @@ const MIN_BYTES_TO_CUT: usize = 16 << 20;
 pub(super) struct NativeScan {
     config: FileScanConfig,
     csv: Option<CsvOptions>,
-    chunk_rows: usize,
 }
 
 impl std::fmt::Debug for NativeScan {
@@ -44,7 +43,7 @@ impl std::fmt::Debug for NativeScan {
 }
 
 impl NativeScan {
-    pub(super) fn new(scan: &FileScanConfig, chunk_rows: usize) -> Self {
+    pub(super) fn new(scan: &FileScanConfig) -> Self {
         let csv = scan
             .file_source
             .downcast_ref::<CsvSource>()
@@ -62,16 +61,12 @@ impl NativeScan {
         Self {
             config: scan.clone(),
             csv,
-            chunk_rows,
         }
     }
 
     /// What tells apart two ways of reading the same files.
     pub(super) fn describe(&self) -> String {
-        format!(
-            "{:?} {:?} {}",
-            self.config.file_compression_type, self.csv, self.chunk_rows
-        )
+        format!("{:?} {:?}", self.config.file_compression_type, self.csv)
     }
 
     /// A plan that produces these columns of the table, in partitions whose order is that of the files.
@@ -168,7 +163,9 @@ impl FileTable {
             .map(|rows| rows.iter().map(|rows| u64::from(*rows)).sum());
         let meter = Meter::new(progress.cloned(), rows, columns.len());
         let dictionary = |index: usize| hints.dictionary.contains(&columns[index]);
-        let encoder = ChunkEncoder::new(&self.store, &self.name, &schema, dictionary, meter)?;
+        let chunk_rows = version.chunk_target;
+        let encoder =
+            ChunkEncoder::with_chunk_rows(&self.store, &self.name, &schema, dictionary, meter, chunk_rows)?;
         let _cancel = encoder.cancellation.on_drop();
         let plan = scan.plan(&self.fresh_files().await?, &self.name, columns)?;
         let context = context(&self.runtime);

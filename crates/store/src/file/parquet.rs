@@ -78,7 +78,7 @@ impl FileTable {
     ) -> Result<Vec<Arc<Column>>> {
         let layout = version
             .layout
-            .get_or_try_init(|| async { Layout::read(self).await.map(Arc::new) })
+            .get_or_try_init(|| async { Layout::read(self, version.chunk_target).await.map(Arc::new) })
             .await?;
         let chunk_rows = version.chunk_rows.get_or_init(|| layout.chunk_rows()).clone();
         let limit = self.store.memory_limit();
@@ -168,9 +168,12 @@ impl FileTable {
             let files = layout.files.iter().zip(&schemas).map(|(file, schema)| {
                 if let Some(partition) = index.checked_sub(in_files) {
                     let value = file.source.partition_values.get(partition).cloned();
-                    return value.map(ColumnReader::Constant).ok_or_else(|| {
-                        StoreError::Internal(format!("{} lacks partition values", file.source.name()))
-                    });
+                    return value
+                        .map(ColumnReader::Constant)
+                        .ok_or_else(|| StoreError::UnsupportedSource {
+                            table: file.source.name(),
+                            reason: "it comes without values of the partition columns".to_owned(),
+                        });
                 }
                 self.reader(file, schema, self.schema.field(*index))
             });
@@ -445,16 +448,19 @@ impl OpenFile {
             source: error.into(),
         };
         let Some(path) = &self.source.path else {
-            return Err(StoreError::Internal(format!(
-                "{} was not fetched",
-                self.source.name()
-            )));
+            return Err(StoreError::Io {
+                file: self.source.name(),
+                source: "the object store gave fewer ranges than it was asked for".into(),
+            });
         };
         // A footer may lie about lengths; what is not there is missed by the decoder, which says where.
         let length = length.min(self.source.meta.size.saturating_sub(start));
         let mut file = File::open(path).map_err(error)?;
         file.seek(SeekFrom::Start(start)).map_err(error)?;
-        let mut bytes = Vec::with_capacity(length as usize);
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(length as usize)
+            .map_err(|refused| error(std::io::Error::new(std::io::ErrorKind::OutOfMemory, refused)))?;
         file.take(length).read_to_end(&mut bytes).map_err(error)?;
         Ok(bytes.into())
     }

@@ -1,9 +1,18 @@
 //! Versions of file tables: which contents a kept column is of.
+//!
+//! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file system's clock. So a
+//! file that was changed within the last seconds is compared by a hash of its contents too, until one comparison has been
+//! made after that time: no write that came before it can have gone unseen, and those that come later change the times.
+//! Objects in stores have the version that DataFusion's listing saw: size, time, and etag where there is one.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
@@ -24,24 +33,35 @@ pub(super) struct FileKey {
     pub(super) format: String,
 }
 
+/// Time that has to pass since the last change of a local file before its times are trusted to show the next one: several ticks
+/// of any file system's clock.
+const SETTLES_AFTER: i128 = 2_000_000_000;
+
 /// What changes when a file's contents do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     size: u64,
     /// Nanoseconds since 1970.
     modified: i128,
-    /// The etag, or for local files the inode.
+    /// When contents or attributes were last changed, in nanoseconds since 1970; for local files.
+    changed: i128,
+    /// The etag, or for local files device and inode.
     tag: String,
+    /// A hash of the contents, where the times do not tell all: a file can be written twice within one tick of the clock.
+    content: Option<u64>,
 }
 
 impl Stamp {
-    /// Of the file now, where it is local; of the file as listed, elsewhere.
-    pub(super) fn of(file: &SourceFile) -> Result<Self> {
+    /// Of the file now, where it is local; of the file as listed, elsewhere. `known` is the stamp it had before.
+    fn of(file: &SourceFile, known: Option<&Self>) -> Result<Self> {
         let Some(path) = &file.path else {
+            let modified = i128::from(file.meta.last_modified.timestamp_micros()) * 1000;
             return Ok(Self {
                 size: file.meta.size,
-                modified: i128::from(file.meta.last_modified.timestamp_micros()) * 1000,
+                modified,
+                changed: modified,
                 tag: format!("{:?} {:?}", file.meta.e_tag, file.meta.version),
+                content: None,
             });
         };
         let error = |error: std::io::Error| StoreError::Io {
@@ -49,22 +69,50 @@ impl Stamp {
             source: error.into(),
         };
         let metadata = std::fs::metadata(path).map_err(error)?;
-        let modified = metadata.modified().map_err(error)?;
-        let nanoseconds = match modified.duration_since(UNIX_EPOCH) {
-            Ok(after) => after.as_nanos() as i128,
-            Err(before) => -(before.duration().as_nanos() as i128),
-        };
-        Ok(Self {
+        let modified = nanoseconds(metadata.modified().map_err(error)?);
+        let mut stamp = Self {
             size: metadata.len(),
-            modified: nanoseconds,
+            modified,
+            changed: changed(&metadata).unwrap_or(modified),
             tag: inode(&metadata),
-        })
+            content: None,
+        };
+        let recent = nanoseconds(SystemTime::now()) - stamp.changed < SETTLES_AFTER;
+        let unsure = known.is_some_and(|known| known.content.is_some() && known.agrees(&stamp));
+        if recent || unsure {
+            stamp.content = Some(hash(path).map_err(error)?);
+        }
+        // Nothing can have changed since unseen: the times are enough from now on.
+        if unsure && !recent && known.is_some_and(|known| known.content == stamp.content) {
+            stamp.content = None;
+        }
+        Ok(stamp)
+    }
+
+    /// Whether all but the contents are the same.
+    fn agrees(&self, other: &Self) -> bool {
+        (self.size, self.modified, self.changed, &self.tag)
+            == (other.size, other.modified, other.changed, &other.tag)
+    }
+
+    /// Whether this is a later stamp of the contents that `known` was taken of.
+    fn is_of(&self, known: &Self) -> bool {
+        self.agrees(known)
+            && (self.content.is_none() || known.content.is_none() || self.content == known.content)
+    }
+}
+
+fn nanoseconds(time: SystemTime) -> i128 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
     }
 }
 
 #[cfg(unix)]
 fn inode(metadata: &std::fs::Metadata) -> String {
-    std::os::unix::fs::MetadataExt::ino(metadata).to_string()
+    use std::os::unix::fs::MetadataExt;
+    format!("{}:{}", metadata.dev(), metadata.ino())
 }
 
 #[cfg(not(unix))]
@@ -72,11 +120,37 @@ fn inode(_metadata: &std::fs::Metadata) -> String {
     String::new()
 }
 
+#[cfg(unix)]
+fn changed(metadata: &std::fs::Metadata) -> Option<i128> {
+    use std::os::unix::fs::MetadataExt;
+    Some(i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec()))
+}
+
+#[cfg(not(unix))]
+fn changed(_metadata: &std::fs::Metadata) -> Option<i128> {
+    None
+}
+
+/// A hash of a file's contents.
+fn hash(path: &Path) -> std::io::Result<u64> {
+    let mut file = File::open(path)?;
+    let mut hasher = DefaultHasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            length => hasher.write(&buffer[..length]),
+        }
+    }
+}
+
 /// One version of the contents of a table.
 #[derive(Debug)]
 pub(super) struct Version {
     pub(super) id: TableId,
-    stamps: Vec<Stamp>,
+    stamps: Mutex<Vec<Stamp>>,
+    /// Rows a chunk aims at.
+    pub(super) chunk_target: usize,
     /// Rows of each chunk, known from the first load on.
     pub(super) chunk_rows: OnceLock<Vec<u32>>,
     /// Parquet footers and the chunks made of their row groups.
@@ -88,15 +162,28 @@ pub(super) struct Version {
 }
 
 impl Version {
-    fn new(stamps: Vec<Stamp>) -> Self {
+    fn new(stamps: Vec<Stamp>, chunk_target: usize) -> Self {
         Self {
             id: TableId::next(),
-            stamps,
+            stamps: Mutex::new(stamps),
+            chunk_target,
             chunk_rows: OnceLock::new(),
             layout: tokio::sync::OnceCell::new(),
             loaders: Mutex::default(),
             refused: Mutex::default(),
         }
+    }
+
+    /// Whether the files are as they were. Then these stamps are the ones to compare with from now on.
+    fn still(&self, now: &[Stamp], chunk_target: usize) -> bool {
+        let mut stamps = self.stamps.lock();
+        let same = self.chunk_target == chunk_target
+            && stamps.len() == now.len()
+            && now.iter().zip(stamps.iter()).all(|(now, known)| now.is_of(known));
+        if same {
+            *stamps = now.to_vec();
+        }
+        same
     }
 
     pub(super) fn loader(&self, column: usize) -> Arc<tokio::sync::Mutex<()>> {
@@ -107,6 +194,9 @@ impl Version {
     pub(super) fn refuse(&self, columns: &[usize], needed: u64) {
         let mut refused = self.refused.lock();
         refused.retain(|(known, _)| known != columns);
+        if refused.len() == KEPT_REFUSALS {
+            refused.remove(0);
+        }
         refused.push((columns.to_vec(), needed));
     }
 
@@ -123,10 +213,17 @@ impl Version {
     }
 }
 
-/// The current version of every file table that was asked for, and what is remembered of it whatever its version.
+/// Refusals remembered of a version at most.
+const KEPT_REFUSALS: usize = 64;
+
+/// Versions remembered at most.
+const KEPT_VERSIONS: usize = 1024;
+
+/// The current versions of the file tables that were asked for last, and what is remembered of tables whatever their version.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions {
-    current: Mutex<HashMap<FileKey, Arc<Version>>>,
+    /// By table, with when they were last asked for.
+    current: Mutex<HashMap<FileKey, (u64, Arc<Version>)>>,
     /// Columns that shall be placed.
     layouts: Mutex<HashMap<(FileKey, usize), ConflictLayout>>,
 }
@@ -150,17 +247,43 @@ impl FileVersions {
         };
     }
 
-    /// The version with these stamps; one that had others is forgotten, with its columns.
-    pub(super) fn current(&self, store: &Store, key: &FileKey, stamps: Vec<Stamp>) -> Arc<Version> {
+    /// The version of the files as they are now; one that was of other contents is forgotten, with its columns.
+    ///
+    /// # Errors
+    /// A file that is not there any more.
+    pub(super) fn current(&self, store: &Store, key: &FileKey, files: &[SourceFile]) -> Result<Arc<Version>> {
+        let known = self
+            .current
+            .lock()
+            .get(key)
+            .map(|(_, version)| Arc::clone(version));
+        let known = known
+            .map(|version| version.stamps.lock().clone())
+            .unwrap_or_default();
+        let stamps = files.iter().enumerate();
+        let stamps = stamps.map(|(index, file)| Stamp::of(file, known.get(index)));
+        let stamps = stamps.collect::<Result<Vec<_>>>()?;
+
+        let chunk_target = store.chunk_rows();
         let mut current = self.current.lock();
-        if let Some(version) = current.get(key) {
-            if version.stamps == stamps {
-                return Arc::clone(version);
+        let now = current.values().map(|(used, _)| *used).max().unwrap_or(0) + 1;
+        if let Some((used, version)) = current.get_mut(key) {
+            if version.still(&stamps, chunk_target) {
+                *used = now;
+                return Ok(Arc::clone(version));
             }
             store.forget(version.id);
         }
-        let version = Arc::new(Version::new(stamps));
-        current.insert(key.clone(), Arc::clone(&version));
-        version
+        let version = Arc::new(Version::new(stamps, chunk_target));
+        current.insert(key.clone(), (now, Arc::clone(&version)));
+        if current.len() > KEPT_VERSIONS
+            && let Some(oldest) = current.iter().min_by_key(|(_, (used, _))| *used)
+        {
+            let oldest = oldest.0.clone();
+            if let Some((_, version)) = current.remove(&oldest) {
+                store.forget(version.id);
+            }
+        }
+        Ok(version)
     }
 }

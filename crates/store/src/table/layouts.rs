@@ -75,9 +75,13 @@ impl StoredTable {
     /// is reached; the table is then unchanged.
     pub async fn set_conflict_layout(&self, columns: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
         check_columns(columns, self.shared.schema.fields().len())?;
-        let _change = self.shared.change.lock().await;
+        let change = self.lock_changes().await;
         let (table, indices) = (self.clone(), columns.to_vec());
-        on_pool(move || table.lay_out_now(&indices, wish)).await
+        on_pool(move || {
+            let _change = change;
+            table.lay_out_now(&indices, wish)
+        })
+        .await
     }
 
     fn lay_out_now(&self, indices: &[usize], wish: Option<ConflictLayout>) -> Result<()> {

@@ -1,9 +1,9 @@
 //! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
 //!
 //! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An insert appends
-//! chunks: a small last chunk is taken up again together with the new rows, and where the new rows fit a column's encoding
-//! (width, factor, dictionary) the earlier chunks are shared with the snapshot before. Where they do not, the column is
-//! encoded anew.
+//! chunks: last chunks of no more rows than come are taken up again together with those, and where the new rows fit a column's
+//! encoding (width, factor, dictionary) the earlier chunks are shared with the snapshot before, with their identities. Where
+//! they do not, the column is encoded anew.
 
 mod layouts;
 
@@ -212,7 +212,7 @@ struct Shared {
     defaults: HashMap<String, Expr>,
     snapshot: RwLock<Arc<Snapshot>>,
     /// Held by the one insert, delete or update that is changing the table.
-    change: tokio::sync::Mutex<()>,
+    change: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl StoredTable {
@@ -247,7 +247,7 @@ impl StoredTable {
         let _cancel = encoder.cancellation.on_drop();
         let ingested = ingest_stream(Arc::clone(&encoder), stream).await?;
         let mut chunks = ingested.chunks;
-        let mut rest = Chunker::new(store.chunk_rows());
+        let mut rest = Chunker::new(encoder.chunk_rows);
         ingested.rest.into_iter().for_each(|batch| rest.push(batch));
         chunks.extend(encode_rest(&encoder, rest).await?);
         let finisher = Arc::clone(&encoder);
@@ -284,7 +284,7 @@ impl StoredTable {
                 constraints: Constraints::default(),
                 defaults: HashMap::new(),
                 snapshot: RwLock::new(Arc::new(snapshot)),
-                change: tokio::sync::Mutex::new(()),
+                change: Arc::default(),
             }),
         })
     }
@@ -301,7 +301,7 @@ impl StoredTable {
                 constraints,
                 defaults,
                 snapshot: RwLock::new(self.snapshot()),
-                change: tokio::sync::Mutex::new(()),
+                change: Arc::default(),
             }),
         }
     }
@@ -338,9 +338,14 @@ impl StoredTable {
     /// # Errors
     /// As [`Self::from_batches`]; the table is then unchanged.
     pub async fn append(&self, batches: Vec<RecordBatch>) -> Result<u64> {
-        let _change = self.shared.change.lock().await;
+        let change = self.lock_changes().await;
         let table = self.clone();
-        on_pool(move || table.append_now(batches)).await
+        on_pool(move || {
+            // Held until the work is done, even when nobody waits for it any more.
+            let _change = change;
+            table.append_now(batches)
+        })
+        .await
     }
 
     fn append_now(&self, batches: Vec<RecordBatch>) -> Result<u64> {
@@ -352,14 +357,9 @@ impl StoredTable {
             store, name, schema, ..
         } = self.shared.as_ref();
         let before = self.snapshot();
-        // A small last chunk is encoded again together with the new rows, or many inserts would leave many tiny chunks.
-        let last_is_small = before
-            .chunk_rows
-            .last()
-            .is_some_and(|rows| (*rows as usize) < store.chunk_rows() / 2);
-        let kept = before.chunk_rows.len() - usize::from(last_is_small);
-        let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
         let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
+        let kept = kept_chunks(&before.chunk_rows, rows, encoder.chunk_rows);
+        let tail = before.decode_chunks(kept..before.chunk_rows.len())?;
         let added = encode_batches(&encoder, tail.into_iter().chain(batches))?;
         let added_rows = chunk_rows(&added);
         let columns = transpose(encoder.encoders.len(), added);
@@ -413,9 +413,25 @@ impl StoredTable {
     }
 
     /// Keeps others from changing the table.
-    pub(crate) async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.shared.change.lock().await
+    pub(crate) async fn lock_changes(&self) -> tokio::sync::OwnedMutexGuard<()> {
+        Arc::clone(&self.shared.change).lock_owned().await
     }
+}
+
+/// How many chunks stay as they are when `added` rows come. The last ones are encoded again together with the new rows as long
+/// as they are no more than those: then inserts leave few small chunks, however many there are, and a row is seldom encoded
+/// again. What is taken up fits one chunk.
+fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
+    let mut kept = chunk_rows.len();
+    let mut taken = 0;
+    while let Some(last) = kept.checked_sub(1).map(|last| chunk_rows[last] as usize) {
+        if last > added + taken || taken + last >= target {
+            break;
+        }
+        taken += last;
+        kept -= 1;
+    }
+    kept
 }
 
 /// Encodes batches that are all there, chunks in parallel.
@@ -423,7 +439,7 @@ fn encode_batches(
     encoder: &ChunkEncoder,
     batches: impl IntoIterator<Item = RecordBatch>,
 ) -> Result<Vec<EncodedChunk>> {
-    let mut chunker = Chunker::new(encoder.store.chunk_rows());
+    let mut chunker = Chunker::new(encoder.chunk_rows);
     batches.into_iter().for_each(|batch| chunker.push(batch));
     let mut chunks: Vec<Vec<RecordBatch>> = std::iter::from_fn(|| chunker.pop()).collect();
     chunks.extend(chunker.rest());

@@ -248,6 +248,71 @@ async fn changed_files_are_read_again() {
     assert_eq!(store.memory_used(), after.columns[0].bytes());
 }
 
+#[tokio::test]
+async fn files_rewritten_within_a_tick_of_the_clock_are_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.parquet");
+    let rewrite = |value: i64| {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values([value; 10]));
+        let batch = RecordBatch::try_from_iter([("c", values)]).unwrap();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        std::fs::write(&path, &file).unwrap();
+        let earlier = std::time::SystemTime::now() - Duration::from_secs(3600);
+        let earlier = earlier
+            .duration_since(std::time::UNIX_EPOCH)
+            .map(|at| Duration::from_secs(at.as_secs() / 86400 * 86400))
+            .unwrap();
+        let opened = File::options().write(true).open(&path).unwrap();
+        opened.set_modified(std::time::UNIX_EPOCH + earlier).unwrap();
+        file.len()
+    };
+    let length = rewrite(0);
+    let store = store(1 << 30);
+    let (_context, table) = table(&path, &store).await;
+    let check = async |value: i64| {
+        let view = table.load(&[0], &LoadHints::default(), None).await.unwrap();
+        let expected: ArrayRef = Arc::new(Int64Array::from_iter_values([value; 10]));
+        assert_same(&expected, &decoded(&view.columns[0]), &format!("round {value}"));
+        view.id
+    };
+    for round in 1..100 {
+        assert_eq!(rewrite(round), length);
+        let first = check(round).await;
+        assert_eq!(first, check(round).await, "the same contents are not read again");
+    }
+    // Once the times can be trusted they are, and still show a change.
+    let before = check(99).await;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    assert_eq!((before, before), (check(99).await, check(99).await));
+    assert_eq!(rewrite(100), length);
+    assert_ne!(before, check(100).await);
+}
+
+#[tokio::test]
+async fn a_new_chunk_size_is_used_by_the_next_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.csv");
+    let rows: String = (0..500).map(|row| format!("{row}\n")).collect();
+    std::fs::write(&path, format!("n\n{rows}")).unwrap();
+    let store = store(1 << 30);
+    let context = context();
+    context
+        .register_csv("t", path.to_str().unwrap(), CsvReadOptions::default())
+        .await
+        .unwrap();
+    let table = file_table(&context, &store, "select * from t").await;
+    for (rows, chunks) in [(1000, 1), (100, 5), (250, 2)] {
+        store.set_chunk_rows(rows);
+        let view = table.load(&[0], &LoadHints::default(), None).await.unwrap();
+        assert_eq!(view.chunk_rows.len(), chunks, "{rows} rows a chunk");
+        assert_eq!(view.rows, 500);
+        assert_eq!(store.cached_columns(), 1);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_loads_of_a_column_read_it_once() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,0 +1,171 @@
+//! What stored tables leave behind when they go, and what is copied when they grow.
+
+use crate::compare::same;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::SessionContext;
+use galatea::{GalateaConfig, QueryDevice};
+use galatea_engine::runtime::Runtime;
+use std::sync::Arc;
+
+fn session(settings: &[(&str, &str)]) -> SessionContext {
+    let mut builder = galatea::session().with_setting("galatea.device", "emulated");
+    for (name, value) in settings {
+        builder = builder.with_setting(*name, *value);
+    }
+    builder.build().expect("a session")
+}
+
+async fn run(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let frame = ctx
+        .sql(sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    frame
+        .collect()
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+/// Runs a query, which must use the device; bytes that crossed the link.
+async fn on_device(ctx: &SessionContext, sql: &str) -> (Vec<RecordBatch>, u64) {
+    let rows = run(ctx, sql).await;
+    let report = galatea::last_query_report(ctx).expect("a query ran");
+    assert_eq!(
+        report.device,
+        QueryDevice::Emulated,
+        "{sql}\n{:?}",
+        report.reasons
+    );
+    (rows, report.link_bytes)
+}
+
+/// Bytes of encoded columns in host memory, and of their copies in device memory.
+fn held(ctx: &SessionContext) -> (u64, u64) {
+    let state = ctx.state();
+    let config = GalateaConfig::of(state.config_options());
+    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
+    let device = runtime.device(&config).expect("the emulated device");
+    (runtime.store(&config).memory_used(), device.residency().bytes())
+}
+
+const WIDE: &str = "SELECT (value * 7919) % 1000003 * 1000003 + value AS x, 'w' || (value % 100) AS w \
+                    FROM generate_series(1, 20000) AS g(value)";
+const QUERIES: &[&str] = &[
+    "SELECT sum(x), count(*) FROM t",
+    "SELECT w, count(*), max(x) FROM t GROUP BY w",
+];
+
+#[tokio::test]
+async fn tables_that_go_free_both_memories_at_once() {
+    let ctx = session(&[("galatea.store_memory_limit", "1 MiB")]);
+    for _ in 0..8 {
+        run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
+        for sql in QUERIES {
+            on_device(&ctx, sql).await;
+        }
+        let (host, device) = held(&ctx);
+        assert!(host > 160_000 && device > 160_000, "{host} {device}");
+        run(&ctx, "DROP TABLE t").await;
+        assert_eq!(held(&ctx), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn rows_that_are_replaced_free_both_memories_at_once() {
+    let ctx = session(&[("galatea.store_memory_limit", "2 MiB")]);
+    run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
+    let (host, _) = held(&ctx);
+    for change in [
+        &format!("CREATE OR REPLACE TABLE t AS {WIDE}"),
+        &format!("INSERT OVERWRITE t {WIDE}"),
+        "UPDATE t SET x = x - 1 WHERE x > 1000003",
+        "DELETE FROM t WHERE w = 'w7'",
+        "ALTER TABLE t SET (conflict_layout = 'auto')",
+    ] {
+        for _ in 0..3 {
+            for sql in QUERIES {
+                on_device(&ctx, sql).await;
+            }
+            match change.starts_with("ALTER") {
+                true => {
+                    galatea::sql(&ctx, change)
+                        .await
+                        .expect("places")
+                        .collect()
+                        .await
+                        .expect("places");
+                }
+                false => drop(run(&ctx, change).await),
+            }
+            let (after, device) = held(&ctx);
+            assert!(
+                after <= host + host / 2,
+                "{change}: {host} bytes before, {after} after"
+            );
+            // Placing columns leaves the others as they were.
+            assert!(
+                device == 0 || change.starts_with("ALTER") || change.starts_with("DELETE"),
+                "{change}: {device} bytes on the device"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_insert_copies_its_own_rows() {
+    let ctx = session(&[("galatea.chunk_rows", "5000")]);
+    run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
+    for sql in QUERIES {
+        let (_, copied) = on_device(&ctx, sql).await;
+        assert!(copied > 0);
+    }
+    let (_, before) = held(&ctx);
+    for round in 0..20 {
+        run(&ctx, "INSERT INTO t VALUES (7919023758, 'w5')").await;
+        for sql in QUERIES {
+            let (rows, copied) = on_device(&ctx, sql).await;
+            assert!(copied < 8192, "round {round}: {copied} bytes for one row\n{sql}");
+            run(&ctx, "SET galatea.device = 'cpu'").await;
+            let expected = run(&ctx, sql).await;
+            run(&ctx, "SET galatea.device = 'emulated'").await;
+            if let Err(difference) = same(&expected, &rows) {
+                panic!("round {round}\n{sql}\n{difference}");
+            }
+        }
+    }
+    // Few chunks came, and no copies of old ones stay.
+    let (_, after) = held(&ctx);
+    assert!(after < before + 20 * 1024, "{before} bytes, then {after}");
+    let plan = run(&ctx, "EXPLAIN SELECT x FROM t").await;
+    let plan = format!("{}", pretty_format_batches(&plan).expect("text"));
+    assert!(plan.contains("/6"), "four full chunks, 16 rows and 4:\n{plan}");
+    // Values that nobody expected have the pipeline bound anew, and are in the answer.
+    run(&ctx, "INSERT INTO t VALUES (-5000000000000000000, 'new')").await;
+    for sql in QUERIES {
+        let (rows, _) = on_device(&ctx, sql).await;
+        run(&ctx, "SET galatea.device = 'cpu'").await;
+        let expected = run(&ctx, sql).await;
+        run(&ctx, "SET galatea.device = 'emulated'").await;
+        if let Err(difference) = same(&expected, &rows) {
+            panic!("{sql}\n{difference}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_new_chunk_size_is_used_at_once() {
+    let ctx = session(&[]);
+    run(&ctx, "SET galatea.device = 'cpu'").await;
+    for (rows, chunks) in [(100, 10), (500, 2), (1000, 1)] {
+        run(&ctx, &format!("SET galatea.chunk_rows = {rows}")).await;
+        let made = "CREATE OR REPLACE TABLE t AS SELECT value AS x FROM generate_series(1, 1000) AS g(value)";
+        run(&ctx, made).await;
+        let plan = run(&ctx, "EXPLAIN SELECT x FROM t WHERE x % 2 = 0").await;
+        let plan = pretty_format_batches(&plan).expect("text");
+        assert!(
+            plan.to_string().contains(&format!("chunks={chunks}/{chunks}")),
+            "{rows} rows a chunk:\n{plan}"
+        );
+    }
+}

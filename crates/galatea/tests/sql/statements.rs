@@ -1,0 +1,262 @@
+//! Statements that change stored tables: when they take effect, what a failure leaves, and which tables there can be.
+
+use crate::compare::same;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+
+/// A session that stores tables and runs queries on the CPU.
+async fn session() -> SessionContext {
+    let ctx = galatea::session()
+        .with_setting("galatea.device", "emulated")
+        .build()
+        .expect("a session");
+    ran(&ctx, "SET galatea.device = 'cpu'").await;
+    ctx
+}
+
+async fn run(ctx: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, String> {
+    let frame = ctx.sql(sql).await.map_err(|error| error.to_string())?;
+    frame.collect().await.map_err(|error| error.to_string())
+}
+
+async fn ran(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    run(ctx, sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+/// Whether both answers have the same rows.
+async fn agree(ctx: &SessionContext, actual: &str, expected: &str) {
+    let (found, wanted) = (ran(ctx, actual).await, ran(ctx, expected).await);
+    if let Err(difference) = same(&wanted, &found) {
+        panic!("{actual}\n{difference}");
+    }
+}
+
+const CHANGES: &[&str] = &[
+    "DELETE FROM t WHERE x > 5",
+    "DELETE FROM t",
+    "UPDATE t SET x = x + 1 WHERE x < 50",
+    "UPDATE t SET y = 'changed'",
+    "TRUNCATE TABLE t",
+];
+
+async fn with_table(settings: &[(&str, &str)]) -> SessionContext {
+    let ctx = session().await;
+    ran(
+        &ctx,
+        "CREATE TABLE t AS SELECT value AS x, 'w' || (value % 7) AS y FROM generate_series(1, 100) AS g(value)",
+    )
+    .await;
+    ran(&ctx, "CREATE TABLE before AS SELECT * FROM t").await;
+    for (name, value) in settings {
+        ran(&ctx, &format!("SET {name} = '{value}'")).await;
+    }
+    ctx
+}
+
+#[tokio::test]
+async fn planning_changes_nothing() {
+    let ctx = with_table(&[]).await;
+    for sql in CHANGES {
+        let explained = run(&ctx, &format!("EXPLAIN {sql}")).await;
+        // DataFusion's grammar knows no EXPLAIN TRUNCATE.
+        assert!(
+            explained.is_ok() || sql.starts_with("TRUNCATE"),
+            "{sql}: {explained:?}"
+        );
+        let frame = ctx.sql(sql).await.expect("plans");
+        let plan = frame.create_physical_plan().await.expect("plans");
+        let never_polled = plan.execute(0, ctx.task_ctx()).expect("starts");
+        drop(never_polled);
+        agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_statement_changes_nothing() {
+    let ctx = with_table(&[("galatea.device", "emulated"), ("galatea.fallback", "error")]).await;
+    for sql in CHANGES {
+        let refused = run(&ctx, sql).await.expect_err("no device version");
+        assert!(refused.contains("galatea.fallback"), "{sql}: {refused}");
+    }
+    ran(&ctx, "SET galatea.device = 'cpu'").await;
+    agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_half_way_changes_nothing() {
+    let ctx = with_table(&[]).await;
+    for sql in [
+        "DELETE FROM t WHERE 10 / (x - 50) > 0",
+        "UPDATE t SET x = 10 / (x - 99)",
+        "UPDATE t SET y = 'changed' WHERE 10 / (x - 100) > 0",
+    ] {
+        let error = run(&ctx, sql).await.expect_err("a division by zero");
+        assert!(error.to_lowercase().contains("divide by zero"), "{sql}: {error}");
+        agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+    }
+    // Rows that are not updated raise nothing.
+    ran(&ctx, "UPDATE t SET x = 1000 / (x - 50) WHERE x > 50").await;
+}
+
+#[tokio::test]
+async fn changes_count_rows_and_answer_as_queries_do() {
+    let ctx = with_table(&[]).await;
+    agree(
+        &ctx,
+        "DELETE FROM t WHERE x > 90 OR y = 'w3'",
+        "SELECT CAST(count(*) AS BIGINT UNSIGNED) AS count FROM before WHERE x > 90 OR y = 'w3'",
+    )
+    .await;
+    agree(
+        &ctx,
+        "SELECT * FROM t",
+        "SELECT * FROM before WHERE NOT (x > 90 OR y = 'w3')",
+    )
+    .await;
+    ran(&ctx, "UPDATE t SET x = -x, y = y || '!' WHERE x % 2 = 0").await;
+    agree(
+        &ctx,
+        "SELECT * FROM t",
+        "SELECT CASE WHEN x % 2 = 0 THEN -x ELSE x END AS x, CASE WHEN x % 2 = 0 THEN y || '!' ELSE y END AS y \
+         FROM before WHERE NOT (x > 90 OR y = 'w3')",
+    )
+    .await;
+    let missing = run(&ctx, "UPDATE t SET nothing = 1")
+        .await
+        .expect_err("no such column");
+    assert!(missing.contains("nothing"), "{missing}");
+}
+
+#[tokio::test]
+async fn conditions_that_are_no_filters_are_not_lost() {
+    let ctx = with_table(&[]).await;
+    for sql in [
+        "DELETE FROM t WHERE false",
+        "DELETE FROM t WHERE x > 5 AND 1 = 0",
+        "DELETE FROM t WHERE NULL",
+        "UPDATE t SET x = 0 WHERE 1 > 2",
+    ] {
+        agree(&ctx, sql, "SELECT CAST(0 AS BIGINT UNSIGNED) AS count").await;
+        agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+    }
+    for sql in [
+        "DELETE FROM t WHERE x IN (SELECT x FROM before WHERE x < 10)",
+        "DELETE FROM t WHERE NOT EXISTS (SELECT 1 FROM before WHERE before.x = t.x + 50)",
+        "UPDATE t SET y = before.y FROM before WHERE t.x = before.x + 1",
+    ] {
+        let refused = run(&ctx, sql).await.expect_err("a condition on other tables");
+        assert!(!refused.contains("internal error"), "{sql}: {refused}");
+        agree(&ctx, "SELECT * FROM t", "SELECT * FROM before").await;
+    }
+    agree(
+        &ctx,
+        "DELETE FROM t WHERE true AND x <= 10",
+        "SELECT CAST(10 AS BIGINT UNSIGNED) AS count",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_plan_that_is_executed_again_applies_to_the_rows_of_then() {
+    let ctx = with_table(&[]).await;
+    let frame = ctx.sql("DELETE FROM t WHERE x <= 10").await.expect("plans");
+    let plan = frame.create_physical_plan().await.expect("plans");
+    collect(plan.clone(), ctx.task_ctx()).await.expect("deletes");
+    ran(&ctx, "INSERT INTO t VALUES (5, 'again'), (500, 'stays')").await;
+    let counted = collect(plan, ctx.task_ctx()).await.expect("deletes again");
+    assert_eq!(counted.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
+    agree(
+        &ctx,
+        "SELECT * FROM t",
+        "SELECT * FROM before WHERE x > 10 UNION ALL SELECT 500, 'stays'",
+    )
+    .await;
+}
+
+/// Types that DataFusion makes tables of, whether the store holds them or not.
+const TYPES: &[(&str, &str)] = &[
+    ("'foo'", "Dictionary(Int32, Utf8)"),
+    ("'foo'", "Dictionary(UInt8, Utf8View)"),
+    ("'foo'", "Dictionary(Int8, LargeUtf8)"),
+    ("'foo'", "Dictionary(Int16, Binary)"),
+    ("1", "Dictionary(Int32, Int64)"),
+    ("1", "Dictionary(Int32, Float64)"),
+    ("1.5", "Dictionary(Int32, Decimal128(10, 2))"),
+    ("arrow_cast(7, 'Date32')", "Dictionary(Int32, Date32)"),
+    (
+        "arrow_cast(7, 'Timestamp(Nanosecond, None)')",
+        "Dictionary(Int32, Timestamp(Nanosecond, None))",
+    ),
+    (
+        "arrow_cast('foo', 'Dictionary(UInt32, Utf8)')",
+        "Dictionary(Int32, Dictionary(UInt32, Utf8))",
+    ),
+    ("'foo'", "FixedSizeBinary(3)"),
+    ("1", "Decimal256(50, 2)"),
+    ("interval '1 day'", "Interval(MonthDayNano)"),
+    ("1", "Duration(Second)"),
+    ("'foo'", "LargeBinary"),
+    ("'foo'", "BinaryView"),
+    ("1", "Float16"),
+    ("NULL", "Null"),
+    ("true", "Boolean"),
+    ("[1, 2]", "List(Int64)"),
+];
+
+#[tokio::test]
+async fn every_type_makes_a_table() {
+    let ctx = session().await;
+    for (value, data_type) in TYPES {
+        let made = format!("arrow_cast({value}, '{data_type}')");
+        if run(&ctx, &format!("SELECT {made}")).await.is_err() {
+            continue;
+        }
+        ran(&ctx, &format!("CREATE TABLE t AS SELECT {made} AS c")).await;
+        agree(
+            &ctx,
+            "SELECT c, arrow_typeof(c) AS t FROM t",
+            &format!("SELECT {made} AS c, arrow_typeof({made}) AS t"),
+        )
+        .await;
+        // DataFusion cannot insert into every table it makes.
+        match run(
+            &ctx,
+            &format!("INSERT INTO t SELECT {made} AS c UNION ALL SELECT NULL"),
+        )
+        .await
+        {
+            Ok(_) => agree(&ctx, "SELECT count(*) AS n FROM t", "SELECT 3 AS n").await,
+            Err(error) => assert!(
+                !error.contains("internal error in the store"),
+                "{data_type}: {error}"
+            ),
+        }
+        ran(&ctx, "DROP TABLE t").await;
+    }
+}
+
+#[tokio::test]
+async fn dictionaries_with_narrow_keys_hold_more_values_than_one_batch_can() {
+    let ctx = session().await;
+    ran(
+        &ctx,
+        "CREATE TABLE t AS SELECT arrow_cast(CAST(value AS VARCHAR), 'Dictionary(Int8, Utf8)') AS c \
+         FROM generate_series(1, 100) AS g(value)",
+    )
+    .await;
+    ran(
+        &ctx,
+        "INSERT INTO t SELECT arrow_cast(CAST(value AS VARCHAR), 'Dictionary(Int8, Utf8)') \
+         FROM generate_series(101, 200) AS g(value)",
+    )
+    .await;
+    agree(
+        &ctx,
+        "SELECT CAST(c AS BIGINT) AS c FROM t",
+        "SELECT value AS c FROM generate_series(1, 200) AS g(value)",
+    )
+    .await;
+}

@@ -1,0 +1,85 @@
+//! An optimizer rule that keeps the condition of a `DELETE` or `UPDATE` from getting lost.
+//!
+//! DataFusion hands a table the filters that it finds in the optimized plan, and a statement without any is about all rows.
+//! Conditions need not be there as filters: one that is never true has become an empty relation, one on other tables a join.
+//! The rule runs last. It puts the first back as a filter, and refuses what cannot be said by filters, for stored tables.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Result, not_impl_err};
+use datafusion::datasource::DefaultTableSource;
+use datafusion::logical_expr::{DmlStatement, LogicalPlan, LogicalPlanBuilder, WriteOp, lit};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::table::StoredTable;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct KeepConditions;
+
+impl OptimizerRule for KeepConditions {
+    fn name(&self) -> &'static str {
+        "galatea_keep_conditions"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let statement = match plan {
+            LogicalPlan::Dml(statement) if changes_stored_rows(&statement) => statement,
+            plan => return Ok(Transformed::no(plan)),
+        };
+        match rows_of(&statement.input, &statement) {
+            Rows::Filtered => Ok(Transformed::no(LogicalPlan::Dml(statement))),
+            Rows::None => {
+                let scan = LogicalPlanBuilder::scan(
+                    statement.table_name.clone(),
+                    Arc::clone(&statement.target),
+                    None,
+                )?;
+                let input = Arc::new(scan.filter(lit(false))?.build()?);
+                let statement = DmlStatement { input, ..statement };
+                Ok(Transformed::yes(LogicalPlan::Dml(statement)))
+            }
+            Rows::Other(node) => not_impl_err!(
+                "{} of table {} by a condition that is not on its rows alone ({node})\n\
+                 hint: INSERT OVERWRITE the rows that shall be there",
+                statement.op.name(),
+                statement.table_name
+            ),
+        }
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+}
+
+fn changes_stored_rows(statement: &DmlStatement) -> bool {
+    let source = statement.target.downcast_ref::<DefaultTableSource>();
+    matches!(statement.op, WriteOp::Delete | WriteOp::Update)
+        && source.is_some_and(|source| source.table_provider.downcast_ref::<StoredTable>().is_some())
+}
+
+/// Which rows of its table a statement is about.
+enum Rows {
+    /// Those that pass the filters of its plan.
+    Filtered,
+    None,
+    /// Another node of the plan decides.
+    Other(String),
+}
+
+fn rows_of(input: &LogicalPlan, statement: &DmlStatement) -> Rows {
+    match input {
+        LogicalPlan::Projection(projection) => rows_of(&projection.input, statement),
+        LogicalPlan::Filter(filter) => rows_of(&filter.input, statement),
+        LogicalPlan::SubqueryAlias(alias) => rows_of(&alias.input, statement),
+        LogicalPlan::TableScan(scan)
+            if scan.table_name.resolved_eq(&statement.table_name) && scan.fetch.is_none() =>
+        {
+            Rows::Filtered
+        }
+        LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row => Rows::None,
+        other => Rows::Other(other.display().to_string()),
+    }
+}
