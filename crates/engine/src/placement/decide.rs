@@ -228,3 +228,6 @@ fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reaso
         reasons.push(text);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ mod guards;
 mod hostile;
 mod install;
 mod joins;
+mod limits;
 mod memory;
 mod placed;
 mod random;

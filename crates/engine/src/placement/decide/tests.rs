@@ -1,0 +1,114 @@
+use super::*;
+use crate::config::SettingValue;
+use crate::report::QueryReports;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::dataframe::DataFrameWriteOptions;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+
+/// A file of 200,000 rows, and the plan of a query over it.
+async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn ExecutionPlan>) {
+    let path = folder.path().join("t.parquet");
+    let path = path.to_str().expect("a path of text");
+    let ctx = SessionContext::new();
+    let v: ArrayRef = Arc::new(Int64Array::from_iter_values(0..200_000));
+    let batch = RecordBatch::try_from_iter([("v", v)]).expect("one column");
+    let frame = ctx.read_batch(batch).expect("a frame");
+    frame
+        .write_parquet(path, DataFrameWriteOptions::new(), None)
+        .await
+        .expect("written");
+    ctx.register_parquet("t", path, ParquetReadOptions::default())
+        .await
+        .expect("a table");
+    let plan = ctx
+        .sql(sql)
+        .await
+        .expect("valid")
+        .create_physical_plan()
+        .await
+        .expect("a plan");
+    let runtime = Runtime::new(QueryReports::default()).with_environment(ctx.runtime_env());
+    (Arc::new(runtime), plan)
+}
+
+fn auto() -> GalateaConfig {
+    let mut config = GalateaConfig::default();
+    config.min_rows = SettingValue::parse("0").expect("a number");
+    config
+}
+
+fn has_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<GpuExec>() || plan.children().into_iter().any(has_gpu)
+}
+
+/// Whether the query is placed, and what was decided.
+fn decide(runtime: &Arc<Runtime>, plan: &Arc<dyn ExecutionPlan>) -> (bool, Decision) {
+    let mut decision = Decision::default();
+    let placed = place(runtime, &auto(), Arc::clone(plan), &mut decision).expect("placed or not");
+    (has_gpu(&placed), decision)
+}
+
+const QUERY: &str = "SELECT sum(v) FROM t WHERE v % 3 = 1";
+
+#[tokio::test]
+async fn loading_is_shared_among_the_runs_of_a_query() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, plan) = plan(&folder, QUERY).await;
+    // A device that is not open, columns that were never read: more than the whole query takes on the CPU.
+    let (placed, decision) = decide(&runtime, &plan);
+    assert!(!placed);
+    assert!(
+        decision.reasons[0].contains("predicted, with loading"),
+        "{:?}",
+        decision.reasons
+    );
+    let query = decision.query.expect("its runs are counted");
+    for _ in 0..5000 {
+        runtime.history().ran(query, false, Duration::from_millis(3));
+    }
+    assert!(decide(&runtime, &plan).0, "a query that keeps coming is worth it");
+}
+
+#[tokio::test]
+async fn measured_times_count_more_than_predicted_ones() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, plan) = plan(&folder, QUERY).await;
+    let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
+    let (history, ms) = (runtime.history(), Duration::from_millis);
+    for _ in 0..5000 {
+        history.ran(query, true, ms(900));
+    }
+    let (placed, decision) = decide(&runtime, &plan);
+    assert!(!placed && decision.query == Some(query));
+    assert!(
+        decision.reasons[0].contains("900 ms on the device (measured)"),
+        "{:?}",
+        decision.reasons
+    );
+    history.ran(query, false, ms(1500));
+    assert!(decide(&runtime, &plan).0, "the CPU turned out to take longer");
+    history.ran(query, false, ms(800));
+    assert!(!decide(&runtime, &plan).0);
+}
+
+#[tokio::test]
+async fn a_limit_makes_the_cpu_stop_early() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, plan) = plan(&folder, "SELECT v FROM t WHERE v % 3 = 1 LIMIT 10").await;
+    let (placed, decision) = decide(&runtime, &plan);
+    assert!(!placed && !decision.reasons.is_empty());
+}
+
+#[tokio::test]
+async fn the_key_of_a_query_is_of_its_data_and_settings() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, first) = plan(&folder, QUERY).await;
+    let same = key::query(&first, &auto());
+    assert_eq!(same, key::query(&first, &auto()));
+    assert_ne!(same, key::query(&first, &GalateaConfig::default()));
+    std::thread::sleep(Duration::from_millis(20));
+    let (_, rewritten) = plan(&folder, QUERY).await;
+    assert_ne!(same, key::query(&rewritten, &auto()));
+    let (_, other) = plan(&folder, "SELECT sum(v) FROM t WHERE v % 3 = 2").await;
+    assert_ne!(key::query(&rewritten, &auto()), key::query(&other, &auto()));
+}

@@ -1,0 +1,187 @@
+//! What stops early, what is refused early, and what an earlier run has shown.
+
+use crate::compare::{Pair, same};
+use crate::data::{Shape, batch};
+use datafusion::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+async fn rows(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let frame = ctx
+        .sql(sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    frame
+        .collect()
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+async fn text(ctx: &SessionContext, sql: &str) -> String {
+    pretty_format_batches(&rows(ctx, sql).await)
+        .expect("printable")
+        .to_string()
+}
+
+fn count(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// A fact table, and a dimension whose keys 0 to 49 occur twice.
+fn joined(pair: &Pair) {
+    let facts: ArrayRef = Arc::new(Int64Array::from_iter_values((0..3000).map(|i| i % 100)));
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..150).map(|i| i % 100)));
+    let names: ArrayRef = Arc::new(Int64Array::from_iter_values(0..150));
+    pair.table(
+        "f",
+        &[RecordBatch::try_from_iter([("k", facts)]).expect("one column")],
+    );
+    pair.table(
+        "d",
+        &[RecordBatch::try_from_iter([("k", keys), ("n", names)]).expect("two columns")],
+    );
+}
+
+#[tokio::test]
+async fn a_limit_stops_the_pipeline_early() {
+    let pair = Pair::new(&[("galatea.chunk_rows", "4096")]);
+    pair.table("t", &[batch(200_000, 5, Shape::Ordinary)]);
+    let sql = "SELECT v, i32, low FROM t WHERE v <> 3";
+    let all = rows(&pair.gpu, sql).await;
+    let whole = galatea::last_query_report(&pair.gpu)
+        .expect("a report")
+        .link_bytes;
+    for (limit, expected) in [
+        ("LIMIT 10", 10),
+        ("LIMIT 7 OFFSET 5", 7),
+        ("LIMIT 0", 0),
+        ("LIMIT 1000000", count(&all)),
+    ] {
+        let limited = format!("{sql} {limit}");
+        assert_eq!(count(&rows(&pair.gpu, &limited).await), expected, "{limited}");
+        let read = galatea::last_query_report(&pair.gpu)
+            .expect("a report")
+            .link_bytes;
+        assert!(
+            expected == count(&all) || read < whole / 4,
+            "{limited} read {read} of {whole} bytes"
+        );
+        // Each is a row of the whole: none is left when those of the whole are taken away.
+        let foreign = format!(
+            "SELECT count(*) AS n FROM ({limited}) AS l WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.v = l.v AND t.v <> 3)"
+        );
+        let foreign = text(&pair.gpu, &foreign).await;
+        assert!(foreign.contains("| 0 |"), "{foreign}");
+    }
+    let plan = text(&pair.gpu, &format!("EXPLAIN {sql} LIMIT 10")).await;
+    assert!(plan.contains("fetch=10"), "{plan}");
+    // Groups need every row.
+    pair.check("SELECT k, count(*) FROM t GROUP BY k LIMIT 1000", true, "groups")
+        .await;
+}
+
+#[tokio::test]
+async fn a_limited_pipeline_that_falls_back_keeps_its_limit() {
+    let pair = Pair::new(&[]);
+    joined(&pair);
+    let sql = "SELECT f.k, d.n FROM f JOIN d ON f.k = d.k WHERE f.k <> 1 LIMIT 12";
+    assert_eq!(count(&rows(&pair.gpu, sql).await), 12);
+}
+
+#[tokio::test]
+async fn a_refusal_is_remembered_for_the_shape() {
+    let pair = Pair::new(&[]);
+    joined(&pair);
+    let sql = |least: i64| {
+        format!("SELECT f.k, sum(d.n) AS s FROM f JOIN d ON f.k = d.k WHERE f.k > {least} GROUP BY f.k")
+    };
+    let before = text(&pair.gpu, &format!("EXPLAIN {}", sql(10))).await;
+    assert!(before.contains("join=["), "{before}");
+    pair.check(&sql(10), false, "refused while it runs").await;
+    // The same pipeline, whatever the constant, is the CPU's from now on; what feeds it is placed for itself.
+    let after = text(&pair.gpu, &format!("EXPLAIN {}", sql(20))).await;
+    assert!(
+        !after.contains("join=[") && after.contains("rows of one key"),
+        "{after}"
+    );
+    pair.check(&sql(20), false, "refused while it is planned").await;
+    // Other data is tried anew.
+    pair.gpu
+        .sql("CREATE OR REPLACE TABLE d AS SELECT DISTINCT k, k AS n FROM f")
+        .await
+        .expect("a table")
+        .collect()
+        .await
+        .expect("made");
+    let changed = text(&pair.gpu, &format!("EXPLAIN {}", sql(10))).await;
+    assert!(changed.contains("join=["), "{changed}");
+}
+
+#[tokio::test]
+async fn recursive_terms_answer_as_the_cpu_does() {
+    let pair = Pair::new(&[]);
+    joined(&pair);
+    for sql in [
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 20) SELECT sum(n), count(*) FROM r",
+        "WITH RECURSIVE r AS (SELECT 0 AS k, 1 AS step UNION ALL SELECT d.k + 1, r.step + 1 FROM r JOIN d ON r.k = d.k WHERE r.step < 6)
+         SELECT step, count(*) FROM r GROUP BY step",
+        "WITH RECURSIVE r AS (SELECT CAST(5 AS BIGINT) AS k UNION ALL SELECT max(f.k) - 30 FROM f JOIN r ON f.k = r.k + 25 WHERE r.k < 60 HAVING count(*) > 0)
+         SELECT k FROM r",
+    ] {
+        pair.check(sql, false, "recursive").await;
+        pair.check(sql, false, "again").await;
+    }
+}
+
+#[tokio::test]
+async fn wide_rows_are_returned_and_wider_ones_refused_while_planning() {
+    let wide = |columns: usize| {
+        let columns = (0..columns).map(|c| {
+            let values = Int64Array::from_iter((0..500).map(|row| (row % 7 != 0).then_some(row * c as i64)));
+            (format!("c{c}"), Arc::new(values) as ArrayRef)
+        });
+        RecordBatch::try_from_iter(columns).expect("columns of one length")
+    };
+    let pair = Pair::new(&[]);
+    pair.table("hits", &[wide(105)]);
+    pair.check(
+        "SELECT * FROM hits WHERE c1 > 100",
+        true,
+        "as many as ClickBench's",
+    )
+    .await;
+    pair.table("wider", &[wide(129)]);
+    let plan = text(&pair.gpu, "EXPLAIN SELECT * FROM wider WHERE c1 > 100").await;
+    assert!(plan.contains("129 output columns, limit 128"), "{plan}");
+    pair.check("SELECT * FROM wider WHERE c1 > 100", false, "refused")
+        .await;
+}
+
+#[tokio::test]
+async fn computed_text_and_binary_keys_run_on_the_device() {
+    let pair = Pair::new(&[("galatea.fallback", "error")]);
+    let words: Vec<String> = (0..3000).map(|i| format!("word {i} of many")).collect();
+    let text: ArrayRef = Arc::new(StringArray::from(words.clone()));
+    let keys: ArrayRef = Arc::new(BinaryArray::from_iter_values(
+        words.iter().map(|w| &w.as_bytes()[..6]),
+    ));
+    pair.table(
+        "t",
+        &[RecordBatch::try_from_iter([("s", text), ("b", keys)]).expect("two columns")],
+    );
+    for sql in [
+        "SELECT substr(s, 3, 6) AS u FROM t WHERE s LIKE '%7%'",
+        "SELECT upper(s) AS u FROM t WHERE s LIKE '%77%'",
+        "SELECT b, count(*) AS n FROM t GROUP BY b",
+        "SELECT min(b) AS l, max(b) AS h FROM t",
+    ] {
+        let expected = rows(&pair.cpu, sql).await;
+        let actual = rows(&pair.gpu, sql).await;
+        if let Err(difference) = same(&expected, &actual) {
+            panic!("{sql}\n{difference}");
+        }
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        assert!(report.reasons.is_empty(), "{sql}: {:?}", report.reasons);
+    }
+}
