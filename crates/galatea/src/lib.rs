@@ -32,6 +32,7 @@
 
 mod calibration;
 mod files;
+mod install;
 mod layout;
 mod session;
 
@@ -51,7 +52,6 @@ use galatea_engine::runtime::Runtime;
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionContext;
 
@@ -87,12 +87,8 @@ fn install_rules(ctx: &SessionContext) -> Option<(Arc<Runtime>, GalateaConfig)> 
     if config.options().extensions.get::<GalateaConfig>().is_none() {
         config.options_mut().extensions.insert(GalateaConfig::default());
     }
-    let session_id = state.session_id().to_string();
-    let installed = SessionStateBuilder::new_from_existing(state.clone())
-        .with_session_id(session_id)
-        .with_config(config)
-        .with_physical_optimizer_rules(with_placement(state.physical_optimizers(), &runtime))
-        .build();
+    let rules = with_placement(state.physical_optimizers(), &runtime);
+    let installed = install::with_rules(&state, config, rules);
     let config = GalateaConfig::of(installed.config_options());
     *state = installed;
     Some((runtime, config))

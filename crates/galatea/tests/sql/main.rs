@@ -11,6 +11,7 @@ mod explain;
 mod files;
 mod groups;
 mod hostile;
+mod install;
 mod joins;
 mod placed;
 mod random;

@@ -1,0 +1,116 @@
+//! Turning a context that exists into a Galatea one, and nothing else about it.
+//!
+//! The rules of a [`SessionState`] can only be set by building a state anew, and the builder registers what it is given once
+//! more: the default catalog, which would be empty then, and every function under its name and its aliases, in any order, so that an
+//! alias of one function could take the place of another one's name. [`with_rules`] puts both back. Prepared statements are the
+//! one thing a state keeps to itself: those made before are gone, so install first.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::registry::FunctionRegistry;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::prelude::SessionConfig;
+
+/// The state with that configuration and those physical optimizer rules, and everything else as it was.
+pub(crate) fn with_rules(
+    state: &SessionState,
+    config: SessionConfig,
+    rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> SessionState {
+    let creates = config.options().catalog.create_default_catalog_and_schema;
+    let mut built = SessionStateBuilder::new_from_existing(state.clone())
+        .with_session_id(state.session_id().to_string())
+        .with_config(config.with_create_default_catalog_and_schema(false))
+        .with_physical_optimizer_rules(rules)
+        .build();
+    built
+        .config_mut()
+        .options_mut()
+        .catalog
+        .create_default_catalog_and_schema = creates;
+    restore_functions(state, &mut built);
+    built
+}
+
+/// A kind of function as a registry has it.
+struct FunctionKind<F: ?Sized> {
+    names: fn(&SessionState) -> std::collections::HashSet<String>,
+    get: fn(&SessionState, &str) -> Result<Arc<F>>,
+    register: fn(&mut SessionState, Arc<F>) -> Result<Option<Arc<F>>>,
+    /// Whether the second is the first, or the first with the settings of a session.
+    same: fn(&F, &F) -> bool,
+}
+
+/// Makes every function name of `before` mean in `after` what it meant there.
+fn restore_functions(before: &SessionState, after: &mut SessionState) {
+    restore(
+        before,
+        after,
+        &FunctionKind {
+            names: FunctionRegistry::udfs,
+            get: FunctionRegistry::udf,
+            register: FunctionRegistry::register_udf,
+            same: |a, b| {
+                a == b || a.name() == b.name() && a.inner().as_ref().type_id() == b.inner().as_ref().type_id()
+            },
+        },
+    );
+    restore(
+        before,
+        after,
+        &FunctionKind {
+            names: FunctionRegistry::higher_order_function_names,
+            get: FunctionRegistry::higher_order_function,
+            register: FunctionRegistry::register_higher_order_function,
+            same: |a, b| a == b,
+        },
+    );
+    restore(
+        before,
+        after,
+        &FunctionKind {
+            names: FunctionRegistry::udafs,
+            get: FunctionRegistry::udaf,
+            register: FunctionRegistry::register_udaf,
+            same: |a, b| a == b,
+        },
+    );
+    restore(
+        before,
+        after,
+        &FunctionKind {
+            names: FunctionRegistry::udwfs,
+            get: FunctionRegistry::udwf,
+            register: FunctionRegistry::register_udwf,
+            same: |a, b| a == b,
+        },
+    );
+}
+
+/// Registering a function takes all its names, also those that another one had, which is registered again then. That ends
+/// unless two functions each had a name of the other's; of such a pair one name stays wrong, and is logged.
+fn restore<F: ?Sized>(before: &SessionState, after: &mut SessionState, kind: &FunctionKind<F>) {
+    let names: BTreeSet<String> = (kind.names)(before).into_iter().collect();
+    for _ in 0..=names.len() {
+        let mut changed = false;
+        for name in &names {
+            let Ok(original) = (kind.get)(before, name) else {
+                continue;
+            };
+            if (kind.get)(after, name).is_ok_and(|now| (kind.same)(&original, &now)) {
+                continue;
+            }
+            changed = true;
+            if let Err(error) = (kind.register)(after, original) {
+                tracing::warn!(function = name, %error, "a registered function could not be kept");
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+    tracing::warn!("functions that share names with each other could not all be kept");
+}
