@@ -19,7 +19,7 @@ enum Cell {
 }
 
 /// The first difference between an expected result and an actual one.
-type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), String>;
+pub(crate) type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), String>;
 
 /// A CPU session and an emulated one.
 pub(crate) struct Pair {
@@ -58,42 +58,37 @@ impl Pair {
 
     /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names the case.
     pub(crate) async fn check(&self, sql: &str, placed: bool, context: &str) {
-        self.compare(sql, placed, same, context).await;
+        if let Err(difference) = self.compare(sql, same).await {
+            panic!("{context}\n{sql}\n{difference}");
+        }
+        let report = galatea::last_query_report(&self.gpu);
+        assert!(
+            !placed
+                || report
+                    .as_ref()
+                    .is_some_and(|report| report.device == QueryDevice::Emulated),
+            "{context}\n{sql}\nran elsewhere: {report:?}",
+        );
     }
 
-    /// As [`check`](Self::check), wherever it runs, with rows in the same order.
-    pub(crate) async fn check_in_order(&self, sql: &str, context: &str) {
-        self.compare(sql, false, same_in_order, context).await;
-    }
-
-    async fn compare(&self, sql: &str, placed: bool, same: Comparison, context: &str) {
+    /// Runs the query on both; the difference, if any.
+    pub(crate) async fn compare(&self, sql: &str, same: Comparison) -> Result<(), String> {
         let expected = collect(&self.cpu, sql).await;
         let actual = collect(&self.gpu, sql).await;
         match (expected, actual) {
             (Ok(expected), Ok(actual)) => {
-                if let Err(difference) = same(&expected, &actual) {
-                    panic!("{context}\n{sql}\n{difference}");
-                }
-                let report = galatea::last_query_report(&self.gpu).expect("the query was planned");
+                same(&expected, &actual)?;
                 // The CPU may take over for many reasons; a program that does not compile is none of them.
-                assert!(
-                    !report
-                        .reasons
-                        .iter()
-                        .any(|reason| reason.contains("does not compile")),
-                    "{context}\n{sql}\n{:?}",
-                    report.reasons
-                );
-                assert!(
-                    !placed || report.device == QueryDevice::Emulated,
-                    "{context}\n{sql}\nran on the {}: {:?}",
-                    report.device,
-                    report.reasons
-                );
+                let report = galatea::last_query_report(&self.gpu);
+                let reasons = report.map(|report| report.reasons).unwrap_or_default();
+                match reasons.iter().find(|reason| reason.contains("does not compile")) {
+                    Some(reason) => Err(reason.clone()),
+                    None => Ok(()),
+                }
             }
-            (Err(_), Err(_)) => {}
-            (Ok(_), Err(error)) => panic!("{context}\n{sql}\nonly the device fails: {error}"),
-            (Err(error), Ok(_)) => panic!("{context}\n{sql}\nonly the CPU fails: {error}"),
+            (Err(_), Err(_)) => Ok(()),
+            (Ok(_), Err(error)) => Err(format!("only the device fails: {error}")),
+            (Err(error), Ok(_)) => Err(format!("only the CPU fails: {error}")),
         }
     }
 }

@@ -6,7 +6,7 @@
 mod grammar;
 mod shapes;
 
-use crate::compare::Pair;
+use crate::compare::{Pair, same, same_in_order};
 use crate::data::{Shape, batch};
 use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::prelude::SessionContext;
@@ -32,7 +32,6 @@ const SETTINGS: &[&[(&str, &str)]] = &[
         ("galatea.block_threads", "32"),
     ],
     &[("galatea.gpu_memory_limit", "4 KiB")],
-    &[("galatea.store_memory_limit", "64 KiB")],
     &[("galatea.chunk_rows", "7"), ("galatea.cache_device", "false")],
     &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
     &[("galatea.row_output", "counted")],
@@ -60,6 +59,7 @@ const SHAPES: &[Shape] = &[
 /// Runs `usual` seeds, and as many more as the environment says, each with queries of one shape.
 async fn seeds(usual: u64, query: fn(&mut Grammar) -> Query) {
     let first = environment::seed();
+    let mut failures = Vec::new();
     for seed in first..first + usual + environment::campaign() {
         let mut grammar = Grammar::new(seed);
         let settings = *SETTINGS.choose(&mut grammar.rng).expect("not empty");
@@ -75,13 +75,21 @@ async fn seeds(usual: u64, query: fn(&mut Grammar) -> Query) {
             drawn.push(format!("{name}: {rows} rows, {shape:?}"));
         }
         let query = query(&mut grammar);
-        let context = format!("seed {seed}, {}, {all:?}", drawn.join(", "));
-        if query.ordered {
-            pair.check_in_order(&query.sql, &context).await;
-        } else {
-            pair.check(&query.sql, false, &context).await;
+        let same = if query.ordered { same_in_order } else { same };
+        if let Err(difference) = pair.compare(&query.sql, same).await {
+            failures.push(format!(
+                "seed {seed}, {}, {all:?}\n{}\n{difference}",
+                drawn.join(", "),
+                query.sql
+            ));
         }
     }
+    assert!(
+        failures.is_empty(),
+        "{} seeds fail\n\n{}",
+        failures.len(),
+        failures.join("\n\n")
+    );
 }
 
 #[tokio::test]
@@ -177,6 +185,7 @@ async fn many_queries_of_one_session_are_in_flight() {
     write_files(folder.path(), first).await;
     for settings in [
         &[][..],
+        &[("galatea.store_memory_limit", "64 KiB")],
         &[
             ("galatea.gpu_memory_limit", "8 MiB"),
             ("galatea.cache_device", "false"),
