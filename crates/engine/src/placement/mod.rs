@@ -28,6 +28,7 @@ use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -81,7 +82,14 @@ impl PlaceOnDevice {
         }
         let placed = children
             .iter()
-            .map(|child| self.place(Arc::clone(child), config, reasons))
+            .enumerate()
+            .map(|(index, child)| {
+                // Every step of a recursive query hands its rows to the scans that it finds in the step's plan.
+                if index == 1 && plan.is::<RecursiveQueryExec>() {
+                    return Ok(Arc::clone(child));
+                }
+                self.place(Arc::clone(child), config, reasons)
+            })
             .collect::<Result<Vec<_>>>()?;
         if placed
             .iter()
