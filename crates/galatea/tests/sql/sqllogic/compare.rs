@@ -1,7 +1,6 @@
 //! Whether two answers are the same.
 
 use super::pass::Answer;
-use crate::compare::{same, same_in_order};
 use datafusion::arrow::array::{Array, AsArray, BooleanArray};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -15,7 +14,7 @@ pub(super) fn difference(expected: &Answer, actual: &Answer) -> Option<String> {
             Answer::Rows {
                 schema,
                 batches,
-                ordered,
+                order,
             },
             Answer::Rows {
                 schema: other,
@@ -43,12 +42,7 @@ pub(super) fn difference(expected: &Answer, actual: &Answer) -> Option<String> {
                 ));
             }
             let others: Vec<_> = others.iter().map(without_our_settings).collect();
-            let found = if *ordered {
-                same_in_order(batches, &others)
-            } else {
-                same(batches, &others)
-            };
-            found.err()
+            order.difference(batches, &others)
         }
         (_, Answer::Broken(what)) => Some(what.clone()),
         (Answer::Rows { .. }, Answer::Error(error)) => Some(format!("only Galatea fails: {error}")),

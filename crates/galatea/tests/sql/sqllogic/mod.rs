@@ -14,6 +14,7 @@
 
 mod compare;
 mod folder;
+mod order;
 mod pass;
 mod sample_data;
 mod summary;

@@ -2,7 +2,6 @@
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion_sqllogictest::{DFColumnType, TestContext};
 use futures::{FutureExt, TryStreamExt};
@@ -13,6 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::folder::Workplace;
+use super::order::RowOrder;
 
 /// A record that hangs fails after this long.
 const RECORD_LIMIT: Duration = Duration::from_secs(180);
@@ -93,8 +93,7 @@ pub(super) enum Answer {
     Rows {
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        /// Whether the query says in what order its rows are.
-        ordered: bool,
+        order: RowOrder,
     },
     Error(String),
     /// A panic, or no end.
@@ -185,26 +184,15 @@ async fn ask(ctx: &SessionContext, sql: &str) -> Answered {
 
 async fn rows(ctx: &SessionContext, sql: &str) -> datafusion::error::Result<Answer> {
     let frame = ctx.sql(sql).await?;
-    let ordered = is_ordered(frame.logical_plan());
+    let order = RowOrder::of(frame.logical_plan());
     let stream = frame.execute_stream().await?;
     let schema = stream.schema();
     let batches = stream.try_collect().await?;
     Ok(Answer::Rows {
         schema,
         batches,
-        ordered,
+        order,
     })
-}
-
-/// Whether the outermost operators keep rows in the order that a sort gave them.
-fn is_ordered(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Sort(_) => true,
-        LogicalPlan::Projection(_) | LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_) => {
-            plan.inputs().first().is_some_and(|input| is_ordered(input))
-        }
-        _ => false,
-    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "what catch_unwind returns")]
