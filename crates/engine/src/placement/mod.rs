@@ -29,7 +29,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -58,7 +58,10 @@ impl PlaceOnDevice {
         reasons: &mut Vec<String>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(outcome) = subtree(&plan, config) {
-            match outcome.and_then(|found| worthwhile(found, config)) {
+            match ends(&plan)
+                .and(outcome)
+                .and_then(|found| worthwhile(found, config))
+            {
                 Ok(mut found) => {
                     // What feeds the pipeline may hold further subtrees, and reasons of its own.
                     for child in found.children_mut() {
@@ -140,6 +143,16 @@ fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
         node: name.to_string(),
         detail: "this operator has no device version".into(),
     })
+}
+
+/// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.
+fn ends(plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
+    if plan.boundedness().is_unbounded() {
+        let detail = "its input has no end".into();
+        let node = plan.name().to_string();
+        return Err(Reason::Node { node, detail });
+    }
+    Ok(())
 }
 
 /// Whether the device is expected to be faster, unless it is forced.

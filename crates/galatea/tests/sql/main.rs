@@ -15,6 +15,6 @@ mod install;
 mod joins;
 mod placed;
 mod random;
-mod recursive;
 mod rows;
 mod sqllogic;
+mod streams;
