@@ -32,23 +32,17 @@ use summary::{FileOutcome, Summary};
 const EVERYDAY: &[&str] = &[
     "aggregates_simplify.slt",
     "case.slt",
-    "coalesce.slt",
     "count_star_rule.slt",
     "create_function.slt",
-    "ddl.slt",
     "delete.slt",
-    "dictionary.slt",
+    "group.slt",
     "insert.slt",
+    "join_is_not_distinct_from.slt",
     "join_only.slt",
-    "limit.slt",
     "null_aware_anti_join.slt",
-    "nullif.slt",
     "prepare.slt",
-    "select.slt",
     "set_variable.slt",
-    "subquery.slt",
     "update.slt",
-    "where.slt",
 ];
 
 /// How long the records of one file may take on the device; those that are left then are counted.
@@ -106,7 +100,8 @@ async fn datafusions_files_are_answered_as_datafusion_does() {
             folder.files(|path| words.split(',').any(|word| path.to_string_lossy().contains(word)))
         }
     };
-    assert!(!files.is_empty(), "no file matches {wanted:?}");
+    let least = if wanted.is_none() { EVERYDAY.len() } else { 1 };
+    assert!(files.len() >= least, "{} files match {wanted:?}", files.len());
     let place = Workplace::new(&folder).await.expect("a temporary folder");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut running = futures::stream::iter(&files)
