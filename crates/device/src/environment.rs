@@ -9,6 +9,8 @@
 //! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, tried before everything else | searched |
 //! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
 //! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
+//! | [`SEED`] | tests | the first seed of random tests | 1 |
+//! | [`SQLLOGICTEST`] | tests | which of DataFusion's sqllogictest files run: `all`, or words of their paths, by commas | an everyday few |
 //! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `g++`, then `c++`, then `clang++` |
 
 use std::path::PathBuf;
@@ -21,6 +23,10 @@ pub const NVRTC_PATH: &str = "GALATEA_NVRTC_PATH";
 pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
 /// Seeds that campaigns of random tests run with; they run none where it is unset.
 pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
+/// The first seed of random tests.
+pub const SEED: &str = "GALATEA_SEED";
+/// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by commas.
+pub const SQLLOGICTEST: &str = "GALATEA_SQLLOGICTEST";
 /// The host C++ compiler the emulated device compiles kernels with.
 pub const CXX: &str = "GALATEA_CXX";
 
@@ -50,9 +56,23 @@ pub fn require_gpu() -> bool {
 /// The value of [`CAMPAIGN`], 0 when it is no number.
 #[must_use]
 pub fn campaign() -> u64 {
-    path(CAMPAIGN)
-        .and_then(|value| value.to_str()?.parse().ok())
-        .unwrap_or(0)
+    number(CAMPAIGN).unwrap_or(0)
+}
+
+/// The value of [`SEED`], 1 when it is no number.
+#[must_use]
+pub fn seed() -> u64 {
+    number(SEED).unwrap_or(1)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    path(variable)?.to_str()?.parse().ok()
+}
+
+/// The value of [`SQLLOGICTEST`].
+#[must_use]
+pub fn sqllogictest() -> Option<String> {
+    path(SQLLOGICTEST)?.into_os_string().into_string().ok()
 }
 
 /// The value of [`CXX`].

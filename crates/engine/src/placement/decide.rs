@@ -18,7 +18,7 @@ use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,7 +110,10 @@ impl<'a> Placer<'a> {
         reasons: &mut Vec<String>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(outcome) = subtree(&plan, self.config) {
-            match outcome.and_then(|found| self.worthwhile(found, &plan, fetch)) {
+            match ends(&plan)
+                .and(outcome)
+                .and_then(|found| self.worthwhile(found, &plan, fetch))
+            {
                 Ok(mut found) => {
                     // What feeds the pipeline may hold further subtrees, and reasons of its own.
                     for child in found.children_mut() {
@@ -204,6 +207,17 @@ impl<'a> Placer<'a> {
             cpu_basis: Basis::Predicted,
         })
     }
+}
+
+/// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.
+fn ends(plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
+    if plan.boundedness().is_unbounded() {
+        return Err(Reason::Node {
+            node: plan.name().to_string(),
+            detail: "its input has no end".into(),
+        });
+    }
+    Ok(())
 }
 
 /// Rows that are wanted of a node's children, when `fetch` are of the node.

@@ -14,7 +14,12 @@ use std::sync::Arc;
 enum Cell {
     Text(String),
     Float(f64),
+    /// A 32-bit float, as a wider one.
+    Single(f64),
 }
+
+/// The first difference between an expected result and an actual one.
+pub(crate) type Comparison = fn(&[RecordBatch], &[RecordBatch]) -> Result<(), String>;
 
 /// A CPU session and an emulated one.
 pub(crate) struct Pair {
@@ -53,33 +58,37 @@ impl Pair {
 
     /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names the case.
     pub(crate) async fn check(&self, sql: &str, placed: bool, context: &str) {
+        if let Err(difference) = self.compare(sql, same).await {
+            panic!("{context}\n{sql}\n{difference}");
+        }
+        let report = galatea::last_query_report(&self.gpu);
+        assert!(
+            !placed
+                || report
+                    .as_ref()
+                    .is_some_and(|report| report.device == QueryDevice::Emulated),
+            "{context}\n{sql}\nran elsewhere: {report:?}",
+        );
+    }
+
+    /// Runs the query on both; the difference, if any.
+    pub(crate) async fn compare(&self, sql: &str, same: Comparison) -> Result<(), String> {
         let expected = collect(&self.cpu, sql).await;
         let actual = collect(&self.gpu, sql).await;
         match (expected, actual) {
             (Ok(expected), Ok(actual)) => {
-                if let Err(difference) = same(&expected, &actual) {
-                    panic!("{context}\n{sql}\n{difference}");
-                }
-                let report = galatea::last_query_report(&self.gpu).expect("the query was planned");
+                same(&expected, &actual)?;
                 // The CPU may take over for many reasons; a program that does not compile is none of them.
-                assert!(
-                    !report
-                        .reasons
-                        .iter()
-                        .any(|reason| reason.contains("does not compile")),
-                    "{context}\n{sql}\n{:?}",
-                    report.reasons
-                );
-                assert!(
-                    !placed || report.device == QueryDevice::Emulated,
-                    "{context}\n{sql}\nran on the {}: {:?}",
-                    report.device,
-                    report.reasons
-                );
+                let report = galatea::last_query_report(&self.gpu);
+                let reasons = report.map(|report| report.reasons).unwrap_or_default();
+                match reasons.iter().find(|reason| reason.contains("does not compile")) {
+                    Some(reason) => Err(reason.clone()),
+                    None => Ok(()),
+                }
             }
-            (Err(_), Err(_)) => {}
-            (Ok(_), Err(error)) => panic!("{context}\n{sql}\nonly the device fails: {error}"),
-            (Err(error), Ok(_)) => panic!("{context}\n{sql}\nonly the CPU fails: {error}"),
+            (Err(_), Err(_)) => Ok(()),
+            (Ok(_), Err(error)) => Err(format!("only the device fails: {error}")),
+            (Err(error), Ok(_)) => Err(format!("only the CPU fails: {error}")),
         }
     }
 }
@@ -105,14 +114,13 @@ fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
                     Cell::Float(column.as_primitive::<Float64Type>().value(row))
                 }
                 DataType::Float32 if column.is_valid(row) => {
-                    Cell::Float(f64::from(column.as_primitive::<Float32Type>().value(row)))
+                    Cell::Single(f64::from(column.as_primitive::<Float32Type>().value(row)))
                 }
                 _ => Cell::Text(formatter.value(row).to_string()),
             };
             rows.push(batch.columns().iter().zip(&formatters).map(cell).collect());
         }
     }
-    rows.sort_by(order);
     rows
 }
 
@@ -131,7 +139,10 @@ fn order(a: &Vec<Cell>, b: &Vec<Cell>) -> Ordering {
     };
     let floats = |row: &Vec<Cell>| {
         row.iter()
-            .filter_map(|c| if let Cell::Float(f) = c { Some(*f) } else { None })
+            .filter_map(|c| match c {
+                Cell::Float(f) | Cell::Single(f) => Some(*f),
+                Cell::Text(_) => None,
+            })
             .collect::<Vec<_>>()
     };
     texts(a).cmp(&texts(b)).then_with(|| {
@@ -145,16 +156,35 @@ fn order(a: &Vec<Cell>, b: &Vec<Cell>) -> Ordering {
 }
 
 fn close(a: &Cell, b: &Cell) -> bool {
+    let within = |x: &f64, y: &f64, tolerance: f64| {
+        x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= tolerance * x.abs().max(y.abs()).max(1e-3)
+    };
     match (a, b) {
-        (Cell::Float(x), Cell::Float(y)) => {
-            x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()).max(1e-3)
-        }
+        (Cell::Float(x), Cell::Float(y)) => within(x, y, 1e-9),
+        (Cell::Single(x), Cell::Single(y)) => within(x, y, 1e-5),
         _ => a == b,
     }
 }
 
-/// The first difference between two results, if any.
+/// The first difference between two results as multisets of rows, if any.
 pub(crate) fn same(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
+    same_columns(expected, actual)?;
+    let (mut expected, mut actual) = (cells(expected), cells(actual));
+    expected.sort_by(order);
+    actual.sort_by(order);
+    same_rows(&expected, &actual)
+}
+
+/// The first difference between two results whose order matters, if any.
+pub(crate) fn same_in_order(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
+    same_columns(expected, actual)?;
+    same_rows(&cells(expected), &cells(actual)).map_err(|difference| match same(expected, actual) {
+        Ok(()) => format!("the order of rows differs\n{difference}"),
+        Err(_) => difference,
+    })
+}
+
+fn same_columns(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
     if let (Some(e), Some(a)) = (expected.first(), actual.first()) {
         for (e, a) in e.schema().fields().iter().zip(a.schema().fields()) {
             if e.data_type() != a.data_type() || e.name() != a.name() {
@@ -162,7 +192,10 @@ pub(crate) fn same(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(
             }
         }
     }
-    let (expected, actual) = (cells(expected), cells(actual));
+    Ok(())
+}
+
+fn same_rows(expected: &[Vec<Cell>], actual: &[Vec<Cell>]) -> Result<(), String> {
     if expected.len() != actual.len() {
         return Err(format!(
             "expected {} rows, got {}\nexpected: {:?}\nactual: {:?}",
@@ -172,7 +205,7 @@ pub(crate) fn same(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(
             actual.iter().take(5).collect::<Vec<_>>()
         ));
     }
-    for (e, a) in expected.iter().zip(&actual) {
+    for (e, a) in expected.iter().zip(actual) {
         if e.len() != a.len() || !e.iter().zip(a).all(|(x, y)| close(x, y)) {
             return Err(format!("expected row {e:?}\n     got row {a:?}"));
         }
@@ -205,4 +238,7 @@ fn comparison_sees_differences() {
         "a float"
     );
     assert!(same(&left, &batch(vec![1], vec![0.5])).is_err(), "a missing row");
+    let turned = batch(vec![2, 1], vec![1.5, 0.5]);
+    assert!(same_in_order(&left, &left).is_ok(), "the same order");
+    assert!(same_in_order(&left, &turned).is_err(), "another order");
 }

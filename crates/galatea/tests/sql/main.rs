@@ -22,4 +22,5 @@ mod random;
 mod rows;
 mod sqllogic;
 mod statements;
+mod streams;
 mod zones;

@@ -1,0 +1,184 @@
+//! Scalar expressions, predicates and aggregates over the columns of [`batch`](crate::data::batch).
+
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+/// Draws text from a seed.
+pub(super) struct Grammar {
+    pub(super) rng: SmallRng,
+    /// Names of the tables whose columns may be drawn.
+    pub(super) scope: Vec<&'static str>,
+    /// Leaves out floats, whose sums may differ by rounding.
+    pub(super) exact: bool,
+}
+
+impl Grammar {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            rng: SmallRng::seed_from_u64(seed),
+            scope: vec!["t"],
+            exact: false,
+        }
+    }
+
+    pub(super) fn pick<'a>(&mut self, options: &[&'a str]) -> &'a str {
+        options.choose(&mut self.rng).expect("not empty")
+    }
+
+    /// True once in `of`.
+    pub(super) fn once_in(&mut self, of: u32) -> bool {
+        self.rng.random_range(0..of) == 0
+    }
+
+    /// A column of a table in scope.
+    pub(super) fn column(&mut self, options: &[&str]) -> String {
+        let table = *self.scope.choose(&mut self.rng).expect("a table");
+        let float = |name: &str| ["f32", "f64"].contains(&name);
+        let fitting: Vec<_> = options
+            .iter()
+            .copied()
+            .filter(|name| !(self.exact && float(name)))
+            .collect();
+        format!("{table}.{}", self.pick(&fitting))
+    }
+
+    pub(super) fn number(&mut self, depth: u32) -> String {
+        if depth == 0 {
+            return match self.rng.random_range(0..4) {
+                0 if self.exact => self.pick(&["1", "-3", "17"]).to_string(),
+                0 => self.pick(&["1", "-3", "0.25", "17"]).to_string(),
+                _ => self.column(&["i8", "i16", "i32", "k", "v", "u8", "d9", "d18"]),
+            };
+        }
+        match self.rng.random_range(0..10) {
+            0 | 1 => format!("({} + {})", self.number(depth - 1), self.number(depth - 1)),
+            2 => format!("({} - {})", self.number(depth - 1), self.number(depth - 1)),
+            3 => {
+                let fraction = if self.exact { "7" } else { "0.5" };
+                let column = self.column(&["i8", "k", "d9", "i16"]);
+                format!("({column} * {})", self.pick(&["2", "3", "-1", fraction]))
+            }
+            4 => format!(
+                "CASE WHEN {} THEN {} ELSE {} END",
+                self.truth(depth - 1),
+                self.number(depth - 1),
+                self.number(0)
+            ),
+            5 => format!("coalesce({}, {})", self.number(depth - 1), self.number(0)),
+            6 => {
+                let exact = if self.exact { "BIGINT" } else { "DOUBLE" };
+                format!(
+                    "CAST({} AS {})",
+                    self.number(depth - 1),
+                    self.pick(&["BIGINT", exact, "DECIMAL(30, 4)"])
+                )
+            }
+            7 => {
+                let divisor = self.column(&["i8", "k", "u8", "i16"]);
+                let operator = self.pick(&["/", "%"]);
+                let number = self.column(&["i32", "v", "k", "i16", "d9"]);
+                format!("CASE WHEN {divisor} <> 0 THEN {number} {operator} {divisor} ELSE -1 END")
+            }
+            8 => {
+                let divisor = self.column(&["i8", "k", "u8"]);
+                format!("({} / nullif({divisor}, 0))", self.column(&["i32", "v", "i64"]))
+            }
+            _ => self.number(depth - 1),
+        }
+    }
+
+    pub(super) fn truth(&mut self, depth: u32) -> String {
+        if depth == 0 {
+            return match self.rng.random_range(0..6) {
+                0 => self.column(&["flag"]),
+                1 => format!(
+                    "{} {} '{}'",
+                    self.column(&["low"]),
+                    self.pick(&["=", "<>", "<", ">="]),
+                    self.pick(&["AIR", "RAIL", "", "zzz"])
+                ),
+                2 => format!(
+                    "{} LIKE '{}'",
+                    self.column(&["low", "high", "view"]),
+                    self.pick(&["%A%", "a%", "_I%", "%", "%b_"])
+                ),
+                3 => format!(
+                    "{} {} DATE '{}'",
+                    self.column(&["day"]),
+                    self.pick(&["<", ">", "="]),
+                    self.pick(&["1994-01-01", "1997-06-17"])
+                ),
+                4 => format!(
+                    "{} IS {}NULL",
+                    self.column(&["i32", "low", "d38", "f64", "ts"]),
+                    self.pick(&["", "NOT "])
+                ),
+                _ => format!(
+                    "{} BETWEEN {} AND {}",
+                    self.column(&["i32"]),
+                    self.rng.random_range(-90_000..0),
+                    self.rng.random_range(0..90_000)
+                ),
+            };
+        }
+        match self.rng.random_range(0..6) {
+            0 => format!("({} AND {})", self.truth(depth - 1), self.truth(depth - 1)),
+            1 => format!("({} OR {})", self.truth(depth - 1), self.truth(depth - 1)),
+            2 => format!("NOT ({})", self.truth(depth - 1)),
+            3 => format!(
+                "{} {} {}",
+                self.number(depth - 1),
+                self.pick(&["<", "<=", ">", "=", "<>"]),
+                self.number(0)
+            ),
+            4 => format!(
+                "{} {}IN (1, 2, {})",
+                self.column(&["k", "i8", "i16"]),
+                self.pick(&["", "NOT "]),
+                self.rng.random_range(-9..9)
+            ),
+            _ => self.truth(depth - 1),
+        }
+    }
+
+    pub(super) fn aggregate(&mut self) -> String {
+        let call = match self.rng.random_range(0..8) {
+            0 | 1 => "count(*)".to_string(),
+            2 => format!("count({})", self.column(&["i32", "low", "f64", "flag", "d38"])),
+            3 => format!("sum({})", self.number(2)),
+            4 => format!(
+                "avg({})",
+                self.column(if self.exact {
+                    &["d9", "d18"]
+                } else {
+                    &["d9", "d18", "f64", "i32", "i8"]
+                })
+            ),
+            5 => format!(
+                "min({})",
+                self.column(&["i64", "u32", "d18", "f64", "day", "ts", "low", "view", "high"])
+            ),
+            6 => format!("count(DISTINCT {})", self.column(&["k", "i8", "low", "day"])),
+            _ => format!(
+                "max({})",
+                self.column(&["i8", "u64", "d9", "f32", "day", "low", "high"])
+            ),
+        };
+        if self.once_in(4) {
+            format!("{call} FILTER (WHERE {})", self.truth(1))
+        } else {
+            call
+        }
+    }
+
+    /// An expression to group by.
+    pub(super) fn key(&mut self) -> String {
+        match self.rng.random_range(0..4) {
+            0 => self.column(&["low", "view", "high", "flag", "k"]),
+            1 => self.column(&["i8", "u8", "i32", "i64", "u64", "d9", "d38", "f64", "day", "ts"]),
+            2 => format!("{} % {}", self.column(&["k"]), self.rng.random_range(2..5)),
+            _ => self.number(1),
+        }
+    }
+}

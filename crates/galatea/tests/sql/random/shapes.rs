@@ -1,0 +1,294 @@
+//! Whole queries: what is selected from what.
+
+use super::grammar::Grammar;
+use rand::Rng;
+
+/// A query, and whether it says in what order its rows are.
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) sql: String,
+    pub(super) ordered: bool,
+}
+
+impl From<String> for Query {
+    fn from(sql: String) -> Self {
+        Self { sql, ordered: false }
+    }
+}
+
+/// `SELECT` up to the end of `HAVING`, and the number of its columns.
+struct Select {
+    sql: String,
+    columns: usize,
+}
+
+impl Grammar {
+    /// Any of the unordered shapes.
+    pub(super) fn any(&mut self) -> Query {
+        match self.rng.random_range(0..4) {
+            0 => self.one_table(),
+            1 => self.join(),
+            2 => self.subquery(),
+            _ => self.combination(),
+        }
+    }
+
+    pub(super) fn one_table(&mut self) -> Query {
+        let filter = self.filter();
+        self.select("t", &filter).sql.into()
+    }
+
+    /// Two or three tables, joined by one key or several, with and without partners, NULL and repeated keys.
+    pub(super) fn join(&mut self) -> Query {
+        let (from, filter) = self.joined();
+        self.select(&from, &filter).sql.into()
+    }
+
+    /// Predicates and values that ask another table.
+    pub(super) fn subquery(&mut self) -> Query {
+        let mut parts = vec![self.asking()];
+        if self.once_in(2) {
+            parts.push(self.truth(1));
+        }
+        if self.once_in(3) {
+            parts.push(self.asking());
+        }
+        let filter = format!(" WHERE {}", parts.join(" AND "));
+        if self.once_in(4) {
+            let value = self.scalar_subquery();
+            return format!("SELECT t.v, {value} AS asked FROM t{filter}").into();
+        }
+        self.select("t", &filter).sql.into()
+    }
+
+    /// Set operations, DISTINCT, and aggregates of what another query returns.
+    pub(super) fn combination(&mut self) -> Query {
+        match self.rng.random_range(0..5) {
+            0 | 1 => {
+                let columns = ["k", "i8", "low", "d9", "day", "flag"];
+                let chosen: Vec<_> = (0..self.rng.random_range(1..3))
+                    .map(|_| self.pick(&columns))
+                    .collect();
+                let mut side = |table: &'static str| {
+                    self.scope = vec![table];
+                    let outputs: Vec<_> = chosen
+                        .iter()
+                        .enumerate()
+                        .map(|(i, c)| format!("{c} AS c{i}"))
+                        .collect();
+                    format!("SELECT {} FROM {table}{}", outputs.join(", "), self.filter())
+                };
+                let (left, right) = (side("t"), side("u"));
+                let operator = self.pick(&["UNION ALL", "UNION", "INTERSECT", "EXCEPT", "UNION ALL"]);
+                if self.once_in(2) {
+                    let sql = format!("SELECT c0, count(*) FROM ({left} {operator} {right}) GROUP BY c0");
+                    return sql.into();
+                }
+                format!("{left} {operator} {right}").into()
+            }
+            2 => {
+                let keys: Vec<_> = (0..self.rng.random_range(1..3))
+                    .map(|i| format!("{} AS c{i}", self.key()))
+                    .collect();
+                format!("SELECT DISTINCT {} FROM t{}", keys.join(", "), self.filter()).into()
+            }
+            3 => {
+                let inner_key = self.column(&["k", "low", "i8", "day"]);
+                let (aggregate, filter) = (self.aggregate(), self.filter());
+                let limit = self.rng.random_range(0..20);
+                format!(
+                    "SELECT count(*), count(a), min(g), max(g) FROM \
+                     (SELECT {inner_key} AS g, {aggregate} AS a, count(*) AS n FROM t{filter} GROUP BY 1) WHERE n > {limit}"
+                )
+                .into()
+            }
+            _ => {
+                let (aggregate, filter) = (self.aggregate(), self.filter());
+                let kind = self.pick(&["JOIN", "LEFT JOIN", "LEFT ANTI JOIN"]);
+                self.scope = vec!["u"];
+                let outer = self.filter();
+                format!(
+                    "WITH g AS (SELECT k, {aggregate} AS a, count(*) AS n FROM t{filter} GROUP BY k) \
+                     SELECT u.low, count(*), sum(u.v) FROM u {kind} g ON u.k = g.k{outer} GROUP BY u.low"
+                )
+                .into()
+            }
+        }
+    }
+
+    /// ORDER BY every column, so that ties are equal rows, with LIMIT and OFFSET.
+    pub(super) fn limited(&mut self) -> Query {
+        self.exact = true;
+        let select = if self.once_in(2) {
+            let filter = self.filter();
+            self.select("t", &filter)
+        } else {
+            let (from, filter) = self.joined();
+            self.select(&from, &filter)
+        };
+        let order: Vec<_> = (1..=select.columns)
+            .map(|i| {
+                format!(
+                    "{i} {}",
+                    self.pick(&["ASC", "DESC", "ASC NULLS FIRST", "DESC NULLS LAST"])
+                )
+            })
+            .collect();
+        let mut sql = format!("{} ORDER BY {}", select.sql, order.join(", "));
+        if !self.once_in(4) {
+            sql += &format!(" LIMIT {}", self.rng.random_range(0..30));
+        }
+        if self.once_in(3) {
+            sql += &format!(" OFFSET {}", self.rng.random_range(0..40));
+        }
+        Query { sql, ordered: true }
+    }
+
+    fn filter(&mut self) -> String {
+        if self.once_in(4) {
+            String::new()
+        } else {
+            format!(" WHERE {}", self.truth(2))
+        }
+    }
+
+    /// FROM and WHERE of a join; the tables that remain are in scope.
+    fn joined(&mut self) -> (String, String) {
+        let mut from = "t".to_string();
+        let mut remaining = vec!["t"];
+        let tables: &[&'static str] = if self.once_in(3) { &["u", "w"] } else { &["u"] };
+        for &table in tables {
+            let kind = self.pick(&[
+                "JOIN",
+                "JOIN",
+                "JOIN",
+                "LEFT JOIN",
+                "RIGHT JOIN",
+                "FULL JOIN",
+                "LEFT SEMI JOIN",
+                "LEFT ANTI JOIN",
+            ]);
+            self.scope = remaining.clone();
+            let pairs: &[(&[&str], &str)] = &[
+                (&["k", "i8", "i16"], "v"),
+                (&["k"], "k"),
+                (&["i8"], "i8"),
+                (&["low"], "low"),
+                (&["v"], "v"),
+                (&["i16", "u8"], "k"),
+                (&["flag"], "flag"),
+            ];
+            let count = if self.once_in(4) { 2 } else { 1 };
+            let mut conditions: Vec<_> = (0..count)
+                .map(|_| {
+                    let (left, right) = pairs[self.rng.random_range(0..pairs.len())];
+                    format!("{} = {table}.{right}", self.column(left))
+                })
+                .collect();
+            if self.once_in(4) {
+                self.scope.push(table);
+                conditions.push(self.truth(1));
+            }
+            from += &format!(" {kind} {table} ON {}", conditions.join(" AND "));
+            if !kind.contains("SEMI") && !kind.contains("ANTI") {
+                remaining.push(table);
+            }
+        }
+        self.scope = remaining;
+        (from, self.filter())
+    }
+
+    /// A predicate on `t` that asks `u`.
+    fn asking(&mut self) -> String {
+        let not = self.pick(&["", "NOT "]);
+        self.scope = vec!["u"];
+        let condition = self.truth(1);
+        self.scope = vec!["t"];
+        match self.rng.random_range(0..4) {
+            0 => {
+                let (own, other) = [
+                    ("k", "v"),
+                    ("i8", "i8"),
+                    ("low", "low"),
+                    ("v", "v"),
+                    ("day", "day"),
+                ][self.rng.random_range(0..5)];
+                format!("t.{own} {not}IN (SELECT u.{other} FROM u WHERE {condition})")
+            }
+            1 => {
+                let key = self.pick(&["k", "i8", "low", "flag"]);
+                format!("{not}EXISTS (SELECT 1 FROM u WHERE u.{key} = t.{key} AND {condition})")
+            }
+            2 => format!(
+                "{not}EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.v {} t.i8)",
+                self.pick(&["<", ">", "<>"])
+            ),
+            _ => format!(
+                "{} {} {}",
+                self.column(&["v", "i8", "k"]),
+                self.pick(&["<", ">=", "="]),
+                self.scalar_subquery()
+            ),
+        }
+    }
+
+    /// One value of `u`, for all rows of `t` or for the row's key.
+    fn scalar_subquery(&mut self) -> String {
+        self.scope = vec!["u"];
+        let call = format!(
+            "{}({})",
+            self.pick(&["min", "max", "sum", "count"]),
+            self.column(&["v", "i8", "k"])
+        );
+        let condition = self.truth(1);
+        self.scope = vec!["t"];
+        if self.once_in(2) {
+            format!("(SELECT {call} FROM u WHERE u.k = t.k AND {condition})")
+        } else {
+            format!("(SELECT {call} FROM u WHERE {condition})")
+        }
+    }
+
+    fn select(&mut self, from: &str, filter: &str) -> Select {
+        if self.once_in(5) {
+            let columns = self.rng.random_range(1..4);
+            let outputs: Vec<String> = (0..columns)
+                .map(|i| match self.rng.random_range(0..3) {
+                    0 => format!("{} AS c{i}", self.number(2)),
+                    1 => format!("{} AS c{i}", self.truth(1)),
+                    _ => {
+                        let column = self.column(&["low", "high", "view", "ts", "day", "d38", "u64", "f32"]);
+                        format!("{column} AS c{i}")
+                    }
+                })
+                .collect();
+            return Select {
+                sql: format!("SELECT {} FROM {from}{filter}", outputs.join(", ")),
+                columns,
+            };
+        }
+        let keys: Vec<String> = (0..self.rng.random_range(0..4)).map(|_| self.key()).collect();
+        let mut items: Vec<String> = keys
+            .iter()
+            .enumerate()
+            .map(|(i, k)| format!("{k} AS key{i}"))
+            .collect();
+        items.extend((0..self.rng.random_range(1..4)).map(|i| format!("{} AS agg{i}", self.aggregate())));
+        let positions: Vec<_> = (1..=keys.len()).map(|i| i.to_string()).collect();
+        let mut sql = format!("SELECT {} FROM {from}{filter}", items.join(", "));
+        if !positions.is_empty() {
+            sql += &format!(" GROUP BY {}", positions.join(", "));
+        }
+        if self.once_in(4) {
+            sql += &format!(
+                " HAVING count(*) {} {}",
+                self.pick(&["<", ">", "="]),
+                self.rng.random_range(0..20)
+            );
+        }
+        Select {
+            sql,
+            columns: items.len(),
+        }
+    }
+}

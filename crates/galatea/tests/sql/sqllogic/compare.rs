@@ -1,0 +1,77 @@
+//! Whether two answers are the same.
+
+use super::pass::Answer;
+use datafusion::arrow::array::{Array, AsArray, BooleanArray};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
+
+/// The difference between two answers, if any.
+pub(super) fn difference(expected: &Answer, actual: &Answer) -> Option<String> {
+    match (expected, actual) {
+        (Answer::Error(_), Answer::Error(_)) | (Answer::Broken(_), Answer::Broken(_)) => None,
+        (
+            Answer::Rows {
+                schema,
+                batches,
+                order,
+            },
+            Answer::Rows {
+                schema: other,
+                batches: others,
+                ..
+            },
+        ) => {
+            let types = |schema: &SchemaRef| -> Vec<_> {
+                let fields = schema.fields().iter();
+                fields
+                    .map(|field| (field.name().clone(), field.data_type().clone()))
+                    .collect()
+            };
+            if types(schema) != types(other) {
+                return Some(format!(
+                    "expected columns {:?}\n     got columns {:?}",
+                    types(schema),
+                    types(other)
+                ));
+            }
+            if let Some(batch) = others.iter().find(|batch| types(&batch.schema()) != types(other)) {
+                return Some(format!(
+                    "a batch has other columns than its plan: {:?}",
+                    batch.schema()
+                ));
+            }
+            let others: Vec<_> = others.iter().map(without_our_settings).collect();
+            order.difference(batches, &others)
+        }
+        (_, Answer::Broken(what)) => Some(what.clone()),
+        (Answer::Rows { .. }, Answer::Error(error)) => Some(format!("only Galatea fails: {error}")),
+        (Answer::Error(error) | Answer::Broken(error), Answer::Rows { .. }) => {
+            Some(format!("only DataFusion fails: {error}"))
+        }
+        (Answer::Broken(what), Answer::Error(error)) => {
+            Some(format!("DataFusion breaks ({what}), Galatea fails: {error}"))
+        }
+    }
+}
+
+/// A batch without the rows that SHOW ALL has for Galatea's settings.
+fn without_our_settings(batch: &RecordBatch) -> RecordBatch {
+    let keep = |column: &dyn Array| -> Option<BooleanArray> {
+        (column.data_type() == &DataType::Utf8).then(|| {
+            let texts = column.as_string::<i32>().iter();
+            texts
+                .map(|text| Some(!text.is_some_and(|text| text.starts_with("galatea."))))
+                .collect()
+        })
+    };
+    let settings = batch
+        .schema()
+        .fields()
+        .first()
+        .is_some_and(|field| field.name() == "name");
+    match batch.columns().first().and_then(|column| keep(column)) {
+        Some(keep) if settings => filter_record_batch(batch, &keep).expect("as many as rows"),
+        _ => batch.clone(),
+    }
+}

@@ -1,0 +1,191 @@
+//! What became of the files, for people.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::compare::difference;
+use super::folder::{TestFolder, Workplace};
+use super::pass::{Answer, Engine, questions, run};
+
+/// What became of one file.
+#[derive(Debug, Default)]
+pub(super) struct FileOutcome {
+    file: PathBuf,
+    /// Records compared, and those among them that both sessions refused.
+    compared: usize,
+    failing: usize,
+    /// Records of which a part ran on the device.
+    on_device: usize,
+    /// EXPLAIN, left out.
+    explains: usize,
+    /// Records that plain DataFusion answers differently from itself.
+    volatile: usize,
+    /// Records that were left when the file's time was over.
+    late: usize,
+    /// Records that should succeed and fail on plain DataFusion, and the first one's error: data that is not there.
+    missing: usize,
+    first_missing: String,
+    /// Why the file did not run at all.
+    skipped: Option<String>,
+    differences: Vec<String>,
+    elapsed: Duration,
+    /// The slowest record on the device.
+    slowest: (Duration, String),
+}
+
+impl FileOutcome {
+    pub(super) async fn of(folder: &TestFolder, place: &Workplace, file: &Path, limit: Duration) -> Self {
+        let started = Instant::now();
+        let mut outcome = Self {
+            file: file.to_path_buf(),
+            ..Self::default()
+        };
+        if let Err(why) = outcome.fill(folder, place, limit).await {
+            outcome.skipped = Some(why);
+        }
+        outcome.elapsed = started.elapsed();
+        outcome
+    }
+
+    async fn fill(&mut self, folder: &TestFolder, place: &Workplace, limit: Duration) -> Result<(), String> {
+        let (questions, explains) = questions(folder.records(&self.file)?, place);
+        self.explains = explains;
+        let mut passes = Vec::new();
+        for engine in [Engine::DataFusion, Engine::DataFusion, Engine::Galatea] {
+            place
+                .clear_scratch(&self.file)
+                .map_err(|error| error.to_string())?;
+            passes.push(run(engine, &self.file, &questions, limit).await?);
+        }
+        let [expected, again, actual] = &passes[..] else {
+            return Err("three passes".into());
+        };
+        let answered = expected.len().min(again.len()).min(actual.len());
+        self.late = questions.len() - answered;
+        for (index, question) in questions.iter().enumerate().take(answered) {
+            let (expected, again, actual) = (&expected[index], &again[index], &actual[index]);
+            if let Answer::Error(error) = &expected.answer {
+                self.failing += 1;
+                if !question.fails {
+                    self.missing += 1;
+                    if self.first_missing.is_empty() {
+                        self.first_missing = format!("{}: {error}", question.place);
+                    }
+                }
+            }
+            if difference(&expected.answer, &again.answer).is_some() {
+                self.volatile += 1;
+                continue;
+            }
+            self.compared += 1;
+            self.on_device += usize::from(actual.on_device);
+            if actual.elapsed > self.slowest.0 {
+                self.slowest = (actual.elapsed, question.place.clone());
+            }
+            let broken = actual
+                .reasons
+                .iter()
+                .find(|reason| reason.contains("does not compile"));
+            let found = difference(&expected.answer, &actual.answer).or_else(|| broken.cloned());
+            if let Some(found) = found {
+                self.differences
+                    .push(format!("{}\n{}\n{found}", question.place, question.sql));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for FileOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:>7.1}s {}: ",
+            self.elapsed.as_secs_f64(),
+            self.file.display()
+        )?;
+        if let Some(why) = &self.skipped {
+            return write!(f, "skipped: {why}");
+        }
+        write!(f, "{} compared, {} on the device", self.compared, self.on_device)?;
+        for (count, what) in [
+            (self.failing, "refused by both"),
+            (self.explains, "EXPLAIN"),
+            (self.volatile, "volatile"),
+            (self.late, "out of time"),
+            (self.differences.len(), "DIFFERENT"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        if self.missing > 0 {
+            let first = self.first_missing.lines().next().unwrap_or_default();
+            write!(
+                f,
+                "\n         {} cannot succeed here, the first: {first}",
+                self.missing
+            )?;
+        }
+        for difference in &self.differences {
+            write!(
+                f,
+                "\n--- {}/{difference}\n",
+                self.file.parent().unwrap_or(Path::new("")).display()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of all files.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) files: Vec<FileOutcome>,
+}
+
+impl Summary {
+    pub(super) fn on_device(&self) -> usize {
+        self.files.iter().map(|file| file.on_device).sum()
+    }
+
+    pub(super) fn differences(&self) -> usize {
+        self.files.iter().map(|file| file.differences.len()).sum()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = |count: fn(&FileOutcome) -> usize| self.files.iter().map(count).sum::<usize>();
+        writeln!(
+            f,
+            "{} files, {} skipped\n{} records compared, {} of them used the device, {} refused by both\n\
+             left out: {} EXPLAIN, {} volatile, {} out of time\n{} cannot succeed without data that is not there\n{} differ",
+            self.files.len(),
+            sum(|file| usize::from(file.skipped.is_some())),
+            sum(|file| file.compared),
+            self.on_device(),
+            sum(|file| file.failing),
+            sum(|file| file.explains),
+            sum(|file| file.volatile),
+            sum(|file| file.late),
+            sum(|file| file.missing),
+            self.differences(),
+        )?;
+        let mut slowest: Vec<_> = self.files.iter().collect();
+        slowest.sort_by_key(|file| std::cmp::Reverse(file.elapsed));
+        writeln!(f, "the slowest files, with their slowest record:")?;
+        for file in slowest.iter().take(10) {
+            let (time, place) = &file.slowest;
+            writeln!(
+                f,
+                "{:>7.1}s {} ({:.1}s {place})",
+                file.elapsed.as_secs_f64(),
+                file.file.display(),
+                time.as_secs_f64()
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Inputs that a pipeline must not collect: the steps of recursive queries, and streams without an end.
+
+use crate::compare::Pair;
+use crate::data::{Shape, batch};
+
+#[tokio::test]
+async fn steps_see_the_rows_of_the_step_before() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(50, 3, Shape::Ordinary)]);
+    pair.table("u", &[batch(9, 4, Shape::Ordinary)]);
+    for sql in [
+        "WITH RECURSIVE r AS (SELECT k, v FROM t WHERE v < 3 UNION ALL SELECT r.k, r.v + u.v + 10 FROM r JOIN u ON r.k = u.k
+         WHERE r.v < 20) SELECT * FROM r",
+        "WITH RECURSIVE r AS (SELECT k, v FROM t WHERE v < 3 UNION ALL SELECT k, v + 10 FROM r WHERE v < 40 AND k < 4)
+         SELECT k, count(*), sum(v) FROM r GROUP BY k",
+        "WITH RECURSIVE r AS (SELECT v FROM t WHERE v = 1 UNION SELECT t.v FROM t JOIN r ON t.v = r.v + 3)
+         SELECT count(*), max(v) FROM r",
+        "WITH RECURSIVE r AS (SELECT v FROM t WHERE v = 1 UNION ALL SELECT r.v + 1 FROM r WHERE r.v IN (SELECT u.v + 3 FROM u))
+         SELECT v FROM r",
+    ] {
+        pair.check(sql, false, "recursive").await;
+    }
+}
+
+#[tokio::test]
+async fn streams_are_left_to_operators_that_stream() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("events.csv");
+    std::fs::write(&path, "k,v\n1,2\n1,3\n2,4\n").expect("writes");
+    let pair = Pair::new(&[]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let sql = format!(
+            "CREATE UNBOUNDED EXTERNAL TABLE s (k INT, v INT) STORED AS CSV WITH ORDER (k ASC) LOCATION '{}'
+             OPTIONS ('format.has_header' 'true')",
+            path.display()
+        );
+        ctx.sql(&sql).await.expect("a stream");
+    }
+    // Refused: the first group would wait for the end of the stream.
+    let sql = "SELECT v, count(*) FROM s GROUP BY v";
+    assert!(pair.cpu.sql(sql).await.expect("plans").collect().await.is_err());
+    pair.check(sql, false, "a stream").await;
+    // Answered group by group, in the order of the stream.
+    pair.check("SELECT k, sum(v) FROM s GROUP BY k", false, "a sorted stream")
+        .await;
+    pair.check("SELECT k, v + 1 FROM s WHERE v > 2", false, "a filtered stream")
+        .await;
+}
