@@ -18,6 +18,7 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool
 use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
+use crate::emulator;
 use crate::errors::{DeviceError, Result};
 use crate::host::PinTable;
 use crate::info::{self, DeviceInfo};
@@ -192,7 +193,7 @@ impl Context {
     fn emulator_report(&self) -> Option<String> {
         match self.backend {
             Backend::Gpu => None,
-            Backend::Emulated => galatea_emulator::last_report(i32::try_from(self.info.ordinal).ok()?),
+            Backend::Emulated => emulator::last_report(self.info.ordinal),
         }
     }
 

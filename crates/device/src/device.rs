@@ -1,16 +1,16 @@
 //! An open device: where everything starts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cudarc::driver::sys::CUmemPool_attribute;
-use galatea_emulator::{Counters, EmulatorOptions};
 
 use crate::budget::MemoryBudget;
 use crate::buffer::{DeviceBuffer, Unwritten};
+use crate::cache::DiskCache;
+use crate::cache_folder::{CacheFolder, CacheRefusal};
 use crate::context::Context;
-use crate::environment;
 use crate::errors::{DeviceError, Result};
 use crate::host::{HostMemory, HostView};
 use crate::info::{self, DeviceInfo};
@@ -26,7 +26,8 @@ pub struct DeviceOptions {
     /// Most device memory this process may use on it, bytes; default: all of it. The limit is the process's: the last one
     /// given holds for all handles of the device.
     pub memory_limit: Option<u64>,
-    /// Where compiled kernels and calibrations are kept; default: [`environment::cache_directory`].
+    /// Where compiled kernels and calibrations are kept; default: [`crate::environment::cache_directory`].
+    /// A folder that is not this user's alone is not used.
     pub cache_directory: Option<PathBuf>,
 }
 
@@ -38,7 +39,7 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     context: Arc<Context>,
     programs: Programs,
-    cache_directory: PathBuf,
+    cache: Result<CacheFolder, CacheRefusal>,
 }
 
 /// Device memory by the driver, bytes.
@@ -67,24 +68,7 @@ impl Device {
         Self::open(Backend::Gpu, driver, ordinal, options, Vec::new())
     }
 
-    /// Makes an emulated device: for tests, never for a user's query.
-    ///
-    /// # Errors
-    /// [`DeviceError::NoDriver`] where this machine cannot emulate.
-    pub fn emulated(emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
-        let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
-        let mut emulator = emulator;
-        emulator.cxx = emulator.cxx.or_else(environment::cxx);
-        let cache = emulator.cache_directory.take();
-        emulator.cache_directory =
-            Some(cache.unwrap_or_else(|| environment::cache_directory().join("emulator")));
-        let ordinal = galatea_emulator::add_device(emulator);
-        let compile_options = galatea_emulator::compile_options(ordinal);
-        let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
-        Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
-    }
-
-    fn open(
+    pub(crate) fn open(
         backend: Backend,
         driver: &'static Driver,
         ordinal: usize,
@@ -98,14 +82,12 @@ impl Device {
         if options.memory_limit.is_some() {
             context.budget.set_limit(options.memory_limit);
         }
-        let cache_directory = options
-            .cache_directory
-            .unwrap_or_else(environment::cache_directory);
-        let programs = Programs::new(&context, &cache_directory, device_options);
+        let cache = CacheFolder::open(options.cache_directory.as_deref());
+        let programs = Programs::new(&context, DiskCache::new(cache.as_ref()), device_options);
         Ok(Self(Arc::new(Inner {
             context,
             programs,
-            cache_directory,
+            cache,
         })))
     }
 
@@ -122,9 +104,11 @@ impl Device {
     }
 
     /// Where its compiled kernels and calibrations are kept.
-    #[must_use]
-    pub fn cache_directory(&self) -> &Path {
-        &self.0.cache_directory
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn cache(&self) -> Result<&CacheFolder, &CacheRefusal> {
+        self.0.cache.as_ref()
     }
 
     /// Whether it still answers.
@@ -263,34 +247,6 @@ impl Device {
         })
     }
 
-    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros unless
-    /// [`EmulatorOptions::count`] is set.
-    #[must_use]
-    pub fn counters(&self) -> Option<Counters> {
-        self.emulator_ordinal().map(galatea_emulator::counters)
-    }
-
-    /// Sets the counters of an emulated device to 0.
-    pub fn reset_counters(&self) {
-        if let Some(ordinal) = self.emulator_ordinal() {
-            galatea_emulator::reset_counters(ordinal);
-        }
-    }
-
-    /// Gives an emulated device another seed from now on: another order of lanes and blocks.
-    pub fn set_seed(&self, seed: u64) {
-        if let Some(ordinal) = self.emulator_ordinal() {
-            galatea_emulator::set_seed(ordinal, seed);
-        }
-    }
-
-    fn emulator_ordinal(&self) -> Option<i32> {
-        if !self.info().emulated {
-            return None;
-        }
-        i32::try_from(self.info().ordinal).ok()
-    }
-
     /// Waits for all work and returns to the card what the pool keeps for reuse.
     ///
     /// # Errors
@@ -315,6 +271,7 @@ impl Device {
 
     #[cfg(test)]
     pub(crate) fn cubin_path(&self, program: &Program) -> PathBuf {
-        self.0.programs.disk.path(self.cubin_key(program))
+        let path = self.0.programs.disk.path(self.cubin_key(program));
+        path.expect("a cache folder")
     }
 }

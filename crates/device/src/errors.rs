@@ -13,6 +13,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::cache_folder::CacheRefusal;
+
 /// Result of the device layer.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
@@ -183,6 +185,9 @@ pub enum DeviceError {
         /// The object.
         what: &'static str,
     },
+    /// There is no folder to keep something in.
+    #[error("{0}")]
+    NoCache(CacheRefusal),
     /// The operating system refused something.
     #[error("{}: {source}", path.display())]
     Io {

@@ -32,7 +32,7 @@ pub struct EmulatorOptions {
     pub count: bool,
     /// The host C++ compiler; `c++`, then `g++`, if `None`.
     pub cxx: Option<PathBuf>,
-    /// Where compiled objects are kept; `galatea/emulator` in the user's cache directory if `None`.
+    /// Where compiled objects are kept, and loaded from: a folder that nobody else can write. They are not kept if `None`.
     pub cache_directory: Option<PathBuf>,
     /// Stack of a device thread in bytes: its registers, spills and local arrays. Default 128 KiB.
     pub stack_bytes: usize,

@@ -7,7 +7,8 @@ use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
+    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Nvrtc, RETRY, Retried,
+    Stream, probe,
 };
 use galatea_layout::model::Machine;
 use galatea_store::{Store, StoreOptions};
@@ -99,7 +100,7 @@ impl DeviceRuntime {
             measured,
             assumed: calibration::rates(&before),
             assumed_measured: before.measured,
-            path: Calibration::path(&self.device),
+            path: Calibration::path(&self.device)?,
             took: start.elapsed(),
         })
     }
@@ -166,10 +167,33 @@ impl DeviceRuntime {
 #[derive(Debug, Default)]
 pub struct Runtime {
     store: OnceLock<Arc<Store>>,
-    gpu: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
-    emulated: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
-    emulator_options: OnceLock<EmulatorOptions>,
+    gpu: Mutex<Opened>,
+    emulated: Mutex<Opened>,
+    /// None where the emulated device is not allowed.
+    emulator: Option<EmulatorOptions>,
     reports: QueryReports,
+}
+
+/// What became of opening a device.
+#[derive(Debug, Default)]
+enum Opened {
+    /// It was not needed yet, or was lost.
+    #[default]
+    Not,
+    /// It is open.
+    Open(Arc<DeviceRuntime>),
+    /// It could not be opened. It is tried again [`RETRY`] later.
+    Failed(Reason, Instant),
+}
+
+impl Opened {
+    /// Why it is not tried now.
+    fn refusal(&self) -> Option<&Reason> {
+        match self {
+            Self::Failed(reason, at) if at.elapsed() < RETRY => Some(reason),
+            _ => None,
+        }
+    }
 }
 
 impl Runtime {
@@ -181,10 +205,13 @@ impl Runtime {
         }
     }
 
-    /// Uses these options when the emulated device is first needed.
+    /// Allows the emulated device, made with these options when it is first needed. It compiles code with the machine's C++
+    /// compiler and loads it into the process, so that the program decides, not who may write SQL.
     pub fn with_emulator(self, options: EmulatorOptions) -> Self {
-        let _ = self.emulator_options.set(options);
-        self
+        Self {
+            emulator: Some(options),
+            ..self
+        }
     }
 
     /// The session's query reports.
@@ -213,24 +240,22 @@ impl Runtime {
                 setting: "galatea.device",
                 value: "cpu".into(),
             }),
-            DeviceChoice::Emulated => Ok(()),
+            DeviceChoice::Emulated => {
+                self.emulator.as_ref().ok_or(Reason::EmulatedDevice)?;
+                Nvrtc::emulated().map_err(|missing| no_device(&missing.to_string()))?;
+                self.emulated.lock().refusal().map_or(Ok(()), |reason| Err(reason.clone()))
+            }
             DeviceChoice::Auto | DeviceChoice::Gpu => {
-                if let Some(Err(reason)) = &*self.gpu.lock() {
+                if let Some(reason) = self.gpu.lock().refusal() {
                     return Err(reason.clone());
                 }
-                static USABLE: OnceLock<Result<(), Reason>> = OnceLock::new();
-                USABLE
-                    .get_or_init(|| {
-                        let found = probe();
-                        found.driver.map_err(|missing| no_device(&missing.to_string()))?;
-                        found.nvrtc.map_err(|missing| no_device(&missing.to_string()))?;
-                        if found.devices.is_empty() {
-                            Err(no_device("the driver reports no GPU"))
-                        } else {
-                            Ok(())
-                        }
-                    })
-                    .clone()
+                static USABLE: Retried<(), Reason> = Retried::new(RETRY);
+                let look = || {
+                    let found = probe();
+                    let usable = found.usable().map(|_| ());
+                    usable.map_err(|missing| no_device(&missing.to_string()))
+                };
+                USABLE.get(look).copied()
             }
         }
     }
@@ -243,18 +268,21 @@ impl Runtime {
         } else {
             self.gpu.lock()
         };
-        let opened = slot.get_or_insert_with(|| {
-            let options = DeviceOptions::default();
-            let device = if emulated {
-                Device::emulated(self.emulator_options.get().cloned().unwrap_or_default(), options)
-            } else {
-                Device::gpu(0, options)
-            };
-            device
-                .map(|d| Arc::new(DeviceRuntime::new(d)))
-                .map_err(|e| no_device(&e.to_string()))
-        });
-        let runtime = opened.clone()?;
+        if let Some(reason) = slot.refusal() {
+            return Err(reason.clone());
+        }
+        let runtime = match &*slot {
+            Opened::Open(runtime) => Arc::clone(runtime),
+            Opened::Not | Opened::Failed(..) => {
+                let opened = self.open(emulated).map(DeviceRuntime::new).map(Arc::new);
+                *slot = match &opened {
+                    Ok(runtime) => Opened::Open(Arc::clone(runtime)),
+                    Err(reason) => Opened::Failed(reason.clone(), Instant::now()),
+                };
+                opened?
+            }
+        };
+        drop(slot);
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {
             MemoryLimit::Auto => None,
@@ -263,12 +291,23 @@ impl Runtime {
         Ok(runtime)
     }
 
+    fn open(&self, emulated: bool) -> Result<Device, Reason> {
+        let options = DeviceOptions::default();
+        let device = if emulated {
+            let emulator = self.emulator.clone().ok_or(Reason::EmulatedDevice)?;
+            Device::emulated(emulator, options)
+        } else {
+            Device::gpu(0, options)
+        };
+        device.map_err(|error| no_device(&error.to_string()))
+    }
+
     /// Forgets a lost GPU, so that the next query opens it anew.
     pub fn forget(&self, lost: &Arc<DeviceRuntime>) {
         for slot in [&self.gpu, &self.emulated] {
             let mut slot = slot.lock();
-            if matches!(&*slot, Some(Ok(current)) if Arc::ptr_eq(current, lost)) {
-                *slot = None;
+            if matches!(&*slot, Opened::Open(current) if Arc::ptr_eq(current, lost)) {
+                *slot = Opened::Not;
             }
         }
     }

@@ -37,6 +37,7 @@ mod session;
 
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
+pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::calibration::Calibrated;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
 pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
@@ -60,7 +61,12 @@ use datafusion::prelude::SessionContext;
 /// Registers the settings under `galatea.` and the rule that places subtrees on the GPU. Catalogs, tables, functions,
 /// other optimizer rules and settings stay as they are.
 pub fn install(ctx: &SessionContext) -> Result<()> {
-    let Some((runtime, config)) = install_rules(ctx) else {
+    install_with(ctx, None)
+}
+
+/// As [`install`], with the emulated device if the program allows it.
+fn install_with(ctx: &SessionContext, emulator: Option<EmulatorOptions>) -> Result<()> {
+    let Some((runtime, config)) = install_rules(ctx, emulator) else {
         return Ok(());
     };
     // Where there is a device, tables the session creates are kept as it reads them.
@@ -71,14 +77,21 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
 }
 
 /// Replaces the session's state by one with our settings, rules and extensions; none when it has them already.
-fn install_rules(ctx: &SessionContext) -> Option<(Arc<Runtime>, GalateaConfig)> {
+fn install_rules(
+    ctx: &SessionContext,
+    emulator: Option<EmulatorOptions>,
+) -> Option<(Arc<Runtime>, GalateaConfig)> {
     let shared = ctx.state_ref();
     let mut state = shared.write();
     if state.config().get_extension::<QueryReports>().is_some() {
         return None;
     }
     let reports = QueryReports::default();
-    let runtime = Arc::new(Runtime::new(reports.clone()));
+    let runtime = Runtime::new(reports.clone());
+    let runtime = Arc::new(match emulator {
+        Some(options) => runtime.with_emulator(options),
+        None => runtime,
+    });
     let mut config = state
         .config()
         .clone()

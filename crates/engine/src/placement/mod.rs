@@ -99,7 +99,10 @@ impl PlaceOnDevice {
 
 fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
     let text = match reason {
-        Reason::Node { .. } | Reason::Setting { .. } | Reason::Device { .. } => reason.to_string(),
+        Reason::Node { .. }
+        | Reason::Setting { .. }
+        | Reason::EmulatedDevice
+        | Reason::Device { .. } => reason.to_string(),
         _ => format!("{}: {reason}", plan.name()),
     };
     if !reasons.contains(&text) {

@@ -15,4 +15,5 @@ mod joins;
 mod placed;
 mod random;
 mod rows;
+mod sessions;
 mod sqllogic;
