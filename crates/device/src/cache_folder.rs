@@ -191,9 +191,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(matches!(CacheFolder::open(Some(&file)), Err(CacheRefusal::Io { .. })));
+        assert!(matches!(
+            CacheFolder::open(Some(&file)),
+            Err(CacheRefusal::Io { .. })
+        ));
         let relative = CacheFolder::open(Some(Path::new("galatea-cache")));
-        assert!(matches!(relative, Err(CacheRefusal::Relative { .. })), "{relative:?}");
+        assert!(
+            matches!(relative, Err(CacheRefusal::Relative { .. })),
+            "{relative:?}"
+        );
         assert!(!Path::new("galatea-cache").exists());
     }
 }

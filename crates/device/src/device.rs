@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
 use cudarc::driver::sys::CUmemPool_attribute;
@@ -209,6 +210,35 @@ impl Device {
     /// [`DeviceError::HostMemory`] when the system does not pin that much; the device's.
     pub fn pin(&self, memory: &Arc<HostMemory>) -> Result<()> {
         memory.pin(&self.0.context)
+    }
+
+    /// As [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied unpinned. Whether it is pinned.
+    ///
+    /// # Errors
+    /// [`DeviceError::DeviceLost`].
+    pub fn pin_if_possible(&self, memory: &Arc<HostMemory>) -> Result<bool> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        match self.pin(memory) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_device_lost() => Err(error),
+            Err(error) => {
+                if !WARNED.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("copies are slower, through memory that is not pinned: {error}");
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Device memory this process may hold without a limit of its own, bytes: what it has and what is free now, but for a reserve
+    /// of a sixteenth of the card, at most 1 GiB, for the driver, its modules and other processes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn automatic_limit(&self) -> Result<u64> {
+        let memory = self.memory_use()?;
+        let reserve = (memory.total / 16).min(1 << 30);
+        Ok((memory.free + memory.pool_reserved).saturating_sub(reserve))
     }
 
     /// Whether memory is pinned for this device.

@@ -7,8 +7,8 @@ use crate::execution::residency::Residency;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Nvrtc, RETRY, Retried,
-    Stream, probe,
+    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, MachineMemory, Nvrtc,
+    RETRY, Retried, Stream, probe,
 };
 use galatea_layout::model::Machine;
 use galatea_store::{Store, StoreOptions};
@@ -25,6 +25,8 @@ pub struct DeviceRuntime {
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
     calibration: Mutex<Option<Calibration>>,
+    /// What `galatea.gpu_memory_limit = 'auto'` stands for.
+    automatic_limit: u64,
 }
 
 /// The streams one query works on.
@@ -63,6 +65,9 @@ impl DeviceRuntime {
     pub(crate) fn new(device: Device) -> Self {
         Self {
             calibration: Mutex::new(calibration::stored(&device)),
+            automatic_limit: device
+                .automatic_limit()
+                .unwrap_or_else(|_| device.info().total_memory),
             device,
             residency: Residency::default(),
             prepared: PreparedPipelines::default(),
@@ -147,10 +152,7 @@ impl DeviceRuntime {
             return Ok(staging);
         }
         let memory = Arc::new(HostMemory::new(Staging::BYTES)?);
-        // Results arrive all the same, more slowly.
-        if let Err(error) = self.device.pin(&memory) {
-            tracing::warn!(%error, "results are copied through memory that is not pinned");
-        }
+        self.device.pin_if_possible(&memory)?;
         Ok(Staging {
             memory,
             stream: self.device.stream()?,
@@ -221,9 +223,8 @@ impl Runtime {
 
     /// The store, made with the limit of the first configuration that needs it and following later ones.
     pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
-        let limit = config
-            .store_memory_limit
-            .resolve(host_memory(), host_memory() / 2);
+        let memory = MachineMemory::look().total;
+        let limit = config.store_memory_limit.resolve(memory, memory / 2);
         let options = StoreOptions {
             memory_limit: Some(limit),
             chunk_rows: config.chunk_rows.0 as usize,
@@ -243,7 +244,10 @@ impl Runtime {
             DeviceChoice::Emulated => {
                 self.emulator.as_ref().ok_or(Reason::EmulatedDevice)?;
                 Nvrtc::emulated().map_err(|missing| no_device(&missing.to_string()))?;
-                self.emulated.lock().refusal().map_or(Ok(()), |reason| Err(reason.clone()))
+                self.emulated
+                    .lock()
+                    .refusal()
+                    .map_or(Ok(()), |reason| Err(reason.clone()))
             }
             DeviceChoice::Auto | DeviceChoice::Gpu => {
                 if let Some(reason) = self.gpu.lock().refusal() {
@@ -285,7 +289,7 @@ impl Runtime {
         drop(slot);
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {
-            MemoryLimit::Auto => None,
+            MemoryLimit::Auto => Some(runtime.automatic_limit),
             limit => Some(limit.resolve(total, total)),
         });
         Ok(runtime)
@@ -318,21 +322,3 @@ fn no_device(detail: &str) -> Reason {
         detail: detail.to_string(),
     }
 }
-
-/// Memory of this machine, in bytes.
-fn host_memory() -> u64 {
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
-        return FALLBACK_MEMORY;
-    };
-    let total = text.lines().find_map(|line| {
-        line.strip_prefix("MemTotal:")?
-            .split_whitespace()
-            .next()?
-            .parse::<u64>()
-            .ok()
-    });
-    total.map_or(FALLBACK_MEMORY, |kibibytes| kibibytes * 1024)
-}
-
-/// Taken where the system does not say.
-const FALLBACK_MEMORY: u64 = 8 << 30;

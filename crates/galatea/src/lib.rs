@@ -46,6 +46,8 @@ pub use layout::{
 };
 pub use session::{SessionBuilder, session};
 
+pub use galatea_engine::placement::query_report;
+
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::runtime::Runtime;
 
@@ -129,7 +131,7 @@ fn with_placement(
 
 /// What became of the session's last query; none when it has planned none, or is not a Galatea session.
 ///
-/// Sessions that plan several queries at once see the latest; clone the context's state for one report per query.
+/// Of queries at once this is the one planned last; [`query_report`] gives that of each plan.
 pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
     reports(ctx)?.last()
 }

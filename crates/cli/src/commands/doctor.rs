@@ -10,7 +10,8 @@ use chrono::DateTime;
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_device::{
-    CacheFolder, Calibration, DISK_LIMIT, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates, Probe,
+    CacheFolder, Calibration, DISK_LIMIT, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates,
+    Probe,
 };
 use galatea_engine::calibration;
 use galatea_engine::config::DeviceChoice;

@@ -165,7 +165,10 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     for toolkit in toolkits {
         folders.push((toolkit.join("lib64"), "the CUDA toolkit"));
         for target in ["x86_64-linux", "sbsa-linux", "aarch64-linux"] {
-            folders.push((toolkit.join("targets").join(target).join("lib"), "the CUDA toolkit"));
+            folders.push((
+                toolkit.join("targets").join(target).join("lib"),
+                "the CUDA toolkit",
+            ));
         }
     }
     let system = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
@@ -192,7 +195,10 @@ fn version_number(text: &str) -> Option<(u32, u32)> {
 /// Prefixes of the Python environments a user is likely to have installed the wheel into.
 fn python_prefixes(executable_folders: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
-    for folder in executable_folders.into_iter().filter(|folder| folder.is_absolute()) {
+    for folder in executable_folders
+        .into_iter()
+        .filter(|folder| folder.is_absolute())
+    {
         let python = folder.join("python3");
         if !python.exists() {
             continue;

@@ -12,13 +12,14 @@ mod annotate;
 mod join;
 mod subtree;
 
-pub use annotate::{AnnotatePlacement, PlacementExec};
+pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
 pub use join::DimensionSource;
 pub use subtree::{PipelineSource, Subtree, subtree};
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::reason::Reason;
+use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::{Result, plan_err};
 use datafusion::config::ConfigOptions;
@@ -33,9 +34,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Why nodes of the plan being optimised stay on the CPU, from the early rule to the late one. DataFusion runs a
-    /// plan's rules one after another on one thread, without suspending.
-    static REASONS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// The report of the plan being optimised, with why its nodes stay on the CPU, from the early rule to the late one. DataFusion
+    /// runs a plan's rules one after another on one thread, without suspending.
+    static PLANNED: RefCell<Option<PlanReport>> = const { RefCell::new(None) };
 }
 
 /// The early rule: replaces supported subtrees.
@@ -54,6 +55,7 @@ impl PlaceOnDevice {
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &GalateaConfig,
+        report: &PlanReport,
         reasons: &mut Vec<String>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(outcome) = subtree(&plan, config) {
@@ -61,13 +63,14 @@ impl PlaceOnDevice {
                 Ok(mut found) => {
                     // What feeds the pipeline may hold further subtrees, and reasons of its own.
                     for child in found.children_mut() {
-                        *child = self.place(Arc::clone(child), config, reasons)?;
+                        *child = self.place(Arc::clone(child), config, report, reasons)?;
                     }
                     return Ok(Arc::new(GpuExec::new(
                         found,
                         plan,
                         Arc::clone(&self.runtime),
                         config.clone(),
+                        report.clone(),
                     )));
                 }
                 Err(reason) => note(reasons, &plan, &reason),
@@ -81,7 +84,7 @@ impl PlaceOnDevice {
         }
         let placed = children
             .iter()
-            .map(|child| self.place(Arc::clone(child), config, reasons))
+            .map(|child| self.place(Arc::clone(child), config, report, reasons))
             .collect::<Result<Vec<_>>>()?;
         if placed
             .iter()
@@ -99,10 +102,9 @@ impl PlaceOnDevice {
 
 fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
     let text = match reason {
-        Reason::Node { .. }
-        | Reason::Setting { .. }
-        | Reason::EmulatedDevice
-        | Reason::Device { .. } => reason.to_string(),
+        Reason::Node { .. } | Reason::Setting { .. } | Reason::EmulatedDevice | Reason::Device { .. } => {
+            reason.to_string()
+        }
         _ => format!("{}: {reason}", plan.name()),
     };
     if !reasons.contains(&text) {
@@ -169,9 +171,9 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let config = GalateaConfig::of(options);
-        let mut reasons = Vec::new();
+        let (mut reasons, report) = (Vec::new(), PlanReport::default());
         let placed = match self.runtime.usable(&config) {
-            Ok(()) => self.place(plan, &config, &mut reasons)?,
+            Ok(()) => self.place(plan, &config, &report, &mut reasons)?,
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(
                     "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",
@@ -189,7 +191,8 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
                 reasons.join("\n  ")
             );
         }
-        REASONS.with(|slot| *slot.borrow_mut() = reasons);
+        report.update(|report| report.reasons = reasons);
+        PLANNED.with(|slot| *slot.borrow_mut() = Some(report));
         Ok(placed)
     }
 
