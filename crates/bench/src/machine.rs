@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use galatea_device::MachineMemory;
+
 /// What identifies a run's surroundings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
@@ -65,15 +67,7 @@ fn processor() -> String {
 }
 
 fn memory_gib() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text.lines().find_map(|line| {
-        line.strip_prefix("MemTotal:")?
-            .split_whitespace()
-            .next()?
-            .parse::<u64>()
-            .ok()
-    });
-    kib.unwrap_or(0).div_ceil(1 << 20)
+    MachineMemory::look().total.div_ceil(1 << 30)
 }
 
 fn git_commit() -> Option<String> {

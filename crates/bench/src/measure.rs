@@ -201,7 +201,7 @@ impl Plan {
     async fn session(&self, mode: Mode) -> Result<SessionContext> {
         let mut builder = galatea::session();
         for (name, value) in &self.settings {
-            builder = builder.with_setting(name, value);
+            builder = builder.with_trusted_setting(name, value);
         }
         for (name, value) in mode.settings() {
             builder = builder.with_setting(*name, *value);

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use galatea_bench::BenchError;
+use galatea_device::CacheRefusal;
 
 /// What ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub(crate) enum CliError {
     /// The device cannot be calibrated.
     #[error(transparent)]
     Calibrate(#[from] galatea::CalibrateError),
+    /// There is no folder for generated data.
+    #[error("no cache folder for generated data: {0}")]
+    NoCache(CacheRefusal),
     /// --data-path is not a directory that can be entered.
     #[error("cannot use the data path '{}': {cause}", path.display())]
     DataPath {

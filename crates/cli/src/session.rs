@@ -11,6 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_cli::catalog::DynamicObjectStoreCatalog;
 use datafusion_cli::functions::ParquetMetadataFunc;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
+use galatea::SessionBuilder;
 
 use crate::arguments::SessionArguments;
 use crate::errors::CliError;
@@ -19,6 +20,20 @@ use crate::errors::CliError;
 pub(crate) struct Session {
     pub(crate) ctx: SessionContext,
     pub(crate) stores: Arc<InstrumentedObjectStoreRegistry>,
+}
+
+/// A session with the settings of `--set`, but for those of DataFusion's runtime, which only statements set. Who types
+/// `--set galatea.device=emulated` allows the emulated device; SQL alone does not.
+pub(crate) fn builder(arguments: &SessionArguments) -> SessionBuilder {
+    let mut builder = galatea::session();
+    for (name, value) in arguments.settings.iter().filter(|(name, _)| !is_runtime(name)) {
+        builder = builder.with_trusted_setting(name, value);
+    }
+    builder
+}
+
+fn is_runtime(name: &str) -> bool {
+    name.starts_with("datafusion.runtime.")
 }
 
 /// Builds the session and applies `--set`.
@@ -39,15 +54,11 @@ pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliEr
         // A file that appears while the prompt is open is seen by the next query.
         .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
         .build_arc()?;
-    let mut builder = galatea::session()
+    let ctx = builder(arguments)
         .with_config(config)
         .with_runtime(runtime)
-        .with_file_queries(true);
-    let is_runtime = |name: &str| name.starts_with("datafusion.runtime.");
-    for (name, value) in arguments.settings.iter().filter(|(name, _)| !is_runtime(name)) {
-        builder = builder.with_setting(name, value);
-    }
-    let ctx = builder.build()?;
+        .with_file_queries(true)
+        .build()?;
     for (name, value) in arguments.settings.iter().filter(|(name, _)| is_runtime(name)) {
         ctx.sql(&format!("SET {name} = '{}'", value.replace('\'', "''")))
             .await?;

@@ -23,13 +23,20 @@
 //! is written under another name and renamed into place, so readers and writers in any number of processes see a whole file
 //! or none. A file whose header does not fit its contents is ignored and written anew. Nothing here can fail a query: where
 //! the folder cannot be read or written, programs are compiled in every process, and a warning says so once.
+//!
+//! Files are touched when they are read; when they are more than [`DISK_LIMIT`] together, those not used for longest are removed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use crate::cache_folder::{CacheFolder, CacheRefusal};
 
 /// Version of the key's record.
 pub const KEY_VERSION: u32 = 1;
+/// Bytes of cubins kept on disk.
+pub const DISK_LIMIT: u64 = 512 << 20;
 
 const MAGIC: &[u8; 16] = b"galatea cubin 1\n";
 const HEADER: usize = MAGIC.len() + 32 + 8 + 32;
@@ -86,27 +93,40 @@ impl std::fmt::Display for Key {
 /// The cache on disk.
 #[derive(Debug)]
 pub(crate) struct DiskCache {
-    folder: PathBuf,
+    /// None where nothing is kept.
+    folder: Option<PathBuf>,
+    limit: u64,
+    /// Bytes in the folder as far as this process knows; all there can be until it has looked.
+    bytes: AtomicU64,
     warned: AtomicBool,
 }
 
 impl DiskCache {
-    /// The cache in a cache directory, which need not exist yet.
-    pub(crate) fn new(cache_directory: &Path) -> Self {
-        let folder = cache_directory.join("cubin").join(format!("v{KEY_VERSION}"));
+    /// The cache in a cache folder, or none where that was refused.
+    pub(crate) fn new(cache: Result<&CacheFolder, &CacheRefusal>) -> Self {
+        let folder = cache
+            .map_err(Clone::clone)
+            .and_then(|cache| cache.subfolder(format!("cubin/v{KEY_VERSION}")));
         Self {
-            folder,
+            folder: folder.map_err(|refused| refused.warn_once()).ok(),
+            limit: DISK_LIMIT,
+            bytes: AtomicU64::new(u64::MAX),
             warned: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn path(&self, key: Key) -> PathBuf {
-        self.folder.join(key.to_string())
+    #[cfg(test)]
+    pub(crate) fn with_limit(self, limit: u64) -> Self {
+        Self { limit, ..self }
+    }
+
+    pub(crate) fn path(&self, key: Key) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(key.to_string()))
     }
 
     /// The image of a key, if its file is there and whole.
     pub(crate) fn load(&self, key: Key) -> Option<Vec<u8>> {
-        let path = self.path(key);
+        let path = self.path(key)?;
         let mut file = match std::fs::read(&path) {
             Ok(file) => file,
             Err(error) => {
@@ -124,23 +144,59 @@ impl DiskCache {
             tracing::warn!(path = %path.display(), "ignoring a damaged cache file");
             return None;
         }
+        let used = std::fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
+        if let Err(error) = used {
+            tracing::debug!(path = %path.display(), "the use of a cached kernel is not noted: {error}");
+        }
         Some(file.split_off(HEADER))
     }
 
     /// Writes an image; a failure costs a compilation in the next process, nothing else.
     pub(crate) fn store(&self, key: Key, image: &[u8]) {
+        let Some(folder) = &self.folder else {
+            return;
+        };
         let write = || {
-            std::fs::create_dir_all(&self.folder)?;
-            let mut file = tempfile::Builder::new()
-                .prefix(".writing-")
-                .tempfile_in(&self.folder)?;
+            let mut file = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder)?;
             file.write_all(&Self::header(key, image))?;
             file.write_all(image)?;
-            file.persist(self.path(key)).map_err(|error| error.error)
+            file.persist(folder.join(key.to_string()))
+                .map_err(|error| error.error)
         };
         if let Err(error) = write() {
-            self.warn(&self.folder, &error);
+            return self.warn(folder, &error);
         }
+        let size = (HEADER + image.len()) as u64;
+        let known = self.bytes.load(Ordering::Relaxed).saturating_add(size);
+        let bytes = match known > self.limit {
+            true => self.make_room(folder),
+            false => known,
+        };
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Removes the files not used for longest until the rest is within the limit; what the rest takes.
+    fn make_room(&self, folder: &Path) -> u64 {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<(SystemTime, u64, PathBuf)> = entries
+            .filter_map(|entry| {
+                let found = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+                Some((found.modified().ok()?, found.len(), entry.path()))
+            })
+            .collect();
+        files.sort_unstable();
+        let mut bytes = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files {
+            if bytes <= self.limit {
+                break;
+            }
+            match std::fs::remove_file(&path) {
+                Ok(()) => bytes -= size,
+                // Removed by another process, or not ours to remove.
+                Err(error) => tracing::debug!(path = %path.display(), "a cached kernel stays: {error}"),
+            }
+        }
+        bytes
     }
 
     fn header(key: Key, image: &[u8]) -> Vec<u8> {

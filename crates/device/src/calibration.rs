@@ -178,10 +178,14 @@ struct Stored {
 
 impl Calibration {
     /// Where the calibration of a device is kept.
-    #[must_use]
-    pub fn path(device: &Device) -> PathBuf {
+    ///
+    /// # Errors
+    /// [`DeviceError::NoCache`]: calibrations are not kept.
+    pub fn path(device: &Device) -> Result<PathBuf> {
         let name = format!("{}.json", device.info().uuid);
-        device.cache_directory().join("calibration").join(name)
+        let cache = device.cache().map_err(Clone::clone);
+        let folder = cache.and_then(|cache| cache.subfolder("calibration"));
+        Ok(folder.map_err(DeviceError::NoCache)?.join(name))
     }
 
     /// The calibration stored for this device and driver; none where it was never measured.
@@ -189,7 +193,9 @@ impl Calibration {
     /// # Errors
     /// [`StaleCalibration`]: what is stored is damaged, or of another device, driver or version.
     pub fn load(device: &Device) -> Result<Option<Self>, StaleCalibration> {
-        let path = Self::path(device);
+        let Ok(path) = Self::path(device) else {
+            return Ok(None);
+        };
         let read = match std::fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(CalibrationRefusal::Unreadable),
@@ -238,17 +244,16 @@ impl Calibration {
     /// Stores it, in place of the one before.
     ///
     /// # Errors
-    /// [`DeviceError::Io`]: the cache folder cannot be written.
+    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used or written.
     pub fn store(&self, device: &Device) -> Result<()> {
         let stored = Stored {
             version: VERSION,
             of: device.info().into(),
             calibration: *self,
         };
-        let path = Self::path(device);
+        let path = Self::path(device)?;
         let write = || -> io::Result<()> {
             let folder = path.parent().unwrap_or(&path);
-            std::fs::create_dir_all(folder)?;
             let file = tempfile::Builder::new().prefix(".writing-").tempfile_in(folder)?;
             serde_json::to_writer_pretty(&file, &stored)?;
             file.persist(&path).map_err(|error| error.error)?;
@@ -260,9 +265,9 @@ impl Calibration {
     /// Removes what is stored for a device, whatever it is; whether there was something.
     ///
     /// # Errors
-    /// [`DeviceError::Io`]: the file cannot be removed.
+    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or the file not removed.
     pub fn forget(device: &Device) -> Result<bool> {
-        let path = Self::path(device);
+        let path = Self::path(device)?;
         match std::fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -8,16 +8,19 @@
 //! answers every call with the same code. The first call that sees one marks the context as lost and reports
 //! [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with [`DeviceError::DeviceLost`],
 //! without asking the driver. Dropping things that lived there is silent: the driver freed them with the context. Other
-//! devices of the process are not touched.
+//! devices of the process are not touched. Whoever opens the device next gets a context and a budget of its own, also while others
+//! still hold what lived in the lost one.
 
 use std::collections::HashMap;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
 use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
+use crate::emulator;
 use crate::errors::{DeviceError, Result};
 use crate::host::PinTable;
 use crate::info::{self, DeviceInfo};
@@ -38,6 +41,7 @@ pub(crate) struct Context {
     /// Streams nobody uses, with their priorities.
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
     lost: OnceLock<String>,
+    released: AtomicBool,
 }
 
 // SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a call, see
@@ -57,7 +61,11 @@ impl Context {
         static OPEN: LazyLock<Mutex<Contexts>> = LazyLock::new(Mutex::default);
         let mut open = OPEN.lock();
         if let Some(context) = open.get(&(backend, ordinal)).and_then(Weak::upgrade) {
-            return Ok(context);
+            if context.alive().is_ok() {
+                return Ok(context);
+            }
+            // Somebody still holds the lost one. The driver makes another only when nobody retains it.
+            context.release();
         }
         let context = Arc::new(Self::new(backend, ordinal, driver, info)?);
         open.insert((backend, ordinal), Arc::downgrade(&context));
@@ -84,6 +92,7 @@ impl Context {
             pool: ptr::null_mut(),
             idle_streams: Mutex::default(),
             lost: OnceLock::new(),
+            released: AtomicBool::new(false),
         };
         context.bind()?;
         let mut pool = ptr::null_mut();
@@ -118,6 +127,15 @@ impl Context {
         self.check("cuCtxSetCurrent", unsafe {
             (self.driver.cuCtxSetCurrent)(self.handle)
         })
+    }
+
+    /// Gives the driver's context up, once: when nothing lives there any more, or when it is lost, after which nothing calls the
+    /// driver for what lived there.
+    fn release(&self) {
+        if !self.released.swap(true, Ordering::Relaxed) {
+            // SAFETY: retained once in `new`, released once.
+            let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+        }
     }
 
     /// An error if the device is lost.
@@ -192,7 +210,7 @@ impl Context {
     fn emulator_report(&self) -> Option<String> {
         match self.backend {
             Backend::Gpu => None,
-            Backend::Emulated => galatea_emulator::last_report(i32::try_from(self.info.ordinal).ok()?),
+            Backend::Emulated => emulator::last_report(self.info.ordinal),
         }
     }
 
@@ -256,8 +274,7 @@ impl Drop for Context {
                 let _ = unsafe { (self.driver.cuStreamDestroy_v2)(stream) };
             }
         }
-        // SAFETY: retained once in `new`; nothing that lived in the context is left, since it would hold it.
-        let _ = unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+        self.release();
     }
 }
 

@@ -1,16 +1,17 @@
 //! An open device: where everything starts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
 use cudarc::driver::sys::CUmemPool_attribute;
-use galatea_emulator::{Counters, EmulatorOptions};
 
 use crate::budget::MemoryBudget;
 use crate::buffer::{DeviceBuffer, Unwritten};
+use crate::cache::DiskCache;
+use crate::cache_folder::{CacheFolder, CacheRefusal};
 use crate::context::Context;
-use crate::environment;
 use crate::errors::{DeviceError, Result};
 use crate::host::{HostMemory, HostView};
 use crate::info::{self, DeviceInfo};
@@ -26,7 +27,8 @@ pub struct DeviceOptions {
     /// Most device memory this process may use on it, bytes; default: all of it. The limit is the process's: the last one
     /// given holds for all handles of the device.
     pub memory_limit: Option<u64>,
-    /// Where compiled kernels and calibrations are kept; default: [`environment::cache_directory`].
+    /// Where compiled kernels and calibrations are kept; default: [`crate::environment::cache_directory`].
+    /// A folder that is not this user's alone is not used.
     pub cache_directory: Option<PathBuf>,
 }
 
@@ -38,7 +40,7 @@ pub struct Device(Arc<Inner>);
 struct Inner {
     context: Arc<Context>,
     programs: Programs,
-    cache_directory: PathBuf,
+    cache: Result<CacheFolder, CacheRefusal>,
 }
 
 /// Device memory by the driver, bytes.
@@ -67,24 +69,7 @@ impl Device {
         Self::open(Backend::Gpu, driver, ordinal, options, Vec::new())
     }
 
-    /// Makes an emulated device: for tests, never for a user's query.
-    ///
-    /// # Errors
-    /// [`DeviceError::NoDriver`] where this machine cannot emulate.
-    pub fn emulated(emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
-        let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
-        let mut emulator = emulator;
-        emulator.cxx = emulator.cxx.or_else(environment::cxx);
-        let cache = emulator.cache_directory.take();
-        emulator.cache_directory =
-            Some(cache.unwrap_or_else(|| environment::cache_directory().join("emulator")));
-        let ordinal = galatea_emulator::add_device(emulator);
-        let compile_options = galatea_emulator::compile_options(ordinal);
-        let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
-        Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
-    }
-
-    fn open(
+    pub(crate) fn open(
         backend: Backend,
         driver: &'static Driver,
         ordinal: usize,
@@ -98,14 +83,12 @@ impl Device {
         if options.memory_limit.is_some() {
             context.budget.set_limit(options.memory_limit);
         }
-        let cache_directory = options
-            .cache_directory
-            .unwrap_or_else(environment::cache_directory);
-        let programs = Programs::new(&context, &cache_directory, device_options);
+        let cache = CacheFolder::open(options.cache_directory.as_deref());
+        let programs = Programs::new(&context, DiskCache::new(cache.as_ref()), device_options);
         Ok(Self(Arc::new(Inner {
             context,
             programs,
-            cache_directory,
+            cache,
         })))
     }
 
@@ -122,9 +105,11 @@ impl Device {
     }
 
     /// Where its compiled kernels and calibrations are kept.
-    #[must_use]
-    pub fn cache_directory(&self) -> &Path {
-        &self.0.cache_directory
+    ///
+    /// # Errors
+    /// Why they are not.
+    pub fn cache(&self) -> Result<&CacheFolder, &CacheRefusal> {
+        self.0.cache.as_ref()
     }
 
     /// Whether it still answers.
@@ -227,6 +212,35 @@ impl Device {
         memory.pin(&self.0.context)
     }
 
+    /// As [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied unpinned. Whether it is pinned.
+    ///
+    /// # Errors
+    /// [`DeviceError::DeviceLost`].
+    pub fn pin_if_possible(&self, memory: &Arc<HostMemory>) -> Result<bool> {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        match self.pin(memory) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_device_lost() => Err(error),
+            Err(error) => {
+                if !WARNED.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("copies are slower, through memory that is not pinned: {error}");
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Device memory this process may hold without a limit of its own, bytes: what it has and what is free now, but for a reserve
+    /// of a sixteenth of the card, at most 1 GiB, for the driver, its modules and other processes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn automatic_limit(&self) -> Result<u64> {
+        let memory = self.memory_use()?;
+        let reserve = (memory.total / 16).min(1 << 30);
+        Ok((memory.free + memory.pool_reserved).saturating_sub(reserve))
+    }
+
     /// Whether memory is pinned for this device.
     #[must_use]
     pub fn is_pinned(&self, memory: &HostMemory) -> bool {
@@ -263,34 +277,6 @@ impl Device {
         })
     }
 
-    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros unless
-    /// [`EmulatorOptions::count`] is set.
-    #[must_use]
-    pub fn counters(&self) -> Option<Counters> {
-        self.emulator_ordinal().map(galatea_emulator::counters)
-    }
-
-    /// Sets the counters of an emulated device to 0.
-    pub fn reset_counters(&self) {
-        if let Some(ordinal) = self.emulator_ordinal() {
-            galatea_emulator::reset_counters(ordinal);
-        }
-    }
-
-    /// Gives an emulated device another seed from now on: another order of lanes and blocks.
-    pub fn set_seed(&self, seed: u64) {
-        if let Some(ordinal) = self.emulator_ordinal() {
-            galatea_emulator::set_seed(ordinal, seed);
-        }
-    }
-
-    fn emulator_ordinal(&self) -> Option<i32> {
-        if !self.info().emulated {
-            return None;
-        }
-        i32::try_from(self.info().ordinal).ok()
-    }
-
     /// Waits for all work and returns to the card what the pool keeps for reuse.
     ///
     /// # Errors
@@ -315,6 +301,7 @@ impl Device {
 
     #[cfg(test)]
     pub(crate) fn cubin_path(&self, program: &Program) -> PathBuf {
-        self.0.programs.disk.path(self.cubin_key(program))
+        let path = self.0.programs.disk.path(self.cubin_key(program));
+        path.expect("a cache folder")
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! | variable | read by | meaning | default |
 //! | --- | --- | --- | --- |
-//! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels and calibrations | the user's cache folder + `/galatea` |
-//! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, tried before everything else | searched |
+//! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels, calibrations and the demo's data, absolute | the user's cache folder + `/galatea` |
+//! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, absolute, tried before everything else | searched |
 //! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
 //! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
 //! | [`SEED`] | tests | the first seed of random tests | 1 |
@@ -30,15 +30,11 @@ pub const SQLLOGICTEST: &str = "GALATEA_SQLLOGICTEST";
 /// The host C++ compiler the emulated device compiles kernels with.
 pub const CXX: &str = "GALATEA_CXX";
 
-/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`, or (no home) a folder in the system's
-/// temporary one.
+/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`; `None` where the user has no home.
+/// [`crate::CacheFolder::open`] makes it and says whether it can be trusted.
 #[must_use]
-pub fn cache_directory() -> PathBuf {
-    path(CACHE_DIR).unwrap_or_else(|| {
-        dirs::cache_dir()
-            .unwrap_or_else(std::env::temp_dir)
-            .join("galatea")
-    })
+pub fn cache_directory() -> Option<PathBuf> {
+    path(CACHE_DIR).or_else(|| Some(dirs::cache_dir()?.join("galatea")))
 }
 
 /// The value of [`NVRTC_PATH`].

@@ -13,6 +13,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::cache_folder::CacheRefusal;
+
 /// Result of the device layer.
 pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
@@ -151,8 +153,10 @@ pub enum DeviceError {
         /// What is known: on the emulated device the block, thread and line.
         report: String,
     },
-    /// The device failed earlier and its context is gone; everything else goes on. Opening it again needs a new process.
-    #[error("device {device} is lost: {cause}\nhint: restart the process to use it again")]
+    /// The device failed earlier and its context is gone; everything else goes on. It can be opened again, where the driver allows it.
+    #[error(
+        "device {device} is lost: {cause}\nhint: open it again, or restart the process where the driver refuses that"
+    )]
     DeviceLost {
         /// The device's name.
         device: String,
@@ -183,6 +187,9 @@ pub enum DeviceError {
         /// The object.
         what: &'static str,
     },
+    /// There is no folder to keep something in.
+    #[error("{0}")]
+    NoCache(CacheRefusal),
     /// The operating system refused something.
     #[error("{}: {source}", path.display())]
     Io {

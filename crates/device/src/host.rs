@@ -27,6 +27,7 @@ use rayon::prelude::*;
 
 use crate::context::{Context, driver_error};
 use crate::errors::{DeviceError, Result};
+use crate::machine_memory::MachineMemory;
 use crate::sys::{Code, Driver};
 
 /// Size of a transparent huge page on x86-64 and on most of AArch64.
@@ -36,7 +37,8 @@ const TOUCH: usize = 16 << 20;
 /// Requests from this size on are checked against what the system has, so that they fail instead of being killed.
 const CHECKED: usize = 64 << 20;
 
-const HINT: &str = "lower galatea.memory_limit or the data loaded at once, or give the process more memory";
+const HINT: &str =
+    "lower galatea.store_memory_limit or the data loaded at once, or give the process more memory";
 
 /// Page-aligned, zeroed host memory, backed by huge pages where it is large, unmapped when dropped.
 pub struct HostMemory {
@@ -410,23 +412,5 @@ impl PinTable {
 
 /// Bytes the system (or this container) can still give, where it tells.
 fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    let system = line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024;
-    let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok();
-    let number = |name: &str| read(name)?.trim().parse::<u64>().ok();
-    let container = number("max").map(|max| {
-        // Files the container has read count as its memory, but are given up when memory is needed.
-        let files: u64 = read("stat")
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| {
-                line.strip_prefix("inactive_file ")
-                    .or_else(|| line.strip_prefix("active_file "))
-            })
-            .filter_map(|bytes| bytes.trim().parse::<u64>().ok())
-            .sum();
-        max.saturating_sub(number("current").unwrap_or(0).saturating_sub(files))
-    });
-    Some(container.map_or(system, |container| container.min(system)))
+    MachineMemory::look().available
 }

@@ -12,8 +12,9 @@
 //! ```
 //!
 //! NVIDIA's driver and compiler are found at run time ([`probe`]): the same binary builds and runs where there is neither,
-//! and says what is missing. The emulated device ([`Device::emulated`]) is the same host code over another implementation of
-//! the driver's functions, so what tests run is what users run.
+//! and says what is missing. The emulated device ([`Device::emulated`], feature `emulator`, Linux on x86-64) is the same host code
+//! over another implementation of the driver's functions, so what tests run is what users run. Without the feature nothing here
+//! is bound to a processor or an operating system but Unix.
 //!
 //! Only this crate calls foreign functions. Failures are typed ([`DeviceError`]); nothing panics, and a lost device leaves
 //! the process and other devices as they were.
@@ -25,19 +26,27 @@ mod arguments;
 mod budget;
 mod buffer;
 mod cache;
+mod cache_folder;
 mod calibration;
 mod compiler;
 mod context;
 mod device;
+#[cfg_attr(
+    not(all(feature = "emulator", target_os = "linux", target_arch = "x86_64")),
+    path = "no_emulator.rs"
+)]
+mod emulator;
 mod errors;
 mod event;
 mod geometry;
 mod host;
 mod info;
+mod machine_memory;
 mod module;
 mod probe;
 mod program;
 mod programs;
+mod retry;
 mod stream;
 mod sys;
 
@@ -46,7 +55,8 @@ mod tests;
 
 #[doc(hidden)]
 pub use bytemuck;
-pub use galatea_emulator::{Counters, EmulatorOptions};
+#[cfg(all(feature = "emulator", target_os = "linux", target_arch = "x86_64"))]
+pub use galatea_emulator::Counters;
 
 pub use arguments::{
     Access, ArgumentBytes, ArgumentStruct, DevicePointer, Field, In, InOut, KernelArguments, Layout, Out,
@@ -54,17 +64,21 @@ pub use arguments::{
 };
 pub use budget::{GRANULARITY, MemoryBudget};
 pub use buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Unwritten};
-pub use cache::KEY_VERSION;
+pub use cache::{DISK_LIMIT, KEY_VERSION};
+pub use cache_folder::{CacheFolder, CacheRefusal};
 pub use calibration::{CalibratedDevice, Calibration, CalibrationRefusal, GroupingRates, StaleCalibration};
 pub use compiler::{Nvrtc, compile_for};
 pub use device::{Device, DeviceOptions, MemoryUse};
+pub use emulator::EmulatorOptions;
 pub use errors::{DeviceError, Missing, Result};
 pub use event::Event;
 pub use geometry::{Dim, Geometry};
 pub use host::{HostMemory, HostView};
 pub use info::{Architecture, DeviceInfo};
+pub use machine_memory::MachineMemory;
 pub use module::{Function, Module, Resources};
 pub use probe::{DriverInfo, NvrtcInfo, Probe, probe};
 pub use program::{Headers, Program, Tier};
 pub use programs::{Compiled, Origin};
+pub use retry::{RETRY, Retried};
 pub use stream::{Download, Stream};

@@ -4,7 +4,6 @@
 //! parallel, on a pool of their own ([`crate::Device::compile_all`]) whose stacks suit a compiler.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -64,10 +63,10 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    pub(crate) fn new(context: &Arc<Context>, cache_directory: &Path, device_options: Vec<String>) -> Self {
+    pub(crate) fn new(context: &Arc<Context>, disk: DiskCache, device_options: Vec<String>) -> Self {
         Self {
             context: Arc::clone(context),
-            disk: DiskCache::new(cache_directory),
+            disk,
             device_options,
             modules: Mutex::default(),
             clock: AtomicU64::new(0),

@@ -188,6 +188,11 @@ impl Memory {
         self.state.lock().pinned.remove(&address).is_some()
     }
 
+    /// Bytes of host memory that are registered.
+    pub(crate) fn pinned_bytes(&self) -> u64 {
+        self.state.lock().pinned.values().map(|bytes| *bytes as u64).sum()
+    }
+
     /// Whether a host range is registered.
     pub(crate) fn pinned(&self, address: u64, bytes: usize) -> bool {
         let state = self.state.lock();

@@ -32,8 +32,10 @@ pub struct EmulatorOptions {
     pub count: bool,
     /// The host C++ compiler; `c++`, then `g++`, if `None`.
     pub cxx: Option<PathBuf>,
-    /// Where compiled objects are kept; `galatea/emulator` in the user's cache directory if `None`.
+    /// Where compiled objects are kept, and loaded from: a folder that nobody else can write. They are not kept if `None`.
     pub cache_directory: Option<PathBuf>,
+    /// Host memory that can be registered at one time, in bytes. Default: all there is.
+    pub pinned_memory: u64,
     /// Stack of a device thread in bytes: its registers, spills and local arrays. Default 128 KiB.
     pub stack_bytes: usize,
     /// How long the threads of a launch may wait for one another without any of them finishing before the launch
@@ -55,6 +57,7 @@ impl Default for EmulatorOptions {
             count: false,
             cxx: None,
             cache_directory: None,
+            pinned_memory: u64::MAX,
             stack_bytes: 128 << 10,
             spin_limit: Duration::from_secs(60),
         }

@@ -226,7 +226,7 @@ mod tests {
         let device = device(&folder);
         let scaled = DeviceRuntime::new(device.clone()).machine();
         slow_memory().store(&device).expect("stored");
-        let path = Calibration::path(&device);
+        let path = Calibration::path(&device).expect("a cache folder");
         let good = std::fs::read_to_string(&path).expect("a file");
         let wrong = [
             "{".to_string(),

@@ -140,8 +140,8 @@ settings! {
         /// What happens to a part of a query that the GPU cannot run: allow runs it on the CPU and says so in EXPLAIN
         /// and in the footer; error refuses the query, with the reasons.
         pub fallback: Fallback = Fallback::Allow,
-        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that is free but a
-        /// reserve). Reaching it fails exactly as a full card does.
+        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that is free when
+        /// the device is opened but a reserve, a sixteenth of the card and at most 1 GiB). Reaching it fails exactly as a full card does.
         pub gpu_memory_limit: MemoryLimit = MemoryLimit::Auto,
         /// Host memory for encoded columns of tables and of files read before: a size, a share of the machine's memory as a
         /// percentage, or auto (half of it). Columns of files not used for longest leave first.

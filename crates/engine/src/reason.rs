@@ -139,6 +139,12 @@ pub enum Reason {
         /// Its value.
         value: String,
     },
+    /// The emulated device, in a session whose program has not allowed it.
+    #[error(
+        "this session does not allow the emulated device, which compiles code with the machine's C++ compiler and loads it: \
+         SessionBuilder::with_emulated_device does, and --set galatea.device=emulated on the command line"
+    )]
+    EmulatedDevice,
     /// There is no usable device.
     #[error("no device: {detail}")]
     Device {

@@ -1,7 +1,9 @@
 //! What became of a query: where it ran, why not on the GPU, and where its time went.
 //!
-//! The session keeps the report of its last query in a [`QueryReports`], an extension of its configuration, so that a front
-//! (the command line's footer, a benchmark) reads it without knowing plans. Planning records a report; execution completes it.
+//! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and the GPU subtrees of that
+//! plan complete it, so that queries of one session that run at once do not meet. The session keeps the report of the plan made
+//! last in a [`QueryReports`], an extension of its configuration, so that a front (the command line's footer, a benchmark) reads it
+//! without knowing plans.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,6 +57,10 @@ pub struct QueryReport {
     pub device: QueryDevice,
     /// Why parts of it, or all, ran on the CPU; empty when nothing did.
     pub reasons: Vec<String>,
+    /// Subtrees placed on the device.
+    pub placed: usize,
+    /// Those of them that ran on the CPU in the end.
+    pub fell_back: usize,
     /// Where its time went.
     pub phases: QueryPhases,
     /// Bytes that kernels read from device memory.
@@ -64,9 +70,29 @@ pub struct QueryReport {
 }
 
 impl QueryReport {
-    /// Notes that a pipeline turned out to run on the CPU.
-    pub fn fell_back(&mut self, reason: &str) {
-        self.device = QueryDevice::Cpu;
+    /// The report of a plan with so many subtrees on a device, the emulated one or a GPU; `reasons` keep the rest on the CPU.
+    pub fn planned(placed: usize, emulated: bool, reasons: Vec<String>) -> Self {
+        let device = match (placed, emulated, reasons.is_empty()) {
+            (0, ..) => QueryDevice::Cpu,
+            (_, true, _) => QueryDevice::Emulated,
+            (_, false, true) => QueryDevice::Gpu,
+            (_, false, false) => QueryDevice::Both,
+        };
+        Self {
+            device,
+            placed,
+            ..Self::cpu(reasons)
+        }
+    }
+
+    /// Notes that one more subtree turned out to run on the CPU.
+    pub fn falls_back(&mut self, reason: &str) {
+        self.fell_back += 1;
+        self.device = match self.device {
+            _ if self.fell_back >= self.placed => QueryDevice::Cpu,
+            QueryDevice::Gpu => QueryDevice::Both,
+            device => device,
+        };
         self.reasons.push(reason.to_string());
     }
 
@@ -75,6 +101,8 @@ impl QueryReport {
         Self {
             device: QueryDevice::Cpu,
             reasons,
+            placed: 0,
+            fell_back: 0,
             phases: QueryPhases::default(),
             device_bytes: 0,
             link_bytes: 0,
@@ -82,26 +110,42 @@ impl QueryReport {
     }
 }
 
-/// A session's report of its last query. Cheap to clone; clones share the slot.
+/// The report of one plan. Cheap to clone; clones are the same report.
+#[derive(Debug, Clone)]
+pub struct PlanReport(Arc<Mutex<QueryReport>>);
+
+impl Default for PlanReport {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(QueryReport::cpu(Vec::new()))))
+    }
+}
+
+impl PlanReport {
+    /// Changes the report: planning does, and execution as phases end.
+    pub fn update(&self, change: impl FnOnce(&mut QueryReport)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The report as it is now; executions of the plan add up.
+    pub fn get(&self) -> QueryReport {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A session's report of the query planned last. Cheap to clone; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct QueryReports(Arc<Mutex<Option<QueryReport>>>);
+pub struct QueryReports(Arc<Mutex<Option<PlanReport>>>);
 
 impl QueryReports {
-    /// Replaces the report: planning does, for a new query.
-    pub fn record(&self, report: QueryReport) {
+    /// Makes a plan's report the last one: planning does.
+    pub fn record(&self, report: PlanReport) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
 
-    /// Changes the report in place: execution does, as phases end.
-    pub fn update(&self, change: impl FnOnce(&mut QueryReport)) {
-        if let Some(report) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            change(report);
-        }
-    }
-
-    /// The last query's report, or none when none was planned since the last [`clear`](Self::clear).
+    /// The report of the query planned last, or none when none was planned since the last [`clear`](Self::clear).
     pub fn last(&self) -> Option<QueryReport> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(PlanReport::get)
     }
 
     /// Forgets the report, so that a statement that plans no query leaves none.

@@ -11,7 +11,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, Stream, probe,
+    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, MachineMemory, Nvrtc,
+    RETRY, Retried, Stream, probe,
 };
 use galatea_layout::model::Machine;
 use galatea_store::{Store, StoreOptions};
@@ -28,6 +29,8 @@ pub struct DeviceRuntime {
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
     calibration: Mutex<Option<Calibration>>,
+    /// What `galatea.gpu_memory_limit = 'auto'` stands for.
+    automatic_limit: u64,
 }
 
 /// The streams one query works on.
@@ -66,6 +69,9 @@ impl DeviceRuntime {
     pub(crate) fn new(device: Device) -> Self {
         Self {
             calibration: Mutex::new(calibration::stored(&device)),
+            automatic_limit: device
+                .automatic_limit()
+                .unwrap_or_else(|_| device.info().total_memory),
             device,
             residency: Residency::default(),
             prepared: PreparedPipelines::default(),
@@ -103,7 +109,7 @@ impl DeviceRuntime {
             measured,
             assumed: calibration::rates(&before),
             assumed_measured: before.measured,
-            path: Calibration::path(&self.device),
+            path: Calibration::path(&self.device)?,
             took: start.elapsed(),
         })
     }
@@ -150,10 +156,7 @@ impl DeviceRuntime {
             return Ok(staging);
         }
         let memory = Arc::new(HostMemory::new(Staging::BYTES)?);
-        // Results arrive all the same, more slowly.
-        if let Err(error) = self.device.pin(&memory) {
-            tracing::warn!(%error, "results are copied through memory that is not pinned");
-        }
+        self.device.pin_if_possible(&memory)?;
         Ok(Staging {
             memory,
             stream: self.device.stream()?,
@@ -173,13 +176,36 @@ pub type OptimizerRules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 #[derive(Debug, Default)]
 pub struct Runtime {
     store: OnceLock<Arc<Store>>,
-    gpu: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
-    emulated: Mutex<Option<Result<Arc<DeviceRuntime>, Reason>>>,
-    emulator_options: OnceLock<EmulatorOptions>,
+    gpu: Mutex<Opened>,
+    emulated: Mutex<Opened>,
+    /// None where the emulated device is not allowed.
+    emulator: Option<EmulatorOptions>,
     reports: QueryReports,
     environment: OnceLock<Arc<RuntimeEnv>>,
     host_rules: OnceLock<OptimizerRules>,
     history: History,
+}
+
+/// What became of opening a device.
+#[derive(Debug, Default)]
+enum Opened {
+    /// It was not needed yet, or was lost.
+    #[default]
+    Not,
+    /// It is open.
+    Open(Arc<DeviceRuntime>),
+    /// It could not be opened. It is tried again [`RETRY`] later.
+    Failed(Reason, Instant),
+}
+
+impl Opened {
+    /// Why it is not tried now.
+    fn refusal(&self) -> Option<&Reason> {
+        match self {
+            Self::Failed(reason, at) if at.elapsed() < RETRY => Some(reason),
+            _ => None,
+        }
+    }
 }
 
 impl Runtime {
@@ -191,10 +217,13 @@ impl Runtime {
         }
     }
 
-    /// Uses these options when the emulated device is first needed.
+    /// Allows the emulated device, made with these options when it is first needed. It compiles code with the machine's C++
+    /// compiler and loads it into the process, so that the program decides, not who may write SQL.
     pub fn with_emulator(self, options: EmulatorOptions) -> Self {
-        let _ = self.emulator_options.set(options);
-        self
+        Self {
+            emulator: Some(options),
+            ..self
+        }
     }
 
     /// Object stores of the session, which placement needs to know what of a file is loaded.
@@ -233,9 +262,8 @@ impl Runtime {
 
     /// The store, made for the first configuration that needs it and following later ones.
     pub fn store(&self, config: &GalateaConfig) -> &Arc<Store> {
-        let limit = config
-            .store_memory_limit
-            .resolve(host_memory(), host_memory() / 2);
+        let memory = MachineMemory::look().total;
+        let limit = config.store_memory_limit.resolve(memory, memory / 2);
         let options = StoreOptions {
             memory_limit: Some(limit),
             chunk_rows: config.chunk_rows.0 as usize,
@@ -253,24 +281,25 @@ impl Runtime {
                 setting: "galatea.device",
                 value: "cpu".into(),
             }),
-            DeviceChoice::Emulated => Ok(()),
+            DeviceChoice::Emulated => {
+                self.emulator.as_ref().ok_or(Reason::EmulatedDevice)?;
+                Nvrtc::emulated().map_err(|missing| no_device(&missing.to_string()))?;
+                self.emulated
+                    .lock()
+                    .refusal()
+                    .map_or(Ok(()), |reason| Err(reason.clone()))
+            }
             DeviceChoice::Auto | DeviceChoice::Gpu => {
-                if let Some(Err(reason)) = &*self.gpu.lock() {
+                if let Some(reason) = self.gpu.lock().refusal() {
                     return Err(reason.clone());
                 }
-                static USABLE: OnceLock<Result<(), Reason>> = OnceLock::new();
-                USABLE
-                    .get_or_init(|| {
-                        let found = probe();
-                        found.driver.map_err(|missing| no_device(&missing.to_string()))?;
-                        found.nvrtc.map_err(|missing| no_device(&missing.to_string()))?;
-                        if found.devices.is_empty() {
-                            Err(no_device("the driver reports no GPU"))
-                        } else {
-                            Ok(())
-                        }
-                    })
-                    .clone()
+                static USABLE: Retried<(), Reason> = Retried::new(RETRY);
+                let look = || {
+                    let found = probe();
+                    let usable = found.usable().map(|_| ());
+                    usable.map_err(|missing| no_device(&missing.to_string()))
+                };
+                USABLE.get(look).copied()
             }
         }
     }
@@ -281,7 +310,10 @@ impl Runtime {
             DeviceChoice::Emulated => &self.emulated,
             _ => &self.gpu,
         };
-        slot.lock().as_ref()?.as_ref().ok().cloned()
+        match &*slot.lock() {
+            Opened::Open(runtime) => Some(Arc::clone(runtime)),
+            Opened::Not | Opened::Failed(..) => None,
+        }
     }
 
     /// The configured device, opened on first use.
@@ -292,32 +324,46 @@ impl Runtime {
         } else {
             self.gpu.lock()
         };
-        let opened = slot.get_or_insert_with(|| {
-            let options = DeviceOptions::default();
-            let device = if emulated {
-                Device::emulated(self.emulator_options.get().cloned().unwrap_or_default(), options)
-            } else {
-                Device::gpu(0, options)
-            };
-            device
-                .map(|d| Arc::new(DeviceRuntime::new(d)))
-                .map_err(|e| no_device(&e.to_string()))
-        });
-        let runtime = opened.clone()?;
+        if let Some(reason) = slot.refusal() {
+            return Err(reason.clone());
+        }
+        let runtime = match &*slot {
+            Opened::Open(runtime) => Arc::clone(runtime),
+            Opened::Not | Opened::Failed(..) => {
+                let opened = self.open(emulated).map(DeviceRuntime::new).map(Arc::new);
+                *slot = match &opened {
+                    Ok(runtime) => Opened::Open(Arc::clone(runtime)),
+                    Err(reason) => Opened::Failed(reason.clone(), Instant::now()),
+                };
+                opened?
+            }
+        };
+        drop(slot);
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {
-            MemoryLimit::Auto => None,
+            MemoryLimit::Auto => Some(runtime.automatic_limit),
             limit => Some(limit.resolve(total, total)),
         });
         Ok(runtime)
+    }
+
+    fn open(&self, emulated: bool) -> Result<Device, Reason> {
+        let options = DeviceOptions::default();
+        let device = if emulated {
+            let emulator = self.emulator.clone().ok_or(Reason::EmulatedDevice)?;
+            Device::emulated(emulator, options)
+        } else {
+            Device::gpu(0, options)
+        };
+        device.map_err(|error| no_device(&error.to_string()))
     }
 
     /// Forgets a lost GPU, so that the next query opens it anew.
     pub fn forget(&self, lost: &Arc<DeviceRuntime>) {
         for slot in [&self.gpu, &self.emulated] {
             let mut slot = slot.lock();
-            if matches!(&*slot, Some(Ok(current)) if Arc::ptr_eq(current, lost)) {
-                *slot = None;
+            if matches!(&*slot, Opened::Open(current) if Arc::ptr_eq(current, lost)) {
+                *slot = Opened::Not;
             }
         }
     }
@@ -328,21 +374,3 @@ fn no_device(detail: &str) -> Reason {
         detail: detail.to_string(),
     }
 }
-
-/// Memory of this machine, in bytes.
-fn host_memory() -> u64 {
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
-        return FALLBACK_MEMORY;
-    };
-    let total = text.lines().find_map(|line| {
-        line.strip_prefix("MemTotal:")?
-            .split_whitespace()
-            .next()?
-            .parse::<u64>()
-            .ok()
-    });
-    total.map_or(FALLBACK_MEMORY, |kibibytes| kibibytes * 1024)
-}
-
-/// Taken where the system does not say.
-const FALLBACK_MEMORY: u64 = 8 << 30;

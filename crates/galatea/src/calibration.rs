@@ -36,7 +36,8 @@ pub enum CalibrateError {
 ///
 /// ```
 /// # fn main() -> datafusion::error::Result<()> {
-/// let ctx = galatea::session().with_setting("galatea.device", "emulated").build()?;
+/// let session = galatea::session().with_emulated_device(galatea::EmulatorOptions::default());
+/// let ctx = session.with_setting("galatea.device", "emulated").build()?;
 /// match galatea::calibrate(&ctx) {
 ///     Ok(calibrated) => println!("{calibrated}"),
 ///     Err(error) => println!("not calibrated: {error}"),

@@ -35,11 +35,14 @@ pub(crate) fn with_rules(
     built
 }
 
+/// Registers a function under all its names; gives back the one that had its own.
+type Register<F> = fn(&mut SessionState, Arc<F>) -> Result<Option<Arc<F>>>;
+
 /// A kind of function as a registry has it.
 struct FunctionKind<F: ?Sized> {
     names: fn(&SessionState) -> std::collections::HashSet<String>,
     get: fn(&SessionState, &str) -> Result<Arc<F>>,
-    register: fn(&mut SessionState, Arc<F>) -> Result<Option<Arc<F>>>,
+    register: Register<F>,
     /// Whether the second is the first, or the first with the settings of a session.
     same: fn(&F, &F) -> bool,
 }

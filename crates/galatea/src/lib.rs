@@ -38,6 +38,7 @@ mod session;
 
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
+pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::calibration::Calibrated;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
 pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
@@ -45,6 +46,8 @@ pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts, sql,
 };
 pub use session::{SessionBuilder, session};
+
+pub use galatea_engine::placement::query_report;
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::runtime::Runtime;
@@ -60,7 +63,21 @@ use datafusion::prelude::SessionContext;
 /// Registers the settings under `galatea.` and the rule that places subtrees on the GPU. Catalogs, tables, functions,
 /// other optimizer rules and settings stay as they are.
 pub fn install(ctx: &SessionContext) -> Result<()> {
-    let Some((runtime, config)) = install_rules(ctx) else {
+    install_with(ctx, None)
+}
+
+/// As [`install`], and lets the context run kernels on the emulated device (`galatea.device = 'emulated'`): for tests. Needs the
+/// feature `emulator`.
+///
+/// # Errors
+/// Those of [`install`].
+pub fn install_with_emulated_device(ctx: &SessionContext, options: EmulatorOptions) -> Result<()> {
+    install_with(ctx, Some(options))
+}
+
+/// As [`install`], with the emulated device if the program allows it.
+pub(crate) fn install_with(ctx: &SessionContext, emulator: Option<EmulatorOptions>) -> Result<()> {
+    let Some((runtime, config)) = install_rules(ctx, emulator) else {
         return Ok(());
     };
     // Where there is a device, tables the session creates are kept as it reads them.
@@ -71,18 +88,23 @@ pub fn install(ctx: &SessionContext) -> Result<()> {
 }
 
 /// Replaces the session's state by one with our settings, rules and extensions; none when it has them already.
-fn install_rules(ctx: &SessionContext) -> Option<(Arc<Runtime>, GalateaConfig)> {
+fn install_rules(
+    ctx: &SessionContext,
+    emulator: Option<EmulatorOptions>,
+) -> Option<(Arc<Runtime>, GalateaConfig)> {
     let shared = ctx.state_ref();
     let mut state = shared.write();
     if state.config().get_extension::<QueryReports>().is_some() {
         return None;
     }
     let reports = QueryReports::default();
-    let runtime = Arc::new(
-        Runtime::new(reports.clone())
-            .with_environment(Arc::clone(state.runtime_env()))
-            .with_host_rules(state.physical_optimizers().to_vec()),
-    );
+    let runtime = Runtime::new(reports.clone())
+        .with_environment(Arc::clone(state.runtime_env()))
+        .with_host_rules(state.physical_optimizers().to_vec());
+    let runtime = Arc::new(match emulator {
+        Some(options) => runtime.with_emulator(options),
+        None => runtime,
+    });
     let mut config = state
         .config()
         .clone()
@@ -116,7 +138,7 @@ fn with_placement(
 
 /// What became of the session's last query; none when it has planned none, or is not a Galatea session.
 ///
-/// Sessions that plan several queries at once see the latest; clone the context's state for one report per query.
+/// Of queries at once this is the one planned last; [`query_report`] gives that of each plan.
 pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
     reports(ctx)?.last()
 }

@@ -6,10 +6,11 @@ use datafusion::error::Result;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use galatea_device::EmulatorOptions;
 use galatea_engine::config::GalateaConfig;
 
 use crate::files::FileQueries;
-use crate::install;
+use crate::install_with;
 
 /// Starts a [`SessionBuilder`] with DataFusion's and Galatea's defaults.
 pub fn session() -> SessionBuilder {
@@ -18,6 +19,7 @@ pub fn session() -> SessionBuilder {
         runtime: None,
         settings: Vec::new(),
         file_queries: false,
+        emulator: None,
     }
 }
 
@@ -29,6 +31,7 @@ pub struct SessionBuilder {
     runtime: Option<Arc<RuntimeEnv>>,
     settings: Vec<(String, String)>,
     file_queries: bool,
+    emulator: Option<EmulatorOptions>,
 }
 
 impl SessionBuilder {
@@ -51,10 +54,28 @@ impl SessionBuilder {
         self
     }
 
+    /// As [`with_setting`](Self::with_setting), for a setting that whoever starts the process gave, as on a command line:
+    /// `galatea.device` = `emulated` allows the emulated device as well.
+    pub fn with_trusted_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        if name == "galatea.device" && value.trim().eq_ignore_ascii_case("emulated") {
+            self.emulator.get_or_insert_default();
+        }
+        self.with_setting(name, value)
+    }
+
     /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: whoever may send SQL to such a
     /// session may read every file that the process can.
     pub fn with_file_queries(mut self, enabled: bool) -> Self {
         self.file_queries = enabled;
+        self
+    }
+
+    /// Lets the session run kernels on the emulated device (`galatea.device = 'emulated'`): for tests. Off by default, since it
+    /// compiles code with the machine's C++ compiler and loads it into this process. Needs the feature `emulator`, and Linux on
+    /// x86-64.
+    pub fn with_emulated_device(mut self, options: EmulatorOptions) -> Self {
+        self.emulator = Some(options);
         self
     }
 
@@ -78,7 +99,7 @@ impl SessionBuilder {
                 .build_arc()?,
         };
         let ctx = SessionContext::new_with_config_rt(config, runtime);
-        install(&ctx)?;
+        install_with(&ctx, self.emulator)?;
         if self.file_queries {
             FileQueries::enable(&ctx);
         }

@@ -17,6 +17,7 @@ use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
 use crate::file::FileVersions;
 use crate::ledger::{Ledger, Reservation};
 use crate::source::TableId;
+use galatea_device::MachineMemory;
 
 /// Rows a chunk aims at.
 pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
@@ -207,13 +208,9 @@ fn chunk_target(rows: usize) -> usize {
     rows.clamp(1, u32::MAX as usize)
 }
 
-/// Half of the machine's memory, or 4 GiB where that cannot be found out.
+/// Half of the memory of the machine, or of the container.
 fn default_memory_limit() -> u64 {
-    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    total.map_or(4 << 30, |kibibytes| kibibytes * 1024 / 2)
+    MachineMemory::look().total / 2
 }
 
 #[cfg(test)]

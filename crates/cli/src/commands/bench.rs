@@ -13,7 +13,7 @@ use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
 use galatea_device::{Device, DeviceOptions};
 
-use super::generate::with_progress;
+use super::generate::{data_directory, with_progress};
 use crate::arguments::{BenchArguments, DuckDb, PartBench, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
@@ -38,8 +38,7 @@ async fn queries(
     let directory = match &arguments.data {
         Some(directory) => directory.clone(),
         None => {
-            let cache = galatea_device::environment::cache_directory().join("data");
-            let directory = cache.join(format!("{workload}-{}", arguments.scale));
+            let directory = data_directory(&format!("{workload}-{}", arguments.scale))?;
             let options = GenerateOptions::new(workload, arguments.scale, &directory);
             with_progress(options, session.quiet).await?;
             directory

@@ -15,10 +15,11 @@ use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
 
 use super::doctor::device_line;
-use super::generate::with_progress;
+use super::generate::{data_directory, with_progress};
 use crate::arguments::{DemoArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
+use crate::session;
 use crate::statements::footer;
 
 /// The queries of the 22 that are run: scans with aggregation, joins, a CASE over LIKE, two levels of aggregation.
@@ -62,9 +63,7 @@ fn ad_hoc() -> Vec<Query> {
 }
 
 pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> Result<(), CliError> {
-    let directory = galatea_device::environment::cache_directory()
-        .join("data")
-        .join(format!("tpch-{}", demo.scale));
+    let directory = data_directory(&format!("tpch-{}", demo.scale))?;
     say(&format!(
         "galatea {} on {}",
         env!("CARGO_PKG_VERSION"),
@@ -87,8 +86,8 @@ pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> R
     ));
 
     let tables = Tables::find(Workload::Tpch, &directory)?;
-    let reference = session(arguments, &tables, Some("cpu")).await?;
-    let session = session(arguments, &tables, None).await?;
+    let reference = registered(arguments, &tables, Some("cpu")).await?;
+    let session = registered(arguments, &tables, None).await?;
     let names: Vec<String> = TPCH.iter().map(ToString::to_string).collect();
     let mut queries = Workload::Tpch.select(demo.scale, &names)?;
     for query in &mut queries {
@@ -113,15 +112,13 @@ pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> R
     Ok(())
 }
 
-async fn session(
+/// A session with the tables.
+async fn registered(
     arguments: &SessionArguments,
     tables: &Tables,
     device: Option<&str>,
 ) -> Result<SessionContext, CliError> {
-    let mut builder = galatea::session();
-    for (name, value) in &arguments.settings {
-        builder = builder.with_setting(name, value);
-    }
+    let mut builder = session::builder(arguments);
     if let Some(device) = device {
         builder = builder.with_setting("galatea.device", device);
     }

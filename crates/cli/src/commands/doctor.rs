@@ -10,13 +10,15 @@ use chrono::DateTime;
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_device::{
-    Calibration, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates, Probe, environment,
+    CacheFolder, Calibration, DISK_LIMIT, Device, DeviceInfo, DeviceOptions, EmulatorOptions, GroupingRates,
+    Probe,
 };
 use galatea_engine::calibration;
 use galatea_engine::config::DeviceChoice;
 
 use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
+use crate::session;
 
 /// What queries run on, in a few words: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
 pub(crate) fn device_line() -> String {
@@ -34,7 +36,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &DoctorArguments) -> Re
     for device in &probe.devices {
         attributes(&mut report, device);
     }
-    let ctx = context(session)?;
+    let ctx = session::builder(session).build()?;
     let emulated =
         GalateaConfig::of(ctx.state_ref().read().config_options()).device == DeviceChoice::Emulated;
     let device = match emulated {
@@ -261,10 +263,16 @@ fn host(report: &mut Report) {
 }
 
 fn caches(report: &mut Report) {
-    let root = environment::cache_directory();
     report.section("Caches");
+    let cache = match CacheFolder::open(None) {
+        Ok(cache) => cache,
+        Err(refused) => return report.row("none, nothing is kept", refused),
+    };
+    let root = cache.path();
     report.row("directory", root.display());
-    let mut entries: Vec<_> = fs::read_dir(&root).into_iter().flatten().flatten().collect();
+    let limit = format!("{}, then those not used for longest leave", bytes(DISK_LIMIT));
+    report.row("compiled kernels, at most", limit);
+    let mut entries: Vec<_> = fs::read_dir(root).into_iter().flatten().flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let (files, size) = usage(&entry.path());
@@ -287,19 +295,6 @@ fn usage(path: &Path) -> (u64, u64) {
     entries
         .map(|entry| usage(&entry.path()))
         .fold((0, 0), |(files, size), (f, s)| (files + f, size + s))
-}
-
-/// A session with the settings of the command line.
-fn context(session: &SessionArguments) -> Result<SessionContext, CliError> {
-    let mut builder = galatea::session();
-    for (name, value) in session
-        .settings
-        .iter()
-        .filter(|(name, _)| !name.starts_with("datafusion.runtime."))
-    {
-        builder = builder.with_setting(name, value);
-    }
-    Ok(builder.build()?)
 }
 
 fn settings(report: &mut Report, ctx: &SessionContext) {

@@ -1,6 +1,7 @@
 //! `galatea generate`: a benchmark's tables as Parquet.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,6 +9,7 @@ use std::time::Instant;
 use galatea_bench::BenchError;
 use galatea_bench::workload::generate::{GenerateOptions, generate};
 use galatea_bench::workload::manifest::Manifest;
+use galatea_device::CacheFolder;
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{GenerateArguments, SessionArguments};
@@ -49,6 +51,12 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArgument
         );
     }
     Ok(())
+}
+
+/// Where the cache keeps generated data of some name.
+pub(crate) fn data_directory(name: &str) -> Result<PathBuf, CliError> {
+    let cache = CacheFolder::open(None).map_err(CliError::NoCache)?;
+    Ok(cache.path().join("data").join(name))
 }
 
 /// Generates what is missing, with bars on a terminal; Ctrl-C stops it and leaves no half-written file.

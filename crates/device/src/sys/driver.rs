@@ -1,7 +1,6 @@
 //! The driver's functions we call.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute,
@@ -9,7 +8,9 @@ use cudarc::driver::sys::{
 };
 
 use super::{Backend, Code};
+use crate::emulator;
 use crate::errors::Missing;
+use crate::retry::{RETRY, Retried};
 
 super::function_table! {
     /// Functions of the CUDA driver, in the order of its manual.
@@ -71,36 +72,37 @@ const REMEDY: &str =
     "install NVIDIA's driver (580 or later for CUDA 13; inside a container, run it with GPU access)";
 
 impl Driver {
-    /// The table of a backend, bound and initialised on first use.
+    /// The table of a backend, bound and initialised on first use. A driver that is not there is looked for again after
+    /// [`RETRY`].
     pub(crate) fn get(backend: Backend) -> Result<&'static Self, Missing> {
-        static GPU: OnceLock<Result<Driver, Missing>> = OnceLock::new();
-        static EMULATED: OnceLock<Result<Driver, Missing>> = OnceLock::new();
+        static GPU: Retried<Driver, Missing> = Retried::new(RETRY);
+        static EMULATED: Retried<Driver, Missing> = Retried::new(RETRY);
         match backend {
-            Backend::Gpu => GPU.get_or_init(Self::load),
-            Backend::Emulated => EMULATED.get_or_init(|| {
+            Backend::Gpu => GPU.get(Self::load),
+            Backend::Emulated => EMULATED.get(|| {
+                let resolver = emulator::resolver()?;
                 // SAFETY: the emulator's functions have the driver's signatures and are part of this program.
-                unsafe { Self::bind(&galatea_emulator::symbol) }
+                unsafe { Self::bind(&resolver) }
             }),
         }
-        .as_ref()
-        .map_err(Clone::clone)
     }
 
     fn load() -> Result<Self, Missing> {
         let library = super::library::open("libcuda.so.1".as_ref())
             .map_err(|error| missing(super::library::reason(&error)))?;
-        // Never unloaded: the tables live as long as the process.
-        let library = Box::leak(Box::new(library));
         // SAFETY: libcuda.so.1 is NVIDIA's driver, so its symbols are its functions; it is never unloaded.
-        unsafe {
+        let driver = unsafe {
             Self::bind(&|name| {
-                super::library::symbol(library, name).or_else(|| match name {
+                super::library::symbol(&library, name).or_else(|| match name {
                     // The same function before 12.8.
-                    "cuEventElapsedTime_v2" => super::library::symbol(library, "cuEventElapsedTime"),
+                    "cuEventElapsedTime_v2" => super::library::symbol(&library, "cuEventElapsedTime"),
                     _ => None,
                 })
             })
-        }
+        };
+        // Never unloaded: the tables live as long as the process, and a driver that did not initialise may have started threads.
+        std::mem::forget(library);
+        driver
     }
 
     /// # Safety

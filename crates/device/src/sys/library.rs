@@ -3,11 +3,14 @@
 //! The driver has one name, `libcuda.so.1`, which the dynamic linker knows wherever a driver is installed. NVRTC has many
 //! homes; they are tried in this order, and the first that opens is taken:
 //!
-//! 1. `$GALATEA_NVRTC_PATH`, a file or a folder;
+//! 1. `$GALATEA_NVRTC_PATH`, a file or a folder, absolute;
 //! 2. `libnvrtc.so.13`, then `.so.12`, by name alone: `LD_LIBRARY_PATH` and the linker's cache;
 //! 3. `/usr/local/cuda*/lib64` (newest first), `/opt/cuda/lib64` and the systems' own library folders;
 //! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python environment whose
-//!    `python3` is on `PATH`, of the active one, of virtual environments beside the working directory, and of the user.
+//!    `python3` is on `PATH`, of the active one, and of the user.
+//!
+//! Opening a library runs its code, so only absolute places are searched: a folder that somebody else filled, such as a cloned
+//! repository, is not searched because it happens to be the current one.
 //!
 //! NVRTC opens a companion, `libnvrtc-builtins.so.<version>`, by name alone, when it first compiles. In a folder the linker
 //! does not know that fails, unless the companion is in the process already: so it is opened first.
@@ -58,7 +61,10 @@ pub(crate) fn find_nvrtc() -> Result<(Library, FoundNvrtc), Missing> {
     let mut tried = Vec::new();
     if let Some(path) = environment::nvrtc_path() {
         let how = format!("${}", environment::NVRTC_PATH);
-        if let Some(found) = if path.is_dir() {
+        if let Some(found) = if path.is_relative() {
+            tried.push(format!("{how}: {} is not an absolute path", path.display()));
+            None
+        } else if path.is_dir() {
             open_in(&path, &how, &mut tried)
         } else {
             open_file(&path, &how, &mut tried)
@@ -158,12 +164,18 @@ fn candidate_folders() -> Vec<(PathBuf, &'static str)> {
     toolkits.push("/opt/cuda".into());
     for toolkit in toolkits {
         folders.push((toolkit.join("lib64"), "the CUDA toolkit"));
-        folders.push((toolkit.join("targets/x86_64-linux/lib"), "the CUDA toolkit"));
+        for target in ["x86_64-linux", "sbsa-linux", "aarch64-linux"] {
+            folders.push((
+                toolkit.join("targets").join(target).join("lib"),
+                "the CUDA toolkit",
+            ));
+        }
     }
-    for folder in ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"] {
+    let system = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    for folder in [system.as_str(), "/usr/lib64", "/usr/lib"] {
         folders.push((folder.into(), "the system's libraries"));
     }
-    for site_packages in site_packages(&python_prefixes()) {
+    for site_packages in site_packages(&python_prefixes(environment::executable_folders())) {
         for wheel in ["cu13", "cuda_nvrtc"] {
             folders.push((
                 site_packages.join("nvidia").join(wheel).join("lib"),
@@ -181,9 +193,12 @@ fn version_number(text: &str) -> Option<(u32, u32)> {
 }
 
 /// Prefixes of the Python environments a user is likely to have installed the wheel into.
-fn python_prefixes() -> Vec<PathBuf> {
+fn python_prefixes(executable_folders: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut prefixes = Vec::new();
-    for folder in environment::executable_folders() {
+    for folder in executable_folders
+        .into_iter()
+        .filter(|folder| folder.is_absolute())
+    {
         let python = folder.join("python3");
         if !python.exists() {
             continue;
@@ -200,11 +215,12 @@ fn python_prefixes() -> Vec<PathBuf> {
             prefixes.push(prefix.to_owned());
         }
     }
-    prefixes.extend([".venv", "venv"].map(PathBuf::from));
     if let Some(home) = dirs::home_dir() {
         prefixes.extend([home.join(".local"), home.join(".venv"), home.join("venv")]);
     }
     prefixes.extend(["/usr/local", "/usr"].map(PathBuf::from));
+    // A relative entry of PATH leads into the current folder.
+    prefixes.retain(|prefix| prefix.is_absolute());
     prefixes
 }
 
@@ -260,6 +276,22 @@ mod tests {
         std::fs::create_dir_all(root.path().join("a/lib/perl/site-packages/nvidia")).unwrap();
         let prefixes = ["a", "nowhere", "b", "a"].map(|prefix| root.path().join(prefix));
         assert_eq!(site_packages(&prefixes), folders);
+    }
+
+    #[test]
+    fn the_current_folder_is_not_searched() {
+        let here = std::env::current_dir().unwrap();
+        // An entry of PATH that leads to a python3, relative to the folder that tests run in.
+        let folder = tempfile::tempdir_in(&here).unwrap();
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        std::fs::write(folder.path().join("bin/python3"), "").unwrap();
+        let relative = folder.path().strip_prefix(&here).unwrap().join("bin");
+        assert!(relative.is_relative() && relative.join("python3").exists());
+        let prefixes = python_prefixes(vec![relative, folder.path().join("bin")]);
+        assert!(prefixes.contains(&folder.path().to_owned()), "{prefixes:?}");
+        for prefix in prefixes {
+            assert!(prefix.is_absolute(), "{}", prefix.display());
+        }
     }
 
     #[test]

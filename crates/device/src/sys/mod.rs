@@ -3,7 +3,7 @@
 //! The types are those of [`cudarc::driver::sys`] and [`cudarc::nvrtc::sys`], generated from NVIDIA's headers. Its
 //! *functions* are not used: each resolves itself in one process-wide library found under fixed names and panics where that
 //! library is missing. Here a table is filled once by a resolver, which is `dlsym` on a library found at run time or
-//! [`galatea_emulator::symbol`], so the emulated device runs the very same host code, and a missing library is a value.
+//! the emulator's look-up, so the emulated device runs the very same host code, and a missing library is a value.
 //!
 //! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes that the enum of our headers
 //! has no variant for, and such an enum value would be undefined behaviour.
@@ -38,7 +38,7 @@ impl Code {
 pub(crate) enum Backend {
     /// `libcuda.so.1` and `libnvrtc.so`.
     Gpu,
-    /// `galatea_emulator`, in this process.
+    /// The emulated device, in this process.
     Emulated,
 }
 

@@ -1,13 +1,14 @@
 //! The compiler's functions we call.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::OnceLock;
 
 use cudarc::nvrtc::sys::nvrtcProgram;
 
 use super::library::{self, FoundNvrtc};
 use super::{Backend, Code};
+use crate::emulator;
 use crate::errors::Missing;
+use crate::retry::{RETRY, Retried};
 
 super::function_table! {
     /// Functions of NVRTC.
@@ -32,29 +33,29 @@ pub(crate) struct Bound {
 }
 
 impl NvrtcTable {
-    /// The compiler of a backend, searched and bound on first use.
+    /// The compiler of a backend, searched and bound on first use. One that is not there is searched again after [`RETRY`].
     pub(crate) fn get(backend: Backend) -> Result<&'static Bound, Missing> {
-        static GPU: OnceLock<Result<Bound, Missing>> = OnceLock::new();
-        static EMULATED: OnceLock<Result<Bound, Missing>> = OnceLock::new();
+        static GPU: Retried<Bound, Missing> = Retried::new(RETRY);
+        static EMULATED: Retried<Bound, Missing> = Retried::new(RETRY);
         match backend {
-            Backend::Gpu => GPU.get_or_init(|| {
+            Backend::Gpu => GPU.get(|| {
                 let (library, found) = library::find_nvrtc()?;
-                // Never unloaded: the tables live as long as the process.
-                let library = Box::leak(Box::new(library));
                 // SAFETY: the library found is NVIDIA's libnvrtc; it is never unloaded.
-                unsafe { bind(&|name| library::symbol(library, name), found) }
+                let bound = unsafe { bind(&|name| library::symbol(&library, name), found) };
+                // Never unloaded: the tables live as long as the process.
+                std::mem::forget(library);
+                bound
             }),
-            Backend::Emulated => EMULATED.get_or_init(|| {
+            Backend::Emulated => EMULATED.get(|| {
+                let resolver = emulator::resolver()?;
                 let found = FoundNvrtc {
                     path: "built in".into(),
                     how: "the emulated device".to_owned(),
                 };
                 // SAFETY: the emulator's functions have NVRTC's signatures and are part of this program.
-                unsafe { bind(&galatea_emulator::symbol, found) }
+                unsafe { bind(&resolver, found) }
             }),
         }
-        .as_ref()
-        .map_err(Clone::clone)
     }
 
     /// NVRTC's description of a code.

@@ -4,7 +4,10 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::{devices, emulated, emulated_with};
-use crate::{Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, GRANULARITY, MemoryBudget};
+use crate::{
+    Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, GRANULARITY, HostMemory, MemoryBudget,
+};
+use std::sync::Arc;
 
 fn out_of_memory<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> (u64, u64, u64) {
     match result {
@@ -209,4 +212,39 @@ fn limit_follows_changes_and_never_exceeds_the_card() {
     out_of_memory(device.alloc::<u8>(&stream, 1));
     drop(held);
     device.zeroed::<u8>(&stream, 1 << 20).unwrap();
+}
+
+#[test]
+fn the_automatic_limit_is_what_is_free_but_a_reserve() {
+    let device = emulated_with(EmulatorOptions {
+        memory: 64 << 20,
+        ..EmulatorOptions::default()
+    });
+    let stream = device.stream().unwrap();
+    assert_eq!(device.automatic_limit().unwrap(), 60 << 20);
+    // What this process holds counts as free; what another does, does not.
+    let held = device.zeroed::<u8>(&stream, 8 << 20).unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(device.automatic_limit().unwrap(), 60 << 20);
+    drop(held);
+}
+
+#[test]
+fn memory_that_cannot_be_pinned_is_used_unpinned() {
+    let device = emulated_with(EmulatorOptions {
+        pinned_memory: 4 << 10,
+        ..EmulatorOptions::default()
+    });
+    let (small, large) = (
+        HostMemory::new(4 << 10).unwrap(),
+        HostMemory::new(8 << 10).unwrap(),
+    );
+    let (small, large) = (Arc::new(small), large.into_view());
+    assert!(device.pin_if_possible(&small).unwrap() && device.is_pinned(&small));
+    assert!(!device.pin_if_possible(large.memory()).unwrap());
+    assert!(device.pin(large.memory()).unwrap_err().is_out_of_memory());
+    let stream = device.stream().unwrap();
+    let mut copied = device.zeroed::<u8>(&stream, 8 << 10).unwrap();
+    stream.copy_to_device(&mut copied, &large).unwrap();
+    assert_eq!(stream.read(&copied, ..).unwrap(), vec![0; 8 << 10]);
 }

@@ -1,8 +1,59 @@
-//! The cache key: every field counts.
+//! The cache key: every field counts. The cache on disk: bounded.
 
 use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
 
-use crate::cache::KeyRecord;
+use super::folder;
+use crate::CacheFolder;
+use crate::cache::{DiskCache, Key, KeyRecord};
+
+fn key(source: &str) -> Key {
+    let record = KeyRecord {
+        source,
+        entries: &[],
+        options: &[],
+        headers: [0; 32],
+        nvrtc_version: (13, 0),
+        driver_version: (13, 0),
+        architecture: "sm_90",
+        target: "gpu",
+    };
+    record.key()
+}
+
+#[test]
+fn what_was_not_used_for_longest_makes_room() {
+    let folder = folder();
+    let cache = CacheFolder::open(Some(folder.path())).unwrap();
+    let open = || DiskCache::new(Ok(&cache)).with_limit(3500);
+    let (image, disk) = (vec![7; 1000], open());
+    let age = |source: &str, seconds| {
+        let file = std::fs::File::open(disk.path(key(source)).unwrap()).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
+            .unwrap();
+    };
+    for (source, seconds) in [("a", 400), ("b", 300), ("c", 200)] {
+        disk.store(key(source), &image);
+        age(source, seconds);
+    }
+    // The oldest is used, which saves it; another process goes on.
+    assert_eq!(disk.load(key("a")), Some(image.clone()));
+    let disk = open();
+    disk.store(key("d"), &image);
+    let kept = |disk: &DiskCache| ["a", "b", "c", "d"].map(|source| disk.load(key(source)).is_some());
+    assert_eq!(kept(&disk), [true, false, true, true]);
+    // What is larger than the limit is not kept.
+    disk.store(key("e"), &[1; 4000]);
+    assert_eq!(disk.load(key("e")), None);
+}
+
+#[test]
+fn without_a_folder_nothing_is_kept() {
+    let refused = CacheFolder::open(Some("relative".as_ref())).unwrap_err();
+    let disk = DiskCache::new(Err(&refused));
+    disk.store(key("a"), b"image");
+    assert_eq!((disk.load(key("a")), disk.path(key("a"))), (None, None));
+}
 
 #[test]
 fn any_field_changes_the_key() {

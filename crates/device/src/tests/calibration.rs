@@ -58,7 +58,7 @@ fn a_calibration_is_found_as_it_was_stored() {
     newer.store(&device).expect("replaced");
     assert_eq!(Calibration::load(&device).expect("fits"), Some(newer));
     // Nothing half written stays behind.
-    let path = Calibration::path(&device);
+    let path = Calibration::path(&device).expect("a cache folder");
     let files = std::fs::read_dir(path.parent().expect("a folder")).expect("listed");
     assert_eq!(files.count(), 1);
     assert!(Calibration::forget(&device).expect("removed") && !path.exists());
@@ -78,7 +78,7 @@ fn refused(change: impl FnOnce(&mut Value)) -> (CalibrationRefusal, String, Path
     let folder = tempfile::tempdir().expect("a folder");
     let device = device(&folder);
     calibration().store(&device).expect("stored");
-    let path = Calibration::path(&device);
+    let path = Calibration::path(&device).expect("a cache folder");
     let text = std::fs::read(&path).expect("a file");
     let mut value = serde_json::from_slice(&text).expect("JSON");
     change(&mut value);
@@ -147,7 +147,7 @@ fn files_that_are_damaged_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let device = device(&folder);
     calibration().store(&device).expect("stored");
-    let path = Calibration::path(&device);
+    let path = Calibration::path(&device).expect("a cache folder");
     let whole = std::fs::read(&path).expect("a file");
     let huge = String::from_utf8_lossy(&whole)
         .replace("34.755", "1e999")

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{emulated, function, launch_add, program};
-use crate::{ArgumentBytes, Device, DeviceError, Geometry, HostMemory, Stream};
+use crate::sys::{Backend, Driver};
+use crate::{ArgumentBytes, Device, DeviceError, DeviceOptions, Geometry, HostMemory, Stream};
 
 /// Runs the kernel that traps and returns the error of waiting for it.
 fn lose(device: &Device, stream: &Stream) -> DeviceError {
@@ -107,4 +108,31 @@ fn an_illegal_address_is_a_failed_launch() {
         "{error}"
     );
     assert!(matches!(device.alive(), Err(DeviceError::DeviceLost { .. })));
+}
+
+#[test]
+fn a_lost_device_can_be_opened_while_others_still_hold_it() {
+    let lost = emulated();
+    let stream = lost.stream().unwrap();
+    let held = lost.zeroed::<u32>(&stream, 100).unwrap();
+    lose(&lost, &stream);
+
+    let reopen = || {
+        let (backend, ordinal) = (Backend::Emulated, lost.info().ordinal);
+        let driver = Driver::get(backend).unwrap();
+        Device::open(backend, driver, ordinal, DeviceOptions::default(), Vec::new()).unwrap()
+    };
+    let device = reopen();
+    assert_eq!(device.budget().used(), 0);
+    let stream = device.stream().unwrap();
+    let values = device.zeroed::<u32>(&stream, 100).unwrap();
+    launch_add(&device, &stream, &values, 5);
+    assert_eq!(stream.read(&values, ..).unwrap(), vec![5; 100]);
+    // What is left of the lost one goes without harm, and who opens the device now shares the new context.
+    assert!(lost.alive().is_err());
+    drop(held);
+    let third = reopen();
+    assert_eq!(third.budget().used(), device.budget().used());
+    launch_add(&device, &stream, &values, 1);
+    assert_eq!(stream.read(&values, ..).unwrap(), vec![6; 100]);
 }

@@ -89,7 +89,7 @@ fn a_whole_file_the_driver_refuses_is_compiled_anew() {
     let cache = folder();
     let device = device_with_cache(cache.path());
     let key = device.cubin_key(&program());
-    crate::cache::DiskCache::new(cache.path()).store(key, b"not an image of anything");
+    crate::cache::DiskCache::new(device.cache()).store(key, b"not an image of anything");
     assert_eq!(device.compile(&program()).unwrap().origin, Origin::Compiler);
     assert_eq!(
         device_with_cache(cache.path())

@@ -5,8 +5,9 @@
 //! program name and text, and each header's name and text in order. Files are written under another name and
 //! renamed into place, so readers see whole ones only; a file that is not a whole image is ignored.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{EXPORT, Options, Source, Toolchain};
@@ -46,17 +47,6 @@ pub(crate) fn key(
     hasher.finalize().to_hex().to_string()
 }
 
-/// Where images are kept.
-pub(crate) fn directory(given: Option<&Path>) -> PathBuf {
-    match given {
-        Some(directory) => directory.to_owned(),
-        None => dirs::cache_dir()
-            .unwrap_or_else(std::env::temp_dir)
-            .join("galatea")
-            .join("emulator"),
-    }
-}
-
 /// The image of a key, if there is one.
 pub(crate) fn read(directory: &Path, key: &str) -> Option<Vec<u8>> {
     let image = fs::read(path(directory, key)).ok()?;
@@ -66,7 +56,7 @@ pub(crate) fn read(directory: &Path, key: &str) -> Option<Vec<u8>> {
 /// Keeps an image. A cache that cannot be written costs time, nothing else.
 pub(crate) fn write(directory: &Path, key: &str, image: &[u8]) {
     let attempt = || -> std::io::Result<()> {
-        fs::create_dir_all(directory)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut file = tempfile::NamedTempFile::new_in(directory)?;
         file.write_all(image)?;
         file.persist(path(directory, key))?;

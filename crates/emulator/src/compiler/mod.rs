@@ -5,7 +5,7 @@
 //!    thunk per kernel and a table of them are appended.
 //! 3. The result is compiled at `-O1` (higher levels cost more time than they save: collectives dominate) into a
 //!    shared object that needs nothing but the C library.
-//! 4. The object, wrapped as an image, is kept on disk under the hash of everything that went in; see [`cache`].
+//! 4. The object, wrapped as an image, is kept on disk (where a folder is given) under the hash of everything that went in; see [`cache`].
 //!
 //! No standard header is read at any point.
 
@@ -76,11 +76,12 @@ pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, Com
     }
     let (flags, shim) = (flags(&toolchain, options), shim());
     let key = cache::key(source, options, &toolchain, &flags, &shim);
-    let directory = cache::directory(options.cache.as_deref());
-    if let Some(image) = cache::read(&directory, &key) {
+    let directory = options.cache.as_deref();
+    if let Some(image) = directory.and_then(|directory| cache::read(directory, &key)) {
         return Ok(image);
     }
-    let precompiled = precompiled::shim(&toolchain, options, &flags, &shim, &directory);
+    let precompiled =
+        directory.and_then(|directory| precompiled::shim(&toolchain, options, &flags, &shim, directory));
     let build = Build {
         source,
         options,
@@ -96,7 +97,9 @@ pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, Com
         other => other?,
     };
     let image = image::wrap(&object);
-    cache::write(&directory, &key, &image);
+    if let Some(directory) = directory {
+        cache::write(directory, &key, &image);
+    }
     Ok(image)
 }
 

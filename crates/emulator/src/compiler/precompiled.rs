@@ -4,7 +4,8 @@
 //! into place when it is complete. Where that fails, programs are compiled with the shim as text.
 
 use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,7 +66,7 @@ fn make(
     cache: &Path,
     folder: &Path,
 ) -> Result<bool, super::CompileError> {
-    fs::create_dir_all(cache)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(cache)?;
     let temporary = tempfile::Builder::new().prefix("shim-").tempdir_in(cache)?;
     let shim = temporary.path().join(SHIM_NAME);
     fs::write(&shim, text)?;

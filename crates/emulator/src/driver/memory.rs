@@ -150,6 +150,9 @@ pub(crate) unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, 
         if start.is_null() || bytes == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
+        if device.memory.pinned_bytes().saturating_add(bytes as u64) > device.options().pinned_memory {
+            return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        }
         if device.memory.pin(start as u64, bytes) {
             Ok(())
         } else {

@@ -59,7 +59,10 @@ impl<T> Drop for Buffer<T> {
 }
 
 impl Gpu {
-    pub(crate) fn new(options: EmulatorOptions) -> Gpu {
+    /// A device that keeps what it compiles in the user's cache folder, unless the options name another.
+    pub(crate) fn new(mut options: EmulatorOptions) -> Gpu {
+        let cache = options.cache_directory.take();
+        options.cache_directory = cache.or_else(|| Some(dirs::cache_dir()?.join("galatea").join("emulator")));
         let ordinal = add_device(options);
         ok(call!(cuInit: (c_uint) -> CUresult; 0));
         let mut context = 0_usize;

@@ -203,7 +203,7 @@ impl SlotRing {
                     .into_iter()
                     .flatten()
                 {
-                    runtime.device().pin(part.memory())?;
+                    runtime.device().pin_if_possible(part.memory())?;
                 }
             }
         }

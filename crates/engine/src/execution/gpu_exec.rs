@@ -8,6 +8,7 @@ use crate::expression::Expr;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::{PipelineSource, Subtree, key};
 use crate::reason::Reason;
+use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -40,6 +41,7 @@ pub struct GpuExec {
     cpu: Arc<dyn ExecutionPlan>,
     runtime: Arc<Runtime>,
     config: GalateaConfig,
+    report: PlanReport,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     last: Arc<Mutex<Option<Outcome>>>,
@@ -59,6 +61,7 @@ impl GpuExec {
         cpu: Arc<dyn ExecutionPlan>,
         runtime: Arc<Runtime>,
         config: GalateaConfig,
+        report: PlanReport,
     ) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(cpu.schema()),
@@ -71,6 +74,7 @@ impl GpuExec {
             cpu,
             runtime,
             config,
+            report,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
             last: Arc::default(),
@@ -101,6 +105,7 @@ impl GpuExec {
             cpu: Arc::clone(&self.cpu),
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
+            report: self.report.clone(),
             context,
             metrics: self.metrics.clone(),
             last: Arc::clone(&self.last),
@@ -114,6 +119,7 @@ struct Task {
     cpu: Arc<dyn ExecutionPlan>,
     runtime: Arc<Runtime>,
     config: GalateaConfig,
+    report: PlanReport,
     context: Arc<TaskContext>,
     metrics: ExecutionPlanMetricsSet,
     last: Arc<Mutex<Option<Outcome>>>,
@@ -185,9 +191,7 @@ impl Task {
         .await
         .map_err(Failure::Store)?;
         let load_time = started.elapsed();
-        self.runtime
-            .reports()
-            .update(|report| report.phases.load += load_time);
+        self.report.update(|report| report.phases.load += load_time);
         let cancelled = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
         let columns: Vec<usize> = plan.columns().into_iter().collect();
@@ -244,8 +248,11 @@ impl Task {
         // A compiler's message carries the whole program: the log takes it, people get its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
         let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
-        self.runtime.reports().update(|report| report.fell_back(&reason));
-        *self.last.lock() = Some(Outcome::FellBack(reason));
+        let before = self.last.lock().replace(Outcome::FellBack(reason.clone()));
+        // A plan that runs again falls back again: that is one subtree.
+        if !matches!(before, Some(Outcome::FellBack(_))) {
+            self.report.update(|report| report.falls_back(&reason));
+        }
         let options = self.context.session_config().options();
         // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
         let fresh = reset_plan_states(Arc::clone(&self.cpu))?;
@@ -286,7 +293,7 @@ impl Task {
         time("transfer_time", report.transfer);
         time("kernel_time", report.kernel);
         time("run_time", report.total);
-        self.runtime.reports().update(|query| {
+        self.report.update(|query| {
             query.phases.compile += report.generate + report.compile;
             query.phases.transfer += report.transfer;
             query.phases.kernel += report.kernel;
@@ -422,6 +429,7 @@ impl ExecutionPlan for GpuExec {
                 Arc::clone(&self.cpu),
                 Arc::clone(&self.runtime),
                 self.config.clone(),
+                self.report.clone(),
             )) as Arc<dyn ExecutionPlan>
         })
     }
@@ -447,6 +455,7 @@ impl ExecutionPlan for GpuExec {
             Arc::clone(&self.cpu),
             Arc::clone(&self.runtime),
             self.config.clone(),
+            self.report.clone(),
         )))
     }
 

@@ -213,7 +213,7 @@ impl Residency {
                     .into_iter()
                     .flatten()
                 {
-                    device.pin(view.memory())?;
+                    device.pin_if_possible(view.memory())?;
                 }
                 copied += copy_chunk(stream, column, *index, &mut buffer, *layout)?;
             }

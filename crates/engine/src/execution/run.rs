@@ -180,6 +180,8 @@ impl Run<'_> {
             dimension_rows: self.dimensions.iter().map(|d| d.rows()).collect(),
             ..Default::default()
         };
+        // Nobody may wait any more when a thread is found, or when the program is compiled.
+        self.check()?;
         let preparation = self.runtime.prepared().prepare(
             self.runtime.device(),
             self.plan,
@@ -187,6 +189,7 @@ impl Run<'_> {
             self.dimensions,
             shape,
         )?;
+        self.check()?;
         let pipeline = &preparation.pipeline;
         *roomy = pipeline.bound.strategy.is_roomy();
         report.strategy = pipeline.bound.strategy.to_string();

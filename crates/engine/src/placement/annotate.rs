@@ -4,7 +4,7 @@ use super::timing::Timing;
 use super::{DECISION, Decision};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
-use crate::report::{QueryDevice, QueryReport};
+use crate::report::{PlanReport, QueryDevice, QueryReport};
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -38,31 +38,33 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Decision { reasons, query } = DECISION.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
+        let Decision {
+            reasons,
+            query,
+            report,
+        } = DECISION.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
         // Statements such as SET leave an empty plan without columns behind; they are no query.
         if plan.schema().fields().is_empty() {
             return Ok(plan);
         }
         let config = GalateaConfig::of(options);
-        let on_device = contains_gpu(&plan);
-        let device = match (on_device, reasons.is_empty(), config.device) {
-            (false, ..) => QueryDevice::Cpu,
-            (true, _, DeviceChoice::Emulated) => QueryDevice::Emulated,
-            (true, true, _) => QueryDevice::Gpu,
-            (true, false, _) => QueryDevice::Both,
-        };
-        self.runtime.reports().record(QueryReport {
-            device,
-            ..QueryReport::cpu(reasons.clone())
+        let emulated = config.device == DeviceChoice::Emulated;
+        let (mut placed, mut fallen) = (0, 0);
+        count_placed(&plan, &mut placed, &mut fallen);
+        report.update(|report| {
+            *report = QueryReport::planned(placed, emulated, reasons);
         });
+        self.runtime.reports().record(report.clone());
         if config.device == DeviceChoice::Cpu {
             return Ok(plan);
         }
+        let QueryReport { device, reasons, .. } = report.get();
         Ok(Arc::new(PlacementExec {
             input: plan,
             device,
             reasons,
-            timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, on_device)),
+            timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, placed > 0)),
+            report,
         }))
     }
 
@@ -75,10 +77,6 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
     }
 }
 
-fn contains_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<GpuExec>() || plan.children().into_iter().any(contains_gpu)
-}
-
 /// Passes its input through; its line in EXPLAIN says where the query runs and why not on the device.
 #[derive(Debug)]
 pub struct PlacementExec {
@@ -87,6 +85,15 @@ pub struct PlacementExec {
     reasons: Vec<String>,
     /// What notes how long it took, for the next plan of the same query.
     timing: Option<Arc<Timing>>,
+    report: PlanReport,
+}
+
+/// The report of a plan, as far as it has run; none for a plan that was not offered to a device.
+pub fn query_report(plan: &Arc<dyn ExecutionPlan>) -> Option<QueryReport> {
+    match plan.downcast_ref::<PlacementExec>() {
+        Some(placement) => Some(placement.report.get()),
+        None => plan.children().into_iter().find_map(query_report),
+    }
 }
 
 impl PlacementExec {
@@ -166,6 +173,7 @@ impl ExecutionPlan for PlacementExec {
             device: self.device,
             reasons: self.reasons.clone(),
             timing: self.timing.clone(),
+            report: self.report.clone(),
         }))
     }
 

@@ -11,6 +11,7 @@ use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::PlanKey;
 use crate::reason::{Basis, Reason};
+use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -29,6 +30,8 @@ pub(crate) struct Decision {
     pub(crate) reasons: Vec<String>,
     /// By what the query's time is remembered, where its times decide.
     pub(crate) query: Option<PlanKey>,
+    /// What the plan's execution reports to.
+    pub(crate) report: PlanReport,
 }
 
 /// The plan with the subtrees that are worth it on the device.
@@ -39,11 +42,13 @@ pub(super) fn place(
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if config.device != DeviceChoice::Auto {
-        return Placer::new(runtime, config, 0).place(plan, None, &mut decision.reasons);
+        let report = decision.report.clone();
+        return Placer::new(runtime, config, &report, 0).place(plan, None, &mut decision.reasons);
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
-    let placer = Placer::new(runtime, config, measured.runs());
+    let report = decision.report.clone();
+    let placer = Placer::new(runtime, config, &report, measured.runs());
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     if Arc::ptr_eq(&placed, &plan) {
         // Times of a query that nothing speaks for placing decide nothing, until it is worth loading for.
@@ -79,6 +84,7 @@ fn seconds(seconds: f64) -> Duration {
 struct Placer<'a> {
     runtime: &'a Arc<Runtime>,
     config: &'a GalateaConfig,
+    report: &'a PlanReport,
     estimator: Estimator,
     /// How often the query has come before.
     runs: u32,
@@ -86,11 +92,12 @@ struct Placer<'a> {
 }
 
 impl<'a> Placer<'a> {
-    fn new(runtime: &'a Arc<Runtime>, config: &'a GalateaConfig, runs: u32) -> Self {
+    fn new(runtime: &'a Arc<Runtime>, config: &'a GalateaConfig, report: &'a PlanReport, runs: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             runtime,
             config,
+            report,
             estimator: Estimator::new(cores),
             runs,
             waits: std::cell::Cell::new(false),
@@ -119,7 +126,13 @@ impl<'a> Placer<'a> {
                     for child in found.children_mut() {
                         *child = self.place(Arc::clone(child), None, reasons)?;
                     }
-                    let gpu = GpuExec::new(found, plan, Arc::clone(self.runtime), self.config.clone());
+                    let gpu = GpuExec::new(
+                        found,
+                        plan,
+                        Arc::clone(self.runtime),
+                        self.config.clone(),
+                        self.report.clone(),
+                    );
                     return Ok(Arc::new(gpu));
                 }
                 Err(reason) => note(reasons, &plan, &reason),
@@ -235,7 +248,9 @@ fn fetch_below(plan: &Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Option<us
 
 fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
     let text = match reason {
-        Reason::Node { .. } | Reason::Setting { .. } | Reason::Device { .. } => reason.to_string(),
+        Reason::Node { .. } | Reason::Setting { .. } | Reason::EmulatedDevice | Reason::Device { .. } => {
+            reason.to_string()
+        }
         _ => format!("{}: {reason}", plan.name()),
     };
     if !reasons.contains(&text) {

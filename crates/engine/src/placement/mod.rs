@@ -16,7 +16,7 @@ pub(crate) mod key;
 mod subtree;
 mod timing;
 
-pub use annotate::{AnnotatePlacement, PlacementExec};
+pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
 pub use join::DimensionSource;
 pub use subtree::{PipelineSource, Subtree, subtree};
 

@@ -61,7 +61,7 @@ pub enum ConflictLayoutError {
     },
     /// No device would read the column.
     #[error(
-        "conflict layouts serve queries on a device, and this session has none: {reason}\nhint: SET galatea.device = 'emulated' shows what they would do"
+        "conflict layouts serve queries on a device, and this session has none: {reason}\nhint: galatea --set galatea.device=emulated shows what they would do"
     )]
     NoDevice {
         /// Why there is none.

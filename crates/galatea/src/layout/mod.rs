@@ -39,7 +39,8 @@ use self::table::LaidOutTable;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> datafusion::error::Result<()> {
-/// let ctx = galatea::session().with_setting("galatea.device", "emulated").build()?;
+/// let session = galatea::session().with_emulated_device(galatea::EmulatorOptions::default());
+/// let ctx = session.with_setting("galatea.device", "emulated").build()?;
 /// galatea::sql(&ctx, "CREATE TABLE t AS SELECT value % 7 AS k FROM generate_series(1, 10000)").await?.collect().await?;
 /// let changed = galatea::sql(&ctx, "ALTER TABLE t SET (conflict_layout.k = 'writes')").await?.collect().await?;
 /// assert_eq!(changed[0].num_rows(), 1);

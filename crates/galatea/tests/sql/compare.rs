@@ -37,6 +37,7 @@ impl Pair {
             .expect("a CPU session");
         let mut builder = galatea::session()
             .with_file_queries(true)
+            .with_emulated_device(galatea::EmulatorOptions::default())
             .with_setting("galatea.device", "emulated");
         for (name, value) in settings {
             builder = builder.with_setting(*name, *value);

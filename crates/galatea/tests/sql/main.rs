@@ -20,6 +20,7 @@ mod memory;
 mod placed;
 mod random;
 mod rows;
+mod sessions;
 mod sqllogic;
 mod statements;
 mod streams;

@@ -9,7 +9,9 @@ use galatea_engine::runtime::Runtime;
 use std::sync::Arc;
 
 fn session(settings: &[(&str, &str)]) -> SessionContext {
-    let mut builder = galatea::session().with_setting("galatea.device", "emulated");
+    let mut builder = galatea::session()
+        .with_emulated_device(galatea::EmulatorOptions::default())
+        .with_setting("galatea.device", "emulated");
     for (name, value) in settings {
         builder = builder.with_setting(*name, *value);
     }

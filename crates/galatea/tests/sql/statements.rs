@@ -8,6 +8,7 @@ use datafusion::prelude::SessionContext;
 /// A session that stores tables and runs queries on the CPU.
 async fn session() -> SessionContext {
     let ctx = galatea::session()
+        .with_emulated_device(galatea::EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
         .build()
         .expect("a session");

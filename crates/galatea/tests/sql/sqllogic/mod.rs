@@ -69,6 +69,7 @@ async fn our_files_pass() {
             let name = name.clone();
             async move {
                 let ctx = galatea::session()
+                    .with_emulated_device(galatea::EmulatorOptions::default())
                     .with_setting("galatea.device", "emulated")
                     .build()?;
                 Ok(DataFusion::new(ctx, name, indicatif::ProgressBar::hidden()))

@@ -155,7 +155,7 @@ fn install(ctx: &SessionContext) -> datafusion::error::Result<()> {
         .options_mut()
         .extensions
         .insert(config);
-    galatea::install(ctx)
+    galatea::install_with_emulated_device(ctx, galatea::EmulatorOptions::default())
 }
 
 async fn ask(ctx: &SessionContext, sql: &str) -> Answered {

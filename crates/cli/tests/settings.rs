@@ -1,0 +1,61 @@
+//! What messages and documents name as a setting is one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use galatea::GalateaConfig;
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The names after `galatea.` in a text, where that is no part of a longer word.
+fn named(text: &str) -> Vec<&str> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices("galatea.")
+        .filter(|(at, _)| !text[..*at].ends_with(|c: char| word(c) || matches!(c, '.' | '/' | '-' | '*')))
+        .filter_map(|(at, prefix)| {
+            let rest = &text[at + prefix.len()..];
+            let end = rest.find(|c: char| !word(c)).unwrap_or(rest.len());
+            (end > 0).then(|| &rest[..end])
+        })
+        .collect()
+}
+
+#[test]
+fn every_setting_that_is_named_exists() {
+    assert_eq!(
+        named("SET galatea.memory_limit, galatea.rs"),
+        ["memory_limit", "rs"]
+    );
+    let mut files = Vec::new();
+    for entry in fs::read_dir("..").expect("the crates").flatten() {
+        sources(&entry.path().join("src"), &mut files);
+    }
+    files.extend(
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| Path::new("../..").join(name)),
+    );
+    assert!(files.len() > 100, "no sources found");
+    let mut seen = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for name in named(&text) {
+            // Names of settings that there are not, in tests and examples of the refusal.
+            let example = ["devise", "colour", "x", "d"].contains(&name);
+            seen += 1;
+            assert!(
+                example || GalateaConfig::NAMES.contains(&name),
+                "{} names galatea.{name}, which is no setting",
+                file.display()
+            );
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}

@@ -1,0 +1,205 @@
+//! The cache folder: compiled kernels, calibrations, the demo's data.
+//!
+//! What is in it is run: kernels on the GPU, objects of the emulated device in this process. So nobody else may write there. It is
+//! made for this user alone, and one that is not is not used: then nothing is kept, which costs a compilation in each process
+//! and is said once in the log. There is no fallback to the system's temporary folder, where anybody can make a folder first.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::environment;
+
+/// A folder that only this user can write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheFolder(PathBuf);
+
+/// Why there is no cache folder. Queries run all the same.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheRefusal {
+    /// The user has no home.
+    #[error("the user has no home folder\nhint: name a folder of this user's with GALATEA_CACHE_DIR")]
+    NoHome,
+    /// A path that depends on the current folder.
+    #[error("{} is not an absolute path\nhint: GALATEA_CACHE_DIR takes an absolute one", path.display())]
+    Relative {
+        /// The path given.
+        path: PathBuf,
+    },
+    /// It belongs to somebody else.
+    #[error(
+        "{} belongs to user {owner}, and this process runs as user {user}\nhint: name a folder of this user's with GALATEA_CACHE_DIR",
+        path.display()
+    )]
+    Owner {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Who we are.
+        user: u32,
+    },
+    /// Others may write it.
+    #[error(
+        "others may write {} (mode {mode:03o})\nhint: empty it, and chmod go-w {}",
+        path.display(), path.display()
+    )]
+    Writable {
+        /// The folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It cannot be made or looked at.
+    #[error("{}: {source}\nhint: name a folder of this user's with GALATEA_CACHE_DIR", path.display())]
+    Io {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+}
+
+impl CacheRefusal {
+    /// Says in the log, once a process, that nothing is kept.
+    pub(crate) fn warn_once(&self) {
+        static WARNED: AtomicBool = AtomicBool::new(false);
+        if !WARNED.swap(true, Ordering::Relaxed) {
+            tracing::warn!("compiled kernels are not kept: {self}");
+        }
+    }
+}
+
+impl CacheFolder {
+    /// The folder given, or that of [`environment::cache_directory`], made if it is not there.
+    ///
+    /// # Errors
+    /// [`CacheRefusal`].
+    pub fn open(given: Option<&Path>) -> Result<Self, CacheRefusal> {
+        let path = given.map(Path::to_owned).or_else(environment::cache_directory);
+        private(path.ok_or(CacheRefusal::NoHome)?).map(Self)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A folder in it, made if it is not there.
+    ///
+    /// # Errors
+    /// [`CacheRefusal`].
+    pub fn subfolder(&self, name: impl AsRef<Path>) -> Result<PathBuf, CacheRefusal> {
+        private(self.0.join(name))
+    }
+}
+
+/// A folder that is there and that only this user can write.
+fn private(path: PathBuf) -> Result<PathBuf, CacheRefusal> {
+    if path.is_relative() {
+        return Err(CacheRefusal::Relative { path });
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&path);
+    let found = match made.and_then(|()| std::fs::metadata(&path)) {
+        Ok(found) => found,
+        Err(source) => {
+            let source = Arc::new(source);
+            return Err(CacheRefusal::Io { path, source });
+        }
+    };
+    // SAFETY: geteuid has no preconditions.
+    let user = unsafe { libc::geteuid() };
+    if found.uid() != user {
+        let owner = found.uid();
+        return Err(CacheRefusal::Owner { path, owner, user });
+    }
+    if found.mode() & 0o022 != 0 {
+        let mode = found.mode() & 0o777;
+        return Err(CacheRefusal::Writable { path, mode });
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn folders_are_made_for_this_user_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/galatea");
+        let cache = CacheFolder::open(Some(&path)).unwrap();
+        let cubins = cache.subfolder("cubin/v1").unwrap();
+        for folder in [cache.path(), &cubins, &root.path().join("a"), &path.join("cubin")] {
+            assert_eq!(mode(folder), 0o700, "{}", folder.display());
+        }
+        assert_eq!(CacheFolder::open(Some(&path)).unwrap(), cache);
+    }
+
+    #[test]
+    fn folders_that_others_can_write_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("galatea");
+        let cache = CacheFolder::open(Some(&path)).unwrap();
+        for (bits, refused) in [(0o755, false), (0o775, true), (0o707, true), (0o1777, true)] {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(bits)).unwrap();
+            let opened = CacheFolder::open(Some(&path));
+            match opened {
+                Err(CacheRefusal::Writable { mode, .. }) => assert!(refused && mode == bits & 0o777),
+                opened => assert!(!refused, "{bits:o}: {opened:?}"),
+            }
+        }
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
+        let below = cache.subfolder("cubin").unwrap();
+        std::fs::set_permissions(&below, PermissionsExt::from_mode(0o777)).unwrap();
+        let refused = cache.subfolder("cubin").unwrap_err();
+        assert!(refused.to_string().contains("chmod go-w"), "{refused}");
+    }
+
+    #[test]
+    fn folders_of_other_users_are_refused() {
+        // SAFETY: no preconditions.
+        let user = unsafe { libc::geteuid() };
+        // Root's own tests give a folder away; others find one of root's.
+        let root = tempfile::tempdir().unwrap();
+        let (path, owner) = match user {
+            0 => (root.path().to_owned(), 4711),
+            _ => (PathBuf::from("/usr"), 0),
+        };
+        if user == 0 {
+            std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
+        }
+        let refused = CacheFolder::open(Some(&path));
+        assert!(
+            matches!(refused, Err(CacheRefusal::Owner { owner: found, user: us, .. }) if found == owner && us == user),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_folder_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(matches!(
+            CacheFolder::open(Some(&file)),
+            Err(CacheRefusal::Io { .. })
+        ));
+        let relative = CacheFolder::open(Some(Path::new("galatea-cache")));
+        assert!(
+            matches!(relative, Err(CacheRefusal::Relative { .. })),
+            "{relative:?}"
+        );
+        assert!(!Path::new("galatea-cache").exists());
+    }
+}

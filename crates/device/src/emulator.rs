@@ -1,0 +1,70 @@
+//! The emulated device, where this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs` stands in elsewhere.
+
+use std::ffi::c_void;
+
+use galatea_emulator::Counters;
+pub use galatea_emulator::EmulatorOptions;
+
+use crate::cache_folder::CacheFolder;
+use crate::device::{Device, DeviceOptions};
+use crate::environment;
+use crate::errors::{DeviceError, Missing, Result};
+use crate::sys::{Backend, Driver};
+
+/// Looks up the functions that stand in for the driver's and the compiler's.
+pub(crate) fn resolver() -> Result<fn(&str) -> Option<*const c_void>, Missing> {
+    Ok(galatea_emulator::symbol)
+}
+
+/// What is known of the first launch that failed on a device.
+pub(crate) fn last_report(ordinal: usize) -> Option<String> {
+    galatea_emulator::last_report(i32::try_from(ordinal).ok()?)
+}
+
+impl Device {
+    /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's C++ compiler and
+    /// loads what that makes.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoDriver`] where this build has no emulated device.
+    pub fn emulated(mut emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
+        let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
+        emulator.cxx = emulator.cxx.or_else(environment::cxx);
+        if emulator.cache_directory.is_none() {
+            let folder = CacheFolder::open(None).and_then(|cache| cache.subfolder("emulator"));
+            emulator.cache_directory = folder.map_err(|refused| refused.warn_once()).ok();
+        }
+        let ordinal = galatea_emulator::add_device(emulator);
+        let compile_options = galatea_emulator::compile_options(ordinal);
+        let ordinal = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
+    }
+
+    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros unless
+    /// [`EmulatorOptions::count`] is set.
+    #[must_use]
+    pub fn counters(&self) -> Option<Counters> {
+        self.emulator_ordinal().map(galatea_emulator::counters)
+    }
+
+    /// Sets the counters of an emulated device to 0.
+    pub fn reset_counters(&self) {
+        if let Some(ordinal) = self.emulator_ordinal() {
+            galatea_emulator::reset_counters(ordinal);
+        }
+    }
+
+    /// Gives an emulated device another seed from now on: another order of lanes and blocks.
+    pub fn set_seed(&self, seed: u64) {
+        if let Some(ordinal) = self.emulator_ordinal() {
+            galatea_emulator::set_seed(ordinal, seed);
+        }
+    }
+
+    fn emulator_ordinal(&self) -> Option<i32> {
+        if !self.info().emulated {
+            return None;
+        }
+        i32::try_from(self.info().ordinal).ok()
+    }
+}

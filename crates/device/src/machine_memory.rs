@@ -1,0 +1,229 @@
+//! The memory of this machine, or of the container that the process runs in, whichever is less.
+//!
+//! Linux limits a process by its control groups: each group from the process's own up to the root may have a limit, and the least
+//! counts. Both versions are read: version 2 (`0::/path` in `/proc/self/cgroup`, `memory.max`) and version 1 (`N:memory:/path`,
+//! `memory.limit_in_bytes`). In a container the path may be that of the host, where the container's own group is mounted as the
+//! root: folders that are not there are passed over on the way up, and the root is always read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Memory in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MachineMemory {
+    /// What this process can have at most.
+    pub total: u64,
+    /// What it can still have, where the system tells.
+    pub available: Option<u64>,
+}
+
+/// Taken where the system does not say how much there is.
+const UNKNOWN: u64 = 8 << 30;
+
+impl MachineMemory {
+    /// As it is now.
+    #[must_use]
+    pub fn look() -> Self {
+        Self::read(Path::new("/"))
+    }
+
+    /// From the files of a system under `root`.
+    fn read(root: &Path) -> Self {
+        let meminfo = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+        let figure = |name: &str| {
+            let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+            let kibibytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+            Some(kibibytes * 1024)
+        };
+        let mut total = figure("MemTotal:").or_else(physical).unwrap_or(UNKNOWN);
+        let mut available = figure("MemAvailable:");
+        for group in groups(root) {
+            if let Some(limit) = group.number(group.version.limit) {
+                total = total.min(limit);
+                let left = limit.saturating_sub(group.in_use());
+                available = available.map(|available| available.min(left));
+            }
+        }
+        Self { total, available }
+    }
+}
+
+/// How a version of control groups calls its files.
+struct Version {
+    limit: &'static str,
+    used: &'static str,
+    /// Lines of `memory.stat` for files the group has read, which are given up when memory is needed.
+    files: [&'static str; 2],
+}
+
+const V1: Version = Version {
+    limit: "memory.limit_in_bytes",
+    used: "memory.usage_in_bytes",
+    files: ["total_inactive_file ", "total_active_file "],
+};
+const V2: Version = Version {
+    limit: "memory.max",
+    used: "memory.current",
+    files: ["inactive_file ", "active_file "],
+};
+
+/// One group's folder.
+struct Group {
+    folder: PathBuf,
+    version: &'static Version,
+}
+
+impl Group {
+    /// The number in a file; none for `max`.
+    fn number(&self, file: &str) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(file)).ok()?;
+        text.trim().parse().ok()
+    }
+
+    fn in_use(&self) -> u64 {
+        let stat = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
+        let line = |name: &str| {
+            stat.lines()
+                .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+        };
+        let files: u64 = self.version.files.into_iter().filter_map(line).sum();
+        self.number(self.version.used).unwrap_or(0).saturating_sub(files)
+    }
+}
+
+/// The groups that limit this process's memory, its own first.
+fn groups(root: &Path) -> Vec<Group> {
+    let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let mut groups = Vec::new();
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
+            continue;
+        };
+        let (mounts, version) = match controllers {
+            "" => (["sys/fs/cgroup", "sys/fs/cgroup/unified"], &V2),
+            listed if listed.split(',').any(|name| name == "memory") => {
+                (["sys/fs/cgroup/memory", "sys/fs/cgroup/memory"], &V1)
+            }
+            _ => continue,
+        };
+        for mount in mounts {
+            // `..` leads out of the namespace: what is above is not to be seen.
+            let own = Path::new(path.trim_start_matches('/'));
+            groups.extend(own.ancestors().map(|path| Group {
+                folder: root.join(mount).join(path),
+                version,
+            }));
+        }
+    }
+    groups
+}
+
+/// What the machine has, by POSIX.
+fn physical() -> Option<u64> {
+    // SAFETY: sysconf has no preconditions.
+    let (pages, size) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    let (pages, size) = (u64::try_from(pages).ok()?, u64::try_from(size).ok()?);
+    (pages > 0).then_some(pages * size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMINFO: &str = "MemTotal:       16777216 kB\nMemFree:  1 kB\nMemAvailable:   8388608 kB\n";
+    const GIB: u64 = 1 << 30;
+
+    fn look(files: &[(&str, &str)]) -> (u64, Option<u64>) {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in [("proc/meminfo", MEMINFO)].iter().chain(files) {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let MachineMemory { total, available } = MachineMemory::read(root.path());
+        (total, available)
+    }
+
+    #[test]
+    fn a_machine_without_limits_has_what_it_has() {
+        assert_eq!(look(&[]), (16 * GIB, Some(8 * GIB)));
+        let unlimited = [
+            ("proc/self/cgroup", "0::/user.slice\n"),
+            ("sys/fs/cgroup/user.slice/memory.max", "max\n"),
+        ];
+        assert_eq!(look(&unlimited), (16 * GIB, Some(8 * GIB)));
+        let unlimited = [
+            ("proc/self/cgroup", "3:memory:/a\n"),
+            (
+                "sys/fs/cgroup/memory/a/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+        ];
+        assert_eq!(look(&unlimited), (16 * GIB, Some(8 * GIB)));
+    }
+
+    #[test]
+    fn the_least_limit_on_the_way_up_counts() {
+        let nested = [
+            ("proc/self/cgroup", "0::/slice/pod/container\n"),
+            ("sys/fs/cgroup/slice/memory.max", "6442450944\n"),
+            ("sys/fs/cgroup/slice/pod/memory.max", "4294967296\n"),
+            ("sys/fs/cgroup/slice/pod/memory.current", "3221225472\n"),
+            (
+                "sys/fs/cgroup/slice/pod/memory.stat",
+                "anon 5\ninactive_file 536870912\nactive_file 536870912\n",
+            ),
+            ("sys/fs/cgroup/slice/pod/container/memory.max", "max\n"),
+        ];
+        // 3 GiB in use, 1 GiB of them files.
+        assert_eq!(look(&nested), (4 * GIB, Some(2 * GIB)));
+    }
+
+    #[test]
+    fn a_container_finds_its_group_at_the_root() {
+        let v2 = [
+            ("proc/self/cgroup", "0::/\n"),
+            ("sys/fs/cgroup/memory.max", "2147483648\n"),
+        ];
+        assert_eq!(look(&v2), (2 * GIB, Some(2 * GIB)));
+        let v1 = [
+            (
+                "proc/self/cgroup",
+                "12:cpu,cpuacct:/docker/f00\n5:memory:/docker/f00\n1:name=systemd:/x\n",
+            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n"),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n"),
+            (
+                "sys/fs/cgroup/memory/memory.stat",
+                "total_inactive_file 268435456\n",
+            ),
+            ("sys/fs/cgroup/cpu/docker/f00/memory.limit_in_bytes", "1\n"),
+        ];
+        assert_eq!(look(&v1), (GIB, Some(3 * GIB / 4)));
+        let hybrid = [
+            ("proc/self/cgroup", "0::/a\n"),
+            ("sys/fs/cgroup/unified/a/memory.max", "3221225472\n"),
+        ];
+        assert_eq!(look(&hybrid).0, 3 * GIB);
+    }
+
+    #[test]
+    fn this_machine_has_some() {
+        let memory = MachineMemory::look();
+        assert!(memory.total >= 64 << 20, "{memory:?}");
+        assert!(
+            memory.available.is_none_or(|available| available <= memory.total),
+            "{memory:?}"
+        );
+        assert!(
+            physical().is_some_and(|bytes| bytes >= memory.total),
+            "{memory:?}"
+        );
+    }
+}

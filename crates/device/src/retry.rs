@@ -1,0 +1,76 @@
+//! A value that is made once, on first use, if making it works; if it does not, later uses try again, but not each of them.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long a driver, a compiler or a device that could not be had is not looked for again.
+pub const RETRY: Duration = Duration::from_secs(30);
+
+/// A value for the life of the process, or the failure to make it, which is remembered for a while.
+#[derive(Debug)]
+pub struct Retried<T, E> {
+    made: OnceLock<T>,
+    failed: Mutex<Option<(Instant, E)>>,
+    retry: Duration,
+}
+
+impl<T, E: Clone> Retried<T, E> {
+    /// Nothing yet; a failure will be remembered for `retry`.
+    #[must_use]
+    pub const fn new(retry: Duration) -> Self {
+        Self {
+            made: OnceLock::new(),
+            failed: Mutex::new(None),
+            retry,
+        }
+    }
+
+    /// The value, made now unless it is there or could not be made a short while ago. One caller makes it at a time.
+    ///
+    /// # Errors
+    /// That of `make`, or what it was when it was called last.
+    pub fn get(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        let mut failed = self.failed.lock();
+        if let Some(made) = self.made.get() {
+            return Ok(made);
+        }
+        if let Some((at, error)) = &*failed
+            && at.elapsed() < self.retry
+        {
+            return Err(error.clone());
+        }
+        match make() {
+            Ok(made) => {
+                *failed = None;
+                Ok(self.made.get_or_init(|| made))
+            }
+            Err(error) => {
+                *failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_for_a_while_and_a_value_for_ever() {
+        let value: Retried<u32, &str> = Retried::new(Duration::from_millis(200));
+        assert_eq!(value.get(|| Err("no driver")), Err("no driver"));
+        let asked_again = || panic!("a failure just now is not tried again");
+        assert_eq!(value.get(asked_again), Err("no driver"));
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(value.get(|| Err("still none")), Err("still none"));
+        std::thread::sleep(Duration::from_millis(250));
+        assert_eq!(value.get(|| Ok(7)), Ok(&7));
+        assert_eq!(value.get(|| Err("lost")), Ok(&7));
+    }
+}

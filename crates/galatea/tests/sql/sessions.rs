@@ -1,0 +1,128 @@
+//! What a session may do, and what it says of itself.
+
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use galatea::{EmulatorOptions, QueryDevice};
+use std::sync::Arc;
+
+/// Whoever may send SQL cannot have the process compile and load code.
+#[tokio::test]
+async fn sql_alone_does_not_get_the_emulated_device() {
+    let ctx = galatea::session().build().expect("a session");
+    let sql = "SELECT value % 3 AS k, count(*) FROM generate_series(1, 100) GROUP BY 1";
+    let run = |ctx: SessionContext| async move { ctx.sql(sql).await?.collect().await };
+    ctx.sql("SET galatea.device = 'emulated'").await.expect("a value");
+    let refused = run(ctx.clone()).await.expect_err("not allowed").to_string();
+    assert!(
+        refused.contains("SessionBuilder::with_emulated_device"),
+        "{refused}"
+    );
+    assert!(refused.contains("--set galatea.device=emulated"), "{refused}");
+    let calibrated = galatea::calibrate(&ctx).expect_err("not allowed").to_string();
+    assert!(calibrated.contains("with_emulated_device"), "{calibrated}");
+    ctx.sql("SET galatea.device = 'auto'").await.expect("a value");
+    run(ctx).await.expect("on the CPU");
+
+    let allowed = galatea::session()
+        .with_emulated_device(EmulatorOptions::default())
+        .build()
+        .expect("a session");
+    allowed
+        .sql("SET galatea.device = 'emulated'")
+        .await
+        .expect("a value");
+    run(allowed.clone()).await.expect("on the emulated device");
+    let report = galatea::last_query_report(&allowed).expect("a report");
+    assert_eq!(report.device, QueryDevice::Emulated, "{:?}", report.reasons);
+}
+
+/// A session with the emulated device.
+fn emulated(options: EmulatorOptions) -> SessionContext {
+    let session = galatea::session().with_emulated_device(options);
+    session
+        .with_setting("galatea.device", "emulated")
+        .build()
+        .expect("a session")
+}
+
+async fn run(ctx: &SessionContext, sql: &str) {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    frame.collect().await.expect("a result");
+}
+
+async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    frame.create_physical_plan().await.expect("a physical plan")
+}
+
+/// Reports of queries that run at once belong to their plans.
+#[tokio::test]
+async fn each_plan_has_a_report_of_its_own() {
+    let ctx = emulated(EmulatorOptions::default());
+    run(
+        &ctx,
+        "CREATE TABLE t AS SELECT value AS v, value % 7 AS k FROM generate_series(1, 5000)",
+    )
+    .await;
+    let sums = planned(&ctx, "SELECT k, sum(v) FROM t GROUP BY k").await;
+    let sorted = planned(&ctx, "SELECT v FROM t ORDER BY v").await;
+    let report = |plan| galatea::query_report(plan).expect("a report");
+    // Both are under way: the second was planned last, and the first runs.
+    collect(Arc::clone(&sums), ctx.task_ctx()).await.expect("sums");
+    let (of_sums, of_sorted) = (report(&sums), report(&sorted));
+    assert_eq!((of_sums.device, of_sums.placed), (QueryDevice::Emulated, 1));
+    assert!(of_sums.device_bytes > 0, "{of_sums:?}");
+    assert_eq!((of_sorted.device, of_sorted.device_bytes), (QueryDevice::Cpu, 0));
+    assert!(!of_sorted.reasons.is_empty());
+    assert_eq!(galatea::last_query_report(&ctx), Some(of_sorted));
+    let (first, second) = tokio::join!(
+        collect(Arc::clone(&sums), ctx.task_ctx()),
+        collect(Arc::clone(&sorted), ctx.task_ctx())
+    );
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(report(&sums).device_bytes, 2 * of_sums.device_bytes);
+    assert_eq!(report(&sorted).device_bytes, 0);
+}
+
+/// One subtree that falls back does not make a query of the CPU's.
+#[tokio::test]
+async fn subtrees_that_fall_back_are_counted() {
+    let ctx = emulated(EmulatorOptions::default());
+    run(
+        &ctx,
+        "CREATE TABLE f AS SELECT value AS v, value % 5 AS k FROM generate_series(1, 1000)",
+    )
+    .await;
+    run(
+        &ctx,
+        "CREATE TABLE d AS SELECT value % 5 AS d, value AS w FROM generate_series(1, 10)",
+    )
+    .await;
+    // A repeated key of the dimension is known only when it has been collected.
+    let sql =
+        "SELECT sum(v) FROM f WHERE v > 1 UNION ALL SELECT sum(w) FROM f JOIN d ON f.k = d.d WHERE v > 2";
+    run(&ctx, sql).await;
+    let report = galatea::last_query_report(&ctx).expect("a report");
+    assert_eq!((report.placed, report.fell_back), (2, 1), "{report:?}");
+    assert_eq!(report.device, QueryDevice::Emulated, "{report:?}");
+}
+
+/// Memory that cannot be pinned costs speed, not the device.
+#[tokio::test]
+async fn memory_that_cannot_be_pinned_is_read_unpinned() {
+    let ctx = emulated(EmulatorOptions {
+        pinned_memory: 0,
+        ..EmulatorOptions::default()
+    });
+    run(
+        &ctx,
+        "CREATE TABLE t AS SELECT value AS v, value % 7 AS k FROM generate_series(1, 5000)",
+    )
+    .await;
+    for resident in ["true", "false"] {
+        run(&ctx, &format!("SET galatea.cache_device = {resident}")).await;
+        run(&ctx, "SELECT k, sum(v) FROM t GROUP BY k").await;
+        let report = galatea::last_query_report(&ctx).expect("a report");
+        assert_eq!(report.device, QueryDevice::Emulated, "{report:?}");
+    }
+}
