@@ -38,6 +38,35 @@ fn the_emulated_device_runs_a_query() {
 }
 
 #[test]
+fn the_emulated_device_is_for_who_starts_the_command() {
+    let directory = samples();
+    let sql = "SET galatea.device = 'emulated'; SELECT count(*) FROM 'parts/*.parquet' WHERE id > 1";
+    let ran = galatea(directory.path(), &["-c", sql]);
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("--set galatea.device=emulated"), "{}", ran.err);
+}
+
+#[test]
+fn a_cache_folder_that_others_can_write_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = samples();
+    let cache = directory.path().join("cache");
+    std::fs::create_dir(&cache).expect("made");
+    std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).expect("opened to all");
+    let doctor = galatea(directory.path(), &["doctor"]);
+    assert!(doctor.out.contains("none, nothing is kept"), "{}", doctor.out);
+    assert!(doctor.out.contains("others may write"), "{}", doctor.out);
+    let demo = galatea(directory.path(), &["demo", "--scale", "0.001"]);
+    assert_eq!(demo.code, 1, "{}", demo.out);
+    assert!(
+        demo.err.contains("no cache folder for generated data"),
+        "{}",
+        demo.err
+    );
+    assert!(demo.err.contains("hint:"), "{}", demo.err);
+}
+
+#[test]
 fn formats_for_programs_leave_standard_output_to_the_result() {
     let directory = samples();
     let sql = "SELECT id, price FROM 'a.csv' WHERE id < 3 ORDER BY id";
