@@ -23,7 +23,7 @@ pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     format!("{config:?}").hash(&mut state);
     match &found.source {
-        PipelineSource::Files { scan } => data_source(scan, &mut state),
+        PipelineSource::Files { scan } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
         PipelineSource::Plan(plan) => nodes(plan, false, &mut state),
     }
@@ -44,11 +44,14 @@ fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
     plan.name().hash(state);
     plan.schema().hash(state);
     if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
-        scan.snapshot().id.hash(state);
+        (scan.snapshot().id, scan.projection()).hash(state);
+        if !exact {
+            return;
+        }
     }
     match plan.downcast_ref::<DataSourceExec>() {
         Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => {
-            data_source(scan, state)
+            data_source(scan, exact, state)
         }
         // What has no version of its own is known by its statistics alone.
         _ if exact || plan.children().is_empty() => {
@@ -61,8 +64,8 @@ fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
     }
 }
 
-/// Hashes the files of a scan, and what it says of its columns.
-fn data_source(scan: &DataSourceExec, state: &mut impl Hasher) {
+/// Hashes the files of a scan, what it says of its columns, and its filter if `exact`.
+fn data_source(scan: &DataSourceExec, exact: bool, state: &mut impl Hasher) {
     let Some(files) = scan.data_source().downcast_ref::<FileScanConfig>() else {
         return;
     };
@@ -74,7 +77,7 @@ fn data_source(scan: &DataSourceExec, state: &mut impl Hasher) {
     if let Some(projection) = files.file_source().projection() {
         projection.to_string().hash(state);
     }
-    if let Some(filter) = files.file_source().filter() {
+    if let (Some(filter), true) = (files.file_source().filter(), exact) {
         filter.to_string().hash(state);
     }
     files.limit.hash(state);
