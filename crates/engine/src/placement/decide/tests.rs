@@ -3,13 +3,18 @@ use crate::config::SettingValue;
 use crate::report::QueryReports;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::dataframe::DataFrameWriteOptions;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 
-/// A file of 200,000 rows, and the plan of a query over it.
+/// A file of 200,000 rows, and the plan of a query over it, as the early rule finds it.
 async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn ExecutionPlan>) {
     let path = folder.path().join("t.parquet");
     let path = path.to_str().expect("a path of text");
-    let ctx = SessionContext::new();
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_physical_optimizer_rules(vec![])
+        .build();
+    let ctx = SessionContext::new_with_state(state);
     let v: ArrayRef = Arc::new(Int64Array::from_iter_values(0..200_000));
     let batch = RecordBatch::try_from_iter([("v", v)]).expect("one column");
     let frame = ctx.read_batch(batch).expect("a frame");
