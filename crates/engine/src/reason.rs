@@ -29,7 +29,8 @@ impl fmt::Display for Basis {
     }
 }
 
-fn milliseconds(time: Duration) -> String {
+/// A time as EXPLAIN shows it.
+pub(crate) fn milliseconds(time: Duration) -> String {
     let time = time.as_secs_f64() * 1e3;
     let digits = if time < 10.0 { 2 } else { 0 };
     format!("{time:.digits$} ms")

@@ -9,15 +9,17 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
 use futures::future::try_join_all;
 use std::sync::Arc;
 
-/// Runs the plans of all dimensions, and arranges their rows by key.
+/// Runs the plans of all dimensions, and arranges their rows by key. `memory` grows by what is collected.
 pub(super) async fn collect(
     subtree: &Subtree,
     context: &Arc<TaskContext>,
+    memory: &MemoryReservation,
 ) -> Result<Vec<Arc<Dimension>>, Failure> {
     let lookups: Vec<(usize, usize)> = subtree.plan.lookups().into_keys().collect();
     let collected = subtree.dimensions.iter().enumerate().map(|(number, source)| {
@@ -25,15 +27,16 @@ pub(super) async fn collect(
             .filter(|(dimension, _)| *dimension == number)
             .map(|(_, column)| *column)
             .collect();
-        one(source, columns, context)
+        one((number, source), columns, context, memory)
     });
     try_join_all(collected).await
 }
 
 async fn one(
-    source: &DimensionSource,
+    (number, source): (usize, &DimensionSource),
     columns: Vec<usize>,
     context: &Arc<TaskContext>,
+    memory: &MemoryReservation,
 ) -> Result<Arc<Dimension>, Failure> {
     let mut batches = execute_stream(Arc::clone(&source.plan), Arc::clone(context))?;
     // The key first, then the columns.
@@ -41,13 +44,17 @@ async fn one(
     let mut rows = 0;
     while let Some(batch) = batches.try_next().await? {
         rows += batch.num_rows() as u64;
+        memory.try_grow(batch.get_array_memory_size())?;
         if rows > MAX_INDICES {
-            return Err(unsupported(Reason::Limit {
-                expression: format!("the join on {}", source.key_name()),
-                asked: rows,
-                limit: MAX_INDICES,
-                unit: "rows of the dimension",
-            }));
+            return Err(Failure::Dimension(
+                number,
+                Reason::Limit {
+                    expression: format!("the join on {}", source.key_name()),
+                    asked: rows,
+                    limit: MAX_INDICES,
+                    unit: "rows of the dimension",
+                },
+            ));
         }
         parts[0].push(source.key.evaluate(&batch)?.into_array(batch.num_rows())?);
         for (part, column) in parts[1..].iter_mut().zip(&columns) {
@@ -77,15 +84,14 @@ async fn one(
             .next()
             .unwrap_or_else(|| arrow::array::new_empty_array(&types[0]));
         let columns: Vec<_> = columns.into_iter().zip(arrays).collect();
-        Dimension::new(&name, &key, &columns, unique).map_err(RunError::Unsupported)
+        Ok::<_, RunError>(Dimension::new(&name, &key, &columns, unique))
     });
     let arranged = arranged.await.map_err(|error| {
         let text = format!("the thread that arranged a dimension ended early: {error}");
         Failure::Input(DataFusionError::Execution(text))
     })?;
-    arranged.map(Arc::new).map_err(Failure::Run)
-}
-
-fn unsupported(reason: Reason) -> Failure {
-    Failure::Run(RunError::Unsupported(reason))
+    let dimension = arranged.map_err(Failure::Run)?;
+    dimension
+        .map(Arc::new)
+        .map_err(|reason| Failure::Dimension(number, reason))
 }

@@ -5,15 +5,17 @@ use super::run::{Run, RunError, RunReport};
 use super::source::{load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::expression::Expr;
+use crate::history::PlanKey;
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::placement::{PipelineSource, Subtree, key};
-use crate::reason::Reason;
+use crate::placement::{PipelineSource, Prediction, Subtree};
+use crate::reason::{Reason, milliseconds};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err};
 use datafusion::error::DataFusionError;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -138,6 +140,8 @@ impl Drop for CancelOnDrop {
 pub(super) enum Failure {
     Store(StoreError),
     Run(RunError),
+    /// The rows of a dimension, by number, are not what a pipeline can look up.
+    Dimension(usize, Reason),
     /// A child of the node.
     Input(DataFusionError),
 }
@@ -154,11 +158,15 @@ impl Task {
             Ok((batches, report)) => {
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
+                // Claimed of the session's memory until the last row has been taken.
+                let held = self.reservation("result");
+                held.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
                 let size = self.context.session_config().batch_size();
                 let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
                 let pieces = batches
                     .into_iter()
                     .map(move |batch| {
+                        let _held = &held;
                         let kept = batch.slice(0, left.min(batch.num_rows()));
                         left -= kept.num_rows();
                         kept
@@ -180,7 +188,8 @@ impl Task {
     async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport), Failure> {
         let started = std::time::Instant::now();
         let plan = &self.subtree.plan;
-        let dimensions = dimensions::collect(&self.subtree, &self.context).await?;
+        let build = self.reservation("build side");
+        let dimensions = dimensions::collect(&self.subtree, &self.context, &build).await?;
         let view = load(
             &self.runtime,
             &self.subtree.source,
@@ -225,11 +234,29 @@ impl Task {
             .map_err(Failure::Run)
     }
 
+    /// What of a failure the next run of the same pipeline over the same data would meet again, and of what plan it is.
+    fn refusal(&self, failure: &Failure) -> Option<(PlanKey, Reason)> {
+        match failure {
+            Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
+            Failure::Run(RunError::Unsupported(reason)) => Some((self.subtree.shape?, reason.clone())),
+            Failure::Dimension(number, reason) => {
+                Some((self.subtree.dimensions.get(*number)?.shape?, reason.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// A claim on the session's memory, of nothing yet.
+    fn reservation(&self, of: &str) -> MemoryReservation {
+        MemoryConsumer::new(format!("GpuExec {of}")).register(self.context.memory_pool())
+    }
+
     /// Runs the subtree on DataFusion's operators, or says why not.
     fn fall_back(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
         let reason = match &failure {
             Failure::Store(error) => error.to_string(),
             Failure::Run(error) => error.to_string(),
+            Failure::Dimension(_, reason) => reason.to_string(),
             Failure::Input(error) => error.to_string(),
         };
         // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows either.
@@ -238,11 +265,11 @@ impl Task {
             return match failure {
                 Failure::Store(error) => Err(store_error(error)),
                 Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),
+                Failure::Dimension(_, reason) => Err(DataFusionError::External(Box::new(reason))),
                 Failure::Input(error) => Err(error),
             };
         }
-        if let Some(refused) = refusal(&failure) {
-            let shape = key::shape(&self.subtree, &self.config);
+        if let Some((shape, refused)) = self.refusal(&failure) {
             self.runtime.history().refuse(shape, refused);
         }
         // A compiler's message carries the whole program: the log takes it, people get its start.
@@ -303,15 +330,6 @@ impl Task {
     }
 }
 
-/// What of a failure the next run of the same pipeline over the same data would meet again.
-fn refusal(failure: &Failure) -> Option<Reason> {
-    match failure {
-        Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
-        Failure::Run(RunError::Unsupported(reason)) => Some(reason.clone()),
-        _ => None,
-    }
-}
-
 /// Pieces of at most `size` rows.
 fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
     let size = size.max(1);
@@ -359,6 +377,10 @@ impl DisplayAs for GpuExec {
         }
         if let Some(fetch) = self.subtree.fetch {
             write!(f, ", fetch={fetch}")?;
+        }
+        if let Some(Prediction { device, cpu }) = self.subtree.prediction {
+            let (device, cpu) = (milliseconds(device), milliseconds(cpu));
+            write!(f, ", predicted=[{device}, on the CPU {cpu}]")?;
         }
         if self.config.device == DeviceChoice::Emulated {
             write!(f, ", device=emulated")?;

@@ -6,7 +6,7 @@
 //! to it at once, whatever the setting.
 
 use super::cost::Estimator;
-use super::{PipelineSource, Subtree, join, key, subtree, unsupported};
+use super::{PipelineSource, Prediction, Subtree, join, key, subtree, unsupported};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::PlanKey;
@@ -22,6 +22,9 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Share of its predicted time that the CPU may turn out to take.
+const DOUBT: f64 = 0.7;
 
 /// What was decided of one plan.
 #[derive(Debug, Default)]
@@ -63,7 +66,12 @@ pub(super) fn place(
         Some(host) => (host, Basis::Measured),
         None => (seconds(placer.estimator.host_seconds(&plan)), Basis::Predicted),
     };
-    if device <= cpu {
+    // Where the CPU may be as fast, for all that is known of it, one run tells.
+    let doubt = match cpu_basis {
+        Basis::Measured => 1.0,
+        _ => DOUBT,
+    };
+    if device <= cpu.mul_f64(doubt) {
         return Ok(placed);
     }
     let slower = Reason::Cost {
@@ -176,8 +184,20 @@ impl<'a> Placer<'a> {
                 detail: "every row is returned: nothing for the device to do".into(),
             });
         }
-        if let Some(reason) = self.runtime.history().refusal(key::shape(&found, self.config)) {
+        let shape = key::shape(&found, self.config);
+        if let Some(reason) = self.runtime.history().refusal(shape) {
             return Err(reason);
+        }
+        let mut found = Subtree {
+            shape: Some(shape),
+            ..found
+        };
+        for dimension in &mut found.dimensions {
+            let shape = key::dimension(dimension);
+            if let Some(reason) = self.runtime.history().refusal(shape) {
+                return Err(reason);
+            }
+            dimension.shape = Some(shape);
         }
         if self.config.device != DeviceChoice::Auto {
             return Ok(found);
@@ -205,7 +225,14 @@ impl<'a> Placer<'a> {
         }
         let device = time.shared_among(self.runs);
         if device <= cpu {
-            return Ok(found);
+            let prediction = Prediction {
+                device: seconds(device),
+                cpu: seconds(cpu),
+            };
+            return Ok(Subtree {
+                prediction: Some(prediction),
+                ..found
+            });
         }
         let loading = time.hot <= cpu;
         self.waits.set(self.waits.get() || loading);

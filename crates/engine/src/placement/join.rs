@@ -11,6 +11,7 @@
 
 use super::subtree::{Chain, node, statistics};
 use crate::expression::{Expr, MAX_INDICES, MAX_PAYLOAD, is_key, lower, representable};
+use crate::history::PlanKey;
 use crate::pipeline::PipelinePlan;
 use crate::placement::PipelineSource;
 use crate::reason::Reason;
@@ -36,6 +37,8 @@ pub struct DimensionSource {
     pub unique: bool,
     /// Rows it is expected to have.
     pub rows: Option<u64>,
+    /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
+    pub shape: Option<PlanKey>,
 }
 
 /// A key as people read it.
@@ -184,6 +187,7 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         wanted,
         unique: inner || join.filter().is_some(),
         rows: known,
+        shape: None,
     });
     let columns = match (inner, fact) {
         (false, _) => own,

@@ -1,6 +1,6 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
-use super::{PipelineSource, Subtree};
+use super::{DimensionSource, PipelineSource, Subtree};
 use crate::config::GalateaConfig;
 use crate::history::PlanKey;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -19,7 +19,7 @@ pub(super) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
 }
 
 /// A pipeline over the same data that may differ in constants.
-pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
+pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
     format!("{config:?}").hash(&mut state);
     match &found.source {
@@ -36,6 +36,15 @@ pub(crate) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
         dimension.wanted.hash_shape(&mut state);
         nodes(&dimension.plan, false, &mut state);
     }
+    PlanKey(state.finish())
+}
+
+/// The rows of a dimension by their key, in whatever pipeline.
+pub(super) fn dimension(source: &DimensionSource) -> PlanKey {
+    let mut state = DefaultHasher::new();
+    source.key.to_string().hash(&mut state);
+    source.unique.hash(&mut state);
+    nodes(&source.plan, false, &mut state);
     PlanKey(state.finish())
 }
 

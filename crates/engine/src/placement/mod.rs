@@ -12,13 +12,13 @@ mod annotate;
 mod cost;
 mod decide;
 mod join;
-pub(crate) mod key;
+mod key;
 mod subtree;
 mod timing;
 
 pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
 pub use join::DimensionSource;
-pub use subtree::{PipelineSource, Subtree, subtree};
+pub use subtree::{PipelineSource, Prediction, Subtree, subtree};
 
 pub(crate) use decide::Decision;
 

@@ -4,6 +4,7 @@ use super::is_candidate;
 use super::join::{self, DimensionSource};
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, lower};
+use crate::history::PlanKey;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
@@ -25,6 +26,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use galatea_store::{ColumnSource, StoreScanExec};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where a pipeline's rows come from.
 #[derive(Debug, Clone)]
@@ -57,6 +59,19 @@ pub struct Subtree {
     pub schema: SchemaRef,
     /// Rows after which a pipeline that returns rows may stop; its result has no more.
     pub fetch: Option<usize>,
+    /// By what a refusal at run time is remembered: of the subtree as it was found, before what feeds it was placed in turn.
+    pub shape: Option<PlanKey>,
+    /// What it was placed for, where times decided.
+    pub prediction: Option<Prediction>,
+}
+
+/// Times that the cost model expects of a subtree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prediction {
+    /// On the device, with the share of loading that is this run's.
+    pub device: Duration,
+    /// On the CPU.
+    pub cpu: Duration,
 }
 
 impl Subtree {
@@ -430,6 +445,8 @@ impl Chain {
             rows: self.rows,
             schema: self.source_schema,
             fetch: None,
+            shape: None,
+            prediction: None,
         })
     }
 }
