@@ -11,7 +11,7 @@ const EMULATED: [&str; 2] = ["--set", "galatea.device=emulated"];
 
 /// Where the command in `directory` looks for a calibration of its emulated device.
 fn path(directory: &Path) -> PathBuf {
-    let name = Calibration::path(first_device());
+    let name = Calibration::path(first_device()).expect("a cache folder");
     directory
         .join("cache/calibration")
         .join(name.file_name().expect("a file"))
@@ -22,7 +22,7 @@ fn first_device() -> &'static Device {
     static FIRST: OnceLock<Device> = OnceLock::new();
     FIRST.get_or_init(|| {
         let options = DeviceOptions {
-            cache_directory: Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))),
+            cache_directory: Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("calibrations")),
             ..DeviceOptions::default()
         };
         let device = Device::emulated(EmulatorOptions::default(), options).expect("always there");
@@ -35,7 +35,7 @@ fn first_device() -> &'static Device {
 fn store(directory: &Path) {
     let path = path(directory);
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-    std::fs::copy(Calibration::path(first_device()), path).expect("copied");
+    std::fs::copy(Calibration::path(first_device()).expect("a cache folder"), path).expect("copied");
 }
 
 /// As if it had been measured on 2026-11-21.
