@@ -240,7 +240,7 @@ impl ExecutionPlan for StoreChangeExec {
             let count = table
                 .rewrite(move |batch| change.apply(condition.as_ref(), batch))
                 .await?;
-            Ok(count_batch(counted, count)?)
+            count_batch(counted, count)
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(
             schema,

@@ -3,7 +3,7 @@
 use super::{DimensionSource, PipelineSource, Subtree};
 use crate::config::GalateaConfig;
 use crate::history::PlanKey;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use galatea_store::StoreScanExec;
@@ -60,11 +60,11 @@ fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
     }
     match plan.downcast_ref::<DataSourceExec>() {
         Some(scan) if scan.data_source().downcast_ref::<FileScanConfig>().is_some() => {
-            data_source(scan, exact, state)
+            data_source(scan, exact, state);
         }
         // What has no version of its own is known by its statistics alone.
         _ if exact || plan.children().is_empty() => {
-            displayable(plan.as_ref()).one_line().to_string().hash(state)
+            displayable(plan.as_ref()).one_line().to_string().hash(state);
         }
         _ => {}
     }
@@ -79,7 +79,7 @@ fn data_source(scan: &DataSourceExec, exact: bool, state: &mut impl Hasher) {
         return;
     };
     files.object_store_url.as_str().hash(state);
-    for file in files.file_groups.iter().flat_map(|group| group.iter()) {
+    for file in files.file_groups.iter().flat_map(FileGroup::iter) {
         let meta = &file.object_meta;
         (&meta.location, meta.size, meta.last_modified, &meta.e_tag).hash(state);
     }

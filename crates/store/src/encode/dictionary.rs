@@ -300,7 +300,7 @@ pub(crate) fn merge(
     let text_bytes: u64 = chunks.iter().map(|chunk| chunk.text_bytes).sum();
     let width = Width::for_maximum(count.saturating_sub(1) as u64);
     let codes = count <= u32::MAX as usize;
-    if !required && !(codes && pays(count, bytes, width, rows, text_bytes)) {
+    if !(required || codes && pays(count, bytes, width, rows, text_bytes)) {
         return Ok(None);
     }
     if !codes {

@@ -37,9 +37,10 @@ async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn E
 }
 
 fn auto() -> GalateaConfig {
-    let mut config = GalateaConfig::default();
-    config.min_rows = SettingValue::parse("0").expect("a number");
-    config
+    GalateaConfig {
+        min_rows: SettingValue::parse("0").expect("a number"),
+        ..GalateaConfig::default()
+    }
 }
 
 fn has_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
