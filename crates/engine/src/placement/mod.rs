@@ -2,7 +2,7 @@
 //!
 //! Two rules of one session's physical optimizer. [`PlaceOnDevice`] runs early, while the plan is still plain (right
 //! after DataFusion answered what it can from statistics, before it adds repartitioning): it replaces each maximal
-//! supported subtree by one [`GpuExec`], so DataFusion later sees a leaf and arranges the
+//! supported subtree by one [`GpuExec`](crate::execution::GpuExec), so DataFusion later sees a leaf and arranges the
 //! rest around it. [`AnnotatePlacement`] runs last and puts a [`PlacementExec`] on top, which shows in EXPLAIN where
 //! everything runs and why not on the device, and completes the session's query report.
 //!
