@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// Whoever holds copies, or what was made of originals.
+/// A holder of copies, or of what was made of originals.
 pub trait Holder: Send + Sync {
     /// Some original is gone: lets go of what was made of originals that are gone, which their weak references show.
     fn let_go(&self);

@@ -86,7 +86,7 @@ fn with_headroom(rows: u64) -> u64 {
 }
 
 impl Prepared {
-    /// Whether the columns it was bound to, or what became of them, still exist.
+    /// Whether the columns it was bound to, or their later versions, still exist.
     fn is_current(&self) -> bool {
         self.columns
             .iter()

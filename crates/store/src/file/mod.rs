@@ -193,10 +193,7 @@ impl FileTable {
 
     /// Whether all these columns are kept, so that loading them reads no file.
     pub fn is_loaded(&self, columns: &[usize], hints: &LoadHints) -> bool {
-        let id = self.identity();
-        columns
-            .iter()
-            .all(|column| self.kept_column(id, *column, hints).is_some())
+        self.kept(columns, hints).is_some()
     }
 
     /// A column that is kept and satisfies the hints.

@@ -1,4 +1,4 @@
-//! One pass over a file: its records on one session, in order, with what became of each.
+//! One pass over a file: its records on one session, in order, with the outcome of each.
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;

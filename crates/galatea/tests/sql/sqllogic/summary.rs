@@ -1,4 +1,4 @@
-//! What became of the files, for people.
+//! The outcome of the files, as printed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
