@@ -5,7 +5,8 @@
 //! | hot | columns in device memory, kernels compiled: warm-up runs first, then the measured ones |
 //! | host | encoded columns in host memory, nothing kept in device memory: every byte crosses the link |
 //! | parquet | the first run of a new session: files are read, decoded, encoded; kernels come from the disk cache |
-//! | cpu | DataFusion's CPU operators over the files, in the same binary |
+//! | cpu | DataFusion's CPU operators over the files, in the same binary and a session that has read them before |
+//! | cpu-first | the same, the first run of a new session: what parquet is compared with |
 //! | memory | DataFusion's CPU operators over its own in-memory tables |
 //!
 //! Time runs from the SQL text to the last row of the result in this process. Results of the first run of every mode are
@@ -40,17 +41,20 @@ pub enum Mode {
     Parquet,
     /// In Parquet files, for DataFusion's CPU operators.
     Cpu,
+    /// In Parquet files that the session has not seen, for DataFusion's CPU operators.
+    CpuFirst,
     /// In Arrow batches in memory, for DataFusion's CPU operators.
     Memory,
 }
 
 impl Mode {
     /// All, by name.
-    pub const NAMES: [(&'static str, Self); 5] = [
+    pub const NAMES: [(&'static str, Self); 6] = [
         ("hot", Self::Hot),
         ("host", Self::Host),
         ("parquet", Self::Parquet),
         ("cpu", Self::Cpu),
+        ("cpu-first", Self::CpuFirst),
         ("memory", Self::Memory),
     ];
 
@@ -59,14 +63,19 @@ impl Mode {
         match self {
             Self::Hot | Self::Parquet => &[],
             Self::Host => &[("galatea.cache_device", "false")],
-            Self::Cpu | Self::Memory => &[("galatea.device", "cpu")],
+            Self::Cpu | Self::CpuFirst | Self::Memory => &[("galatea.device", "cpu")],
         }
+    }
+
+    /// Whether each run is the first of its session.
+    fn measures_first_runs(self) -> bool {
+        matches!(self, Self::Parquet | Self::CpuFirst)
     }
 
     fn engine(self) -> Engine {
         match self {
             Self::Hot | Self::Host | Self::Parquet => Engine::Galatea,
-            Self::Cpu | Self::Memory => Engine::DataFusion,
+            Self::Cpu | Self::CpuFirst | Self::Memory => Engine::DataFusion,
         }
     }
 }
@@ -178,11 +187,11 @@ impl Plan {
         };
         let mut shared = None;
         for query in &self.queries {
-            let warmups = if mode == Mode::Parquet { 0 } else { self.warmups };
+            let warmups = if mode.measures_first_runs() { 0 } else { self.warmups };
             for run_number in 0..warmups + self.iterations.max(1) {
                 // A first run needs a session that has read nothing; the others share one.
                 let ctx = match &shared {
-                    Some(ctx) if mode != Mode::Parquet => ctx,
+                    Some(ctx) if !mode.measures_first_runs() => ctx,
                     _ => shared.insert(self.session(mode).await?),
                 };
                 let run = run(ctx, &query.sql).await?;

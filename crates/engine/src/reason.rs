@@ -23,7 +23,7 @@ impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Predicted => "predicted",
-            Self::PredictedWithLoading => "predicted, with loading",
+            Self::PredictedWithLoading => "predicted, with loading and compiling",
             Self::Measured => "measured",
         })
     }

@@ -354,7 +354,9 @@ impl ChunkEncoder {
             bytes,
             self.reservation.bytes() + bytes,
         )?;
-        let column = plan.write(&self.store.ledger, |bytes| self.store.allocate(bytes));
+        let column = plan.write(&self.store.ledger, &self.cancellation, |bytes| {
+            self.store.allocate(bytes)
+        });
         self.reservation.shrink(bytes);
         column
     }

@@ -216,6 +216,11 @@ impl PreparedPipelines {
         })
     }
 
+    /// Whether the pipeline of `plan` is kept, over whatever columns.
+    pub fn knows(&self, plan: &PipelinePlan) -> bool {
+        self.0.0.lock().iter().any(|pipeline| pipeline.plan == *plan)
+    }
+
     fn find(
         &self,
         plan: &PipelinePlan,

@@ -328,7 +328,7 @@ impl Run<'_> {
         }
         let _settle = Settle(streams);
 
-        let mut rows = results::Rows::new(self.plan, self.view, self.chunks);
+        let mut rows = results::Rows::new(self.plan, self.view, self.chunks, self.cancelled);
         let geometry = Geometry::new(grid, bound.block).with_shared(u64::from(bound.dynamic_shared));
         let started = compute.record()?;
         let mut launch =
@@ -406,7 +406,14 @@ impl Run<'_> {
         match bound.strategy {
             Strategy::Append { .. } | Strategy::Chains => rows.finish(),
             _ => {
-                let (batches, bytes) = results::groups(self.runtime, compute, self.plan, bound, &contents)?;
+                let (batches, bytes) = results::groups(
+                    self.runtime,
+                    compute,
+                    self.plan,
+                    bound,
+                    &contents,
+                    self.cancelled,
+                )?;
                 report.link_bytes += bytes;
                 Ok(batches)
             }
@@ -482,11 +489,16 @@ impl Run<'_> {
     }
 
     fn check(&self) -> Result<(), RunError> {
-        if self.cancelled.load(Ordering::Relaxed) {
-            Err(RunError::Cancelled)
-        } else {
-            Ok(())
-        }
+        check(self.cancelled)
+    }
+}
+
+/// # Errors
+/// [`RunError::Cancelled`], if so.
+pub(super) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
+    match cancelled.load(Ordering::Relaxed) {
+        true => Err(RunError::Cancelled),
+        false => Ok(()),
     }
 }
 

@@ -63,7 +63,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
             input: plan,
             device,
             reasons,
-            timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, placed > 0)),
+            timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, report.clone())),
             report,
         }))
     }

@@ -1,6 +1,7 @@
 //! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
 
 use crate::history::PlanKey;
+use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
@@ -11,12 +12,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Times one execution of a plan. A query that fails or is not read to its end leaves nothing, nor does a second execution of the plan.
+/// Times one execution of a plan. A query that fails, falls back or is not read to its end leaves nothing,
+/// nor does a second execution of the plan.
 pub(super) struct Timing {
     runtime: Arc<Runtime>,
     plan: PlanKey,
-    /// Whether the plan has GPU subtrees.
-    device: bool,
+    /// What the plan's execution reports to: whether its GPU subtrees ran on the device.
+    report: PlanReport,
     state: Mutex<State>,
 }
 
@@ -36,12 +38,12 @@ impl fmt::Debug for Timing {
 }
 
 impl Timing {
-    /// The timing of a plan known by `plan`; `device`: it has GPU subtrees.
-    pub(super) fn new(runtime: Arc<Runtime>, plan: PlanKey, device: bool) -> Arc<Self> {
+    /// The timing of a plan known by `plan`.
+    pub(super) fn new(runtime: Arc<Runtime>, plan: PlanKey, report: PlanReport) -> Arc<Self> {
         Arc::new(Self {
             runtime,
             plan,
-            device,
+            report,
             state: Mutex::default(),
         })
     }
@@ -83,7 +85,11 @@ impl Timing {
         state.ended += 1;
         if let (true, Some(started)) = (state.ended == partitions, state.started) {
             let took: Duration = started.elapsed();
-            self.runtime.history().ran(self.plan, self.device, took);
+            let report = self.report.get();
+            // A subtree that fell back has cost time on both sides, which says nothing of either.
+            if report.fell_back == 0 {
+                self.runtime.history().ran(self.plan, report.placed > 0, took);
+            }
         }
     }
 }

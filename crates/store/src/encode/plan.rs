@@ -17,6 +17,7 @@ use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::identity::Identity;
+use crate::ingest::Cancellation;
 use crate::ledger::Ledger;
 use crate::placed::PlacedLayout;
 use galatea_device::{HostMemory, HostView};
@@ -190,10 +191,11 @@ impl Plan {
         self.layout.slabs.iter().map(|bytes| *bytes as u64).sum()
     }
 
-    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives.
+    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives, unless `cancellation` comes first.
     pub(crate) fn write(
         self,
         ledger: &Ledger,
+        cancellation: &Cancellation,
         allocate: impl Fn(usize) -> Result<HostMemory>,
     ) -> Result<Column> {
         let Self {
@@ -217,7 +219,10 @@ impl Plan {
             .into_par_iter()
             .zip(targets)
             .enumerate()
-            .map(|(index, (chunk, targets))| decision.write(index, chunk, targets))
+            .map(|(index, (chunk, targets))| {
+                cancellation.check()?;
+                decision.write(index, chunk, targets)
+            })
             .collect::<Result<Vec<_>>>()?;
         let slabs: Vec<Arc<HostMemory>> = slabs.into_iter().map(Arc::new).collect();
         for (slab, bytes) in slabs.iter().zip(&layout.slabs) {

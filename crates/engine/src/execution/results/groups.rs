@@ -15,14 +15,16 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use arrow::error::ArrowError;
 use galatea_device::Stream;
+use std::sync::atomic::AtomicBool;
 
-/// The record batches of an aggregate's groups; also the bytes read.
+/// The record batches of an aggregate's groups, unless `cancelled` is set before they are read; also the bytes read.
 pub(in crate::execution) fn groups(
     runtime: &DeviceRuntime,
     stream: &Stream,
     plan: &PipelinePlan,
     bound: &BoundPipeline,
     contents: &Contents,
+    cancelled: &AtomicBool,
 ) -> Result<(Vec<RecordBatch>, u64), RunError> {
     let stride = bound.slot_words();
     match &contents.groups {
@@ -34,7 +36,7 @@ pub(in crate::execution) fn groups(
         GroupHome::Fixed(words, at) => {
             let part = Part::Records(words, at.start, stride);
             let groups = at.len() / stride;
-            read_in_pieces(runtime, stream, groups, &[part], |piece| {
+            read_in_pieces(runtime, stream, groups, &[part], cancelled, |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, 1, stride);
                 decode(plan, bound, groups)
             })
@@ -44,7 +46,7 @@ pub(in crate::execution) fn groups(
             let parts: Vec<Part> = (0..stride)
                 .map(|word| Part::Words(words, word * groups))
                 .collect();
-            read_in_pieces(runtime, stream, groups, &parts, |piece| {
+            read_in_pieces(runtime, stream, groups, &parts, cancelled, |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, piece.rows, 1);
                 decode(plan, bound, groups)
             })

@@ -1,11 +1,11 @@
 //! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there, so that
 //! neither the link nor a single core is what a large result waits for.
 
-use crate::execution::run::RunError;
+use crate::execution::run::{RunError, check};
 use crate::runtime::{DeviceRuntime, Staging};
 use galatea_device::{DeviceBuffer, Stream};
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Threads that decode a result at most.
 const THREADS: usize = 8;
@@ -78,13 +78,14 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Reads `rows` rows of the parts and decodes them, piece by piece; in their order. What is queued on `stream` so far comes
-/// first. Also returns the bytes read.
+/// Reads `rows` rows of the parts and decodes them, piece by piece, until `cancelled` is set; in their order. What is queued on
+/// `stream` so far comes first. Also returns the bytes read.
 pub(super) fn read_in_pieces<T: Send>(
     runtime: &DeviceRuntime,
     stream: &Stream,
     rows: usize,
     parts: &[Part<'_>],
+    cancelled: &AtomicBool,
     decode: impl Fn(&Piece<'_>) -> Result<T, RunError> + Sync,
 ) -> Result<(Vec<T>, u64), RunError> {
     let row_bytes: usize = parts.iter().map(|part| part.width()).sum();
@@ -106,6 +107,7 @@ pub(super) fn read_in_pieces<T: Send>(
             if index >= pieces {
                 break;
             }
+            check(cancelled)?;
             let range = index * piece_rows..rows.min((index + 1) * piece_rows);
             let mut starts = vec![0];
             for part in parts {
@@ -150,4 +152,45 @@ pub(super) fn read_in_pieces<T: Send>(
     done.sort_unstable_by_key(|(index, _)| *index);
     let results = done.into_iter().map(|(_, result)| result).collect();
     Ok((results, (rows * row_bytes) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+
+    #[test]
+    fn a_cancelled_result_is_not_read_to_its_end() -> Result<(), RunError> {
+        let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default())?;
+        let runtime = DeviceRuntime::new(device.clone());
+        let stream = device.stream()?;
+        let pieces = 40;
+        let words = device.upload(&stream, &vec![7u64; pieces * PIECE_ROWS])?;
+        let cancelled = AtomicBool::new(false);
+        let decoded = AtomicUsize::new(0);
+        let read = |cancel: bool| {
+            read_in_pieces(
+                &runtime,
+                &stream,
+                words.len(),
+                &[Part::Words(&words, 0)],
+                &cancelled,
+                |piece| {
+                    decoded.fetch_add(1, Ordering::Relaxed);
+                    cancelled.store(cancel, Ordering::Relaxed);
+                    Ok(piece.rows)
+                },
+            )
+        };
+        let (rows, bytes) = read(false)?;
+        assert_eq!((rows.len(), bytes), (pieces, words.bytes()));
+        decoded.store(0, Ordering::Relaxed);
+        assert!(matches!(read(true), Err(RunError::Cancelled)));
+        let read_on = decoded.load(Ordering::Relaxed);
+        assert!(
+            read_on <= 2 * THREADS,
+            "{read_on} of {pieces} pieces after the cancellation"
+        );
+        Ok(())
+    }
 }

@@ -18,6 +18,7 @@ use galatea_device::{DeviceBuffer, Stream};
 use galatea_memory::GatheredRows;
 use galatea_store::{Chunk, Encoding, TableView};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Rows of an append sink, collected in pieces.
 #[derive(Debug)]
@@ -25,20 +26,23 @@ pub(in crate::execution) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
     chunks: &'a [usize],
+    cancelled: &'a AtomicBool,
     batches: Vec<RecordBatch>,
 }
 
 impl<'a> Rows<'a> {
-    /// Nothing collected yet.
+    /// Nothing collected yet. Reading stops when `cancelled` is set.
     pub(in crate::execution) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
         chunks: &'a [usize],
+        cancelled: &'a AtomicBool,
     ) -> Self {
         Self {
             plan,
             view,
             chunks,
+            cancelled,
             batches: Vec::new(),
         }
     }
@@ -66,7 +70,7 @@ impl<'a> Rows<'a> {
             parts.extend(valid.as_ref().map(|valid| Part::Bytes(valid, 1)));
             places.push((value, valid.is_some()));
         }
-        let (batches, bytes) = read_in_pieces(runtime, stream, count as usize, &parts, |piece| {
+        let (batches, bytes) = read_in_pieces(runtime, stream, count as usize, &parts, self.cancelled, |piece| {
             let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
                 let nulls = nullable.then(|| {
                     let flags = piece.bytes(value + 1);
@@ -93,7 +97,7 @@ impl<'a> Rows<'a> {
         let parts: Vec<Part> = (0..layout.words)
             .map(|word| Part::Words(&gathered.columns, word * rows))
             .collect();
-        let (batches, bytes) = read_in_pieces(runtime, stream, rows, &parts, |piece| {
+        let (batches, bytes) = read_in_pieces(runtime, stream, rows, &parts, self.cancelled, |piece| {
             let arrays = columns
                 .iter()
                 .zip(&layout.fields)

@@ -18,6 +18,8 @@ const LINK_RATE: f64 = 52e9;
 
 /// Seconds of every pipeline: launches, waiting for them, a small result.
 const PIPELINE: f64 = 0.5e-3;
+/// Seconds of compiling a pipeline that no query has run before.
+const COMPILING: f64 = 0.25;
 /// Seconds until a device that is not open yet is.
 const OPENING: f64 = 0.25;
 /// Share of the memory's rate that kernels with one load per value reach.
@@ -44,7 +46,7 @@ const ENCODED_VALUE: [f64; 2] = [4.0, 20.0];
 pub(in crate::placement) struct DeviceTime {
     /// With its columns in device memory, or as near as they can be kept.
     pub(in crate::placement) hot: f64,
-    /// Bringing columns there that are not yet: spent once.
+    /// Bringing columns there that are not yet, and compiling: spent once.
     pub(in crate::placement) once: f64,
 }
 
@@ -65,7 +67,8 @@ impl Estimator {
         config: &GalateaConfig,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let (bytes, each_run, once) = self.bringing(found, rows, runtime, config);
+        let (bytes, each_run, bringing) = self.bringing(found, rows, runtime, config);
+        let compiled = (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         let scan = bytes / (MEMORY_RATE * REACHED);
         let lookups = found.dimensions.len() as f64 * rows * LOOKUP * 1e-9;
         let dimensions: f64 = (0..found.dimensions.len())
@@ -85,7 +88,7 @@ impl Estimator {
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
             hot: PIPELINE + each_run + scan.max(lookups + hashed) + dimensions + result,
-            once,
+            once: bringing + if compiled { 0.0 } else { COMPILING },
         }
     }
 

@@ -6,8 +6,9 @@
 //! factor of two or so, and what was measured of a query counts more than what is predicted
 //! ([`History`](crate::history::History)).
 //!
-//! Columns that have not been read yet are read once and used by later queries: that time is divided by the number of times the
-//! query has come, so that a query that comes again and again pays for it, and one that comes once runs where it takes least.
+//! Columns that have not been read yet are read once and used by later queries, and so are kernels that have not been compiled:
+//! that time is divided by the number of times the query has come, so that a query that comes again and again pays for it, and one
+//! that comes once runs where it takes least.
 
 pub(super) mod device;
 pub(super) mod host;
