@@ -187,7 +187,11 @@ impl Plan {
         };
         let mut shared = None;
         for query in &self.queries {
-            let warmups = if mode.measures_first_runs() { 0 } else { self.warmups };
+            let warmups = if mode.measures_first_runs() {
+                0
+            } else {
+                self.warmups
+            };
             for run_number in 0..warmups + self.iterations.max(1) {
                 // A first run needs a session that has read nothing; the others share one.
                 let ctx = match &shared {

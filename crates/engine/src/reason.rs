@@ -48,6 +48,14 @@ pub enum Reason {
         /// The expression or column it occurs in.
         place: String,
     },
+    /// All GPU subtrees together are expected to save too little of the query's time for a prediction to be relied on.
+    #[error("the device is expected to save {} of {}, which is within the error of the prediction", milliseconds(*saved), milliseconds(*of))]
+    Gain {
+        /// What they are expected to save.
+        saved: Duration,
+        /// What the query is expected to take on the CPU.
+        of: Duration,
+    },
     /// A function without a device version, or not for these arguments.
     #[error("function {name}: {detail}")]
     Function {

@@ -44,7 +44,9 @@ async fn one(
     let mut rows = 0;
     while let Some(batch) = batches.try_next().await? {
         rows += batch.num_rows() as u64;
-        memory.try_grow(batch.get_array_memory_size())?;
+        memory
+            .try_grow(batch.get_array_memory_size())
+            .map_err(Failure::Pool)?;
         if rows > MAX_INDICES {
             return Err(Failure::Dimension(
                 number,

@@ -142,6 +142,8 @@ pub(super) enum Failure {
     Run(RunError),
     /// The rows of a dimension, by number, are not what a pipeline can look up.
     Dimension(usize, Reason),
+    /// The session's memory pool has no room for a result or a build side. The CPU's operators may need less, or spill.
+    Pool(DataFusionError),
     /// A child of the node.
     Input(DataFusionError),
 }
@@ -155,17 +157,15 @@ impl From<DataFusionError> for Failure {
 impl Task {
     async fn execute(self) -> Result<SendableRecordBatchStream> {
         match self.on_device().await {
-            Ok((batches, report)) => {
+            Ok((batches, report, held)) => {
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
-                // Claimed of the session's memory until the last row has been taken.
-                let held = self.reservation("result");
-                held.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
                 let size = self.context.session_config().batch_size();
                 let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
                 let pieces = batches
                     .into_iter()
                     .map(move |batch| {
+                        // Claimed of the session's memory until the last row has been taken.
                         let _held = &held;
                         let kept = batch.slice(0, left.min(batch.num_rows()));
                         left -= kept.num_rows();
@@ -185,7 +185,8 @@ impl Task {
         }
     }
 
-    async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport), Failure> {
+    /// The result, and the claim on the session's memory that it takes.
+    async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport, MemoryReservation), Failure> {
         let started = std::time::Instant::now();
         let plan = &self.subtree.plan;
         let build = self.reservation("build side");
@@ -225,13 +226,16 @@ impl Task {
             }
             outcome
         });
-        run.await
-            .unwrap_or_else(|error| {
-                Err(RunError::Raised(format!(
-                    "the pipeline's thread ended early: {error}"
-                )))
-            })
-            .map_err(Failure::Run)
+        let outcome = run.await.unwrap_or_else(|error| {
+            Err(RunError::Raised(format!(
+                "the pipeline's thread ended early: {error}"
+            )))
+        });
+        let (batches, report) = outcome.map_err(Failure::Run)?;
+        let held = self.reservation("result");
+        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+        held.try_grow(bytes).map_err(Failure::Pool)?;
+        Ok((batches, report, held))
     }
 
     /// What of a failure the next run of the same pipeline over the same data would meet again, and of what plan it is.
@@ -257,7 +261,7 @@ impl Task {
             Failure::Store(error) => error.to_string(),
             Failure::Run(error) => error.to_string(),
             Failure::Dimension(_, reason) => reason.to_string(),
-            Failure::Input(error) => error.to_string(),
+            Failure::Pool(error) | Failure::Input(error) => error.to_string(),
         };
         // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows either.
         let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
@@ -266,7 +270,7 @@ impl Task {
                 Failure::Store(error) => Err(store_error(error)),
                 Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),
                 Failure::Dimension(_, reason) => Err(DataFusionError::External(Box::new(reason))),
-                Failure::Input(error) => Err(error),
+                Failure::Pool(error) | Failure::Input(error) => Err(error),
             };
         }
         if let Some((shape, refused)) = self.refusal(&failure) {

@@ -396,7 +396,10 @@ impl Run<'_> {
         sink.fold(self.runtime, compute, bound)?;
         let ended = compute.record()?;
         let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
-        if let (Placement::Resident { columns }, true) = (&placement, fresh) {
+        // Rows without columns have no identity that a later run could know them by.
+        if let (Placement::Resident { columns }, true, false) =
+            (&placement, fresh, self.view.columns.is_empty())
+        {
             (self.runtime.residency()).keep_launch(pipeline, columns, self.chunks, inputs);
         }
         report.kernel += ended.elapsed_since(&started)?;
@@ -406,14 +409,8 @@ impl Run<'_> {
         match bound.strategy {
             Strategy::Append { .. } | Strategy::Chains => rows.finish(),
             _ => {
-                let (batches, bytes) = results::groups(
-                    self.runtime,
-                    compute,
-                    self.plan,
-                    bound,
-                    &contents,
-                    self.cancelled,
-                )?;
+                let (batches, bytes) =
+                    results::groups(self.runtime, compute, self.plan, bound, &contents, self.cancelled)?;
                 report.link_bytes += bytes;
                 Ok(batches)
             }

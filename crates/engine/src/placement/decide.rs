@@ -1,8 +1,9 @@
 //! Which supported subtrees are worth a place on the device.
 //!
 //! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there. With `auto`, a subtree
-//! is placed if it is expected to take less time than on the CPU, by the cost model; and if a whole query was measured to take longer
-//! with its GPU subtrees than without, its next plan has none. A pipeline that an earlier run had to leave to the CPU is left
+//! is placed if it is expected to take less time than on the CPU, by the cost model; unless all subtrees together are expected to save
+//! less of the query's time than the model may be wrong by; and if a whole query was measured to take longer with its GPU subtrees
+//! than without, its next plan has none. A pipeline that an earlier run had to leave to the CPU is left
 //! to it at once, whatever the setting.
 
 use super::cost::Estimator;
@@ -25,6 +26,9 @@ use std::time::Duration;
 
 /// Share of its predicted time that the CPU may turn out to take.
 const DOUBT: f64 = 0.7;
+
+/// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are not better than that.
+const GAIN: f64 = 0.25;
 
 /// What was decided of one plan.
 #[derive(Debug, Default)]
@@ -59,12 +63,21 @@ pub(super) fn place(
         return Ok(plan);
     }
     decision.query = Some(query);
+    let whole = placer.estimator.host_seconds(&plan);
     let Some(device) = measured.device else {
-        return Ok(placed);
+        if placer.gain.get() >= GAIN * whole {
+            return Ok(placed);
+        }
+        let little = Reason::Gain {
+            saved: seconds(placer.gain.get()),
+            of: seconds(whole),
+        };
+        decision.reasons = vec![little.to_string()];
+        return Ok(plan);
     };
     let (cpu, cpu_basis) = match measured.host {
         Some(host) => (host, Basis::Measured),
-        None => (seconds(placer.estimator.host_seconds(&plan)), Basis::Predicted),
+        None => (seconds(whole), Basis::Predicted),
     };
     // Where the CPU may be as fast, for all that is known of it, one run tells.
     let doubt = match cpu_basis {
@@ -97,6 +110,8 @@ struct Placer<'a> {
     /// How often the query has come before.
     runs: u32,
     waits: std::cell::Cell<bool>,
+    /// Seconds that the subtrees placed so far are expected to save.
+    gain: std::cell::Cell<f64>,
 }
 
 impl<'a> Placer<'a> {
@@ -109,6 +124,7 @@ impl<'a> Placer<'a> {
             estimator: Estimator::new(cores),
             runs,
             waits: std::cell::Cell::new(false),
+            gain: std::cell::Cell::new(0.0),
         }
     }
 
@@ -225,6 +241,7 @@ impl<'a> Placer<'a> {
         }
         let device = time.shared_among(self.runs);
         if device <= cpu {
+            self.gain.set(self.gain.get() + cpu - device);
             let prediction = Prediction {
                 device: seconds(device),
                 cpu: seconds(cpu),

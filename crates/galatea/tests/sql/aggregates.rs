@@ -73,3 +73,15 @@ async fn queries_run_on_the_device() {
         pair.check(sql, true, "must be placed").await;
     }
 }
+
+/// A plan of CPU operators gives rows of no columns, a different number each time, to one and the same pipeline.
+#[tokio::test]
+async fn rows_without_columns_are_counted_anew_by_each_query() {
+    let pair = Pair::new(&[("galatea.min_rows", "0")]);
+    for rows in [0, 3, 1, 100, 7] {
+        let unnested = format!("SELECT count(*) FROM (SELECT unnest(range(0, {rows})) AS x)");
+        pair.check(&unnested, rows > 0, "rows without columns").await;
+        let series = format!("SELECT count(*) FROM generate_series(1, {rows})");
+        pair.check(&series, false, "rows without columns").await;
+    }
+}

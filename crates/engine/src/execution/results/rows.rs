@@ -70,16 +70,17 @@ impl<'a> Rows<'a> {
             parts.extend(valid.as_ref().map(|valid| Part::Bytes(valid, 1)));
             places.push((value, valid.is_some()));
         }
-        let (batches, bytes) = read_in_pieces(runtime, stream, count as usize, &parts, self.cancelled, |piece| {
-            let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
-                let nulls = nullable.then(|| {
-                    let flags = piece.bytes(value + 1);
-                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
+        let (batches, bytes) =
+            read_in_pieces(runtime, stream, count as usize, &parts, self.cancelled, |piece| {
+                let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
+                    let nulls = nullable.then(|| {
+                        let flags = piece.bytes(value + 1);
+                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
+                    });
+                    self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
                 });
-                self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
-            });
-            batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
-        })?;
+                batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
+            })?;
         self.batches.extend(batches);
         Ok(bytes)
     }

@@ -98,6 +98,25 @@ async fn measured_times_count_more_than_predicted_ones() {
 }
 
 #[tokio::test]
+async fn a_small_part_of_a_query_is_not_worth_a_guess() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let numbered = "SELECT sum(n) FROM (SELECT row_number() OVER (ORDER BY v % 17) AS n FROM t)";
+    let sql = format!("{QUERY} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered}");
+    let (runtime, plan) = plan(&folder, &sql).await;
+    let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
+    for _ in 0..5000 {
+        runtime.history().ran(query, false, Duration::from_millis(90));
+    }
+    let (placed, decision) = decide(&runtime, &plan);
+    assert!(!placed);
+    assert!(
+        decision.reasons[0].contains("is expected to save"),
+        "{:?}",
+        decision.reasons
+    );
+}
+
+#[tokio::test]
 async fn a_limit_makes_the_cpu_stop_early() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, "SELECT v FROM t WHERE v % 3 = 1 LIMIT 10").await;

@@ -1,13 +1,17 @@
 //! What a query says about its rows: their order, which ties leave open, and how many there may be.
 
 use crate::compare::{same, same_in_order};
-use datafusion::arrow::array::{BooleanArray, Scalar};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, Scalar};
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::kernels::cmp::not_distinct;
-use datafusion::arrow::compute::{and, concat_batches, filter_record_batch, not};
+use datafusion::arrow::compute::{and, concat, concat_batches, filter_record_batch, not, sort};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::Result;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr};
+use std::sync::Arc;
 
 /// The outermost ORDER BY, LIMIT and OFFSET of a query.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub(super) struct RowOrder {
     complete: bool,
     /// Whether rows beyond a number are left out.
     limited: bool,
+    /// Whether lists are collected in whatever order rows come.
+    lists: bool,
 }
 
 impl RowOrder {
@@ -25,6 +31,7 @@ impl RowOrder {
     pub(super) fn of(plan: &LogicalPlan) -> Self {
         let mut order = Self {
             complete: true,
+            lists: collects_lists(plan),
             ..Self::default()
         };
         let mut below = plan;
@@ -64,6 +71,18 @@ impl RowOrder {
 
     /// The first difference that is not one of ties.
     pub(super) fn difference(&self, expected: &[RecordBatch], actual: &[RecordBatch]) -> Option<String> {
+        if self.lists {
+            let sorted =
+                |batches: &[RecordBatch]| batches.iter().map(with_sorted_lists).collect::<Result<Vec<_>>>();
+            let lists = Self {
+                lists: false,
+                ..self.clone()
+            };
+            return match (sorted(expected), sorted(actual)) {
+                (Ok(expected), Ok(actual)) => lists.difference(&expected, &actual),
+                (Err(error), _) | (_, Err(error)) => Some(error.to_string()),
+            };
+        }
         let strict = if self.keys.is_empty() {
             same(expected, actual)
         } else {
@@ -111,4 +130,50 @@ impl RowOrder {
         }
         Ok(batch)
     }
+}
+
+/// Whether a plan calls `array_agg` without saying in which order.
+fn collects_lists(plan: &LogicalPlan) -> bool {
+    let unordered = |expr: &Expr| match expr {
+        Expr::AggregateFunction(call) => call.func.name() == "array_agg" && call.params.order_by.is_empty(),
+        _ => false,
+    };
+    let mut found = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= expr.exists(|expr| Ok(unordered(expr)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    visited.is_ok() && found
+}
+
+/// A batch whose lists are sorted, each by itself; of values that can be.
+fn with_sorted_lists(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| {
+        let DataType::List(field) = column.data_type() else {
+            return Ok(ArrayRef::clone(column));
+        };
+        if field.data_type().is_nested() {
+            return Ok(ArrayRef::clone(column));
+        }
+        let lists = column.as_list::<i32>();
+        let sorted = (lists.iter().flatten())
+            .map(|list| sort(&list, None))
+            .collect::<Result<Vec<_>>>()?;
+        let parts: Vec<&dyn Array> = sorted.iter().map(AsRef::as_ref).collect();
+        if parts.is_empty() {
+            return Ok(ArrayRef::clone(column));
+        }
+        let lengths = lists.iter().map(|list| list.map_or(0, |list| list.len()));
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let nulls = lists.nulls().cloned();
+        Ok(Arc::new(ListArray::try_new(
+            field.clone(),
+            offsets,
+            concat(&parts)?,
+            nulls,
+        )?) as ArrayRef)
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect::<Result<_>>()?)
 }
