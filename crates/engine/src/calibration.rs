@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn constants_are_scaled_until_they_are_measured() {
         let folder = tempfile::tempdir().expect("a folder");
-        let runtime = DeviceRuntime::new(device(&folder));
+        let runtime = DeviceRuntime::new(device(&folder)).expect("a runtime");
         let (before, multiprocessors) = (runtime.machine(), runtime.device().info().multiprocessors);
         let size = f64::from(multiprocessors) / 132.0;
         assert!(!before.measured && before.multiprocessors == multiprocessors);
@@ -201,7 +201,7 @@ mod tests {
         // Stored while the device is open, a calibration is found by who opens it next.
         slow_memory().store(runtime.device()).expect("stored");
         assert_eq!(runtime.machine(), before);
-        let runtime = DeviceRuntime::new(runtime.device().clone());
+        let runtime = DeviceRuntime::new(runtime.device().clone()).expect("a runtime");
         let after = runtime.machine();
         assert!(after.measured && after.multiprocessors == multiprocessors);
         assert_eq!(rates(&after), slow_memory().grouping);
@@ -224,7 +224,7 @@ mod tests {
     fn a_calibration_that_does_not_fit_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let device = device(&folder);
-        let scaled = DeviceRuntime::new(device.clone()).machine();
+        let scaled = DeviceRuntime::new(device.clone()).expect("a runtime").machine();
         slow_memory().store(&device).expect("stored");
         let path = Calibration::path(&device).expect("a cache folder");
         let good = std::fs::read_to_string(&path).expect("a file");
@@ -237,14 +237,18 @@ mod tests {
         for text in wrong {
             assert_ne!(text, good);
             std::fs::write(&path, &text).expect("written");
-            assert_eq!(DeviceRuntime::new(device.clone()).machine(), scaled, "{text}");
+            assert_eq!(
+                DeviceRuntime::new(device.clone()).expect("a runtime").machine(),
+                scaled,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn the_emulated_device_is_not_calibrated() {
         let folder = tempfile::tempdir().expect("a folder");
-        let runtime = DeviceRuntime::new(device(&folder));
+        let runtime = DeviceRuntime::new(device(&folder)).expect("a runtime");
         let before = runtime.machine();
         let error = runtime.calibrate().expect_err("it has no times");
         assert!(

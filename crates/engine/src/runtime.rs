@@ -2,19 +2,22 @@
 
 use crate::calibration::{self, Calibrated};
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
+use crate::execution::RunError;
+use crate::execution::launches::Launches;
 use crate::execution::prepared::PreparedPipelines;
-use crate::execution::residency::Residency;
 use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;
+use bytemuck::Pod;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use galatea_device::{
-    Calibration, Device, DeviceError, DeviceOptions, EmulatorOptions, HostMemory, MachineMemory, Nvrtc,
-    RETRY, Retried, Stream, probe,
+    Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, HostMemory,
+    MachineMemory, Nvrtc, RETRY, Retried, Stream, probe,
 };
 use galatea_layout::model::Machine;
+use galatea_memory::regions::MemoryManager;
 use galatea_store::{Store, StoreOptions};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +27,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct DeviceRuntime {
     device: Device,
-    residency: Residency,
+    memory: MemoryManager,
+    launches: Launches,
     prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
@@ -66,18 +70,21 @@ impl Staging {
 }
 
 impl DeviceRuntime {
-    pub(crate) fn new(device: Device) -> Self {
-        Self {
+    /// # Errors
+    /// The device's.
+    pub(crate) fn new(device: Device) -> Result<Self, DeviceError> {
+        Ok(Self {
+            memory: MemoryManager::new(&device)?,
+            launches: Launches::default(),
             calibration: Mutex::new(calibration::stored(&device)),
             automatic_limit: device
                 .automatic_limit()
                 .unwrap_or_else(|_| device.info().total_memory),
             device,
-            residency: Residency::default(),
             prepared: PreparedPipelines::default(),
             streams: Mutex::new(Vec::new()),
             staging: Mutex::new(Vec::new()),
-        }
+        })
     }
 
     /// The device.
@@ -124,9 +131,62 @@ impl DeviceRuntime {
         Ok(was_there)
     }
 
-    /// Columns kept in device memory.
-    pub fn residency(&self) -> &Residency {
-        &self.residency
+    /// Who owns its memory: columns kept there, and whose turn it is.
+    pub fn memory(&self) -> &MemoryManager {
+        &self.memory
+    }
+
+    /// Launches whose inputs are kept.
+    pub(crate) fn launches(&self) -> &Launches {
+        &self.launches
+    }
+
+    /// Tries an allocation, giving up what no launch is about to use as long as it does not fit. `None`: not even then.
+    pub(crate) fn making_room<T, E: Into<RunError>>(
+        &self,
+        mut attempt: impl FnMut() -> Result<T, E>,
+    ) -> Result<Option<T>, RunError> {
+        let mut attempt = || attempt().map_err(Into::into);
+        let made = self.memory.making_room(&mut attempt, RunError::is_full)?;
+        if made.is_none() && self.launches.clear() {
+            return self.memory.making_room(attempt, RunError::is_full);
+        }
+        Ok(made)
+    }
+
+    /// Bytes there is room for, once everything is evicted that can be.
+    pub(crate) fn room(&self) -> u64 {
+        self.device.budget().available() + self.memory.evictable()
+    }
+
+    /// A copy of a slice in working memory, which is called `what` where it does not fit.
+    pub(crate) fn upload<T: Pod>(
+        &self,
+        stream: &Stream,
+        values: &[T],
+        what: &'static str,
+    ) -> Result<DeviceBuffer<T>, RunError> {
+        let made = self.making_room(|| self.device.upload(stream, values))?;
+        made.ok_or_else(|| RunError::full(self.device.budget(), what, size_of_val(values) as u64))
+    }
+
+    /// Working memory of that many zeroes, which is called `what` where it does not fit.
+    pub(crate) fn zeroed<T: Pod>(
+        &self,
+        stream: &Stream,
+        len: usize,
+        what: &'static str,
+    ) -> Result<DeviceBuffer<T>, RunError> {
+        let made = self.making_room(|| self.device.zeroed(stream, len))?;
+        made.ok_or_else(|| RunError::full(self.device.budget(), what, (len * size_of::<T>()) as u64))
+    }
+
+    /// Working memory of so many bytes, as [`Self::making_room`].
+    pub(crate) fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Option<DeviceBuffer<u8>>, RunError> {
+        self.making_room(|| {
+            let buffer = self.device.alloc::<u8>(stream, bytes.max(1) as usize)?;
+            Ok::<_, DeviceError>(buffer.assume_written())
+        })
     }
 
     /// Pipelines bound and compiled before.
@@ -330,7 +390,11 @@ impl Runtime {
         let runtime = match &*slot {
             Opened::Open(runtime) => Arc::clone(runtime),
             Opened::Not | Opened::Failed(..) => {
-                let opened = self.open(emulated).map(DeviceRuntime::new).map(Arc::new);
+                let opened = self.open(emulated).and_then(|device| {
+                    let runtime = DeviceRuntime::new(device);
+                    runtime.map_err(|error| no_device(&error.to_string()))
+                });
+                let opened = opened.map(Arc::new);
                 *slot = match &opened {
                     Ok(runtime) => Opened::Open(Arc::clone(runtime)),
                     Err(reason) => Opened::Failed(reason.clone(), Instant::now()),

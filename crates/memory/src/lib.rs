@@ -4,17 +4,21 @@
 //!   DeviceHeap ── pages that kernels take and give back, by one of several strategies
 //!     └ RowChains ── rows of unknown number, written once into chains of pages, gathered into columns
 //!   theory ── expected steps of random walks over a pool
+//!   MemoryManager ── regions: copies of host data that come and go page by page, and whose turn it is
 //! ```
 #![forbid(unsafe_code)]
 
 mod chains;
 mod error;
 mod heap;
+mod identity;
+pub mod regions;
 pub mod theory;
 
 pub use chains::{GatheredRows, RowChains};
 pub use error::{HeapError, Result};
 pub use heap::{DeviceHeap, HeapFaults, HeapOptions, HeapStatistics};
+pub use identity::{Holder, Identity};
 
 pub use galatea_kernels::HeapCounts;
 pub use galatea_kernels::heap::{HeapBuild, HeapView, PageChain, PageChainsView, Strategy};

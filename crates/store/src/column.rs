@@ -24,8 +24,8 @@ use arrow::datatypes::DataType;
 
 use galatea_device::HostView;
 
-use crate::identity::Identity;
 use crate::placed::{CodeMeaning, PlacedLayout};
+use galatea_memory::Identity;
 
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
 pub const VIEW_ALIGNMENT: usize = 256;

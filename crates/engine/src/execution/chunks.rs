@@ -1,17 +1,23 @@
 //! The chunk table of a launch, and how chunks reach the device.
 
-use super::residency::{ChunkAddresses, Residency, addresses, chunk_layout, copy_chunk};
+use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk};
 use super::run::RunError;
+use super::sinks::memory;
 use crate::pipeline::bind::{AccessForm, ColumnAccess};
 use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::{DeviceRuntime, QueryStreams};
-use galatea_device::{Device, DeviceBuffer, Event, Stream};
+use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
+use galatea_memory::regions::{PagePin, Scan, Source};
 use galatea_store::{Column, TableView};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Chunks a slot ring keeps in flight: one computed on, two copied, one waiting.
 const SLOTS: usize = 4;
+
+/// Bytes of copies that are queued ahead: what a cancelled query still waits for, 5 ms of the link.
+const IN_FLIGHT: u64 = 256 << 20;
 
 /// The chunks of a launch, as the kernel reads them (`tile.cuh`).
 #[derive(Debug, Clone)]
@@ -67,16 +73,13 @@ impl ChunkTable {
             units_per_chunk,
         }
     }
-
-    /// Number of units.
-    pub(super) fn units(&self) -> u32 {
-        self.first_units.last().copied().unwrap_or(0)
-    }
 }
 
 /// What a launch reads beside columns: the chunk table and the lookup tables, in device memory.
 #[derive(Debug)]
 pub(crate) struct LaunchInputs {
+    /// Chunks in the order of the table.
+    pub(super) order: Vec<usize>,
     /// The table, whose words are on the device.
     pub(super) table: ChunkTable,
     pub(super) words: DeviceBuffer<u64>,
@@ -84,31 +87,27 @@ pub(crate) struct LaunchInputs {
 }
 
 impl LaunchInputs {
-    /// Uploads the inputs of a launch of `bound` over `chunks`.
+    /// Uploads the inputs of a launch of `bound` over the chunks of `placement`.
     pub(super) fn upload(
-        device: &Device,
+        runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         view: &TableView,
-        chunks: &[usize],
-        placement: &Placement,
+        placement: &Placement<'_>,
     ) -> Result<Self, RunError> {
-        let mut table =
-            ChunkTable::new(
-                view,
-                chunks,
-                &bound.columns,
-                bound.unit_rows,
-                |position, k| match placement {
-                    Placement::Resident { columns } => columns[k].chunk(chunks[position]),
-                    Placement::Streamed(ring) => ring.place(position, k),
-                },
-            );
-        let words = device.upload(stream, &std::mem::take(&mut table.words))?;
+        let order = placement.order.clone();
+        let mut table = ChunkTable::new(view, &order, &bound.columns, bound.unit_rows, |position, k| {
+            placement.place(view, position, k)
+        });
+        let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
         let lookups = (bound.parameters.tables.iter())
-            .map(|t| device.upload(stream, if t.bytes.is_empty() { &[0] } else { &t.bytes[..] }))
+            .map(|t| {
+                let bytes = if t.bytes.is_empty() { &[0] } else { &t.bytes[..] };
+                runtime.upload(stream, bytes, "a lookup table")
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self {
+            order,
             table,
             words,
             lookups,
@@ -116,156 +115,307 @@ impl LaunchInputs {
     }
 }
 
-/// How the chunks of a query reach the device.
+/// Where the chunks of a run are, or will be when their launch comes.
+///
+/// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks whose pages all have their
+/// content come first: one launch reads them in place, while the others are on their way.
 #[derive(Debug)]
-pub(super) enum Placement {
-    /// All columns are resident: one launch over everything.
-    Resident {
-        /// By kernel column.
-        columns: Vec<Arc<super::residency::ResidentColumn>>,
-    },
-    /// Chunks are copied through a ring of slots, a launch each.
-    Streamed(SlotRing),
+pub(super) struct Placement<'r> {
+    scan: Scan<'r>,
+    /// Chunks, in the order of their launches.
+    order: Vec<usize>,
+    /// Chunks at the beginning of the order that need no copy.
+    ready: usize,
+    /// By position and column; none where the chunk passes through a slot. Empty once its launch is queued.
+    pages: Vec<Vec<Option<PagePin>>>,
+    ring: Option<SlotRing>,
+    /// Positions whose copies are queued, from `ready` on, with what their launches wait for.
+    queued: VecDeque<Vec<Arc<Event>>>,
+    /// Positions that may be queued ahead of the one computed on.
+    ahead: usize,
 }
 
-impl Placement {
-    /// Makes the columns resident if they fit together, else sets up streaming. Returns the bytes copied so far.
+impl<'r> Placement<'r> {
+    /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do not use more,
+    /// see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`: whether to make pages that are not there.
     pub(super) fn choose(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
         chunks: &[usize],
+        scan: Scan<'r>,
         keep: bool,
-    ) -> Result<(Self, u64), RunError> {
-        if keep {
-            let mut columns = Vec::new();
-            let mut copied = 0;
-            for column in &view.columns {
-                match runtime
-                    .residency()
-                    .acquire(runtime.device(), &streams.transfer[0], column)?
-                {
-                    Some((resident, bytes)) => {
-                        columns.push(resident);
-                        copied += bytes;
+    ) -> Result<Self, RunError> {
+        let find = |chunk: usize, make_room: bool| -> Result<Vec<Option<PagePin>>, RunError> {
+            let places = (0..view.columns.len()).map(|k| Ok(scan.page(k, chunk, make_room)?));
+            places.collect()
+        };
+        let mut found = Vec::with_capacity(chunks.len());
+        for &chunk in chunks {
+            found.push((chunk, find(chunk, false)?));
+        }
+        let is_ready = |pages: &[Option<PagePin>]| {
+            pages
+                .iter()
+                .all(|page| page.as_ref().is_some_and(|page| page.is_here()))
+        };
+        let (here, away): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, pages)| is_ready(pages));
+        let ready = here.len();
+        let mut ring = None;
+        let mut placed = here;
+        if !away.is_empty() {
+            pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
+            let missing = |(chunk, pages): &(usize, Vec<Option<PagePin>>)| -> u64 {
+                let missing = pages.iter().enumerate().filter(|(_, page)| page.is_none());
+                missing
+                    .map(|(k, _)| chunk_layout(&view.columns[k], *chunk, 0).1)
+                    .sum()
+            };
+            let needed: u64 = away.iter().map(missing).sum();
+            // Slots come before pages where not all pages will fit.
+            let mut room = keep && needed <= runtime.room();
+            for (chunk, pages) in away {
+                let mut pages = pages;
+                if pages.iter().any(Option::is_none) {
+                    if !room && ring.is_none() {
+                        ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
                     }
-                    None => break,
+                    if keep {
+                        pages = find(chunk, true)?;
+                    }
+                    // Room was promised and taken by others: slots it is.
+                    if room && pages.iter().any(Option::is_none) {
+                        room = false;
+                        if ring.is_none() {
+                            ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
+                        }
+                    }
                 }
-            }
-            if columns.len() == view.columns.len() {
-                return Ok((Self::Resident { columns }, copied));
+                placed.push((chunk, pages));
             }
         }
-        Ok((Self::Streamed(SlotRing::new(runtime, streams, view, chunks)?), 0))
+        let chunk_bytes = (view.columns.iter())
+            .map(|column| chunk_layout(column, chunks.first().copied().unwrap_or(0), 0).1)
+            .sum::<u64>();
+        let ahead = (IN_FLIGHT / chunk_bytes.max(1)).clamp(SLOTS as u64, 64) as usize;
+        let (order, pages) = placed.into_iter().unzip();
+        Ok(Self {
+            scan,
+            order,
+            ready,
+            pages,
+            ring,
+            queued: VecDeque::new(),
+            ahead,
+        })
+    }
+
+    /// The placement of a launch whose inputs were kept: all chunks are in pages.
+    pub(super) fn kept(scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
+        Self {
+            scan,
+            ready: inputs.order.len(),
+            order: inputs.order.clone(),
+            pages: Vec::new(),
+            ring: None,
+            queued: VecDeque::new(),
+            ahead: 0,
+        }
+    }
+
+    /// Chunks at the beginning of the table that need no copy.
+    pub(super) fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// Whether every chunk has its pages, so that the table stays valid after the run.
+    pub(super) fn is_resident(&self) -> bool {
+        self.ring.is_none()
+    }
+
+    /// The state of the regions' addresses.
+    pub(super) fn addresses(&self) -> &[(usize, u64)] {
+        self.scan.addresses()
+    }
+
+    /// Where column `k` of the chunk at `position` lies when its launch comes.
+    fn place(&self, view: &TableView, position: usize, k: usize) -> ChunkAddresses {
+        let chunk = self.order[position];
+        match (&self.pages[position][k], &self.ring) {
+            (Some(page), _) => addresses(page.address(), chunk_layout(&view.columns[k], chunk, 0).0),
+            (None, Some(ring)) => ring.place(view, position, chunk, k),
+            (None, None) => ChunkAddresses::default(),
+        }
+    }
+
+    /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way; returns the bytes queued.
+    pub(super) fn fetch(
+        &mut self,
+        streams: &QueryStreams,
+        view: &TableView,
+        position: usize,
+    ) -> Result<u64, RunError> {
+        let mut copied = 0;
+        loop {
+            let next = (position + self.queued.len()).max(self.ready);
+            let in_slot = |pages: &[Option<PagePin>]| pages.iter().any(Option::is_none);
+            let reach = match (&self.ring, self.pages.get(next)) {
+                (Some(ring), Some(pages)) if in_slot(pages) => ring.slots.len(),
+                _ => self.ahead.max(1),
+            };
+            if next >= self.order.len() || next >= position + reach {
+                break;
+            }
+            let (waits, bytes) = self.queue(streams, view, next)?;
+            self.queued.push_back(waits);
+            copied += bytes;
+        }
+        for event in self.queued.pop_front().into_iter().flatten() {
+            streams.compute.wait(&event)?;
+        }
+        Ok(copied)
+    }
+
+    /// Queues the copies of a chunk: what its launch waits for, and the bytes.
+    fn queue(
+        &mut self,
+        streams: &QueryStreams,
+        view: &TableView,
+        position: usize,
+    ) -> Result<(Vec<Arc<Event>>, u64), RunError> {
+        let chunk = self.order[position];
+        let stream = &streams.transfer[position % streams.transfer.len()];
+        let (mut waits, mut copied) = (Vec::new(), 0);
+        for (k, page) in self.pages[position].iter().enumerate() {
+            let source = ColumnPages(&view.columns[k]);
+            if let Some(page) = page {
+                let (event, bytes) =
+                    page.fetch(stream, |stream, target| source.copy(chunk, stream, target))?;
+                waits.extend(event);
+                copied += bytes;
+            }
+        }
+        let in_slot = self.pages[position].iter().any(Option::is_none);
+        if let (true, Some(ring)) = (in_slot, &mut self.ring) {
+            let missing = self.pages[position].iter().map(Option::is_none);
+            let (event, bytes) = ring.fetch(stream, view, chunk, position, missing)?;
+            waits.push(Arc::new(event));
+            copied += bytes;
+        }
+        Ok((waits, copied))
+    }
+
+    /// After the launch over the chunks up to `end` was queued on `compute`: their pages may go, and slots be used again, once it is done.
+    pub(super) fn launched(&mut self, streams: &QueryStreams, end: usize) -> Result<(), RunError> {
+        let launch = Arc::new(streams.compute.record()?);
+        self.scan.used(&launch);
+        if let (Some(ring), Some(last)) = (&mut self.ring, end.checked_sub(1)) {
+            let index = last % ring.slots.len();
+            ring.slots[index].free = Some(launch);
+        }
+        let pages = self.pages.iter_mut().take(end);
+        pages.for_each(|pages| *pages = Vec::new());
+        if end >= self.order.len() {
+            self.scan.release();
+        }
+        Ok(())
+    }
+
+    /// Lets the regions' other pages go from now on: those this run reads are pinned one by one.
+    pub(super) fn release_regions(&mut self) {
+        if !self.pages.is_empty() {
+            self.scan.release();
+        }
     }
 }
 
-/// Device buffers that chunks pass through, in turn.
+/// Pins the host memory of chunks, so that copies run at link speed.
+fn pin_host_memory(
+    runtime: &DeviceRuntime,
+    view: &TableView,
+    chunks: impl Iterator<Item = usize>,
+) -> Result<(), RunError> {
+    for chunk in chunks {
+        for column in &view.columns {
+            let chunk = &column.chunks[chunk];
+            let parts = [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()];
+            for part in parts.into_iter().flatten() {
+                runtime.device().pin_if_possible(part.memory())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Device buffers that chunks without pages pass through, in turn.
 #[derive(Debug)]
-pub(super) struct SlotRing {
+struct SlotRing {
     slots: Vec<Slot>,
-    layouts: Vec<Vec<[Option<u64>; 3]>>,
 }
 
 #[derive(Debug)]
 struct Slot {
     buffer: DeviceBuffer<u8>,
     /// Recorded in the compute stream after the last launch that read the slot.
-    free: Option<Event>,
+    free: Option<Arc<Event>>,
+}
+
+/// Where column `k` of a chunk begins in a slot.
+fn slot_layout(view: &TableView, chunk: usize, k: usize) -> ([Option<u64>; 3], u64) {
+    let before = |start, column: &Arc<Column>| chunk_layout(column, chunk, start).1;
+    let start = view.columns[..k].iter().fold(0, before);
+    chunk_layout(&view.columns[k], chunk, start)
 }
 
 impl SlotRing {
+    /// Slots for any of `chunks`.
     fn new(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
         chunks: &[usize],
     ) -> Result<Self, RunError> {
-        let mut largest = 0;
-        let mut layouts = Vec::with_capacity(chunks.len());
-        for &chunk in chunks {
-            let mut end = 0;
-            let layout: Vec<_> = view
-                .columns
-                .iter()
-                .map(|column| {
-                    let (layout, after) = chunk_layout(column, chunk, end);
-                    end = after;
-                    layout
-                })
-                .collect();
-            largest = largest.max(end);
-            layouts.push(layout);
-        }
-        for column in &view.columns {
-            for chunk in &column.chunks {
-                for part in [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()]
-                    .into_iter()
-                    .flatten()
-                {
-                    runtime.device().pin_if_possible(part.memory())?;
-                }
-            }
-        }
-        let residency: &Residency = runtime.residency();
+        let last = view.columns.len().saturating_sub(1);
+        let bytes = chunks.iter().map(|chunk| slot_layout(view, *chunk, last).1);
+        let largest = bytes.max().unwrap_or(0);
         let mut slots = Vec::new();
         while slots.len() < SLOTS.min(chunks.len().max(1)) {
-            match residency.allocate(runtime.device(), &streams.transfer[0], largest)? {
+            match runtime.allocate(&streams.transfer[0], largest)? {
                 Some(buffer) => slots.push(Slot { buffer, free: None }),
                 // One slot still works, without overlap.
                 None if !slots.is_empty() => break,
-                None => {
-                    let budget = runtime.device().budget();
-                    return Err(RunError::Memory {
-                        what: "one chunk of the scanned columns",
-                        needed: largest,
-                        available: budget.available(),
-                        limit: budget.limit(),
-                    });
-                }
+                None => return Err(memory(runtime, "one chunk of the scanned columns", largest)),
             }
         }
         // The slots were allocated in the order of one stream; the other copies into them too.
         streams.transfer[1].wait(&streams.transfer[0].record()?)?;
-        Ok(Self { slots, layouts })
+        Ok(Self { slots })
     }
 
-    /// Where column `k` of the chunk at `position` will lie.
-    pub(super) fn place(&self, position: usize, k: usize) -> ChunkAddresses {
+    fn place(&self, view: &TableView, position: usize, chunk: usize, k: usize) -> ChunkAddresses {
         let slot = &self.slots[position % self.slots.len()];
-        addresses(slot.buffer.address(), self.layouts[position][k])
+        addresses(slot.buffer.address(), slot_layout(view, chunk, k).0)
     }
 
-    /// Chunks that can be ahead of the one computed on.
-    pub(super) fn depth(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Queues the copy of a chunk into its slot once the slot is free; the event says when it is there.
-    pub(super) fn fetch(
+    /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says when they are there.
+    fn fetch(
         &mut self,
-        streams: &QueryStreams,
-        columns: &[Arc<Column>],
+        stream: &Stream,
+        view: &TableView,
         chunk: usize,
         position: usize,
+        missing: impl Iterator<Item = bool>,
     ) -> Result<(Event, u64), RunError> {
         let index = position % self.slots.len();
         let slot = &mut self.slots[index];
-        let stream = &streams.transfer[position % streams.transfer.len()];
         if let Some(free) = slot.free.take() {
             stream.wait(&free)?;
         }
         let mut copied = 0;
-        for (k, column) in columns.iter().enumerate() {
-            copied += copy_chunk(stream, column, chunk, &mut slot.buffer, self.layouts[position][k])?;
+        for (k, _) in missing.enumerate().filter(|(_, missing)| *missing) {
+            let layout = slot_layout(view, chunk, k).0;
+            copied += copy_chunk(stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
         }
         Ok((stream.record()?, copied))
-    }
-
-    /// Marks the slot of a chunk free once everything queued on `compute` is done.
-    pub(super) fn release(&mut self, streams: &QueryStreams, position: usize) -> Result<(), RunError> {
-        let index = position % self.slots.len();
-        self.slots[index].free = Some(streams.compute.record()?);
-        Ok(())
     }
 }

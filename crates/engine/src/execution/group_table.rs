@@ -70,7 +70,7 @@ impl TableState {
                 words: layout.group_words(),
                 rows,
                 unit_rows: 0,
-                bytes: HEAP_BYTES.min(runtime.device().budget().available() / 8),
+                bytes: HEAP_BYTES.min(runtime.room() / 8),
             };
             let (heap, grid) = RowHeap::new(runtime, stream, demand, grid)?;
             (Some(heap), grid)
@@ -149,8 +149,8 @@ impl TableState {
             InOut(control.slice_mut(groups.clone())?),
             self.layout,
         )?;
-        let merges = device.upload(stream, &self.merges)?;
-        let mut pages = device.zeroed::<u64>(stream, 1)?;
+        let merges = runtime.upload(stream, &self.merges, "how groups merge")?;
+        let mut pages = runtime.zeroed::<u64>(stream, 1, "a counter")?;
         heap.chains.merge(
             device,
             stream,
@@ -179,7 +179,7 @@ impl TableState {
         if groups > 0 {
             let words = groups * u64::from(self.layout.slot_words);
             let mut out = zeroed(runtime, stream, words, "groups to return")?;
-            let mut used = runtime.device().zeroed::<u64>(stream, 1)?;
+            let mut used = runtime.zeroed::<u64>(stream, 1, "a counter")?;
             HashCollect::new(runtime.device())?.launch(
                 stream,
                 In(&self.slots),

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! GpuExec ── source: load encoded columns (store) ── zone maps drop chunks
-//!    └─ run ── bind ── generate ── compile (cached) ── columns resident in device memory? one launch over all chunks
-//!                                                      otherwise: chunks stream through double buffers, a launch each
+//!    └─ run ── bind ── generate ── compile (cached) ── one launch over all chunks whose pages are in device memory, and one for
+//!                                                      each chunk that is not, as it arrives: in pages, or through slots
 //!              ── results: words of groups, or rows ── Arrow arrays
 //! ```
 //!
@@ -12,13 +12,14 @@
 //! by then, so nothing is lost or repeated.
 
 mod chunks;
+pub(crate) mod columns;
 mod dimensions;
 mod gpu_exec;
 mod group_table;
+pub(crate) mod launches;
 pub(crate) mod prepared;
-pub(crate) mod residency;
 mod results;
-pub(crate) mod row_heap;
+mod row_heap;
 mod run;
 mod sinks;
 mod source;

@@ -24,7 +24,7 @@ pub(super) struct Demand {
     pub rows: u64,
     /// Rows of a block that must find room or none of them does; 0 where rows are kept one by one.
     pub unit_rows: u64,
-    /// Bytes the heap may take; half of what is free at most.
+    /// Bytes the heap may take; a third of what there is room for at most.
     pub bytes: u64,
 }
 
@@ -50,13 +50,14 @@ impl RowHeap {
         let page_bytes = PAGE_BYTES.max(needed.next_multiple_of(1024));
         let page_rows = u64::from(RowChains::page_rows(page_bytes, demand.words)?);
         let device = runtime.device();
-        let half = (device.budget().available() / 2).min(demand.bytes) / page_bytes;
+        // A third each for the pages, for what they hold when it is gathered, and for chunks on their way.
+        let share = (runtime.room() / 3).min(demand.bytes) / page_bytes;
         let of_unit = demand.unit_rows.div_ceil(page_rows) + 1;
-        let grid = grid.min(u32::try_from(half / of_unit).unwrap_or(u32::MAX).max(1));
+        let grid = grid.min(u32::try_from(share / of_unit).unwrap_or(u32::MAX).max(1));
         let least = u64::from(grid) * of_unit;
         let most = demand.rows.div_ceil(page_rows) + 2 * u64::from(grid);
-        let bytes = most.min(half).max(least) * page_bytes;
-        let kept = runtime.residency().take_heap(|kept| {
+        let bytes = most.min(share).max(least) * page_bytes;
+        let kept = runtime.memory().take_spare(|kept: &Self| {
             kept.chains.shape() == (grid as usize, demand.words)
                 && kept.heap.page_bytes() == page_bytes
                 && kept.heap.memory().bytes() >= bytes
@@ -64,7 +65,7 @@ impl RowHeap {
         if let Some(kept) = kept {
             return Ok((kept, grid));
         }
-        let made = runtime.residency().making_room(|| {
+        let made = runtime.making_room(|| {
             let heap = DeviceHeap::new(device, stream, bytes, HeapOptions::pages_of(page_bytes))?;
             let chains = RowChains::new(device, stream, &heap, demand.words, grid)?;
             Ok::<_, HeapError>((heap, chains))
@@ -82,7 +83,7 @@ impl RowHeap {
     pub(super) fn keep(mut self, runtime: &DeviceRuntime) {
         self.resume = false;
         if self.heap.memory().bytes() <= KEPT_BYTES {
-            runtime.residency().keep_heap(self);
+            runtime.memory().keep_spare(self);
         }
     }
 
@@ -105,9 +106,7 @@ impl RowHeap {
         runtime: &DeviceRuntime,
         stream: &Stream,
     ) -> Result<GatheredRows, RunError> {
-        let gathered = runtime
-            .residency()
-            .making_room(|| self.chains.gather(runtime.device(), stream, &self.heap))?;
+        let gathered = runtime.making_room(|| self.chains.gather(runtime.device(), stream, &self.heap))?;
         let bytes = self.heap.memory().bytes();
         gathered.ok_or_else(|| memory(runtime, "output rows next to each other", bytes))
     }

@@ -1,25 +1,31 @@
 //! One pipeline over encoded columns on one device, start to end.
 
 use super::chunks::{LaunchInputs, Placement};
+use super::columns::ColumnPages;
 use super::prepared::Prepared;
 use super::results;
 use super::sinks::SinkState;
 use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::{Dimension, ErrorCode};
-use crate::pipeline::PipelinePlan;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, Shape};
+use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
-use galatea_device::{DeviceError, Geometry, Origin};
+use galatea_device::{DeviceError, Geometry, MemoryBudget, Origin};
 use galatea_kernels::{Pipeline, PipelineArguments};
 use galatea_memory::HeapError;
+use galatea_memory::regions::{Demand, Source};
 use galatea_store::TableView;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Bytes that a launch scans at most: about 4 ms of device memory's rate.
+const LAUNCH_BYTES: u64 = 16 << 30;
 
 /// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter of a millisecond.
 const HASH_ROOM: u64 = 1 << 30;
@@ -59,6 +65,23 @@ pub enum RunError {
     /// The query was cancelled.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl RunError {
+    /// No room for `what`, of `needed` bytes.
+    pub(crate) fn full(budget: &MemoryBudget, what: &'static str, needed: u64) -> Self {
+        Self::Memory {
+            what,
+            needed,
+            available: budget.available(),
+            limit: budget.limit(),
+        }
+    }
+
+    /// Whether the device had no memory for something that may be tried again.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Device(error) if error.is_out_of_memory())
+    }
 }
 
 impl From<HeapError> for RunError {
@@ -154,26 +177,86 @@ impl Drop for Settle<'_> {
 }
 
 impl Run<'_> {
-    /// Runs the pipeline.
+    /// Runs the pipeline when its turn comes.
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
-        let shape = self.shape();
-        let mut roomy = false;
-        match self.shaped(shape, &mut roomy) {
-            // Others have taken the memory for a hash table with room for all groups, or for copies of groups.
-            Err(RunError::Memory { .. }) if roomy => {
-                let tight = Shape {
-                    hash_room: 0,
-                    copies_room: 0,
-                    ..shape
-                };
-                self.shaped(tight, &mut roomy)
+        let memory = self.runtime.memory();
+        let capacity = self.runtime.device().budget().limit();
+        let turn = (memory.turns()).begin(&self.name(), self.demand(), capacity, self.cancelled);
+        let turn = turn.ok_or(RunError::Cancelled)?;
+        loop {
+            match self.attempts() {
+                // All it had is given up by now.
+                Err(RunError::Memory { .. }) if turn.wait_for_room(self.cancelled) => {}
+                outcome => return outcome,
             }
+        }
+    }
+
+    /// Runs the pipeline, with less memory where it could not have as much as it would like.
+    fn attempts(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+        let shape = self.shape();
+        let tight = Shape {
+            hash_room: 0,
+            copies_room: 0,
+            ..shape
+        };
+        let keep = self.config.cache_device.0;
+        let mut roomy = false;
+        let outcome = self.shaped(shape, keep, &mut roomy).map_err(|error| match error {
+            RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
+                RunError::full(self.runtime.device().budget(), "working memory", requested)
+            }
+            error => error,
+        });
+        match outcome {
+            // Others have taken the memory for a hash table with room for all groups, or for copies of groups; or its own pages have.
+            Err(RunError::Memory { .. }) if roomy || keep => self.shaped(tight, false, &mut roomy),
             outcome => outcome,
         }
     }
 
-    /// Runs the pipeline of that shape; `roomy`: whether it takes memory that it could do without.
-    fn shaped(&self, shape: Shape, roomy: &mut bool) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    /// What it does, in lists of what runs.
+    fn name(&self) -> String {
+        let columns: Vec<&str> = self.view.columns.iter().map(|column| &*column.name).collect();
+        let does = match &self.plan.sink {
+            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
+            SinkPlan::Aggregate { .. } => "group",
+            SinkPlan::Materialise { .. } => "filter",
+        };
+        format!("{does} {}", columns.join(", "))
+    }
+
+    /// Device memory it is going to use, as far as it is known before: its regions, and slots for what does not fit.
+    fn demand(&self) -> Demand {
+        let regions: Vec<(usize, u64)> = (self.view.columns.iter())
+            .map(|column| {
+                let bytes = self
+                    .chunks
+                    .iter()
+                    .map(|chunk| ColumnPages(column).page_bytes(*chunk));
+                (Arc::as_ptr(&column.identity).addr(), bytes.sum())
+            })
+            .collect();
+        let working = match &self.plan.sink {
+            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => 1 << 20,
+            SinkPlan::Aggregate { .. } => 64 << 20,
+            SinkPlan::Materialise { .. } => 256 << 20,
+        };
+        Demand {
+            weighted: working,
+            peak: 2 * working,
+            regions,
+        }
+    }
+
+    /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether it takes
+    /// memory that it could do without.
+    fn shaped(
+        &self,
+        shape: Shape,
+        keep: bool,
+        roomy: &mut bool,
+    ) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
@@ -204,7 +287,7 @@ impl Run<'_> {
         };
 
         let streams = self.runtime.take_streams()?;
-        let outcome = self.on_streams(pipeline, &streams, &mut report);
+        let outcome = self.on_streams(pipeline, &streams, keep, &mut report);
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
         }
@@ -252,10 +335,10 @@ impl Run<'_> {
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
+        keep: bool,
         report: &mut RunReport,
     ) -> Result<Vec<RecordBatch>, RunError> {
         let (bound, kernel) = (&pipeline.bound, &pipeline.kernel);
-        let device = self.runtime.device();
         report.chunks = self.chunks.len();
         report.rows = self
             .chunks
@@ -268,44 +351,11 @@ impl Run<'_> {
             Strategy::Append { counted: true } => Some(self.count(report)?),
             _ => None,
         };
-        let transfer_start = Instant::now();
-        let (mut placement, copied) = Placement::choose(
-            self.runtime,
-            streams,
-            self.view,
-            self.chunks,
-            self.config.cache_device.0,
-        )?;
-        report.transfer = transfer_start.elapsed();
-        report.link_bytes += copied;
-        report.resident = matches!(placement, Placement::Resident { .. });
-
         let compute = &streams.compute;
-        let kept = match &placement {
-            Placement::Resident { columns } => {
-                self.runtime.residency().launch(pipeline, columns, self.chunks)
-            }
-            Placement::Streamed(_) => None,
-        };
-        let fresh = kept.is_none();
-        let inputs = match kept {
-            Some(inputs) => inputs,
-            None => Arc::new(LaunchInputs::upload(
-                device,
-                compute,
-                bound,
-                self.view,
-                self.chunks,
-                &placement,
-            )?),
-        };
-        let table = &inputs.table;
-        let most_units = if report.resident {
-            table.units()
-        } else {
-            table.units_per_chunk
-        };
-        let grid = pipeline.resident_blocks.min(u64::from(most_units)).max(1) as u32;
+        let units = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.unit_rows));
+        let all_units: u64 = self.chunks.iter().map(units).sum();
+        let grid = pipeline.resident_blocks.min(all_units).max(1) as u32;
+        // Before the columns: they make do with what it leaves.
         let mut sink = SinkState::new(
             self.runtime,
             compute,
@@ -318,6 +368,30 @@ impl Run<'_> {
         )?;
         let grid = sink.grid();
         report.grid = grid;
+        let _settle = Settle(streams);
+
+        let transfer_start = Instant::now();
+        let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
+        let scan = self.runtime.memory().scan(sources.iter());
+        // Rows without columns have no identity that a later run could know them by.
+        let known = match sources.is_empty() {
+            true => None,
+            false => (self.runtime.launches()).find(pipeline, scan.addresses(), self.chunks),
+        };
+        let fresh = known.is_none() && !sources.is_empty();
+        let (mut placement, inputs) = match known {
+            Some(inputs) => (Placement::kept(scan, &inputs), inputs),
+            None => {
+                let (view, chunks) = (self.view, self.chunks);
+                let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep)?;
+                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement)?;
+                (placement, Arc::new(inputs))
+            }
+        };
+        placement.release_regions();
+        report.transfer = transfer_start.elapsed();
+        report.resident = placement.ready() == self.chunks.len();
+        let table = &inputs.table;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = inputs.words.address();
         args.chunk_words = table.stride as u32;
@@ -326,81 +400,49 @@ impl Run<'_> {
         for (slot, buffer) in args.tables.iter_mut().zip(&inputs.lookups) {
             *slot = buffer.address();
         }
-        let _settle = Settle(streams);
 
-        let mut rows = results::Rows::new(self.plan, self.view, self.chunks, self.cancelled);
-        let geometry = Geometry::new(grid, bound.block).with_shared(u64::from(bound.dynamic_shared));
+        let mut rows = results::Rows::new(self.plan, self.view, &inputs.order, self.cancelled);
         let started = compute.record()?;
         let mut launch =
-            |sink: &mut SinkState, first: u32, end: u32, rows: &mut results::Rows, report: &mut RunReport| {
+            |sink: &mut SinkState, units: Range<u32>, rows: &mut results::Rows, report: &mut RunReport| {
+                let blocks = (units.end - units.start).clamp(1, grid);
+                let geometry =
+                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
                 self.launch(
-                    kernel,
-                    geometry,
-                    streams,
-                    &mut args,
-                    sink,
-                    first..end,
-                    bound,
-                    rows,
-                    report,
+                    kernel, geometry, streams, &mut args, sink, units, bound, rows, report,
                 )
             };
-        match &mut placement {
-            Placement::Resident { .. } => {
-                // A launch is short enough for what a block collects to fit its partial sums.
-                let most = (BLOCK_ROWS / u64::from(bound.unit_rows))
-                    .max(1)
-                    .saturating_mul(u64::from(grid));
-                let units = u64::from(table.units());
-                // A run that may stop early begins with as few units as keep the device busy, and doubles them.
-                let mut step = self.fetch.map_or(most, |_| u64::from(grid));
-                let mut first = 0;
-                while first < units && !self.has_enough(&rows) {
-                    let end = first.saturating_add(step).min(units);
-                    launch(&mut sink, first as u32, end as u32, &mut rows, report)?;
-                    first = end;
-                    step = most.min(step.saturating_mul(2));
-                }
+        // A launch is short enough for what a block collects to fit its partial sums, and for others to have a turn.
+        let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1) * u64::from(grid);
+        let slice = most.min(self.slice(report, all_units)).max(u64::from(grid));
+        let ready = placement.ready();
+        let ready_units = u64::from(table.first_units[ready]);
+        // A run that may stop early begins with as few units as keep the device busy, and doubles them.
+        let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
+        let mut first = 0;
+        while first < ready_units && !self.has_enough(&rows) {
+            let end = first.saturating_add(step).min(ready_units);
+            launch(&mut sink, first as u32..end as u32, &mut rows, report)?;
+            first = end;
+            step = slice.min(step.saturating_mul(2));
+        }
+        placement.launched(streams, ready)?;
+        for position in ready..self.chunks.len() {
+            self.check()?;
+            if self.has_enough(&rows) {
+                break;
             }
-            Placement::Streamed(ring) => {
-                let count = self.chunks.len();
-                let mut ready = std::collections::VecDeque::new();
-                let mut fetched = 0;
-                for position in 0..count {
-                    self.check()?;
-                    if self.has_enough(&rows) {
-                        break;
-                    }
-                    // Keep the transfer stream busy before waiting for anything.
-                    while fetched < count && fetched < position + ring.depth() {
-                        let (event, bytes) =
-                            ring.fetch(streams, &self.view.columns, self.chunks[fetched], fetched)?;
-                        report.link_bytes += bytes;
-                        ready.push_back(event);
-                        fetched += 1;
-                    }
-                    if let Some(event) = ready.pop_front() {
-                        compute.wait(&event)?;
-                    }
-                    launch(
-                        &mut sink,
-                        table.first_units[position],
-                        table.first_units[position + 1],
-                        &mut rows,
-                        report,
-                    )?;
-                    ring.release(streams, position)?;
-                }
-            }
+            report.link_bytes += placement.fetch(streams, self.view, position)?;
+            let units = table.first_units[position]..table.first_units[position + 1];
+            launch(&mut sink, units, &mut rows, report)?;
+            placement.launched(streams, position + 1)?;
         }
         sink.fold(self.runtime, compute, bound)?;
         let ended = compute.record()?;
         let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
-        // Rows without columns have no identity that a later run could know them by.
-        if let (Placement::Resident { columns }, true, false) =
-            (&placement, fresh, self.view.columns.is_empty())
-        {
-            (self.runtime.residency()).keep_launch(pipeline, columns, self.chunks, inputs);
+        if fresh && placement.is_resident() {
+            let launches = self.runtime.launches();
+            launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));
         }
         report.kernel += ended.elapsed_since(&started)?;
         report.rows_passed = contents.rows_passed;
@@ -415,6 +457,12 @@ impl Run<'_> {
                 Ok(batches)
             }
         }
+    }
+
+    /// Units of a launch that takes some milliseconds, so that launches of other queries come between.
+    fn slice(&self, report: &RunReport, units: u64) -> u64 {
+        let unit_bytes = (report.device_bytes / units.max(1)).max(1);
+        LAUNCH_BYTES / unit_bytes
     }
 
     /// Runs the filters alone, to learn how many rows pass.
@@ -438,7 +486,7 @@ impl Run<'_> {
             view: &view,
             ..*self
         };
-        let (_, counting) = run.execute()?;
+        let (_, counting) = run.attempts()?;
         report.launches += counting.launches;
         report.link_bytes += counting.link_bytes;
         report.kernel += counting.kernel;
@@ -456,7 +504,7 @@ impl Run<'_> {
         streams: &QueryStreams,
         args: &mut PipelineArguments,
         sink: &mut SinkState,
-        units: std::ops::Range<u32>,
+        units: Range<u32>,
         bound: &BoundPipeline,
         rows: &mut results::Rows,
         report: &mut RunReport,

@@ -147,7 +147,7 @@ impl SinkState {
                     capacity - in_flight
                 };
                 let allocate = |bytes: u64| -> Result<DeviceBuffer<u8>, RunError> {
-                    match runtime.residency().allocate(runtime.device(), stream, bytes)? {
+                    match runtime.allocate(stream, bytes)? {
                         Some(buffer) => Ok(buffer),
                         None => Err(memory(runtime, "output columns", bytes)),
                     }
@@ -193,7 +193,7 @@ impl SinkState {
                 "group accumulators",
             )?,
             progress: (progress > 0)
-                .then(|| runtime.device().zeroed(stream, progress))
+                .then(|| runtime.zeroed(stream, progress, "progress of blocks"))
                 .transpose()?,
             grid: blocks,
             form,
@@ -304,7 +304,7 @@ impl SinkState {
         else {
             return Ok(());
         };
-        let merges = runtime.device().upload(stream, &merges(accumulators))?;
+        let merges = runtime.upload(stream, &merges(accumulators), "how groups merge")?;
         let words = self.control.slice_mut(CONTROL_WORDS..)?;
         DenseFold::new(runtime.device())?.launch(stream, InOut(words), In(&merges), *groups)?;
         Ok(())
@@ -379,18 +379,9 @@ pub(super) fn zeroed(
     words: u64,
     what: &'static str,
 ) -> Result<DeviceBuffer<u64>, RunError> {
-    let cleared = runtime
-        .residency()
-        .making_room(|| runtime.device().zeroed::<u64>(stream, words.max(1) as usize))?;
-    cleared.ok_or_else(|| memory(runtime, what, words * 8))
+    runtime.zeroed(stream, words.max(1) as usize, what)
 }
 
 pub(super) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
-    let budget = runtime.device().budget();
-    RunError::Memory {
-        what,
-        needed,
-        available: budget.available(),
-        limit: budget.limit(),
-    }
+    RunError::full(runtime.device().budget(), what, needed)
 }

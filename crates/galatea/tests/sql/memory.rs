@@ -48,7 +48,7 @@ fn held(ctx: &SessionContext) -> (u64, u64) {
     let config = GalateaConfig::of(state.config_options());
     let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
     let device = runtime.device(&config).expect("the emulated device");
-    (runtime.store(&config).memory_used(), device.residency().bytes())
+    (runtime.store(&config).memory_used(), device.memory().bytes())
 }
 
 const WIDE: &str = "SELECT (value * 7919) % 1000003 * 1000003 + value AS x, 'w' || (value % 100) AS w \

@@ -16,11 +16,11 @@ use super::text::{Offsets, text_zone};
 use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 use crate::error::{Result, StoreError};
-use crate::identity::Identity;
 use crate::ingest::Cancellation;
 use crate::ledger::Ledger;
 use crate::placed::PlacedLayout;
 use galatea_device::{HostMemory, HostView};
+use galatea_memory::Identity;
 
 /// How a column will be stored.
 #[derive(Debug)]

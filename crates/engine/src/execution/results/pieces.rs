@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_cancelled_result_is_not_read_to_its_end() -> Result<(), RunError> {
         let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default())?;
-        let runtime = DeviceRuntime::new(device.clone());
+        let runtime = DeviceRuntime::new(device.clone())?;
         let stream = device.stream()?;
         let pieces = 40;
         let words = device.upload(&stream, &vec![7u64; pieces * PIECE_ROWS])?;

@@ -1,6 +1,7 @@
 //! Where a pipeline's columns are when it is planned: reads nothing and opens nothing.
 
 use crate::config::GalateaConfig;
+use crate::execution::columns::ColumnPages;
 use crate::placement::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -30,10 +31,14 @@ impl Residence {
             };
         };
         let bytes = |column: &Arc<Column>| column.scan_bytes();
-        let away = |column: &&Arc<Column>| !device.as_ref().is_some_and(|d| d.residency().holds(column));
+        let here = |column: &Arc<Column>| {
+            let device = device.as_ref();
+            device.map_or(0, |device| device.memory().bytes_of(&ColumnPages(column)))
+        };
+        let away = |column: &Arc<Column>| bytes(column).saturating_sub(here(column));
         Self {
             encoded: Some(kept.iter().map(bytes).sum()),
-            away: Some(kept.iter().filter(away).map(bytes).sum()),
+            away: Some(kept.iter().map(away).sum()),
             open,
         }
     }

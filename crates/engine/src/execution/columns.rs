@@ -1,0 +1,106 @@
+//! Columns of the store as regions of device memory: a page is a chunk, its buffers one after the other, each aligned to 256 bytes.
+//!
+//! A page never owns its original: the region knows it by a weak reference to its [`Identity`], and goes with it. Versions of a column
+//! (the table before and after an `INSERT`) share the pages of chunks they share.
+
+use galatea_device::{DeviceBuffer, DeviceError, Stream};
+use galatea_memory::Identity;
+use galatea_memory::regions::Source;
+use galatea_store::Column;
+use std::sync::Arc;
+
+/// Alignment of every buffer of a chunk, and of its size: vector loads may read past the last row.
+pub(crate) const ALIGNMENT: u64 = 256;
+
+/// Where the buffers of a chunk lie in device memory; 0 is "none".
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ChunkAddresses {
+    /// Codes, values or text bytes.
+    pub data: u64,
+    /// Validity bitmap.
+    pub validity: u64,
+    /// Text offsets.
+    pub offsets: u64,
+}
+
+/// A column of the store as the source of a region.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ColumnPages<'a>(pub(crate) &'a Arc<Column>);
+
+impl Source for ColumnPages<'_> {
+    fn identity(&self) -> &Arc<Identity> {
+        &self.0.identity
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn pages(&self) -> usize {
+        self.0.chunks.len()
+    }
+
+    fn page(&self, index: usize) -> &Arc<Identity> {
+        &self.0.chunks[index].identity
+    }
+
+    fn page_bytes(&self, index: usize) -> u64 {
+        chunk_layout(self.0, index, 0).1
+    }
+
+    fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
+        copy_chunk(stream, self.0, index, target, chunk_layout(self.0, index, 0).0)
+    }
+}
+
+/// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.
+pub(crate) fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Option<u64>; 3], u64) {
+    let chunk = &column.chunks[index];
+    let mut at = start;
+    let mut place = |bytes: Option<usize>| {
+        bytes.map(|bytes| {
+            let here = at;
+            at += (bytes as u64).max(1).next_multiple_of(ALIGNMENT);
+            here
+        })
+    };
+    let layout = [
+        place(Some(chunk.data.len())),
+        place(chunk.validity.as_ref().map(galatea_device::HostView::len)),
+        place(chunk.offsets.as_ref().map(galatea_device::HostView::len)),
+    ];
+    (layout, at)
+}
+
+/// Queues the copies of a chunk's buffers into `buffer` at `layout`; returns the bytes copied.
+pub(crate) fn copy_chunk(
+    stream: &Stream,
+    column: &Column,
+    index: usize,
+    buffer: &mut DeviceBuffer<u8>,
+    layout: [Option<u64>; 3],
+) -> Result<u64, DeviceError> {
+    let chunk = &column.chunks[index];
+    let views = [Some(&chunk.data), chunk.validity.as_ref(), chunk.offsets.as_ref()];
+    let mut copied = 0;
+    for (view, place) in views.into_iter().zip(layout) {
+        if let (Some(view), Some(place)) = (view, place)
+            && !view.is_empty()
+        {
+            let place = place as usize;
+            stream.copy_to_device(buffer.slice_mut(place..place + view.len())?, view)?;
+            copied += view.len() as u64;
+        }
+    }
+    Ok(copied)
+}
+
+/// Addresses of a chunk laid out at `layout` in an allocation at `base`.
+pub(crate) fn addresses(base: u64, layout: [Option<u64>; 3]) -> ChunkAddresses {
+    let [data, validity, offsets] = layout.map(|place| place.map_or(0, |place| base + place));
+    ChunkAddresses {
+        data,
+        validity,
+        offsets,
+    }
+}

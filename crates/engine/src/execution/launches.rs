@@ -1,0 +1,73 @@
+//! Launches whose inputs are kept: a query that comes again over the same pages starts at once.
+
+use super::chunks::LaunchInputs;
+use super::prepared::Prepared;
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
+
+/// Launches kept at most; each is some kilobytes of device memory.
+const KEPT: usize = 64;
+
+/// What a launch over pages in device memory reads beside them: the same for every run of a pipeline over the same pages.
+#[derive(Debug)]
+struct Launch {
+    pipeline: Weak<Prepared>,
+    /// The state of the regions' addresses, see [`Scan::addresses`](galatea_memory::regions::Scan::addresses).
+    addresses: Vec<(usize, u64)>,
+    chunks: Vec<usize>,
+    inputs: Arc<LaunchInputs>,
+}
+
+/// The kept launches of a device, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Launches(Mutex<Vec<Launch>>);
+
+impl Launches {
+    /// What an earlier launch of `pipeline` over these chunks read beside pages that are still where they were.
+    pub(super) fn find(
+        &self,
+        pipeline: &Arc<Prepared>,
+        addresses: &[(usize, u64)],
+        chunks: &[usize],
+    ) -> Option<Arc<LaunchInputs>> {
+        let launches = self.0.lock();
+        let found = launches.iter().find(|launch| {
+            std::ptr::eq(launch.pipeline.as_ptr(), Arc::as_ptr(pipeline))
+                && launch.addresses == addresses
+                && launch.chunks == chunks
+        });
+        found.map(|launch| Arc::clone(&launch.inputs))
+    }
+
+    /// Keeps the inputs of a launch over pages that are all in device memory, where the inputs are too by now: the next run's
+    /// stream does not wait for this one's.
+    pub(super) fn keep(
+        &self,
+        pipeline: &Arc<Prepared>,
+        addresses: &[(usize, u64)],
+        chunks: &[usize],
+        inputs: Arc<LaunchInputs>,
+    ) {
+        let mut launches = self.0.lock();
+        // A pipeline goes with its columns. Addresses that are no longer valid are not asked for again.
+        launches.retain(|launch| {
+            launch.pipeline.strong_count() > 0
+                && !(std::ptr::eq(launch.pipeline.as_ptr(), Arc::as_ptr(pipeline)) && launch.chunks == chunks)
+        });
+        if launches.len() == KEPT {
+            launches.remove(0);
+        }
+        launches.push(Launch {
+            pipeline: Arc::downgrade(pipeline),
+            addresses: addresses.to_vec(),
+            chunks: chunks.to_vec(),
+            inputs,
+        });
+    }
+
+    /// Forgets all; whether there were any.
+    pub(crate) fn clear(&self) -> bool {
+        let forgotten = std::mem::take(&mut *self.0.lock());
+        !forgotten.is_empty()
+    }
+}

@@ -1,0 +1,50 @@
+//! Regions: all device memory that outlives a launch belongs to one manager, which takes it back when others need it.
+//!
+//! A [`MemoryManager`] owns a device's memory under the device's budget. What it hands out is of two kinds:
+//!
+//! * **Cached regions** are copies of immutable host data, a column of the store each. A region is a list of [`Page`]s that come and go
+//!   one by one: each is in device memory or not, its host side is always valid, so evicting one moves nothing. A page is known by
+//!   the identity of what it copies: versions of a column share pages, and a page goes with its original.
+//! * **Working memory** is what one query writes: group tables, output rows, slots that chunks stream through. It is allocated with
+//!   [`MemoryManager::making_room`], which evicts pages as long as the device says that it is full.
+//!
+//! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the launches that read it are
+//! queued. After that its region knows the events of these launches ([`Scan::used`]); memory of an evicted page is freed behind them
+//! in stream order, so that neither eviction nor the next owner waits on the host (MultiQx §6: frees never block a query).
+//!
+//! Where more is wanted than there is, queries take turns ([`turns`]): admission by demand, first come first served with bounded
+//! overtaking, and the query that came first always gets what it needs.
+
+mod manager;
+mod page;
+mod region;
+mod replacement;
+mod turns;
+
+pub use manager::{MemoryManager, RegionInfo, Scan};
+pub use page::{Page, PagePin};
+pub use replacement::Replacement;
+pub use turns::{Admission, Demand, Lease, QueryInfo, Turns};
+
+use crate::Identity;
+use galatea_device::{DeviceBuffer, DeviceError, Stream};
+use std::sync::Arc;
+
+/// What a cached region is a copy of: immutable data in host memory, in pages of any size.
+pub trait Source {
+    /// Names all of it. The region goes when the last owner lets go of it.
+    fn identity(&self) -> &Arc<Identity>;
+    /// What people call it.
+    fn name(&self) -> &str;
+    /// Number of pages.
+    fn pages(&self) -> usize;
+    /// Names a page; pages of the same name are copied once, whatever region they are of.
+    fn page(&self, index: usize) -> &Arc<Identity>;
+    /// Device memory of a page, bytes.
+    fn page_bytes(&self, index: usize) -> u64;
+    /// Queues the copy of a page; returns the bytes copied.
+    ///
+    /// # Errors
+    /// The device's.
+    fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError>;
+}

@@ -1,0 +1,110 @@
+//! One page of a region in device memory.
+
+use galatea_device::{DeviceBuffer, DeviceError, Event, Stream};
+use parking_lot::Mutex;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Device memory that holds, or is about to hold, a copy of some host data.
+#[derive(Debug)]
+pub struct Page {
+    address: u64,
+    bytes: u64,
+    /// Holders of its address whose launches are not queued yet.
+    pins: AtomicU32,
+    /// Whether the copy is complete, for all that is known without asking.
+    here: AtomicBool,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Debug)]
+struct Memory {
+    buffer: DeviceBuffer<u8>,
+    /// Recorded behind the copy.
+    copied: Option<Arc<Event>>,
+}
+
+impl Page {
+    pub(super) fn new(buffer: DeviceBuffer<u8>) -> Self {
+        Self {
+            address: buffer.address(),
+            bytes: buffer.bytes(),
+            pins: AtomicU32::new(0),
+            here: AtomicBool::new(false),
+            memory: Mutex::new(Memory { buffer, copied: None }),
+        }
+    }
+
+    /// Its first byte on the device.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its size in device memory.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether its content is there.
+    pub fn is_here(&self) -> bool {
+        self.here.load(Ordering::Acquire)
+    }
+
+    /// Has its content copied on `stream`, unless somebody has already; the event to wait for, if the copy may still be under
+    /// way, and the bytes that this call has queued. Whoever needs a page first queues its copy, all others wait for that one.
+    ///
+    /// # Errors
+    /// The device's; the next call queues the copy again.
+    pub fn fetch(
+        &self,
+        stream: &Stream,
+        copy: impl FnOnce(&Stream, &mut DeviceBuffer<u8>) -> Result<u64, DeviceError>,
+    ) -> Result<(Option<Arc<Event>>, u64), DeviceError> {
+        if self.is_here() {
+            return Ok((None, 0));
+        }
+        let mut memory = self.memory.lock();
+        if let Some(copied) = &memory.copied {
+            if copied.is_complete()? {
+                self.here.store(true, Ordering::Release);
+                return Ok((None, 0));
+            }
+            return Ok((Some(Arc::clone(copied)), 0));
+        }
+        let bytes = copy(stream, &mut memory.buffer)?;
+        let copied = Arc::new(stream.record()?);
+        memory.copied = Some(Arc::clone(&copied));
+        Ok((Some(copied), bytes))
+    }
+
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Keeps a page where it is. Dropped when the launches that read it are queued, after [`Scan::used`](super::Scan::used) has been told.
+#[derive(Debug)]
+pub struct PagePin(Arc<Page>);
+
+impl PagePin {
+    /// Pins under the manager's lock, so that no eviction is between the look and the pin.
+    pub(super) fn new(page: &Arc<Page>) -> Self {
+        page.pins.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(page))
+    }
+}
+
+impl Deref for PagePin {
+    type Target = Page;
+
+    fn deref(&self) -> &Page {
+        &self.0
+    }
+}
+
+impl Drop for PagePin {
+    fn drop(&mut self) {
+        self.0.pins.fetch_sub(1, Ordering::AcqRel);
+    }
+}

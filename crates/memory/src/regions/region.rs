@@ -1,0 +1,124 @@
+//! A cached region: which of its pages are in device memory, who uses them, and what it is worth.
+
+use super::page::Page;
+use super::replacement::HALF_LIFE;
+use crate::Identity;
+use galatea_device::{DeviceError, Event, Stream};
+use std::sync::{Arc, Weak};
+
+/// A copy of some host data, page by page.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) source: Weak<Identity>,
+    pub(super) name: String,
+    pub(super) parts: Vec<Part>,
+    /// Goes up whenever a page goes: addresses taken before are no longer valid.
+    pub(super) generation: u64,
+    /// Scans under way that use addresses of the generation.
+    pub(super) pins: u32,
+    /// Scans so far.
+    pub(super) uses: u64,
+    /// Number of the last one.
+    pub(super) last: u64,
+    /// Uses, those before the last one counted less the older they are.
+    heat: f64,
+    /// Launches that may still read pages.
+    launches: Vec<Arc<Event>>,
+}
+
+/// A page's place in a region.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) source: Weak<Identity>,
+    pub(super) bytes: u64,
+    pub(super) page: Option<Arc<Page>>,
+}
+
+impl Region {
+    pub(super) fn new(source: Weak<Identity>, name: String, parts: Vec<Part>) -> Self {
+        Self {
+            source,
+            name,
+            parts,
+            generation: 0,
+            pins: 0,
+            uses: 0,
+            last: 0,
+            heat: 0.0,
+            launches: Vec::new(),
+        }
+    }
+
+    /// Counts a scan, the `now`th of all.
+    pub(super) fn touch(&mut self, now: u64) {
+        self.heat = 1.0 + self.worth(now);
+        self.last = now;
+        self.uses += 1;
+    }
+
+    /// Uses, older ones counted less.
+    pub(super) fn worth(&self, now: u64) -> f64 {
+        self.heat * (-(now.saturating_sub(self.last) as f64) / HALF_LIFE).exp2()
+    }
+
+    /// Whether an eviction would get anything.
+    pub(super) fn can_give(&self) -> bool {
+        self.pins == 0 && self.parts.iter().any(Part::can_give)
+    }
+
+    /// Bytes in device memory.
+    pub(super) fn bytes_here(&self) -> u64 {
+        self.pages().map(|page| page.bytes()).sum()
+    }
+
+    pub(super) fn pages(&self) -> impl Iterator<Item = &Arc<Page>> {
+        self.parts.iter().filter_map(|part| part.page.as_ref())
+    }
+
+    /// Notes a launch that reads pages.
+    pub(super) fn used_by(&mut self, launch: &Arc<Event>) {
+        // What is done needs no waiting for; a failed device is found elsewhere.
+        self.launches
+            .retain(|launch| !launch.is_complete().unwrap_or(true));
+        self.launches.push(Arc::clone(launch));
+    }
+
+    /// Gives up the last page that nobody has pinned: its memory is freed on `home` behind the launches that read it.
+    pub(super) fn give_one(&mut self, home: &Stream) -> Result<bool, DeviceError> {
+        let Some(part) = self.parts.iter_mut().rev().find(|part| part.can_give()) else {
+            return Ok(false);
+        };
+        self.generation += 1;
+        for launch in self.launches.drain(..) {
+            home.wait(&launch)?;
+        }
+        part.page = None;
+        Ok(true)
+    }
+
+    /// Lets go of pages whose original is gone; whether any is left.
+    pub(super) fn let_go(&mut self, home: &Stream, gone: &mut Vec<Arc<Page>>) -> bool {
+        let dead = |part: &&mut Part| part.page.is_some() && part.source.strong_count() == 0;
+        let pages = self
+            .parts
+            .iter_mut()
+            .filter(dead)
+            .filter_map(|part| part.page.take());
+        let before = gone.len();
+        gone.extend(pages);
+        if gone.len() > before {
+            self.generation += 1;
+            for launch in self.launches.drain(..) {
+                // A device that cannot wait has failed: then the order is of no matter.
+                let _ = home.wait(&launch);
+            }
+        }
+        self.parts.iter().any(|part| part.page.is_some())
+    }
+}
+
+impl Part {
+    fn can_give(&self) -> bool {
+        self.page.as_ref().is_some_and(|page| !page.is_pinned())
+    }
+}

@@ -1,0 +1,283 @@
+//! Turns: which queries run at once (MultiQx §5).
+//!
+//! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes ([`Turns::begin`]): by default when
+//! what it needs fits beside what the running ones need, regions that several read counted once. Nothing running always admits.
+//! Those that wait go in the order they came; a later one that fits may overtake the first [`OVERTAKES`] times.
+//!
+//! Demands are predictions. A running query that finds the device full gives up all it has and waits for another one to end
+//! ([`Lease::wait_for_room`]), except the one that came first: it waits while the others finish or give up, so that it always ends, and
+//! then the next. What is too large for the device alone is told so when nothing else runs.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Times the first of those that wait may be overtaken.
+const OVERTAKES: u32 = 16;
+/// How often a waiting query looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Which queries run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Admission {
+    /// Those whose weighted demands fit together (MultiQx Weight).
+    #[default]
+    Weight,
+    /// Those whose greatest demands fit together (MultiQx Peak).
+    Peak,
+    /// So many, whatever they need (MultiQx FIX-n).
+    Fixed(u32),
+}
+
+/// Device memory that a query is going to use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Bytes of working memory, averaged over its launches by the time they take.
+    pub weighted: u64,
+    /// Most bytes of working memory that one launch takes.
+    pub peak: u64,
+    /// Regions it reads, each named by a number that is its own, with their bytes.
+    pub regions: Vec<(usize, u64)>,
+}
+
+/// The queries of one device.
+#[derive(Debug, Default)]
+pub struct Turns {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    policy: Admission,
+    /// By arrival.
+    queries: BTreeMap<u64, Query>,
+    next: u64,
+    /// Times a query ended or gave up its memory.
+    freed: u64,
+    /// Times a query ended.
+    ended: u64,
+}
+
+#[derive(Debug)]
+struct Query {
+    what: String,
+    demand: Demand,
+    since: Instant,
+    running: bool,
+    overtaken: u32,
+    /// Waits for room in the middle of its run.
+    starved: bool,
+}
+
+/// What is known of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueryInfo {
+    /// Its number, by arrival.
+    pub number: u64,
+    /// What it does.
+    pub what: String,
+    /// `running`, `waiting for its turn`, or `waiting for memory`.
+    pub state: &'static str,
+    /// Bytes it is expected to use, regions included.
+    pub demand: u64,
+    /// Time since it came.
+    pub age: Duration,
+}
+
+impl Demand {
+    fn working(&self, policy: Admission) -> u64 {
+        match policy {
+            Admission::Peak => self.peak,
+            _ => self.weighted,
+        }
+    }
+
+    /// Bytes of working memory and regions.
+    pub fn bytes(&self) -> u64 {
+        self.weighted + self.regions.iter().map(|(_, bytes)| bytes).sum::<u64>()
+    }
+}
+
+impl State {
+    /// Whether the query fits beside those that run.
+    fn admits(&self, number: u64, capacity: u64) -> bool {
+        let running = || self.queries.values().filter(|query| query.running);
+        let count = running().count();
+        let Some(query) = self.queries.get(&number) else {
+            return false;
+        };
+        if count == 0 {
+            return true;
+        }
+        // Those that have begun go first.
+        if running().any(|query| query.starved) {
+            return false;
+        }
+        if let Admission::Fixed(most) = self.policy {
+            return count < most as usize;
+        }
+        let together = || running().chain([query]);
+        let mut regions = HashMap::new();
+        for (region, bytes) in together().flat_map(|query| &query.demand.regions) {
+            regions.insert(*region, *bytes);
+        }
+        let working: u64 = together().map(|query| query.demand.working(self.policy)).sum();
+        working + regions.values().sum::<u64>() <= capacity
+    }
+
+    /// Whether it is that query's turn: it fits, and so would none before it, or they have not been overtaken too often.
+    fn is_turn(&self, number: u64, capacity: u64) -> bool {
+        let earlier = self.queries.range(..number).filter(|(_, query)| !query.running);
+        let mut earlier = earlier.map(|(_, query)| query.overtaken);
+        earlier.all(|overtaken| overtaken < OVERTAKES) && self.admits(number, capacity)
+    }
+}
+
+impl Turns {
+    /// Changes the policy.
+    pub fn set_admission(&self, policy: Admission) {
+        self.state.lock().policy = policy;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the turn of a query on a device of `capacity` bytes; none if `cancelled` is set first.
+    pub fn begin(
+        &self,
+        what: &str,
+        demand: Demand,
+        capacity: u64,
+        cancelled: &AtomicBool,
+    ) -> Option<Lease<'_>> {
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        state.queries.insert(
+            number,
+            Query {
+                what: what.to_owned(),
+                demand,
+                since: Instant::now(),
+                running: false,
+                overtaken: 0,
+                starved: false,
+            },
+        );
+        let lease = Lease {
+            turns: self,
+            number,
+            seen: Mutex::new((0, 0)),
+        };
+        while !state.is_turn(number, capacity) {
+            self.changed.wait_for(&mut state, LOOK);
+            if cancelled.load(Ordering::Relaxed) {
+                // The lease takes the lock when it goes.
+                drop(state);
+                return None;
+            }
+        }
+        for (_, query) in state.queries.range_mut(..number) {
+            query.overtaken += u32::from(!query.running);
+        }
+        if let Some(query) = state.queries.get_mut(&number) {
+            query.running = true;
+        }
+        *lease.seen.lock() = (state.freed, state.ended);
+        drop(state);
+        // Whoever came next may fit too.
+        self.changed.notify_all();
+        Some(lease)
+    }
+
+    /// The queries there are, by arrival.
+    pub fn queries(&self) -> Vec<QueryInfo> {
+        let state = self.state.lock();
+        let info = |(number, query): (&u64, &Query)| QueryInfo {
+            number: *number,
+            what: query.what.clone(),
+            state: match (query.running, query.starved) {
+                (_, true) => "waiting for memory",
+                (true, false) => "running",
+                (false, false) => "waiting for its turn",
+            },
+            demand: query.demand.bytes(),
+            age: query.since.elapsed(),
+        };
+        state.queries.iter().map(info).collect()
+    }
+}
+
+/// A query whose turn it is; over when dropped.
+#[derive(Debug)]
+pub struct Lease<'t> {
+    turns: &'t Turns,
+    number: u64,
+    /// What had been freed, and how many queries had ended, when its current try began.
+    seen: Mutex<(u64, u64)>,
+}
+
+impl Lease<'_> {
+    /// Says what of its demand is left, as far as it is known by now.
+    pub fn update(&self, demand: Demand) {
+        if let Some(query) = self.turns.state.lock().queries.get_mut(&self.number) {
+            query.demand = demand;
+        }
+        self.turns.changed.notify_all();
+    }
+
+    /// After the device was found full, and all working memory of this query given up: waits until it is worth another try. `false`:
+    /// no other query has any memory, or `cancelled` is set.
+    pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {
+        let mut state = self.turns.state.lock();
+        let (freed, ended) = *self.seen.lock();
+        // Somebody may have made room while this query found none.
+        let mut room = state.freed > freed;
+        state.freed += 1;
+        let own = state.freed;
+        self.set_starved(&mut state, true);
+        self.turns.changed.notify_all();
+        loop {
+            if cancelled.load(Ordering::Relaxed) {
+                room = false;
+                break;
+            }
+            let mut running = state.queries.iter().filter(|(_, query)| query.running);
+            let first = running.next().is_none_or(|(number, _)| *number == self.number);
+            let mut others = state.queries.iter().filter(|(number, _)| **number != self.number);
+            if first {
+                room |= state.freed > own;
+                // Of those that run now, none holds memory: there will be no more than there is.
+                if room || !others.any(|(_, query)| query.running && !query.starved) {
+                    break;
+                }
+            } else if state.ended > ended
+                && !others.any(|(number, query)| *number < self.number && query.starved)
+            {
+                room = true;
+                break;
+            }
+            self.turns.changed.wait_for(&mut state, LOOK);
+        }
+        self.set_starved(&mut state, false);
+        *self.seen.lock() = (state.freed, state.ended);
+        room
+    }
+
+    fn set_starved(&self, state: &mut State, starved: bool) {
+        if let Some(query) = state.queries.get_mut(&self.number) {
+            query.starved = starved;
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut state = self.turns.state.lock();
+        state.queries.remove(&self.number);
+        state.freed += 1;
+        state.ended += 1;
+        drop(state);
+        self.turns.changed.notify_all();
+    }
+}
