@@ -378,8 +378,11 @@ impl SlotRing {
         let last = view.columns.len().saturating_sub(1);
         let bytes = chunks.iter().map(|chunk| slot_layout(view, *chunk, last).1);
         let largest = bytes.max().unwrap_or(0);
+        // Half of what there is room for is left to the sink.
+        let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
+        let most = affordable.clamp(1, SLOTS as u64) as usize;
         let mut slots = Vec::new();
-        while slots.len() < SLOTS.min(chunks.len().max(1)) {
+        while slots.len() < most.min(chunks.len().max(1)) {
             match runtime.allocate(&streams.transfer[0], largest)? {
                 Some(buffer) => slots.push(Slot { buffer, free: None }),
                 // One slot still works, without overlap.

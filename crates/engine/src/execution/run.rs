@@ -372,7 +372,11 @@ impl Run<'_> {
 
         let transfer_start = Instant::now();
         let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
-        let scan = self.runtime.memory().scan(sources.iter());
+        let mut scan = self.runtime.memory().scan(sources.iter());
+        if sink.stops() {
+            // What it collects may need room between launches, when pages of launches to come cannot go.
+            scan.leave(self.runtime.room() / 4);
+        }
         // Rows without columns have no identity that a later run could know them by.
         let known = match sources.is_empty() {
             true => None,

@@ -203,6 +203,7 @@ impl MemoryManager {
             manager: self,
             regions,
             pinned: true,
+            left: 0,
         }
     }
 
@@ -307,9 +308,16 @@ pub struct Scan<'m> {
     manager: &'m MemoryManager,
     regions: Vec<(usize, u64)>,
     pinned: bool,
+    /// Bytes that pages made for this scan leave free.
+    left: u64,
 }
 
 impl Scan<'_> {
+    /// Makes pages only as long as so many bytes stay free.
+    pub fn leave(&mut self, bytes: u64) {
+        self.left = bytes;
+    }
+
     /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
     pub fn addresses(&self) -> &[(usize, u64)] {
         &self.regions
@@ -337,7 +345,7 @@ impl Scan<'_> {
         }
         let bytes = part.bytes.max(1);
         let budget = self.manager.device.budget();
-        let reserve = (budget.limit() / RESERVE).min(MOST_RESERVE);
+        let reserve = (budget.limit() / RESERVE).min(MOST_RESERVE).max(self.left);
         let buffer = loop {
             if budget.available() >= MemoryBudget::charge_of(bytes) + reserve {
                 match self.manager.device.alloc::<u8>(home, bytes as usize) {
