@@ -21,6 +21,7 @@ use std::str::FromStr;
 use datafusion::common::config_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
+use galatea_memory::regions::{Admission, Replacement};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";
@@ -151,6 +152,12 @@ settings! {
         /// Whether encoded columns stay in device memory after the query that brought them there, as far as there is room.
         /// Off, every query brings what it reads over the link.
         pub cache_device: Switch = Switch(true),
+        /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of late; a scan does not take from
+        /// columns that are used more), lru, mru, lfu, random, or cost (MultiQx's cost-driven replacement).
+        pub replacement: ReplacementPolicy = ReplacementPolicy::Frequency,
+        /// Which queries may use the device at once: working, those whose working memory fits together; weight and peak, those
+        /// whose columns fit too, by their average and their greatest demand; fix-N, N at most. The others wait in order.
+        pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Working),
         /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups are kept whole.
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
         /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would cost; registers, threads
@@ -265,6 +272,70 @@ fn one_of(words: &[&str]) -> String {
         [] => String::new(),
         [only] => (*only).to_string(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+words! {
+    /// Which columns give up device memory (`galatea.replacement`).
+    ReplacementPolicy {
+        /// By decayed counts of use.
+        Frequency = "frequency",
+        /// Least recently used.
+        Lru = "lru",
+        /// Most recently used.
+        Mru = "mru",
+        /// Least frequently used.
+        Lfu = "lfu",
+        /// Any.
+        Random = "random",
+        /// MultiQx's cost-driven replacement, with its default latency factor.
+        Cost = "cost",
+    }
+}
+
+impl ReplacementPolicy {
+    /// What the memory manager knows it as.
+    pub fn policy(self) -> Replacement {
+        match self {
+            Self::Frequency => Replacement::Frequency,
+            Self::Lru => Replacement::Lru,
+            Self::Mru => Replacement::Mru,
+            Self::Lfu => Replacement::Lfu,
+            Self::Random => Replacement::Random,
+            Self::Cost => Replacement::CostDriven { latency: 0.01 },
+        }
+    }
+}
+
+/// Which queries use the device at once (`galatea.admission`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdmissionPolicy(pub Admission);
+
+impl Display for AdmissionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Admission::Working => f.write_str("working"),
+            Admission::Weight => f.write_str("weight"),
+            Admission::Peak => f.write_str("peak"),
+            Admission::Fixed(most) => write!(f, "fix-{most}"),
+        }
+    }
+}
+
+impl SettingValue for AdmissionPolicy {
+    fn accepts() -> String {
+        "working, weight, peak or fix-N with N from 1 on".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase();
+        let policy = match text.as_str() {
+            "working" => Admission::Working,
+            "weight" => Admission::Weight,
+            "peak" => Admission::Peak,
+            text => Admission::Fixed(text.strip_prefix("fix-")?.parse().ok().filter(|most| *most > 0)?),
+        };
+        Some(Self(policy))
     }
 }
 

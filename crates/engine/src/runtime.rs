@@ -403,6 +403,8 @@ impl Runtime {
             }
         };
         drop(slot);
+        runtime.memory.set_replacement(config.replacement.policy());
+        runtime.memory.turns().set_admission(config.admission.0);
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {
             MemoryLimit::Auto => Some(runtime.automatic_limit),

@@ -1,7 +1,8 @@
 //! Turns: which queries run at once (MultiQx §5).
 //!
 //! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes ([`Turns::begin`]): by default when
-//! what it needs fits beside what the running ones need, regions that several read counted once. Nothing running always admits.
+//! its working memory fits beside that of the running ones, by MultiQx's policies when its regions do too, those that several read
+//! counted once. Nothing running always admits.
 //! Those that wait go in the order they came; a later one that fits may overtake the first [`OVERTAKES`] times.
 //!
 //! Demands are predictions. A running query that finds the device full gives up all it has and waits for another one to end
@@ -21,10 +22,12 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Which queries run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
-    /// Those whose weighted demands fit together (MultiQx Weight).
+    /// Those whose working memory fits together: regions give way page by page, at the cost of streaming what is not there.
     #[default]
+    Working,
+    /// Those whose weighted demands fit together, regions included (MultiQx Weight).
     Weight,
-    /// Those whose greatest demands fit together (MultiQx Peak).
+    /// Those whose greatest demands fit together, regions included (MultiQx Peak).
     Peak,
     /// So many, whatever they need (MultiQx FIX-n).
     Fixed(u32),
@@ -119,11 +122,14 @@ impl State {
             return count < most as usize;
         }
         let together = || running().chain([query]);
+        let working: u64 = together().map(|query| query.demand.working(self.policy)).sum();
+        if self.policy == Admission::Working {
+            return working <= capacity;
+        }
         let mut regions = HashMap::new();
         for (region, bytes) in together().flat_map(|query| &query.demand.regions) {
             regions.insert(*region, *bytes);
         }
-        let working: u64 = together().map(|query| query.demand.working(self.policy)).sum();
         working + regions.values().sum::<u64>() <= capacity
     }
 
