@@ -23,6 +23,9 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+/// Priority of the kernels of short runs; negative is sooner.
+const SHORT: i32 = -1;
+
 /// One opened device and what lives on it.
 #[derive(Debug)]
 pub struct DeviceRuntime {
@@ -42,6 +45,8 @@ pub struct DeviceRuntime {
 pub struct QueryStreams {
     /// Kernels.
     pub compute: Stream,
+    /// Whether its kernels go before those of long runs.
+    pub short: bool,
     /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
     pub transfer: [Stream; 2],
 }
@@ -194,12 +199,18 @@ impl DeviceRuntime {
         &self.prepared
     }
 
-    /// Streams of a finished query, or new ones.
-    pub fn take_streams(&self) -> Result<QueryStreams, DeviceError> {
-        match self.streams.lock().pop() {
+    /// Streams of a finished query, or new ones. `short`: for a run of a few milliseconds at most, whose kernels begin before
+    /// those of others that wait.
+    pub fn take_streams(&self, short: bool) -> Result<QueryStreams, DeviceError> {
+        let mut idle = self.streams.lock();
+        let found = idle.iter().rposition(|streams| streams.short == short);
+        let streams = found.map(|at| idle.swap_remove(at));
+        drop(idle);
+        match streams {
             Some(streams) => Ok(streams),
             None => Ok(QueryStreams {
-                compute: self.device.stream()?,
+                compute: self.device.stream_with_priority(if short { SHORT } else { 0 })?,
+                short,
                 transfer: [self.device.stream()?, self.device.stream()?],
             }),
         }
@@ -374,6 +385,17 @@ impl Runtime {
             Opened::Open(runtime) => Some(Arc::clone(runtime)),
             Opened::Not | Opened::Failed(..) => None,
         }
+    }
+
+    /// The devices that are open.
+    pub fn devices(&self) -> Vec<Arc<DeviceRuntime>> {
+        let slots = [&self.gpu, &self.emulated].into_iter();
+        slots
+            .filter_map(|slot| match &*slot.lock() {
+                Opened::Open(runtime) => Some(Arc::clone(runtime)),
+                Opened::Not | Opened::Failed(..) => None,
+            })
+            .collect()
     }
 
     /// The configured device, opened on first use.

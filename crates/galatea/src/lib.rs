@@ -35,6 +35,7 @@ mod files;
 mod install;
 mod layout;
 mod session;
+mod system_tables;
 
 pub use calibration::{CalibrateError, calibrate, forget_calibration};
 pub use files::FileQueries;
@@ -114,7 +115,8 @@ fn install_rules(
         config.options_mut().extensions.insert(GalateaConfig::default());
     }
     let rules = with_placement(state.physical_optimizers(), &runtime);
-    let installed = install::with_rules(&state, config, rules);
+    let mut installed = install::with_rules(&state, config, rules);
+    system_tables::register(&mut installed, &runtime);
     let config = GalateaConfig::of(installed.config_options());
     *state = installed;
     Some((runtime, config))

@@ -146,8 +146,20 @@ impl<'r> Placement<'r> {
         scan: Scan<'r>,
         keep: bool,
     ) -> Result<Self, RunError> {
+        let columns = 0..view.columns.len();
+        let missing = |chunk: usize| -> u64 {
+            let missing = columns.clone().filter(|k| !scan.has(*k, chunk));
+            missing.map(|k| chunk_layout(&view.columns[k], chunk, 0).1).sum()
+        };
+        let needed: u64 = chunks.iter().map(|chunk| missing(*chunk)).sum();
+        // Slots come before pages where not all pages will fit, and take the place of pages where need be.
+        let mut ring = None;
+        if needed > 0 && (!keep || needed > scan.room()) {
+            ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
+            scan.make_reserve()?;
+        }
         let find = |chunk: usize, make_room: bool| -> Result<Vec<Option<PagePin>>, RunError> {
-            let places = (0..view.columns.len()).map(|k| Ok(scan.page(k, chunk, make_room)?));
+            let places = columns.clone().map(|k| Ok(scan.page(k, chunk, make_room)?));
             places.collect()
         };
         let mut found = Vec::with_capacity(chunks.len());
@@ -159,40 +171,18 @@ impl<'r> Placement<'r> {
                 .iter()
                 .all(|page| page.as_ref().is_some_and(|page| page.is_here()))
         };
-        let (here, away): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, pages)| is_ready(pages));
-        let ready = here.len();
-        let mut ring = None;
-        let mut placed = here;
-        if !away.is_empty() {
-            pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
-            let missing = |(chunk, pages): &(usize, Vec<Option<PagePin>>)| -> u64 {
-                let missing = pages.iter().enumerate().filter(|(_, page)| page.is_none());
-                missing
-                    .map(|(k, _)| chunk_layout(&view.columns[k], *chunk, 0).1)
-                    .sum()
-            };
-            let needed: u64 = away.iter().map(missing).sum();
-            // Slots come before pages where not all pages will fit.
-            let mut room = keep && needed <= runtime.room();
-            for (chunk, pages) in away {
-                let mut pages = pages;
-                if pages.iter().any(Option::is_none) {
-                    if !room && ring.is_none() {
-                        ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
-                    }
-                    if keep {
-                        pages = find(chunk, true)?;
-                    }
-                    // Room was promised and taken by others: slots it is.
-                    if room && pages.iter().any(Option::is_none) {
-                        room = false;
-                        if ring.is_none() {
-                            ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
-                        }
-                    }
-                }
-                placed.push((chunk, pages));
+        let (mut placed, away): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, pages)| is_ready(pages));
+        let ready = placed.len();
+        pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
+        for (chunk, mut pages) in away {
+            if keep && pages.iter().any(Option::is_none) {
+                pages = find(chunk, true)?;
             }
+            // There was room, but others have taken it.
+            if ring.is_none() && pages.iter().any(Option::is_none) {
+                ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
+            }
+            placed.push((chunk, pages));
         }
         let chunk_bytes = (view.columns.iter())
             .map(|column| chunk_layout(column, chunks.first().copied().unwrap_or(0), 0).1)
@@ -319,13 +309,6 @@ impl<'r> Placement<'r> {
             self.scan.release();
         }
         Ok(())
-    }
-
-    /// Lets the regions' other pages go from now on: those this run reads are pinned one by one.
-    pub(super) fn release_regions(&mut self) {
-        if !self.pages.is_empty() {
-            self.scan.release();
-        }
     }
 }
 

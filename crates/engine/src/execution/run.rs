@@ -286,7 +286,8 @@ impl Run<'_> {
             Some(Origin::Memory) | None => "memory",
         };
 
-        let streams = self.runtime.take_streams()?;
+        let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;
+        let streams = self.runtime.take_streams(short)?;
         let outcome = self.on_streams(pipeline, &streams, keep, &mut report);
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
@@ -377,22 +378,23 @@ impl Run<'_> {
             // What it collects may need room between launches, when pages of launches to come cannot go.
             scan.leave(self.runtime.room() / 4);
         }
+        scan.make_reserve()?;
         // Rows without columns have no identity that a later run could know them by.
         let known = match sources.is_empty() {
             true => None,
-            false => (self.runtime.launches()).find(pipeline, scan.addresses(), self.chunks),
+            false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
         };
         let fresh = known.is_none() && !sources.is_empty();
         let (mut placement, inputs) = match known {
             Some(inputs) => (Placement::kept(scan, &inputs), inputs),
             None => {
+                scan.release();
                 let (view, chunks) = (self.view, self.chunks);
                 let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep)?;
                 let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement)?;
                 (placement, Arc::new(inputs))
             }
         };
-        placement.release_regions();
         report.transfer = transfer_start.elapsed();
         report.resident = placement.ready() == self.chunks.len();
         let table = &inputs.table;

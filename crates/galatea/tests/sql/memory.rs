@@ -171,3 +171,70 @@ async fn a_new_chunk_size_is_used_at_once() {
         );
     }
 }
+
+/// Bytes of a column's pages in device memory, and how many of them there are.
+async fn pages(ctx: &SessionContext, column: &str) -> String {
+    let sql = format!(
+        "SELECT device_bytes, pages_device, pages_loading, pages FROM galatea_memory() WHERE region = '{column}'"
+    );
+    pretty_format_batches(&run(ctx, &sql).await)
+        .expect("text")
+        .to_string()
+}
+
+#[tokio::test]
+async fn system_tables_show_columns_page_by_page() {
+    let ctx = session(&[("galatea.chunk_rows", "1000"), ("galatea.min_rows", "0")]);
+    assert!(
+        run(&ctx, "SELECT * FROM galatea_memory()")
+            .await
+            .iter()
+            .all(|b| b.num_rows() == 0)
+    );
+    run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
+    on_device(&ctx, QUERIES[0]).await;
+    let whole = pages(&ctx, "x").await;
+    assert!(
+        whole.contains("| 20           | 0             | 20    |"),
+        "{whole}"
+    );
+    run(&ctx, "DROP TABLE t").await;
+    let gone = pages(&ctx, "x").await;
+    assert!(!gone.contains("20"), "{gone}");
+    let idle = run(&ctx, "SELECT * FROM galatea_queries()").await;
+    assert!(idle.iter().all(|batch| batch.num_rows() == 0));
+    let error = ctx
+        .sql("SELECT * FROM galatea_memory(1)")
+        .await
+        .expect_err("no arguments");
+    assert!(
+        error.to_string().contains("galatea_memory() takes no arguments"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn part_of_a_column_stays_in_device_memory() {
+    let ctx = session(&[("galatea.chunk_rows", "1000"), ("galatea.min_rows", "0")]);
+    run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
+    let (expected, loaded) = on_device(&ctx, QUERIES[0]).await;
+    let needed = held(&ctx).1;
+    for share in [80, 50, 20] {
+        // Beside the pages, slots and what a launch takes.
+        run(
+            &ctx,
+            &format!(
+                "SET galatea.gpu_memory_limit = '{}'",
+                needed * share / 100 + 50_000
+            ),
+        )
+        .await;
+        let (_, _) = on_device(&ctx, QUERIES[0]).await;
+        let (rows, streamed) = on_device(&ctx, QUERIES[0]).await;
+        same(&expected, &rows).unwrap_or_else(|difference| panic!("{share} %: {difference}"));
+        assert!(
+            streamed > 0 && streamed < loaded * (110 - share) / 100,
+            "{share} %: {streamed} of {loaded} bytes crossed the link"
+        );
+    }
+}

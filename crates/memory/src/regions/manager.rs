@@ -178,10 +178,7 @@ impl MemoryManager {
         taken.downcast::<T>().ok().map(|spare| *spare)
     }
 
-    /// Begins a scan over regions: makes those that are not known yet, counts their use, and pins them.
-    ///
-    /// # Errors
-    /// The device's.
+    /// Begins a scan over regions: makes those that are not known yet, and counts their use.
     pub fn scan<'s, S: Source + 's>(&self, sources: impl Iterator<Item = &'s S>) -> Scan<'_> {
         let mut state = self.regions.state.lock();
         state.now += 1;
@@ -195,14 +192,13 @@ impl MemoryManager {
             }
             if let Some(region) = state.regions.get_mut(&key) {
                 region.touch(now);
-                region.pins += 1;
                 regions.push((key, region.generation));
             }
         }
         Scan {
             manager: self,
             regions,
-            pinned: true,
+            pinned: false,
             left: 0,
         }
     }
@@ -302,7 +298,7 @@ impl MemoryManager {
     }
 }
 
-/// Regions that one run reads. Their pages stay where they are until it is [released](Self::release) or dropped.
+/// Regions that one run reads.
 #[derive(Debug)]
 pub struct Scan<'m> {
     manager: &'m MemoryManager,
@@ -313,9 +309,51 @@ pub struct Scan<'m> {
 }
 
 impl Scan<'_> {
+    /// Keeps all pages of the regions where they are until it is [released](Self::release), launched or dropped; names the state
+    /// of their addresses.
+    pub fn pin(&mut self) -> &[(usize, u64)] {
+        let mut state = self.manager.regions.state.lock();
+        for (key, generation) in &mut self.regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.pins += u32::from(!self.pinned);
+                *generation = region.generation;
+            }
+        }
+        self.pinned = true;
+        &self.regions
+    }
+
+    /// Evicts pages until there is what pages leave free; the scan's own too.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn make_reserve(&self) -> Result<(), DeviceError> {
+        while self.manager.device.budget().available() < self.reserve() && self.manager.evict_one()? {}
+        Ok(())
+    }
+
+    /// Whether a page of region number `region` has device memory now; it may go unless it is pinned.
+    pub fn has(&self, region: usize, page: usize) -> bool {
+        let state = self.manager.regions.state.lock();
+        let found = state.regions.get(&self.regions[region].0);
+        found.is_some_and(|region| region.parts[page].page.is_some())
+    }
+
     /// Makes pages only as long as so many bytes stay free.
     pub fn leave(&mut self, bytes: u64) {
         self.left = bytes;
+    }
+
+    /// Bytes that pages leave free.
+    fn reserve(&self) -> u64 {
+        let limit = self.manager.device.budget().limit();
+        (limit / RESERVE).min(MOST_RESERVE).max(self.left)
+    }
+
+    /// Bytes of pages there is room for, once everything is evicted that can be.
+    pub fn room(&self) -> u64 {
+        let manager = self.manager;
+        (manager.device.budget().available() + manager.evictable()).saturating_sub(self.reserve())
     }
 
     /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
@@ -344,8 +382,7 @@ impl Scan<'_> {
             return Ok(None);
         }
         let bytes = part.bytes.max(1);
-        let budget = self.manager.device.budget();
-        let reserve = (budget.limit() / RESERVE).min(MOST_RESERVE).max(self.left);
+        let (budget, reserve) = (self.manager.device.budget(), self.reserve());
         let buffer = loop {
             if budget.available() >= MemoryBudget::charge_of(bytes) + reserve {
                 match self.manager.device.alloc::<u8>(home, bytes as usize) {

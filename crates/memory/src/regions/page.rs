@@ -48,7 +48,14 @@ impl Page {
 
     /// Whether its content is there.
     pub fn is_here(&self) -> bool {
-        self.here.load(Ordering::Acquire)
+        if self.here.load(Ordering::Acquire) {
+            return true;
+        }
+        let memory = self.memory.lock();
+        let copied = memory.copied.as_ref();
+        let here = copied.is_some_and(|copied| copied.is_complete().unwrap_or(false));
+        self.here.store(here, Ordering::Release);
+        here
     }
 
     /// Has its content copied on `stream`, unless somebody has already; the event to wait for, if the copy may still be under
@@ -61,7 +68,7 @@ impl Page {
         stream: &Stream,
         copy: impl FnOnce(&Stream, &mut DeviceBuffer<u8>) -> Result<u64, DeviceError>,
     ) -> Result<(Option<Arc<Event>>, u64), DeviceError> {
-        if self.is_here() {
+        if self.here.load(Ordering::Acquire) {
             return Ok((None, 0));
         }
         let mut memory = self.memory.lock();

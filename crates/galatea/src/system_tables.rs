@@ -1,0 +1,147 @@
+//! What the device holds and does, as tables: `SELECT * FROM galatea_memory()` and `SELECT * FROM galatea_queries()`.
+//!
+//! They are read when a query over them runs. Without an open device they have no rows.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DurationMillisecondArray, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::plan_err;
+use datafusion::datasource::TableType;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use galatea_engine::runtime::Runtime;
+
+/// Which of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SystemTable {
+    /// A row per column that has, or had, pages in device memory.
+    Memory,
+    /// A row per pipeline that runs on the device or waits for it.
+    Queries,
+}
+
+impl SystemTable {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "galatea_memory",
+            Self::Queries => "galatea_queries",
+        }
+    }
+
+    fn schema(self) -> SchemaRef {
+        let number = |name: &str| Field::new(name, DataType::UInt64, false);
+        let text = |name: &str| Field::new(name, DataType::Utf8, false);
+        Arc::new(Schema::new(match self {
+            Self::Memory => vec![
+                text("region"),
+                number("bytes"),
+                number("device_bytes"),
+                number("pages"),
+                number("pages_device"),
+                number("pages_loading"),
+                number("uses"),
+                number("scans_since"),
+            ],
+            Self::Queries => vec![
+                number("query"),
+                text("what"),
+                text("state"),
+                number("demand_bytes"),
+                Field::new("age", DataType::Duration(TimeUnit::Millisecond), false),
+            ],
+        }))
+    }
+
+    fn rows(self, runtime: &Runtime) -> Result<RecordBatch> {
+        let devices = runtime.devices();
+        let columns: Vec<ArrayRef> = match self {
+            Self::Memory => {
+                let regions: Vec<_> = devices.iter().flat_map(|d| d.memory().regions()).collect();
+                let numbers = |of: fn(&galatea_memory::regions::RegionInfo) -> u64| -> ArrayRef {
+                    Arc::new(UInt64Array::from_iter_values(regions.iter().map(of)))
+                };
+                vec![
+                    Arc::new(StringArray::from_iter_values(regions.iter().map(|r| &r.name))),
+                    numbers(|r| r.bytes),
+                    numbers(|r| r.device_bytes),
+                    numbers(|r| r.pages as u64),
+                    numbers(|r| r.pages_device as u64),
+                    numbers(|r| r.pages_loading as u64),
+                    numbers(|r| r.uses),
+                    numbers(|r| r.idle),
+                ]
+            }
+            Self::Queries => {
+                let queries: Vec<_> = (devices.iter())
+                    .flat_map(|device| device.memory().turns().queries())
+                    .collect();
+                let age = |age: std::time::Duration| i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+                vec![
+                    Arc::new(UInt64Array::from_iter_values(queries.iter().map(|q| q.number))),
+                    Arc::new(StringArray::from_iter_values(queries.iter().map(|q| &q.what))),
+                    Arc::new(StringArray::from_iter_values(queries.iter().map(|q| q.state))),
+                    Arc::new(UInt64Array::from_iter_values(queries.iter().map(|q| q.demand))),
+                    Arc::new(DurationMillisecondArray::from_iter_values(
+                        queries.iter().map(|q| age(q.age)),
+                    )),
+                ]
+            }
+        };
+        Ok(RecordBatch::try_new(self.schema(), columns)?)
+    }
+}
+
+/// A system table of one runtime: the function, and the table it returns.
+#[derive(Debug, Clone)]
+struct Of {
+    table: SystemTable,
+    runtime: Arc<Runtime>,
+}
+
+impl TableFunctionImpl for Of {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        if !args.exprs().is_empty() {
+            return plan_err!("{}() takes no arguments", self.table.name());
+        }
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl TableProvider for Of {
+    fn schema(&self) -> SchemaRef {
+        self.table.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = self.table.rows(&self.runtime)?;
+        let plan = MemorySourceConfig::try_new_exec(&[vec![rows]], self.schema(), projection.cloned())?;
+        Ok(plan)
+    }
+}
+
+/// Adds the system tables to a session, under names it does not use.
+pub(crate) fn register(state: &mut SessionState, runtime: &Arc<Runtime>) {
+    for table in [SystemTable::Memory, SystemTable::Queries] {
+        if !state.table_functions().contains_key(table.name()) {
+            let runtime = Arc::clone(runtime);
+            state.register_udtf(table.name(), Arc::new(Of { table, runtime }));
+        }
+    }
+}
