@@ -5,6 +5,7 @@
 
 mod aggregates;
 mod compare;
+mod concurrent;
 mod data;
 mod dimensions;
 mod explain;

@@ -1,0 +1,128 @@
+//! Many queries at once on one device, under budgets that not all of them fit in, and every policy: each gets its own answer, on the
+//! device, nobody waits for ever, and all memory comes back.
+
+use crate::compare::{Pair, same};
+use crate::data::{Shape, batch};
+use datafusion::arrow::array::RecordBatch;
+use galatea::{GalateaConfig, QueryDevice};
+use galatea_engine::runtime::Runtime;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Different columns, sinks that grow, rows that are returned.
+const QUERIES: &[&str] = &[
+    "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
+    "SELECT k, count(*), sum(v) FROM t GROUP BY k",
+    "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
+    "SELECT low, flag, sum(d9), avg(f64) FROM t GROUP BY low, flag",
+    "SELECT i32, i64, v FROM t WHERE v % 3 = 1",
+    "SELECT sum(i8), sum(i16), sum(u8), sum(u32) FROM t",
+    "SELECT u32, max(day), min(ts) FROM t GROUP BY u32",
+];
+
+const ROWS: usize = 20_000;
+
+/// How long all queries of one case may take on two cores.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+struct Case {
+    limit: &'static str,
+    clients: usize,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        limit: "64 MiB",
+        clients: 4,
+        settings: &[],
+    },
+    Case {
+        limit: "8 MiB",
+        clients: 8,
+        settings: &[("galatea.group_by", "hash"), ("galatea.hash_slots", "64")],
+    },
+    Case {
+        limit: "7 MiB",
+        clients: 16,
+        settings: &[("galatea.replacement", "lru"), ("galatea.admission", "weight")],
+    },
+    Case {
+        limit: "7 MiB",
+        clients: 6,
+        settings: &[("galatea.replacement", "cost"), ("galatea.admission", "peak")],
+    },
+    Case {
+        limit: "7 MiB",
+        clients: 6,
+        settings: &[("galatea.replacement", "mru"), ("galatea.admission", "fix-2")],
+    },
+    Case {
+        limit: "7 MiB",
+        clients: 32,
+        settings: &[("galatea.replacement", "random"), ("galatea.row_output", "heap")],
+    },
+];
+
+async fn check(case: &Case) {
+    let mut settings = vec![
+        ("galatea.gpu_memory_limit", case.limit),
+        ("galatea.chunk_rows", "1500"),
+        ("galatea.block_threads", "32"),
+        ("galatea.min_rows", "0"),
+    ];
+    settings.extend(case.settings);
+    let pair = Pair::new(&settings);
+    pair.table("t", &[batch(ROWS, 7, Shape::Ordinary)]);
+    let mut expected: Vec<Vec<RecordBatch>> = Vec::new();
+    for sql in QUERIES {
+        let frame = pair.cpu.sql(sql).await.expect("a plan");
+        expected.push(frame.collect().await.expect("an answer"));
+    }
+    let expected = Arc::new(expected);
+    let clients = (0..case.clients).map(|client| {
+        let (ctx, expected) = (pair.gpu.clone(), Arc::clone(&expected));
+        tokio::spawn(async move {
+            for turn in 0..2 {
+                let number = (client + 3 * turn) % QUERIES.len();
+                let frame = ctx.sql(QUERIES[number]).await.expect("a plan");
+                let plan = frame.create_physical_plan().await.expect("a plan");
+                let rows = datafusion::physical_plan::collect(Arc::clone(&plan), ctx.task_ctx())
+                    .await
+                    .unwrap_or_else(|error| panic!("{}\n{error}", QUERIES[number]));
+                same(&expected[number], &rows)
+                    .unwrap_or_else(|difference| panic!("{}\n{difference}", QUERIES[number]));
+                let report = galatea::query_report(&plan).expect("a report");
+                assert_eq!(
+                    report.device,
+                    QueryDevice::Emulated,
+                    "{}\n{:?}",
+                    QUERIES[number],
+                    report.reasons
+                );
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let all = futures::future::join_all(clients);
+    let ended = tokio::time::timeout(WATCHDOG, all).await;
+    for client in ended.expect("nobody waits for ever") {
+        client.expect("right answers");
+    }
+    let state = pair.gpu.state();
+    let config = GalateaConfig::of(state.config_options());
+    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
+    let device = runtime.device(&config).expect("the emulated device");
+    let budget = device.device().budget();
+    assert!(budget.peak() <= budget.limit());
+    assert!(device.memory().turns().queries().is_empty());
+    device.memory().clear().expect("evicted");
+    assert_eq!(device.memory().bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_at_once_get_their_own_answers() {
+    for case in CASES {
+        check(case).await;
+    }
+}
