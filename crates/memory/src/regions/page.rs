@@ -13,7 +13,7 @@ pub struct Page {
     bytes: u64,
     /// Holders of its address whose launches are not queued yet.
     pins: AtomicU32,
-    /// Whether the copy is complete, for all that is known without asking.
+    /// Whether the copy is known to be complete.
     here: AtomicBool,
     memory: Mutex<Memory>,
 }
@@ -46,9 +46,19 @@ impl Page {
         self.bytes
     }
 
-    /// Whether its content is there.
+    /// Whether its content is there; does not wait for whoever queues its copy now.
     pub fn is_here(&self) -> bool {
-        self.here.load(Ordering::Acquire)
+        if self.here.load(Ordering::Acquire) {
+            return true;
+        }
+        let memory = self.memory.try_lock();
+        let copied = memory.as_ref().and_then(|memory| memory.copied.as_ref());
+        // A failed device is found elsewhere.
+        let here = copied.is_some_and(|copied| copied.is_complete().unwrap_or(false));
+        if here {
+            self.here.store(true, Ordering::Release);
+        }
+        here
     }
 
     /// Has its content copied on `stream`, unless somebody has already; the event to wait for, if the copy may still be under
@@ -61,7 +71,7 @@ impl Page {
         stream: &Stream,
         copy: impl FnOnce(&Stream, &mut DeviceBuffer<u8>) -> Result<u64, DeviceError>,
     ) -> Result<(Option<Arc<Event>>, u64), DeviceError> {
-        if self.is_here() {
+        if self.here.load(Ordering::Acquire) {
             return Ok((None, 0));
         }
         let mut memory = self.memory.lock();
