@@ -264,17 +264,23 @@ impl MemoryManager {
     /// Bytes that evictions could free now.
     pub fn evictable(&self) -> u64 {
         let state = self.regions.state.lock();
-        let mut pages = HashMap::new();
+        let (mut alone, mut shared) = (0, HashMap::new());
         for region in state.regions.values() {
             for page in region.pages() {
-                // A page of several regions goes when all have given it up.
-                let bytes = pages.entry(Arc::as_ptr(page)).or_insert(page.bytes());
-                if region.pins > 0 || page.is_pinned() {
-                    *bytes = 0;
+                let bytes = match region.pins == 0 && !page.is_pinned() {
+                    true => page.bytes(),
+                    false => 0,
+                };
+                if Arc::strong_count(page) == 1 {
+                    alone += bytes;
+                } else {
+                    // A page of several regions goes when all have given it up.
+                    let least = shared.entry(Arc::as_ptr(page)).or_insert(bytes);
+                    *least = bytes.min(*least);
                 }
             }
         }
-        pages.values().sum()
+        alone + shared.values().sum::<u64>()
     }
 
     /// Pages evicted so far.

@@ -127,7 +127,7 @@ impl State {
         working + regions.values().sum::<u64>() <= capacity
     }
 
-    /// Whether it is that query's turn: it fits, and so would none before it, or they have not been overtaken too often.
+    /// Whether it is that query's turn: it fits, and of those before it none does, nor has been overtaken too often.
     fn is_turn(&self, number: u64, capacity: u64) -> bool {
         let mut earlier = self.queries.range(..number).filter(|(_, query)| !query.running);
         self.admits(number, capacity)

@@ -182,10 +182,9 @@ impl World<'_> {
         let evicted = self.manager.evicted();
         assert_eq!(evicted - self.evicted, went, "evicted, not seen");
         self.evicted = evicted;
-        let gone: Vec<_> = (self.pages.keys().copied())
-            .filter(|serial| !self.in_a_region(*serial) && !self.pinned(*serial))
-            .collect();
-        gone.iter().for_each(|serial| drop(self.pages.remove(serial)));
+        let mut pages = std::mem::take(&mut self.pages);
+        pages.retain(|serial, _| self.in_a_region(*serial) || self.pinned(*serial));
+        self.pages = pages;
     }
 
     fn check(&mut self) {

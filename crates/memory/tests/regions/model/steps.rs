@@ -231,7 +231,7 @@ impl World<'_> {
         let of = |number: u8, count: usize| (count > 0).then(|| number as usize % count.max(1));
         match operation {
             Operation::NewSource(units) => {
-                self.add_source(units.iter().map(|units| original(*units)).collect())
+                self.add_source(units.iter().map(|units| original(*units)).collect());
             }
             Operation::Version {
                 of: number,
