@@ -38,9 +38,13 @@ struct Regions {
 struct State {
     /// By the address of the source's identity, which the region's weak reference keeps from being used again.
     regions: HashMap<usize, Region>,
+    /// Pages that were made, by the address of the identity of what they copy.
+    pages: HashMap<usize, (Weak<Identity>, Weak<Page>)>,
     policy: Replacement,
     /// Scans so far.
     now: u64,
+    /// Regions made so far.
+    made: u64,
     random: u64,
     evicted: u64,
 }
@@ -70,10 +74,9 @@ impl Holder for Regions {
     fn let_go(&self) {
         let mut gone = Vec::new();
         let mut state = self.state.lock();
-        state.regions.retain(|_, region| {
-            let any = region.let_go(&self.home, &mut gone);
-            any || region.source.strong_count() > 0
-        });
+        let State { regions, pages, .. } = &mut *state;
+        regions.retain(|_, region| region.let_go(&self.home, &mut gone));
+        pages.retain(|_, (original, _)| original.strong_count() > 0);
         drop(state);
         // Device memory is freed after the lock.
         drop(gone);
@@ -97,6 +100,11 @@ impl State {
         };
         self.evicted += u64::from(gave);
         Ok(gave)
+    }
+
+    /// The page of an original, if it is in device memory.
+    fn page_of(&self, original: *const Identity) -> Option<Arc<Page>> {
+        self.pages.get(&original.addr())?.1.upgrade()
     }
 }
 
@@ -187,11 +195,13 @@ impl MemoryManager {
         for source in sources {
             let key = key(source.identity());
             if !state.regions.contains_key(&key) {
+                state.made += 1;
                 let region = self.new_region(&state, source);
                 state.regions.insert(key, region);
             }
             if let Some(region) = state.regions.get_mut(&key) {
                 region.touch(now);
+                region.scans += 1;
                 regions.push((key, region.generation));
             }
         }
@@ -208,24 +218,19 @@ impl MemoryManager {
         let holder: Arc<dyn Holder> = Arc::clone(&self.regions) as Arc<dyn Holder>;
         let holder = Arc::downgrade(&holder);
         source.identity().tell(&holder);
-        let mut known: HashMap<usize, &Arc<Page>> = HashMap::new();
-        for part in state.regions.values().flat_map(|region| &region.parts) {
-            if let Some(page) = &part.page {
-                known.insert(part.source.as_ptr().addr(), page);
-            }
-        }
         let parts = (0..source.pages()).map(|index| {
             let identity = source.page(index);
             identity.tell(&holder);
             Part {
                 source: Arc::downgrade(identity),
                 bytes: source.page_bytes(index),
-                page: known.get(&key(identity)).map(|page| Arc::clone(page)),
+                page: state.page_of(Arc::as_ptr(identity)),
             }
         });
         Region::new(
             Arc::downgrade(source.identity()),
             source.name().to_owned(),
+            state.made,
             parts.collect(),
         )
     }
@@ -255,8 +260,23 @@ impl MemoryManager {
     /// Bytes that evictions could free now.
     pub fn evictable(&self) -> u64 {
         let state = self.regions.state.lock();
-        let regions = state.regions.values().filter(|region| region.can_give());
-        regions.map(Region::bytes_here).sum()
+        let (mut alone, mut shared) = (0, HashMap::new());
+        for region in state.regions.values() {
+            for page in region.pages() {
+                let bytes = match region.pins == 0 && !page.is_pinned() {
+                    true => page.bytes(),
+                    false => 0,
+                };
+                if Arc::strong_count(page) == 1 {
+                    alone += bytes;
+                } else {
+                    // A page of several regions goes when all have given it up.
+                    let least = shared.entry(Arc::as_ptr(page)).or_insert(bytes);
+                    *least = bytes.min(*least);
+                }
+            }
+        }
+        alone + shared.values().sum::<u64>()
     }
 
     /// Pages evicted so far.
@@ -378,6 +398,15 @@ impl Scan<'_> {
         if let Some(here) = &part.page {
             return Ok(Some(PagePin::new(here)));
         }
+        let original = Weak::clone(&part.source);
+        // Another region may have made it since this one is known.
+        if let Some(here) = state.page_of(original.as_ptr()) {
+            let pin = PagePin::new(&here);
+            if let Some(region) = state.regions.get_mut(&key) {
+                region.parts[page].page = Some(here);
+            }
+            return Ok(Some(pin));
+        }
         if !make_room {
             return Ok(None);
         }
@@ -397,6 +426,8 @@ impl Scan<'_> {
         };
         let made: Arc<Page> = Arc::new(Page::new(buffer));
         let pin = PagePin::new(&made);
+        let known = (Weak::clone(&original), Arc::downgrade(&made));
+        state.pages.insert(original.as_ptr().addr(), known);
         if let Some(region) = state.regions.get_mut(&key) {
             region.parts[page].page = Some(made);
         }
@@ -430,6 +461,19 @@ impl Scan<'_> {
 impl Drop for Scan<'_> {
     fn drop(&mut self) {
         self.release();
+        let mut state = self.manager.regions.state.lock();
+        let mut dead = false;
+        for (key, _) in &self.regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.scans -= 1;
+                dead |= region.source.strong_count() == 0;
+            }
+        }
+        drop(state);
+        if dead {
+            // Its source went while it was in use.
+            self.manager.regions.let_go();
+        }
     }
 }
 

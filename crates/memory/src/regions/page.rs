@@ -13,7 +13,7 @@ pub struct Page {
     bytes: u64,
     /// Holders of its address whose launches are not queued yet.
     pins: AtomicU32,
-    /// Whether the copy is complete, for all that is known without asking.
+    /// Whether the copy is known to be complete.
     here: AtomicBool,
     memory: Mutex<Memory>,
 }
@@ -46,15 +46,18 @@ impl Page {
         self.bytes
     }
 
-    /// Whether its content is there.
+    /// Whether its content is there; does not wait for whoever queues its copy now.
     pub fn is_here(&self) -> bool {
         if self.here.load(Ordering::Acquire) {
             return true;
         }
-        let memory = self.memory.lock();
-        let copied = memory.copied.as_ref();
+        let memory = self.memory.try_lock();
+        let copied = memory.as_ref().and_then(|memory| memory.copied.as_ref());
+        // A failed device is found elsewhere.
         let here = copied.is_some_and(|copied| copied.is_complete().unwrap_or(false));
-        self.here.store(here, Ordering::Release);
+        if here {
+            self.here.store(true, Ordering::Release);
+        }
         here
     }
 

@@ -11,11 +11,15 @@ use std::sync::{Arc, Weak};
 pub(super) struct Region {
     pub(super) source: Weak<Identity>,
     pub(super) name: String,
+    /// By the order in which regions were made: an order among those that are equally recent.
+    pub(super) number: u64,
     pub(super) parts: Vec<Part>,
     /// Goes up whenever a page goes: addresses taken before are no longer valid.
     pub(super) generation: u64,
     /// Scans under way that use addresses of the generation.
     pub(super) pins: u32,
+    /// Scans that know it by its key.
+    pub(super) scans: u32,
     /// Scans so far.
     pub(super) uses: u64,
     /// Number of the last one.
@@ -35,13 +39,15 @@ pub(super) struct Part {
 }
 
 impl Region {
-    pub(super) fn new(source: Weak<Identity>, name: String, parts: Vec<Part>) -> Self {
+    pub(super) fn new(source: Weak<Identity>, name: String, number: u64, parts: Vec<Part>) -> Self {
         Self {
             source,
             name,
+            number,
             parts,
             generation: 0,
             pins: 0,
+            scans: 0,
             uses: 0,
             last: 0,
             heat: 0.0,
@@ -96,9 +102,13 @@ impl Region {
         Ok(true)
     }
 
-    /// Lets go of pages whose original is gone; whether any is left.
+    /// Lets go of pages whose original is gone, but for those that somebody has pinned: launches that read them may be yet to come.
+    /// Whether the region is still of use.
     pub(super) fn let_go(&mut self, home: &Stream, gone: &mut Vec<Arc<Page>>) -> bool {
-        let dead = |part: &&mut Part| part.page.is_some() && part.source.strong_count() == 0;
+        if self.pins > 0 {
+            return true;
+        }
+        let dead = |part: &&mut Part| part.can_give() && part.source.strong_count() == 0;
         let pages = self
             .parts
             .iter_mut()
@@ -113,7 +123,7 @@ impl Region {
                 let _ = home.wait(&launch);
             }
         }
-        self.parts.iter().any(|part| part.page.is_some())
+        self.scans > 0 || self.source.strong_count() > 0 || self.pages().next().is_some()
     }
 }
 

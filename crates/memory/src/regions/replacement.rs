@@ -2,7 +2,8 @@
 
 use super::region::Region;
 
-/// A policy of replacement. Regions give up pages in the order of what they are worth to it, least first; ties go by recency.
+/// A policy of replacement. Regions give up pages in the order of what they are worth to it, least first; ties go by recency, then by
+/// the order in which the regions were made.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
     /// How often a region was used, with uses counting half after [`HALF_LIFE`] scans of whatever region. A scan does not
@@ -38,7 +39,7 @@ impl Replacement {
         scan: Option<f64>,
     ) -> Option<usize> {
         let mut regions: Vec<_> = regions.filter(|(_, region)| region.can_give()).collect();
-        regions.sort_unstable_by_key(|(_, region)| region.last);
+        regions.sort_unstable_by_key(|(_, region)| (region.last, region.number));
         let count = regions.len();
         let worth = |rank: usize, region: &Region| match self {
             Self::Frequency => region.worth(now),

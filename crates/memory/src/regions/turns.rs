@@ -133,11 +133,11 @@ impl State {
         working + regions.values().sum::<u64>() <= capacity
     }
 
-    /// Whether it is that query's turn: it fits, and so would none before it, or they have not been overtaken too often.
+    /// Whether it is that query's turn: it fits, and of those before it none does, nor has been overtaken too often.
     fn is_turn(&self, number: u64, capacity: u64) -> bool {
-        let earlier = self.queries.range(..number).filter(|(_, query)| !query.running);
-        let mut earlier = earlier.map(|(_, query)| query.overtaken);
-        earlier.all(|overtaken| overtaken < OVERTAKES) && self.admits(number, capacity)
+        let mut earlier = self.queries.range(..number).filter(|(_, query)| !query.running);
+        self.admits(number, capacity)
+            && earlier.all(|(first, query)| query.overtaken < OVERTAKES && !self.admits(*first, capacity))
     }
 }
 
@@ -280,9 +280,12 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         let mut state = self.turns.state.lock();
-        state.queries.remove(&self.number);
-        state.freed += 1;
-        state.ended += 1;
+        let query = state.queries.remove(&self.number);
+        // One that never ran had no memory.
+        if query.is_some_and(|query| query.running) {
+            state.freed += 1;
+            state.ended += 1;
+        }
         drop(state);
         self.turns.changed.notify_all();
     }

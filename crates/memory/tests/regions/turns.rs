@@ -1,0 +1,252 @@
+//! Turns: who is admitted beside whom, in what order, and what a query that waits and is cancelled leaves behind.
+
+use crate::watched;
+use galatea_memory::regions::{Admission, Demand, Lease, Turns};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time in which a query that may begin does.
+const SOON: Duration = Duration::from_millis(40);
+
+fn demand(weighted: u64, peak: u64, regions: &[(usize, u64)]) -> Demand {
+    Demand {
+        weighted,
+        peak,
+        regions: regions.to_vec(),
+    }
+}
+
+fn working(bytes: u64) -> Demand {
+    demand(bytes, bytes, &[])
+}
+
+/// Begins where nothing keeps it from it.
+fn begun<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Lease<'t> {
+    turns
+        .begin("begun", demand, capacity, &AtomicBool::new(false))
+        .unwrap()
+}
+
+/// Begins if it can soon.
+fn soon<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Option<Lease<'t>> {
+    let cancelled = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let begins = scope.spawn(|| turns.begin("soon", demand, capacity, &cancelled));
+        let start = Instant::now();
+        while !begins.is_finished() && start.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        cancelled.store(true, Ordering::Relaxed);
+        begins.join().unwrap()
+    })
+}
+
+/// The states of the queries, by arrival.
+fn states(turns: &Turns) -> Vec<&'static str> {
+    turns.queries().iter().map(|query| query.state).collect()
+}
+
+/// Waits until there are so many queries.
+fn until(turns: &Turns, count: usize) {
+    while turns.queries().len() != count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+const POLICIES: [Admission; 5] = [
+    Admission::Weight,
+    Admission::Peak,
+    Admission::Fixed(0),
+    Admission::Fixed(1),
+    Admission::Fixed(3),
+];
+
+#[test]
+fn nothing_running_always_admits() {
+    watched(|| {
+        for policy in POLICIES {
+            let turns = Turns::default();
+            turns.set_admission(policy);
+            for demand in [working(0), working(1000), demand(5, 1 << 60, &[(1, 1 << 60)])] {
+                let lease = begun(&turns, demand, 10);
+                assert_eq!(states(&turns), ["running"], "{policy:?}");
+                drop(lease);
+                assert_eq!(states(&turns), [""; 0]);
+            }
+        }
+    });
+}
+
+#[test]
+fn queries_are_admitted_exactly_when_they_fit() {
+    let weight = Admission::Weight;
+    let peak = Admission::Peak;
+    let (small, large) = (working(40), demand(40, 70, &[]));
+    let (one, other) = (demand(10, 10, &[(1, 50)]), demand(10, 10, &[(2, 50)]));
+    // The policy, what runs, what comes, the capacity that it takes.
+    let table: Vec<(Admission, Vec<Demand>, Demand, u64)> = vec![
+        (weight, vec![small.clone()], working(60), 100),
+        (weight, vec![small.clone(), small.clone()], working(1), 81),
+        (weight, vec![large.clone()], large.clone(), 80),
+        (peak, vec![large.clone()], large.clone(), 140),
+        (peak, vec![small.clone()], large.clone(), 110),
+        // A region of both counts once, regions of one each count both.
+        (weight, vec![one.clone()], one.clone(), 70),
+        (weight, vec![one.clone()], other.clone(), 120),
+        (
+            weight,
+            vec![one.clone(), other.clone()],
+            demand(0, 0, &[(1, 50), (2, 50)]),
+            120,
+        ),
+        (
+            weight,
+            vec![one.clone(), other],
+            demand(0, 0, &[(1, 50), (3, 7)]),
+            127,
+        ),
+        (peak, vec![one.clone()], one, 70),
+    ];
+    watched(move || {
+        for (number, (policy, running, comes, capacity)) in table.into_iter().enumerate() {
+            let turns = Turns::default();
+            let mut leases: Vec<_> = (running.iter())
+                .map(|demand| begun(&turns, demand.clone(), 1 << 40))
+                .collect();
+            turns.set_admission(policy);
+            assert!(
+                soon(&turns, comes.clone(), capacity - 1).is_none(),
+                "row {number}"
+            );
+            assert_eq!(turns.queries().len(), running.len(), "row {number}");
+            let lease = soon(&turns, comes.clone(), capacity);
+            assert!(lease.is_some(), "row {number}");
+            drop(lease);
+            // When all others have ended there is nothing to fit beside.
+            leases.clear();
+            assert!(soon(&turns, comes, capacity - 1).is_some(), "row {number}");
+        }
+    });
+}
+
+#[test]
+fn a_fixed_number_runs_whatever_it_needs() {
+    watched(|| {
+        for most in 1..4 {
+            let turns = Turns::default();
+            turns.set_admission(Admission::Fixed(most));
+            let mut leases: Vec<_> = (0..most)
+                .map(|_| soon(&turns, working(1000), 10).unwrap())
+                .collect();
+            assert!(soon(&turns, working(0), 10).is_none(), "{most}");
+            leases.pop();
+            assert!(soon(&turns, working(1000), 10).is_some(), "{most}");
+        }
+    });
+}
+
+/// What a running query says of the rest of its demand counts from then on.
+#[test]
+fn updates_make_room() {
+    watched(|| {
+        let turns = Turns::default();
+        let lease = begun(&turns, working(100), 100);
+        assert!(soon(&turns, working(50), 100).is_none());
+        lease.update(working(51));
+        assert!(soon(&turns, working(50), 100).is_none());
+        lease.update(working(50));
+        assert_eq!(turns.queries()[0].demand, 50);
+        assert!(soon(&turns, working(50), 100).is_some());
+    });
+}
+
+/// Queries that all fit, one at a time, run in the order they came.
+#[test]
+fn first_come_first_served() {
+    watched(|| {
+        for policy in [Admission::Fixed(1), Admission::Weight, Admission::Peak] {
+            for _ in 0..5 {
+                let turns = Arc::new(Turns::default());
+                turns.set_admission(policy);
+                let order = Arc::new(Mutex::new(Vec::new()));
+                let holder = begun(&turns, working(80), 100);
+                let waiting: Vec<_> = (0..8)
+                    .map(|number| {
+                        let (its, order) = (Arc::clone(&turns), Arc::clone(&order));
+                        let thread = std::thread::spawn(move || {
+                            let lease = begun(&its, working(80), 100);
+                            order.lock().unwrap().push(number);
+                            drop(lease);
+                        });
+                        until(&turns, number + 2);
+                        thread
+                    })
+                    .collect();
+                drop(holder);
+                waiting.into_iter().for_each(|thread| thread.join().unwrap());
+                let order = order.lock().unwrap();
+                assert_eq!(*order, [0, 1, 2, 3, 4, 5, 6, 7], "{policy:?}");
+            }
+        }
+    });
+}
+
+/// The first that waits is overtaken by those that fit, sixteen times and no more.
+#[test]
+fn overtaking_is_bounded() {
+    watched(|| {
+        let turns = Arc::new(Turns::default());
+        let holder = begun(&turns, working(50), 100);
+        let its = Arc::clone(&turns);
+        let first = std::thread::spawn(move || {
+            let lease = begun(&its, working(60), 100);
+            std::thread::sleep(SOON);
+            drop(lease);
+        });
+        until(&turns, 2);
+        for number in 0..16 {
+            assert!(soon(&turns, working(10), 100).is_some(), "{number}");
+        }
+        assert_eq!(states(&turns), ["running", "waiting for its turn"]);
+        assert!(
+            soon(&turns, working(10), 100).is_none(),
+            "overtaken a seventeenth time"
+        );
+        drop(holder);
+        first.join().unwrap();
+        assert!(soon(&turns, working(10), 100).is_some());
+    });
+}
+
+/// One that waits and is cancelled leaves, and keeps nobody waiting.
+#[test]
+fn the_cancelled_leave() {
+    watched(|| {
+        let turns = Arc::new(Turns::default());
+        let _holder = begun(&turns, working(50), 100);
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let (its, flag) = (Arc::clone(&turns), Arc::clone(&cancelled));
+        let first = std::thread::spawn(move || its.begin("first", working(60), 100, &flag).is_none());
+        until(&turns, 2);
+        let info = turns.queries().swap_remove(1);
+        assert_eq!(
+            (&*info.what, info.state, info.demand),
+            ("first", "waiting for its turn", 60)
+        );
+        for _ in 0..16 {
+            drop(begun(&turns, working(1), 100));
+        }
+        let its = Arc::clone(&turns);
+        let second = std::thread::spawn(move || {
+            its.begin("second", working(1), 100, &AtomicBool::new(false))
+                .is_some()
+        });
+        until(&turns, 3);
+        cancelled.store(true, Ordering::Relaxed);
+        assert!(first.join().unwrap(), "it had begun");
+        assert!(second.join().unwrap());
+        assert_eq!(states(&turns), ["running"]);
+    });
+}
