@@ -46,6 +46,11 @@ impl Script {
         Self::Shuffled(queries, Box::new(SmallRng::seed_from_u64(seed)))
     }
 
+    /// Whether a round may end early: queries in turn are compared, so each of them has to run.
+    fn may_stop_midway(&self) -> bool {
+        matches!(self, Self::Shuffled(..))
+    }
+
     /// The next queries.
     pub(super) fn round(&mut self) -> Vec<usize> {
         match self {
@@ -173,13 +178,16 @@ pub(super) async fn drive(
         let client = move || {
             let mut tally = Tally::default();
             runtime.block_on(async {
-                // At least one query, however long it takes to start.
+                // At least once, however long it takes to start.
                 'time: loop {
                     for number in script.round() {
                         tally.run(&ctx, number, &known[number]).await;
-                        if Instant::now() >= until {
+                        if script.may_stop_midway() && Instant::now() >= until {
                             break 'time;
                         }
+                    }
+                    if Instant::now() >= until {
+                        break;
                     }
                 }
             });

@@ -11,7 +11,9 @@ use crate::workload::generate::{GenerateOptions, NoProgress, generate};
 use crate::workload::tables::Tables;
 
 fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
-    let options = GenerateOptions::new(Workload::Ssb, 0.01, root);
+    let mut options = GenerateOptions::new(Workload::Ssb, 0.01, root);
+    // Row groups are kept whole: with one of each file, and small chunks, there is something to evict.
+    options.parts = 16;
     generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
     let names = ["1.1", "2.1", "1.2"].map(String::from);
     Plan {
@@ -22,7 +24,9 @@ fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
         time: Duration::from_millis(200),
         limit: Some(limit.to_string()),
         seed: 7,
-        settings: vec![("galatea.device".to_string(), "emulated".to_string())],
+        settings: [("galatea.device", "emulated"), ("galatea.chunk_rows", "4096")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .to_vec(),
         machine: Machine::look(None, Some("test".to_string())),
     }
 }
