@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use datafusion::error::DataFusionError;
 
+use crate::compare::Difference;
+
 /// An error of a generator or a measurement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -103,6 +105,43 @@ pub enum BenchError {
         /// The device's.
         found: u64,
     },
+    /// A result that is not what the same query gave before: a defect.
+    #[error("query {query}, {what}: the result differs from the first run's: {difference}")]
+    Differs {
+        /// The query.
+        query: String,
+        /// Under which conditions.
+        what: String,
+        /// The first difference.
+        difference: Difference,
+    },
+    /// An experiment on device memory, and no device.
+    #[error(
+        "no device to measure: {reason}\nhint: without a GPU, --set galatea.device=emulated shows that everything works"
+    )]
+    NoDevice {
+        /// Why.
+        reason: String,
+    },
+    /// An experiment on what a query keeps in device memory, with one that keeps nothing there.
+    #[error("query {query} keeps nothing in device memory: {reasons}")]
+    NothingResident {
+        /// The query.
+        query: String,
+        /// Why parts of it ran on the CPU.
+        reasons: String,
+    },
+    /// Clients that did not come back: a defect, or a machine much too slow.
+    #[error("{clients} clients had no answer {seconds} s after they should have ended")]
+    NoAnswer {
+        /// How many were started.
+        clients: usize,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A client's thread could not be started.
+    #[error("cannot start a client: {0}")]
+    Thread(std::io::Error),
     /// A layout that cannot be had.
     #[error(transparent)]
     Layout(#[from] galatea_layout::LayoutError),

@@ -6,6 +6,8 @@
 //! duckdb      the same queries on DuckDB, where its Python module is installed
 //! allocator/  experiments on the device heap, which have no queries
 //! conflicts/  experiments on bank and value conflicts in shared memory
+//! residency/  queries with a part of what they read in device memory
+//! concurrency/ many clients on one device
 //! compare     whether two results are the same
 //! result      what was measured: one row per run, written as CSV and JSON lines with the command that made them
 //! ```
@@ -13,12 +15,14 @@
 
 pub mod allocator;
 pub mod compare;
+pub mod concurrency;
 pub mod conflicts;
 pub mod duckdb;
 mod error;
 mod harness;
 pub mod machine;
 pub mod measure;
+pub mod residency;
 pub mod result;
 pub mod workload;
 

@@ -8,6 +8,7 @@ use datafusion_cli::print_options::MaxRows;
 use galatea_bench::allocator::Experiment;
 use galatea_bench::conflicts;
 use galatea_bench::measure::Mode;
+use galatea_bench::residency;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::Compression;
 
@@ -129,13 +130,91 @@ pub(crate) enum Command {
     Bench(Box<BenchArguments>),
 }
 
-/// Measurements that have no queries.
+/// Measurements of parts of the engine.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PartBench {
     /// The device heap against queues and counters: the experiments of Pham et al. 2022.
     Allocator(AllocatorArguments),
     /// Bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and other ways of summing by group.
     Conflicts(ConflictsArguments),
+    /// Queries whose data device memory has room for a part of, beside what the measured rates allow.
+    Residency(ResidencyArguments),
+    /// Many clients on one device: throughput and latency, pairs of queries, a small query beside a large one.
+    Concurrency(ConcurrencyArguments),
+}
+
+/// Queries over a workload's tables, and where their rows go.
+#[derive(Debug, Args)]
+pub(crate) struct TablesArguments {
+    /// Directory of the workload's tables.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// The workload.
+    #[arg(long, value_enum)]
+    pub(crate) workload: WorkloadName,
+    /// Only these queries, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) queries: Vec<String>,
+    /// Which columns give up device memory: galatea.replacement.
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) replacement: Option<String>,
+    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a README.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ResidencyArguments {
+    #[command(flatten)]
+    pub(crate) tables: TablesArguments,
+    /// Limits on device memory, separated by commas, in hundredths of what each query keeps there without one.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "PERCENT",
+        default_values_t = residency::Plan::SHARES,
+        value_parser = clap::value_parser!(u32).range(1..=10_000)
+    )]
+    pub(crate) shares: Vec<u32>,
+    /// Measured runs at each share.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) iterations: u32,
+    /// Name of the written files.
+    #[arg(long, default_value = "residency")]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConcurrencyArguments {
+    #[command(flatten)]
+    pub(crate) tables: TablesArguments,
+    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. With --pairs or --beside only when given.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: Vec<u32>,
+    /// How long each configuration runs.
+    #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+    /// Device memory there is for all: galatea.gpu_memory_limit.
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) limit: Option<String>,
+    /// Which queries may use the device at once: galatea.admission.
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) admission: Option<String>,
+    /// All pairs of queries that read more than the limit together: side by side, and in turns.
+    #[arg(long)]
+    pub(crate) pairs: bool,
+    /// Latency of the first of the queries, alone and beside a client that repeats the last.
+    #[arg(long)]
+    pub(crate) beside: bool,
+    /// What the clients' orders of queries are drawn from.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Name of the written files.
+    #[arg(long, default_value = "concurrency")]
+    pub(crate) name: String,
 }
 
 #[derive(Debug, Args)]
@@ -363,6 +442,13 @@ pub(crate) enum DuckDb {
     Never,
 }
 
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.001..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err("expected seconds, from 0.001 to 86400".to_string()),
+    }
+}
+
 fn parse_setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {
@@ -424,6 +510,53 @@ mod tests {
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
         assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
         assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());
+    }
+
+    #[test]
+    fn device_memory_is_measured_with_a_workload() {
+        let part = |arguments: &[&str]| {
+            let parsed = Arguments::try_parse_from([&["galatea", "bench"], arguments].concat())?;
+            match parsed.command {
+                Some(Command::Bench(bench)) => Ok::<_, clap::Error>((bench.part, parsed.session.settings)),
+                _ => panic!("a command"),
+            }
+        };
+        let data = ["--data", "d", "--workload", "tpch", "--queries", "6,1"];
+        let typed = [&["residency"][..], &data, &["--shares", "10,110"]].concat();
+        let Ok((Some(PartBench::Residency(residency)), _)) = part(&typed) else {
+            panic!("a part")
+        };
+        assert_eq!(
+            (residency.shares, residency.iterations, residency.tables.queries),
+            (vec![10, 110], 5, vec!["6".to_string(), "1".to_string()])
+        );
+        let typed = [&["residency"][..], &data].concat();
+        let Ok((Some(PartBench::Residency(residency)), _)) = part(&typed) else {
+            panic!("a part")
+        };
+        assert_eq!(residency.shares, residency::Plan::SHARES);
+        let more = [
+            "--pairs",
+            "--seconds",
+            "0.5",
+            "--limit",
+            "1 GiB",
+            "--set",
+            "galatea.device=emulated",
+        ];
+        let typed = [&["concurrency"][..], &data, &more].concat();
+        let Ok((Some(PartBench::Concurrency(concurrency)), settings)) = part(&typed) else {
+            panic!("a part")
+        };
+        assert!(concurrency.pairs && !concurrency.beside && concurrency.clients.is_empty());
+        assert_eq!(
+            (concurrency.seconds, concurrency.limit.as_deref(), settings.len()),
+            (0.5, Some("1 GiB"), 1)
+        );
+        assert!(part(&["residency", "--workload", "tpch"]).is_err());
+        assert!(part(&[&["residency"][..], &data, &["--shares", "0"]].concat()).is_err());
+        assert!(part(&[&["concurrency"][..], &data, &["--clients", "0"]].concat()).is_err());
+        assert!(part(&[&["concurrency"][..], &data, &["--seconds", "0"]].concat()).is_err());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
     match (&arguments.part, arguments.workload) {
         (Some(PartBench::Allocator(allocator)), _) => super::allocator::run(session, allocator),
         (Some(PartBench::Conflicts(conflicts)), _) => super::conflicts::run(session, conflicts),
+        (Some(PartBench::Residency(residency)), _) => super::residency::run(session, residency).await,
+        (Some(PartBench::Concurrency(concurrency)), _) => super::concurrency::run(session, concurrency).await,
         (None, Some(workload)) => queries(session, arguments, Workload::from(workload)).await,
         (None, None) => Err(CliError::Other(
             "nothing to measure\nhint: galatea bench --help".to_string(),
@@ -101,7 +103,7 @@ async fn queries(
 }
 
 /// The rates of the first GPU, measured before or now; none where there is none or it cannot be measured.
-fn ceilings() -> Option<Ceilings> {
+pub(super) fn ceilings() -> Option<Ceilings> {
     let device = Device::gpu(0, DeviceOptions::default()).ok()?;
     match galatea_kernels::calibration(&device) {
         Ok(measured) => Some(Ceilings {

@@ -4,11 +4,13 @@ mod allocator;
 mod analyze;
 mod bench;
 mod calibrate;
+mod concurrency;
 mod conflicts;
 mod demo;
 mod doctor;
 mod generate;
 mod prompt;
+mod residency;
 
 use std::fs;
 use std::io::IsTerminal;

@@ -1,0 +1,216 @@
+//! Clients in a closed loop: each sends its next query when it has the answer to the last one.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::SessionContext;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::compare::{RowOrder, compare};
+use crate::harness::session::DeviceSession;
+use crate::workload::Query;
+use crate::{BenchError, Result};
+
+/// The stack of a client's thread: planning recurses with the depth of the query.
+const STACK: usize = 16 << 20;
+
+/// How long clients may take for the queries under way when their time is over.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A query, and the result of its first run.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) query: Query,
+    pub(super) result: Vec<RecordBatch>,
+}
+
+/// What a client sends, by number of the query.
+#[derive(Debug, Clone)]
+pub(super) enum Script {
+    /// These, over and over.
+    InTurn(Vec<usize>),
+    /// All of so many, each time in another order.
+    Shuffled(usize, Box<SmallRng>),
+}
+
+impl Script {
+    pub(super) fn shuffled(queries: usize, seed: u64) -> Self {
+        Self::Shuffled(queries, Box::new(SmallRng::seed_from_u64(seed)))
+    }
+
+    /// Whether a round may end early: queries in turn are compared, so each of them has to run.
+    fn may_stop_midway(&self) -> bool {
+        matches!(self, Self::Shuffled(..))
+    }
+
+    /// The next queries.
+    pub(super) fn round(&mut self) -> Vec<usize> {
+        match self {
+            Self::InTurn(queries) => queries.clone(),
+            Self::Shuffled(queries, random) => {
+                let mut order: Vec<usize> = (0..*queries).collect();
+                order.shuffle(random);
+                order
+            }
+        }
+    }
+}
+
+/// What became of queries.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    /// Number of the query and its latency in seconds, of those that came to an end.
+    pub(super) latencies: Vec<(usize, f64)>,
+    /// Queries that failed.
+    pub(super) failures: u64,
+    /// Results that were not those of the first run.
+    pub(super) wrong: u64,
+    /// Queries of which something ran on the CPU that had been placed on the device.
+    pub(super) fell_back: u64,
+    /// What went wrong, each once.
+    pub(super) problems: BTreeSet<String>,
+    /// From the start to the last answer, seconds.
+    pub(super) seconds: f64,
+}
+
+impl Tally {
+    /// Those of several clients at once.
+    pub(super) fn of_all(tallies: &[Self]) -> Self {
+        let mut all = Self::default();
+        for tally in tallies {
+            all.latencies.extend_from_slice(&tally.latencies);
+            all.failures += tally.failures;
+            all.wrong += tally.wrong;
+            all.fell_back += tally.fell_back;
+            all.problems.extend(tally.problems.iter().cloned());
+            all.seconds = all.seconds.max(tally.seconds);
+        }
+        all
+    }
+
+    /// Mean latency of a query, or of all; none where it never came to an end.
+    pub(super) fn mean(&self, query: Option<usize>) -> Option<f64> {
+        let of = self.latencies.iter();
+        let of: Vec<f64> = of
+            .filter(|(number, _)| query.is_none_or(|query| query == *number))
+            .map(|(_, seconds)| *seconds)
+            .collect();
+        (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64)
+    }
+
+    /// The latency that `percent` of the queries do not exceed, in seconds.
+    pub(super) fn percentile(&self, percent: f64) -> Option<f64> {
+        let mut sorted: Vec<f64> = self.latencies.iter().map(|(_, seconds)| *seconds).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.saturating_sub(1)).copied()
+    }
+
+    /// Queries that came to an end, per second.
+    pub(super) fn per_second(&self) -> f64 {
+        self.latencies.len() as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// Runs one query and notes what became of it.
+    async fn run(&mut self, ctx: &SessionContext, number: usize, known: &Known) {
+        let start = Instant::now();
+        let outcome = run(ctx, &known.query.sql).await;
+        let latency = start.elapsed().as_secs_f64();
+        let name = &known.query.name;
+        match outcome {
+            Ok((batches, fell_back)) => {
+                self.latencies.push((number, latency));
+                if let Some(reasons) = fell_back {
+                    self.fell_back += 1;
+                    self.problems.insert(format!("query {name} fell back: {reasons}"));
+                }
+                // Most results are equal bit by bit, which is quickly seen.
+                if batches != known.result
+                    && let Err(difference) = compare(&known.result, &batches, RowOrder::Any)
+                {
+                    self.wrong += 1;
+                    self.problems
+                        .insert(format!("query {name} is wrong: {difference}"));
+                }
+            }
+            Err(error) => {
+                self.failures += 1;
+                self.problems.insert(format!("query {name} failed: {error}"));
+            }
+        }
+    }
+}
+
+/// A query's result, and why something of it fell back to the CPU.
+async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Option<String>)> {
+    let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+    let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+    // The plan's own: the session's last report may be another client's.
+    let report = galatea::query_report(&plan).filter(|report| report.fell_back > 0);
+    Ok((batches, report.map(|report| report.reasons.join("; "))))
+}
+
+/// Runs a client per script for `time`, each a session on a thread of its own, and waits for all. One tally per client.
+///
+/// # Errors
+/// [`BenchError::NoAnswer`] where a client does not come back.
+pub(super) async fn drive(
+    session: &DeviceSession,
+    known: &Arc<[Known]>,
+    scripts: &[Script],
+    time: Duration,
+) -> Result<Vec<Tally>> {
+    let start = Instant::now();
+    let until = start + time;
+    let mut answers = Vec::new();
+    for script in scripts {
+        let (send, receive) = oneshot::channel();
+        let (ctx, known, mut script) = (session.client(), Arc::clone(known), script.clone());
+        let runtime = Handle::current();
+        let client = move || {
+            let mut tally = Tally::default();
+            runtime.block_on(async {
+                // At least once, however long it takes to start.
+                'time: loop {
+                    for number in script.round() {
+                        tally.run(&ctx, number, &known[number]).await;
+                        if script.may_stop_midway() && Instant::now() >= until {
+                            break 'time;
+                        }
+                    }
+                    if Instant::now() >= until {
+                        break;
+                    }
+                }
+            });
+            tally.seconds = start.elapsed().as_secs_f64();
+            // Whoever waited may have lost patience.
+            let _ = send.send(tally);
+        };
+        let thread = thread::Builder::new()
+            .name("client".to_string())
+            .stack_size(STACK);
+        thread.spawn(client).map_err(BenchError::Thread)?;
+        answers.push(receive);
+    }
+    let mut tallies = Vec::new();
+    for answer in answers {
+        let left = until.saturating_duration_since(Instant::now()) + PATIENCE;
+        let tally = tokio::time::timeout(left, answer).await;
+        let gone = || BenchError::NoAnswer {
+            clients: scripts.len(),
+            seconds: PATIENCE.as_secs(),
+        };
+        // A client that panicked answers nothing either; its message has been printed.
+        tallies.push(tally.map_err(|_| gone())?.map_err(|_| gone())?);
+    }
+    Ok(tallies)
+}

@@ -1,0 +1,250 @@
+//! Concurrency: many clients on one device, whose memory may have room for only a part of what they read.
+//!
+//! A client is a session of its own that shares tables, store and device with the others, as a server's sessions do, and sends its
+//! next query when it has the answer to the last. Three experiments:
+//!
+//! * **clients**: so many clients, each sending all queries in orders of its own. Queries per second, latencies, and the greatest
+//!   use of device memory against the limit.
+//! * **pairs**: two clients, each repeating one query, for all pairs that together read more than the limit. The weighted speed-up of
+//!   a pair is the sum, over both, of the time alone over the time beside the other: 1 is what taking turns at no cost would give.
+//!   What taking turns does give, where each query may evict what the other reads, is measured by one client that alternates.
+//! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
+//!
+//! Times alone are measured under the same limit. Every result is compared with that of the query's first run, which had the device
+//! for itself and no limit. A loop ends with the first answer after its time, so that every client has at least one.
+
+mod load;
+mod report;
+
+pub use report::{ConcurrencyReport, Row};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::compare::{RowOrder, compare};
+use crate::harness::session::{self, DeviceSession};
+use crate::machine::Machine;
+use crate::measure;
+use crate::workload::Query;
+use crate::workload::tables::Tables;
+use crate::{BenchError, Result};
+use load::{Known, Script, Tally, drive};
+
+/// Which experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Experiments {
+    /// Numbers of clients.
+    pub clients: bool,
+    /// Pairs of queries.
+    pub pairs: bool,
+    /// A small query beside a large one.
+    pub beside: bool,
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The tables.
+    pub tables: Tables,
+    /// The queries; of `beside`, the first is the small one and the last the large one.
+    pub queries: Vec<Query>,
+    /// Which experiments.
+    pub experiments: Experiments,
+    /// Numbers of clients.
+    pub clients: Vec<usize>,
+    /// How long each configuration runs.
+    pub time: Duration,
+    /// The limit on device memory, as the setting is written; none leaves what the settings say.
+    pub limit: Option<String>,
+    /// What the orders of queries are drawn from.
+    pub seed: u64,
+    /// Settings of the sessions, by full name; the GPU is forced where they name no device.
+    pub settings: Vec<(String, String)>,
+    /// Where this happens.
+    pub machine: Machine,
+}
+
+/// The device, the queries and what is known of them.
+struct Bed<'a> {
+    plan: &'a Plan,
+    session: DeviceSession,
+    known: Arc<[Known]>,
+    /// Of each query, the bytes of each region that it reads.
+    reads: Vec<HashMap<(String, u64), u64>>,
+    limit: u64,
+}
+
+impl Plan {
+    /// Numbers of clients asked for by default.
+    pub const CLIENTS: [usize; 5] = [1, 4, 16, 32, 64];
+
+    /// Runs the experiments; `done` is told after each configuration.
+    ///
+    /// # Errors
+    /// A query that fails when it is alone, clients that do not come back, and what devices fail with. What fails or is wrong
+    /// beside others is counted: [`ConcurrencyReport::problems`].
+    pub async fn measure(&self, mut done: impl FnMut(&str)) -> Result<ConcurrencyReport> {
+        let mut report = ConcurrencyReport::new(self.machine.clone());
+        if self.queries.is_empty() {
+            return Ok(report);
+        }
+        let bed = Bed::new(self).await?;
+        if self.experiments.clients {
+            bed.clients(&mut report, &mut done).await?;
+        }
+        if self.experiments.pairs {
+            bed.pairs(&mut report, &mut done).await?;
+        }
+        if self.experiments.beside {
+            bed.beside(&mut report, &mut done).await?;
+        }
+        Ok(report)
+    }
+}
+
+impl<'a> Bed<'a> {
+    async fn new(plan: &'a Plan) -> Result<Self> {
+        let session = DeviceSession::open(&plan.tables, &plan.settings).await?;
+        let (mut known, mut reads) = (Vec::new(), Vec::new());
+        for query in &plan.queries {
+            session.device()?.memory().clear()?;
+            let run = measure::run(&session.ctx, &query.sql).await?;
+            reads.push(session::resident(&*session.device()?).into_iter().collect());
+            known.push(Known {
+                query: query.clone(),
+                result: run.batches,
+            });
+        }
+        let mut bed = Self {
+            plan,
+            session,
+            known: known.into(),
+            reads,
+            limit: 0,
+        };
+        let device = match &plan.limit {
+            Some(limit) => bed.session.limit(limit).await?,
+            None => bed.session.device()?,
+        };
+        bed.limit = device.device().budget().limit();
+        // Twice, so that kernels are compiled for this limit and what fits is there.
+        for known in bed.known.iter().chain(bed.known.iter()) {
+            let run = measure::run(&bed.session.ctx, &known.query.sql).await?;
+            compare(&known.result, &run.batches, RowOrder::Any).map_err(|difference| {
+                BenchError::Differs {
+                    query: known.query.name.clone(),
+                    what: format!("alone, {} B of device memory", bed.limit),
+                    difference,
+                }
+            })?;
+        }
+        Ok(bed)
+    }
+
+    /// Bytes that two queries read together.
+    fn joint_bytes(&self, a: usize, b: usize) -> u64 {
+        let mut both = self.reads[a].clone();
+        for (region, bytes) in &self.reads[b] {
+            let known = both.entry(region.clone()).or_default();
+            *known = (*known).max(*bytes);
+        }
+        both.values().sum()
+    }
+
+    /// Runs a client per script; one tally each, and the greatest use of device memory.
+    async fn drive(&self, scripts: &[Script]) -> Result<(Vec<Tally>, u64)> {
+        let device = self.session.device()?;
+        let budget = device.device().budget();
+        budget.reset_peak();
+        let tallies = drive(&self.session, &self.known, scripts, self.plan.time).await?;
+        Ok((tallies, budget.peak()))
+    }
+
+    /// A row of what clients did.
+    fn row(&self, experiment: &str, clients: usize, tally: &Tally, peak: u64) -> Row {
+        Row::new(self.plan, experiment, clients, tally, (peak, self.limit))
+    }
+
+    async fn clients(&self, report: &mut ConcurrencyReport, done: &mut impl FnMut(&str)) -> Result<()> {
+        for clients in &self.plan.clients {
+            let seeds = 0..*clients as u64;
+            let scripts: Vec<_> = seeds
+                .map(|client| Script::shuffled(self.known.len(), self.plan.seed.wrapping_add(client)))
+                .collect();
+            let (tallies, peak) = self.drive(&scripts).await?;
+            let all = Tally::of_all(&tallies);
+            let row = self.row("clients", *clients, &all, peak);
+            report.push(row, &all);
+            done(&format!("{clients} clients"));
+        }
+        report.compare_clients();
+        Ok(())
+    }
+
+    async fn pairs(&self, report: &mut ConcurrencyReport, done: &mut impl FnMut(&str)) -> Result<()> {
+        let name = |number: usize| self.known[number].query.name.clone();
+        let all = (0..self.known.len()).flat_map(|a| (a..self.known.len()).map(move |b| (a, b)));
+        let pairs: Vec<_> = all
+            .filter(|(a, b)| self.joint_bytes(*a, *b) > self.limit)
+            .collect();
+        // Time alone, by query.
+        let mut alone: HashMap<usize, f64> = HashMap::new();
+        for (a, b) in pairs {
+            for query in [a, b] {
+                if alone.contains_key(&query) {
+                    continue;
+                }
+                let (tallies, peak) = self.drive(&[Script::InTurn(vec![query])]).await?;
+                let tally = &tallies[0];
+                let mut row = self.row("alone", 1, tally, peak);
+                (row.query, row.joint_bytes) = (name(query), self.joint_bytes(query, query));
+                report.push(row, tally);
+                alone.insert(query, tally.mean(None).unwrap_or(f64::NAN));
+                done(&format!("{} alone", name(query)));
+            }
+            let both = [Script::InTurn(vec![a]), Script::InTurn(vec![b])];
+            let (tallies, peak) = self.drive(&both).await?;
+            let (turns, _) = self.drive(&[Script::InTurn(vec![a, b])]).await?;
+            let beside = |tally: &Tally| tally.mean(None).unwrap_or(f64::NAN);
+            let (time_a, time_b) = (alone[&a], alone[&b]);
+            let in_turn = [a, b].map(|query| turns[0].mean(Some(query)).unwrap_or(f64::NAN));
+            let mut tally = Tally::of_all(&tallies);
+            let mut row = self.row("pair", 2, &tally, peak);
+            (row.query, row.other, row.joint_bytes) = (name(a), name(b), self.joint_bytes(a, b));
+            let weighted = time_a / beside(&tallies[0]) + time_b / beside(&tallies[1]);
+            row.weighted = Some(weighted).filter(|value| value.is_finite());
+            let sequential = (time_a + time_b) / (in_turn[0] + in_turn[1]);
+            row.sequential = Some(sequential).filter(|value| value.is_finite());
+            row.add_problems(&turns[0]);
+            tally.problems.extend(turns[0].problems.iter().cloned());
+            report.push(row, &tally);
+            done(&format!("{} and {}", name(a), name(b)));
+        }
+        Ok(())
+    }
+
+    async fn beside(&self, report: &mut ConcurrencyReport, done: &mut impl FnMut(&str)) -> Result<()> {
+        let (small, large) = (0, self.known.len() - 1);
+        let script = |query: usize| Script::InTurn(vec![query]);
+        let (tallies, peak) = self.drive(&[script(small)]).await?;
+        let mut alone = self.row("beside", 1, &tallies[0], peak);
+        alone.query.clone_from(&self.known[small].query.name);
+        let p99_alone = alone.p99_ms;
+        report.push(alone, &tallies[0]);
+        done("the small query alone");
+        let (tallies, peak) = self.drive(&[script(small), script(large)]).await?;
+        let mut row = self.row("beside", 2, &tallies[0], peak);
+        row.query.clone_from(&self.known[small].query.name);
+        row.other.clone_from(&self.known[large].query.name);
+        row.joint_bytes = self.joint_bytes(small, large);
+        row.p99_ratio = row.p99_ms.zip(p99_alone).map(|(beside, alone)| beside / alone);
+        row.add_problems(&tallies[1]);
+        report.push(row, &Tally::of_all(&tallies));
+        done("the small query beside the large one");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The experiments on the emulated device: every configuration has its row, results are compared, and nothing fails.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::load::{Script, Tally};
+use super::{Experiments, Plan};
+use crate::machine::Machine;
+use crate::workload::Workload;
+use crate::workload::generate::{GenerateOptions, NoProgress, generate};
+use crate::workload::tables::Tables;
+
+fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
+    let mut options = GenerateOptions::new(Workload::Ssb, 0.01, root);
+    // Row groups are kept whole: with one of each file, and small chunks, there is something to evict.
+    options.parts = 16;
+    generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
+    let names = ["1.1", "2.1", "1.2"].map(String::from);
+    Plan {
+        tables: Tables::find(Workload::Ssb, root).expect("tables"),
+        queries: Workload::Ssb.select(0.01, &names).expect("queries"),
+        experiments,
+        clients: vec![1, 4],
+        time: Duration::from_millis(200),
+        limit: Some(limit.to_string()),
+        seed: 7,
+        settings: [("galatea.device", "emulated"), ("galatea.chunk_rows", "4096")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .to_vec(),
+        machine: Machine::look(None, Some("test".to_string())),
+    }
+}
+
+#[tokio::test]
+async fn every_configuration_has_its_row() {
+    let root = tempfile::tempdir().expect("a directory");
+    let experiments = Experiments {
+        clients: true,
+        pairs: true,
+        beside: true,
+    };
+    // Less than any two of the queries read, and enough for what they work in.
+    let plan = plan(root.path(), experiments, "512 KiB");
+    let mut done = 0;
+    let report = plan.measure(|_| done += 1).await.expect("measured");
+    assert_eq!(done, report.rows.len());
+    let clients: Vec<_> = report.of("clients").map(|row| row.clients).collect();
+    assert_eq!(clients, [1, 4]);
+    assert_eq!(report.of("clients").next().and_then(|row| row.speedup), Some(1.0));
+    assert_eq!(report.of("beside").count(), 2);
+    let pairs = report.of("pair").count();
+    assert!((1..=6).contains(&pairs), "{}", report.summary());
+    for row in &report.rows {
+        assert!(
+            row.queries >= row.clients.min(1) && row.p99_ms >= row.p50_ms,
+            "{row:?}"
+        );
+        assert_eq!(
+            (row.limit_bytes, row.failures, row.wrong),
+            (512 << 10, 0, 0),
+            "{row:?}"
+        );
+        assert!(0 < row.peak_bytes && row.peak_bytes <= row.limit_bytes, "{row:?}");
+    }
+    for row in report.of("pair") {
+        assert!(row.joint_bytes > row.limit_bytes, "{row:?}");
+        assert!(row.weighted.is_some() && row.sequential.is_some(), "{row:?}");
+    }
+    assert_eq!(report.defects(), 0, "{:?}", report.problems);
+    let text = report.summary();
+    assert!(text.contains("Weighted speed-up side by side of"), "{text}");
+    let out = tempfile::tempdir().expect("a directory");
+    let written = report
+        .write(out.path(), "concurrency", "galatea bench concurrency")
+        .expect("written");
+    let read = |name: &str| std::fs::read_to_string(written.join(name)).expect("a file");
+    assert_eq!(read("concurrency.csv").lines().count(), 1 + report.rows.len());
+    assert!(read("concurrency-throughput.svg").contains("<svg"));
+}
+
+#[tokio::test]
+async fn pairs_that_fit_are_left_out() {
+    let root = tempfile::tempdir().expect("a directory");
+    let experiments = Experiments {
+        clients: false,
+        pairs: true,
+        beside: false,
+    };
+    let report = plan(root.path(), experiments, "1 GiB").measure(|_| ()).await;
+    assert!(report.expect("measured").rows.is_empty());
+}
+
+#[test]
+fn tallies_are_summed_up() {
+    let tally = Tally {
+        latencies: (1..=100).map(|n| (n % 2, n as f64)).collect(),
+        seconds: 50.0,
+        ..Tally::default()
+    };
+    assert_eq!(
+        (tally.percentile(50.0), tally.percentile(99.0)),
+        (Some(50.0), Some(99.0))
+    );
+    assert_eq!(
+        (tally.mean(None), tally.mean(Some(0)), tally.mean(Some(2))),
+        (Some(50.5), Some(51.0), None)
+    );
+    assert_eq!(tally.per_second(), 2.0);
+    assert_eq!(
+        (Tally::default().percentile(99.0), Tally::default().per_second()),
+        (None, 0.0)
+    );
+    let both = Tally::of_all(&[tally.clone(), tally]);
+    assert_eq!((both.latencies.len(), both.seconds), (200, 50.0));
+}
+
+#[test]
+fn orders_come_from_the_seed() {
+    let rounds = |seed| {
+        let mut script = Script::shuffled(13, seed);
+        [script.round(), script.round()]
+    };
+    let [first, second] = rounds(7);
+    assert_ne!(first, second);
+    assert_eq!(rounds(7), [first.clone(), second]);
+    assert_ne!(rounds(8)[0], first);
+    let mut sorted = first;
+    sorted.sort_unstable();
+    assert_eq!(sorted, (0..13).collect::<Vec<_>>());
+}

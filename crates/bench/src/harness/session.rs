@@ -1,0 +1,79 @@
+//! Sessions whose device is looked into: its memory, its limit, and further sessions beside the first.
+
+use std::sync::Arc;
+
+use datafusion::prelude::SessionContext;
+use galatea::GalateaConfig;
+use galatea_engine::runtime::{DeviceRuntime, Runtime};
+
+use crate::workload::tables::Tables;
+use crate::{BenchError, Result};
+
+/// The setting of the limit on device memory.
+pub(crate) const LIMIT: &str = "galatea.gpu_memory_limit";
+
+/// A session over a workload's tables, and what it shares with its clients.
+pub(crate) struct DeviceSession {
+    /// The session.
+    pub(crate) ctx: SessionContext,
+    runtime: Arc<Runtime>,
+}
+
+impl DeviceSession {
+    /// A session with its tables registered. It runs on the GPU unless `settings` say otherwise: what stays on the CPU for being
+    /// faster there is not what these experiments are about.
+    ///
+    /// # Errors
+    /// A setting that is refused, tables that cannot be read.
+    pub(crate) async fn open(tables: &Tables, settings: &[(String, String)]) -> Result<Self> {
+        let mut builder = galatea::session().with_setting("galatea.device", "gpu");
+        for (name, value) in settings {
+            builder = builder.with_trusted_setting(name, value);
+        }
+        let ctx = builder.build()?;
+        tables.register(&ctx).await?;
+        let runtime = ctx.state().config().get_extension::<Runtime>();
+        let runtime = runtime.ok_or_else(|| BenchError::NoDevice {
+            reason: "the session has no runtime".to_string(),
+        })?;
+        Ok(Self { ctx, runtime })
+    }
+
+    /// The device with the session's settings in force, its limit above all.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub(crate) fn device(&self) -> Result<Arc<DeviceRuntime>> {
+        let config = GalateaConfig::of(self.ctx.state().config_options());
+        self.runtime
+            .device(&config)
+            .map_err(|reason| BenchError::NoDevice {
+                reason: reason.to_string(),
+            })
+    }
+
+    /// Limits device memory from now on, and empties it of pages: what was there before the limit would stay above it.
+    ///
+    /// # Errors
+    /// A limit that is refused; the device's.
+    pub(crate) async fn limit(&self, limit: &str) -> Result<Arc<DeviceRuntime>> {
+        let value = limit.replace('\'', "''");
+        self.ctx.sql(&format!("SET {LIMIT} = '{value}'")).await?;
+        let device = self.device()?;
+        device.memory().clear()?;
+        Ok(device)
+    }
+
+    /// One more session with settings of its own, as a server has for each of its clients. Tables, store and device are shared.
+    pub(crate) fn client(&self) -> SessionContext {
+        SessionContext::new_with_state(self.ctx.state())
+    }
+}
+
+/// The bytes of each region that are in device memory, by the region's name and size. Queries over the same tables meet in them.
+pub(crate) fn resident(device: &DeviceRuntime) -> Vec<((String, u64), u64)> {
+    let regions = device.memory().regions().into_iter();
+    let here = regions.filter(|region| region.device_bytes > 0);
+    here.map(|region| ((region.name, region.bytes), region.device_bytes))
+        .collect()
+}

@@ -1,0 +1,233 @@
+//! What was measured: rows, the table of medians, files and figures.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::harness::Files;
+use crate::harness::plot::{Figure, Figures};
+use crate::machine::Machine;
+use crate::measure::Ceilings;
+use crate::result::Summary;
+use crate::workload::Query;
+
+/// One measured run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The workload.
+    pub workload: String,
+    /// Its scale.
+    pub scale: f64,
+    /// The query.
+    pub query: String,
+    /// The limit in hundredths of `query_bytes`; none: no limit.
+    pub share: Option<u32>,
+    /// The limit.
+    pub limit_bytes: u64,
+    /// Bytes that the query keeps in device memory without a limit.
+    pub query_bytes: u64,
+    /// Bytes of columns in device memory before the run.
+    pub resident_bytes: u64,
+    /// Bytes that kernels read from device memory.
+    pub device_bytes: u64,
+    /// Bytes that crossed the link.
+    pub link_bytes: u64,
+    /// Pages evicted by the run.
+    pub evicted_pages: u64,
+    /// Number of the run, from 0.
+    pub iteration: u32,
+    /// Rows of the result.
+    pub rows: u64,
+    /// SQL text to the last row.
+    pub total_ms: f64,
+    /// Kernels, with their waiting for what is streamed.
+    pub kernel_ms: f64,
+    /// Copies over the link.
+    pub transfer_ms: f64,
+    /// What the measured rates allow; none where they were not measured.
+    pub bound_ms: Option<f64>,
+    /// Total time over the bound.
+    pub ratio: Option<f64>,
+    /// Time of the kernels over the bound.
+    pub kernel_ratio: Option<f64>,
+    /// Where it ran.
+    pub device: String,
+    /// Subtrees that ran on the CPU in the end.
+    pub fell_back: u64,
+    /// Why.
+    pub reasons: String,
+    /// Settings, as `name=value`.
+    pub settings: String,
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub machine: Machine,
+}
+
+/// Settings in one cell.
+pub(super) fn settings(settings: &[(String, String)]) -> String {
+    let settings = settings.iter().map(|(name, value)| format!("{name}={value}"));
+    settings.collect::<Vec<_>>().join(" ")
+}
+
+impl Row {
+    /// Sets the bound, and how many times it the run took.
+    pub(super) fn set_bound(&mut self, ceilings: Option<Ceilings>) {
+        self.bound_ms = ceilings.map(|rates| {
+            let (read, link) = (
+                self.resident_bytes as f64 / rates.device,
+                self.link_bytes as f64 / rates.link,
+            );
+            1e3 * read.max(link)
+        });
+        let over = |time: f64| {
+            self.bound_ms
+                .filter(|bound| *bound > 0.0)
+                .map(|bound| time / bound)
+        };
+        (self.ratio, self.kernel_ratio) = (over(self.total_ms), over(self.kernel_ms));
+    }
+
+    fn cells(&self) -> Vec<(&'static str, String)> {
+        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        vec![
+            ("workload", self.workload.clone()),
+            ("scale", self.scale.to_string()),
+            ("query", self.query.clone()),
+            (
+                "share",
+                self.share.map_or_else(String::new, |share| share.to_string()),
+            ),
+            ("limit_bytes", self.limit_bytes.to_string()),
+            ("query_bytes", self.query_bytes.to_string()),
+            ("resident_bytes", self.resident_bytes.to_string()),
+            ("device_bytes", self.device_bytes.to_string()),
+            ("link_bytes", self.link_bytes.to_string()),
+            ("evicted_pages", self.evicted_pages.to_string()),
+            ("iteration", self.iteration.to_string()),
+            ("rows", self.rows.to_string()),
+            ("total_ms", real(Some(self.total_ms))),
+            ("kernel_ms", real(Some(self.kernel_ms))),
+            ("transfer_ms", real(Some(self.transfer_ms))),
+            ("bound_ms", real(self.bound_ms)),
+            ("ratio", real(self.ratio)),
+            ("kernel_ratio", real(self.kernel_ratio)),
+            ("device", self.device.clone()),
+            ("fell_back", self.fell_back.to_string()),
+            ("reasons", self.reasons.clone()),
+            ("settings", self.settings.clone()),
+            ("machine", self.machine.description.clone()),
+            ("commit", self.machine.commit.clone()),
+            ("date", self.machine.date.clone()),
+            ("version", self.machine.version.clone()),
+        ]
+    }
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone)]
+pub struct ResidencyReport {
+    /// One per run: by query, those without a limit first, then by share.
+    pub rows: Vec<Row>,
+    machine: Machine,
+}
+
+impl ResidencyReport {
+    pub(super) fn new(machine: Machine) -> Self {
+        Self {
+            rows: Vec::new(),
+            machine,
+        }
+    }
+
+    /// Puts the rows in the order that was asked for.
+    pub(super) fn sort(&mut self, queries: &[Query], shares: &[u32]) {
+        let query = |row: &Row| queries.iter().position(|query| query.name == row.query);
+        let share = |row: &Row| {
+            row.share
+                .and_then(|of| shares.iter().position(|share| *share == of))
+        };
+        self.rows
+            .sort_by_key(|row| (query(row), share(row), row.iteration));
+    }
+
+    /// The runs of each query at each share.
+    fn cases(&self) -> impl Iterator<Item = &[Row]> {
+        self.rows
+            .chunk_by(|a, b| (&a.query, a.share) == (&b.query, b.share))
+    }
+
+    /// Medians of each query at each share, as a table in Markdown.
+    pub fn summary(&self) -> String {
+        let mut text = String::from(
+            "| query | share | limit | resident MB | link MB | total ms | kernel ms | bound ms | total / bound | kernel / bound | ran on |\n\
+             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        );
+        for runs in self.cases() {
+            let first = &runs[0];
+            let cell = |value: fn(&Row) -> Option<f64>, digits: usize| {
+                let median = Summary::of(runs.iter().filter_map(value));
+                median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
+            };
+            let share = first
+                .share
+                .map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {share} | {:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                first.query,
+                first.limit_bytes as f64 / 1e6,
+                cell(|row| Some(row.resident_bytes as f64 / 1e6), 3),
+                cell(|row| Some(row.link_bytes as f64 / 1e6), 3),
+                cell(|row| Some(row.total_ms), 3),
+                cell(|row| Some(row.kernel_ms), 3),
+                cell(|row| row.bound_ms, 3),
+                cell(|row| row.ratio, 2),
+                cell(|row| row.kernel_ratio, 2),
+                first.device,
+            );
+        }
+        text
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = Figures::default();
+        for runs in self.cases() {
+            let (query, Some(share)) = (&runs[0].query, runs[0].share) else {
+                continue;
+            };
+            let lines: [(&str, fn(&Row) -> Option<f64>); 3] = [
+                ("total", |row| Some(row.total_ms)),
+                ("kernels", |row| Some(row.kernel_ms)),
+                ("bound", |row| row.bound_ms),
+            ];
+            for (line, value) in lines {
+                let median = Summary::of(runs.iter().filter_map(value)).map(|all| all.median);
+                figures.point(
+                    &format!("q{query}"),
+                    &format!("query {query}, limited device memory"),
+                    ("limit, % of its bytes", "ms"),
+                    line,
+                    (f64::from(share), median),
+                );
+            }
+        }
+        figures.finish()
+    }
+
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per query below `root`; returns the directory.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
+    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
+        let files = Files {
+            rows: &self.rows,
+            cells: Row::cells,
+            summary: self.summary(),
+            figures: self.figures(),
+        };
+        files.write(root, name, command, &self.machine)
+    }
+}

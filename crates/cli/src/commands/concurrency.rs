@@ -1,0 +1,76 @@
+//! `galatea bench concurrency`: many clients on one device.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use galatea_bench::concurrency::{Experiments, Plan};
+
+use super::bench::command_line;
+use super::residency::Typed;
+use crate::arguments::{ConcurrencyArguments, SessionArguments};
+use crate::errors::CliError;
+use crate::interrupt::interruptible;
+use crate::progress::steps;
+
+pub(crate) async fn run(
+    session: &SessionArguments,
+    arguments: &ConcurrencyArguments,
+) -> Result<(), CliError> {
+    let mut typed = Typed::read(session, &arguments.tables)?;
+    if let Some(policy) = &arguments.admission {
+        let setting = ("galatea.admission".to_string(), policy.clone());
+        typed.settings.push(setting);
+    }
+    let clients = if arguments.clients.is_empty() {
+        Plan::CLIENTS.to_vec()
+    } else {
+        arguments
+            .clients
+            .iter()
+            .map(|clients| *clients as usize)
+            .collect()
+    };
+    let plan = Plan {
+        tables: typed.tables,
+        queries: typed.queries,
+        experiments: Experiments {
+            clients: !arguments.clients.is_empty() || !(arguments.pairs || arguments.beside),
+            pairs: arguments.pairs,
+            beside: arguments.beside,
+        },
+        clients,
+        time: Duration::from_secs_f64(arguments.seconds),
+        limit: arguments.limit.clone(),
+        seed: arguments.seed,
+        settings: typed.settings,
+        machine: typed.machine,
+    };
+    let bar = steps(session.quiet, "concurrency", most_steps(&plan) as u64);
+    let progress = bar.clone();
+    let done = move |step: &str| {
+        progress.set_message(step.to_string());
+        progress.inc(1);
+    };
+    let report = interruptible(move || async move { plan.measure(done).await }).await??;
+    bar.finish_and_clear();
+    let _ = writeln!(io::stdout(), "{}", report.summary());
+    if let Some(out) = &arguments.tables.out {
+        let written = report.write(out, &arguments.name, &command_line())?;
+        let _ = writeln!(io::stdout(), "written to {}", written.display());
+    }
+    match report.defects() {
+        0 => Ok(()),
+        defects => Err(CliError::Other(format!(
+            "{defects} queries failed or gave a wrong result, as listed"
+        ))),
+    }
+}
+
+/// Configurations, if all pairs of queries read more than the limit.
+fn most_steps(plan: &Plan) -> usize {
+    let queries = plan.queries.len();
+    let of = |wanted: bool, steps: usize| if wanted { steps } else { 0 };
+    of(plan.experiments.clients, plan.clients.len())
+        + of(plan.experiments.pairs, queries + queries * (queries + 1) / 2)
+        + of(plan.experiments.beside, 2)
+}
