@@ -85,7 +85,8 @@ impl World<'_> {
         let taken = running.scan.page(region, page, make_room).unwrap();
         let available = self.device.budget().available();
         let Some(page_pin) = taken else {
-            assert!(known.is_none(), "it is there");
+            // Of an original that is gone the manager may have forgotten it.
+            assert!(known.is_none() || !self.live(serial), "it is there");
             if make_room {
                 self.learn();
                 assert!(available < charge(bytes) + reserve, "there is room");
@@ -122,6 +123,8 @@ impl World<'_> {
             serial,
             original,
         });
+        // What went for it may be asked for next.
+        self.learn();
     }
 
     fn read(&mut self, at: usize, pin: usize, stream: bool, keep: bool) {
