@@ -36,7 +36,8 @@ fn a_copy_that_fails_is_made_again() {
     let column = Column::of("column", 2, 4096);
     for failures in 0..4 {
         let (left, copies) = (Cell::new(failures), Cell::new(0));
-        let scan = manager.scan([&column].into_iter());
+        let mut scan = manager.scan([&column].into_iter());
+        scan.pin();
         let page = scan.page(0, 1, true).unwrap().unwrap();
         for _ in 0..failures {
             assert!(page.fetch(&first, faulty(&column, 1, &left, &copies)).is_err());
@@ -82,7 +83,8 @@ fn a_page_that_was_never_filled_goes_like_others() {
     let manager = MemoryManager::new(&device).unwrap();
     let stream = device.stream().unwrap();
     let column = Column::of("column", 1, 4096);
-    let scan = manager.scan([&column].into_iter());
+    let mut scan = manager.scan([&column].into_iter());
+    scan.pin();
     let page = scan.page(0, 0, true).unwrap().unwrap();
     assert!(
         page.fetch(&stream, faulty(&column, 0, &Cell::new(1), &Cell::new(0)))
@@ -92,7 +94,8 @@ fn a_page_that_was_never_filled_goes_like_others() {
     assert!(manager.holds(&column, &[0]));
     assert_eq!(manager.bytes(), 4096);
     manager.clear().unwrap();
-    let scan = manager.scan([&column].into_iter());
+    let mut scan = manager.scan([&column].into_iter());
+    scan.pin();
     let page = scan.page(0, 0, true).unwrap().unwrap();
     assert_eq!(fetch(&page, &stream, &column, 0), 4096, "new memory, new copy");
 }
@@ -110,6 +113,7 @@ fn every_limit_is_coped_with() {
         pages.push(Original::new(2048));
         let column = Column::new("column", pages);
         let mut scan = manager.scan([&shared, &column].into_iter());
+        scan.pin();
         let mut pins = Vec::new();
         for (region, index) in [(0, 0), (1, 4), (1, 0), (0, 3), (1, 2)] {
             pins.extend(scan.page(region, index, true).unwrap());
@@ -169,7 +173,8 @@ fn a_lost_device_leaves_nothing_behind() {
     crate::load(&manager, &stream, &column);
     let working = manager.allocate(&stream, 4096).unwrap().unwrap();
     manager.keep_spare(manager.allocate(&stream, 4096).unwrap().unwrap());
-    let scan = manager.scan([&column].into_iter());
+    let mut scan = manager.scan([&column].into_iter());
+    scan.pin();
     let page = scan.page(0, 0, true).unwrap().unwrap();
     assert!(page.is_here());
     let launch = Arc::new(stream.record().unwrap());
@@ -177,7 +182,8 @@ fn a_lost_device_leaves_nothing_behind() {
     assert!(stream.synchronize().is_err());
     scan.used(&launch);
     assert!(page.is_here(), "known before");
-    let new = manager.scan([&other].into_iter());
+    let mut new = manager.scan([&other].into_iter());
+    new.pin();
     assert!(new.page(0, 0, true).is_err());
     assert!(manager.allocate(&stream, 512).is_err());
     drop((page, scan, new));
@@ -197,7 +203,8 @@ fn a_source_is_asked_once() {
     let column = Column::of("column", 4, 512);
     assert_eq!(manager.bytes_of(&column), 0);
     assert!(!manager.holds(&column, &[0]));
-    let scan = manager.scan([&column].into_iter());
+    let mut scan = manager.scan([&column].into_iter());
+    scan.pin();
     for round in 0..2 {
         for index in 0..column.pages() {
             let page = scan.page(0, index, true).unwrap().unwrap();

@@ -24,7 +24,8 @@ fn threads_that_fetch_at_once_copy_once() {
                         let output: DeviceBuffer<u64> = device.zeroed(&compute, BYTES / 8).unwrap();
                         let mut queued = 0;
                         start.wait();
-                        let scan = manager.scan([&column].into_iter());
+                        let mut scan = manager.scan([&column].into_iter());
+                        scan.pin();
                         for index in 0..2 {
                             let page = scan.page(0, index, true).unwrap().unwrap();
                             let copy = |stream: &_, target: &mut DeviceBuffer<u8>| {

@@ -77,7 +77,8 @@ fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
     let manager = MemoryManager::new(&device).unwrap();
     let column = Column::of("column", 1, LARGE);
     let transfer = device.stream().unwrap();
-    let scan = manager.scan([&column].into_iter());
+    let mut scan = manager.scan([&column].into_iter());
+    scan.pin();
     let page = scan.page(0, 0, true).unwrap().unwrap();
     fetch(&page, &transfer, &column, 0);
     gated.read(page.address(), &scan);
@@ -99,7 +100,8 @@ fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
     let transfer = device.stream().unwrap();
     load(&manager, &transfer, &before);
     {
-        let scan = manager.scan([&before].into_iter());
+        let mut scan = manager.scan([&before].into_iter());
+        scan.pin();
         let page = scan.page(0, 0, false).unwrap().unwrap();
         gated.read(page.address(), &scan);
     }
@@ -123,6 +125,7 @@ fn a_source_that_goes_leaves_pinned_pages() {
         let transfer = device.stream().unwrap();
         load(&manager, &transfer, &column);
         let mut scan = manager.scan([&column].into_iter());
+        scan.pin();
         let page = scan.page(0, 0, false).unwrap().unwrap();
         if early {
             scan.release();
@@ -130,7 +133,8 @@ fn a_source_that_goes_leaves_pinned_pages() {
         drop(column);
         // Memory of the address that was the source's must not be taken for it.
         let others: Vec<_> = (0..64).map(|_| Column::of("other", 1, 512)).collect();
-        let other_scan = manager.scan(others.iter());
+        let mut other_scan = manager.scan(others.iter());
+        other_scan.pin();
         assert_eq!(manager.bytes(), if early { 1 } else { 2 } * LARGE as u64);
         assert_eq!(scan.page(0, 0, false).unwrap().unwrap().address(), page.address());
         gated.read(page.address(), &scan);
@@ -181,7 +185,8 @@ fn versions_share_pages() {
     // Both are known, neither has a page.
     drop(manager.scan([&before, &after].into_iter()));
     load(&manager, &stream, &after);
-    let scan = manager.scan([&after, &before].into_iter());
+    let mut scan = manager.scan([&after, &before].into_iter());
+    scan.pin();
     for index in 0..2 {
         let page = scan.page(0, index, false).unwrap().unwrap();
         let same = scan.page(1, index, true).unwrap().unwrap();
@@ -192,9 +197,11 @@ fn versions_share_pages() {
     assert_eq!(manager.bytes(), 3 * 4096);
     assert_eq!(manager.evictable(), 3 * 4096, "shared pages count once");
     // What another region has pinned is not evictable, nor is a page of its own.
-    let scan = manager.scan([&before].into_iter());
+    let mut scan = manager.scan([&before].into_iter());
+    scan.pin();
     assert_eq!(manager.evictable(), 4096);
-    let other = manager.scan([&after].into_iter());
+    let mut other = manager.scan([&after].into_iter());
+    other.pin();
     let pin = other.page(0, 2, false).unwrap();
     drop(other);
     assert_eq!(manager.evictable(), 0);

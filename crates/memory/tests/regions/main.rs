@@ -157,7 +157,8 @@ fn peek(function: &Function, stream: &Stream, from: u64, to: u64, gate: u64, wor
 
 /// Every page of a column, made and filled.
 fn load(manager: &MemoryManager, stream: &Stream, column: &Column) {
-    let scan = manager.scan([column].into_iter());
+    let mut scan = manager.scan([column].into_iter());
+    scan.pin();
     for index in 0..column.pages.len() {
         let page = scan.page(0, index, true).unwrap().unwrap();
         fetch(&page, stream, column, index);

@@ -184,7 +184,8 @@ fn admitted(policy: Replacement, uses: usize, scans_between: usize) -> (Vec<usiz
     }
     // A thirty-second of the limit is left free.
     device.budget().set_limit(Some(7 * PAGE + PAGE / 2));
-    let scan = manager.scan([&cold].into_iter());
+    let mut scan = manager.scan([&cold].into_iter());
+    scan.pin();
     let pages: Vec<_> = (0..4)
         .filter_map(|index| scan.page(0, index, true).unwrap())
         .collect();
@@ -226,6 +227,7 @@ fn a_scan_takes_nothing_from_regions_worth_more() {
 fn pinned_pages_stay() {
     let regions = Regions::new(Replacement::Lru, &[3, 3]);
     let mut scan = regions.manager.scan([&regions.columns[0]].into_iter());
+    scan.pin();
     let pin = scan.page(0, 2, false).unwrap().unwrap();
     let order: Vec<_> = std::iter::from_fn(|| regions.evict()).collect();
     assert_eq!(order, [1, 1, 1]);
@@ -235,7 +237,8 @@ fn pinned_pages_stay() {
     assert_eq!(here(&regions.manager, &regions.columns[0]), [0, 2]);
     regions.manager.clear().unwrap();
     assert_eq!(here(&regions.manager, &regions.columns[0]), [2]);
-    let later = regions.manager.scan([&regions.columns[0]].into_iter());
+    let mut later = regions.manager.scan([&regions.columns[0]].into_iter());
+    later.pin();
     assert_ne!(later.addresses(), before, "pages have gone");
     drop((later, pin, scan));
     assert_eq!(regions.evict_all(), 1);

@@ -47,7 +47,8 @@ impl World<'_> {
             .iter()
             .map(|at| &self.sources[*at as usize % self.sources.len()]);
         let sources: Vec<_> = chosen.collect();
-        let scan = self.manager.scan(sources.iter().copied());
+        let mut scan = self.manager.scan(sources.iter().copied());
+        scan.pin();
         for source in &sources {
             let parts = source.pages.iter().map(|page| Part {
                 serial: page.serial,
