@@ -2,7 +2,7 @@
 
 use crate::{Column, Original, fetch, here, load, own_device, peek, peek_kernel};
 use galatea_device::{Device, DeviceBuffer, Function, Stream};
-use galatea_memory::regions::{MemoryManager, Scan};
+use galatea_memory::regions::{MemoryManager, Scan, Source};
 use std::sync::Arc;
 
 /// Large enough for the emulated device to take the memory from the process when it is freed: a late read faults.
@@ -82,6 +82,8 @@ fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
     let page = scan.page(0, 0, true).unwrap().unwrap();
     fetch(&page, &transfer, &column, 0);
     gated.read(page.address(), &scan);
+    // A later launch that is done earlier.
+    scan.used(&Arc::new(transfer.record().unwrap()));
     drop((page, scan));
     manager.clear().unwrap();
     assert_eq!((manager.bytes(), manager.evicted()), (0, 1));
@@ -145,6 +147,29 @@ fn a_source_that_goes_leaves_pinned_pages() {
         drop(other_scan);
         assert_eq!(gated.words(), words, "early {early}");
     }
+}
+
+/// Whoever comes while a copy is under way gets the event to wait for.
+#[test]
+fn a_copy_under_way_is_waited_for() {
+    let device = own_device();
+    let mut gated = Gated::new(&device);
+    let manager = MemoryManager::new(&device).unwrap();
+    let column = Column::of("column", 1, LARGE);
+    let scan = manager.scan([&column].into_iter());
+    let page = scan.page(0, 0, true).unwrap().unwrap();
+    // Copies from other memory return when they are done.
+    device.pin(column.pages[0].view.memory()).unwrap();
+    let flag = gated.flag.address();
+    peek(&gated.peek, &gated.stream, flag, gated.output.address(), flag, 1);
+    let copy = |stream: &Stream, target: &mut DeviceBuffer<u8>| column.copy(0, stream, target);
+    let (event, bytes) = page.fetch(&gated.stream, copy).unwrap();
+    assert!(event.is_some() && bytes == LARGE as u64);
+    let (event, bytes) = page.fetch(&gated.opener, copy).unwrap();
+    assert!(event.is_some() && bytes == 0 && !page.is_here());
+    gated.open();
+    event.unwrap().synchronize().unwrap();
+    assert!(page.is_here());
 }
 
 #[test]

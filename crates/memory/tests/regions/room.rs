@@ -124,6 +124,22 @@ fn room_made_meanwhile_counts() {
     });
 }
 
+/// Those that came later try again when some query ends, not only the first.
+#[test]
+fn an_end_is_worth_a_try_for_the_others() {
+    watched(|| {
+        let turns = Turns::default();
+        let _first = begun(&turns, 10);
+        let (second, third) = (begun(&turns, 10), begun(&turns, 10));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| second.wait_for_room(&NEVER));
+            until_starved(&turns, 1);
+            drop(third);
+            assert!(waits.join().unwrap());
+        });
+    });
+}
+
 /// While somebody waits for memory nobody begins; they leave when cancelled.
 #[test]
 fn the_starved_go_first_and_can_be_cancelled() {

@@ -141,6 +141,8 @@ impl World<'_> {
         }
         let copy = |stream: &Stream, target: &mut DeviceBuffer<u8>| {
             let original = original.expect("copied once");
+            // Copies of pinned memory are under way when the call returns.
+            self.device.pin(original.view.memory())?;
             stream.copy_to_device(target, &original.view)?;
             Ok(original.view.len() as u64)
         };
