@@ -113,7 +113,7 @@ pub enum BenchError {
         /// Under which conditions.
         what: String,
         /// The first difference.
-        difference: Difference,
+        difference: Box<Difference>,
     },
     /// An experiment on device memory, and no device.
     #[error(

@@ -135,7 +135,7 @@ impl<'a> Bed<'a> {
                 BenchError::Differs {
                     query: known.query.name.clone(),
                     what: format!("alone, {} B of device memory", bed.limit),
-                    difference,
+                    difference: Box::new(difference),
                 }
             })?;
         }

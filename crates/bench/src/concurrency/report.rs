@@ -154,6 +154,9 @@ impl Row {
     }
 }
 
+/// A measured value of a row.
+type Value = fn(&Row) -> Option<f64>;
+
 /// Everything that was measured.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyReport {
@@ -241,6 +244,21 @@ impl ConcurrencyReport {
             let head = "clients | queries | queries/s | to one | p50 ms | p99 ms | peak MB | limit MB | failures | wrong | fell back";
             table(&mut text, head, 11, clients);
         }
+        let alone = self.of("alone").map(|row| {
+            let (mean, p99) = (cell(row.mean_ms, 3), cell(row.p99_ms, 3));
+            format!(
+                "{} | {} | {} | {mean} | {p99} | {}",
+                row.query,
+                mb(row.joint_bytes),
+                row.queries,
+                counts(row)
+            )
+        });
+        let alone: Vec<_> = alone.collect();
+        if !alone.is_empty() {
+            let head = "query alone | reads MB | queries | mean ms | p99 ms | failures | wrong | fell back";
+            table(&mut text, head, 7, alone);
+        }
         let pairs = self.of("pair").map(|row| {
             let (weighted, sequential) = (cell(row.weighted, 3), cell(row.sequential, 3));
             format!(
@@ -257,7 +275,7 @@ impl ConcurrencyReport {
             let head =
                 "query | other | together MB | limit MB | weighted | in turns | failures | wrong | fell back";
             table(&mut text, head, 7, pairs);
-            let ways: [(&str, fn(&Row) -> Option<f64>); 2] = [
+            let ways: [(&str, Value); 2] = [
                 ("side by side", |row| row.weighted),
                 ("in turns", |row| row.sequential),
             ];

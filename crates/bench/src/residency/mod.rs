@@ -144,7 +144,7 @@ impl Case<'_> {
             what: self
                 .share
                 .map_or_else(|| "no limit".to_string(), |share| format!("{share} % resident")),
-            difference,
+            difference: Box::new(difference),
         })
     }
 

@@ -125,6 +125,9 @@ impl Row {
     }
 }
 
+/// A measured value of a row.
+type Value = fn(&Row) -> Option<f64>;
+
 /// Everything that was measured.
 #[derive(Debug, Clone)]
 pub struct ResidencyReport {
@@ -166,7 +169,7 @@ impl ResidencyReport {
         );
         for runs in self.cases() {
             let first = &runs[0];
-            let cell = |value: fn(&Row) -> Option<f64>, digits: usize| {
+            let cell = |value: Value, digits: usize| {
                 let median = Summary::of(runs.iter().filter_map(value));
                 median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
             };
@@ -198,7 +201,7 @@ impl ResidencyReport {
             let (query, Some(share)) = (&runs[0].query, runs[0].share) else {
                 continue;
             };
-            let lines: [(&str, fn(&Row) -> Option<f64>); 3] = [
+            let lines: [(&str, Value); 3] = [
                 ("total", |row| Some(row.total_ms)),
                 ("kernels", |row| Some(row.kernel_ms)),
                 ("bound", |row| row.bound_ms),
