@@ -87,25 +87,39 @@ pub(crate) struct LaunchInputs {
 }
 
 impl LaunchInputs {
-    /// Uploads the inputs of a launch of `bound` over the chunks of `placement`.
+    /// Uploads the lookup tables of a launch of `bound`.
+    pub(super) fn lookups(
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+    ) -> Result<Vec<DeviceBuffer<u8>>, RunError> {
+        let tables = bound.parameters.tables.iter();
+        tables
+            .map(|table| {
+                let bytes = if table.bytes.is_empty() {
+                    &[0]
+                } else {
+                    &table.bytes[..]
+                };
+                runtime.upload(stream, bytes, "a lookup table")
+            })
+            .collect()
+    }
+
+    /// Uploads the table of a launch of `bound` over the chunks of `placement`.
     pub(super) fn upload(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         view: &TableView,
         placement: &Placement<'_>,
+        lookups: Vec<DeviceBuffer<u8>>,
     ) -> Result<Self, RunError> {
         let order = placement.order.clone();
         let mut table = ChunkTable::new(view, &order, &bound.columns, bound.unit_rows, |position, k| {
             placement.place(view, position, k)
         });
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
-        let lookups = (bound.parameters.tables.iter())
-            .map(|t| {
-                let bytes = if t.bytes.is_empty() { &[0] } else { &t.bytes[..] };
-                runtime.upload(stream, bytes, "a lookup table")
-            })
-            .collect::<Result<_, _>>()?;
         Ok(Self {
             order,
             table,
@@ -174,9 +188,12 @@ impl<'r> Placement<'r> {
         let (mut placed, away): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, pages)| is_ready(pages));
         let ready = placed.len();
         pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
+        let mut room = keep;
         for (chunk, mut pages) in away {
-            if keep && pages.iter().any(Option::is_none) {
+            if room && pages.iter().any(Option::is_none) {
                 pages = find(chunk, true)?;
+                // Where one page found none, the others are not asked for: asking is what costs.
+                room = pages.iter().all(Option::is_some);
             }
             // There was room, but others have taken it.
             if ring.is_none() && pages.iter().any(Option::is_none) {

@@ -390,8 +390,11 @@ impl Run<'_> {
             None => {
                 scan.release();
                 let (view, chunks) = (self.view, self.chunks);
+                // What is not a page comes first: pages make do with what it leaves.
+                let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
+                scan.make_reserve()?;
                 let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep)?;
-                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement)?;
+                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement, lookups)?;
                 (placement, Arc::new(inputs))
             }
         };

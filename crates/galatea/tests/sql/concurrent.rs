@@ -3,7 +3,7 @@
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
 use galatea::{GalateaConfig, QueryDevice};
 use galatea_engine::runtime::Runtime;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ const QUERIES: &[&str] = &[
     "SELECT i32, i64, v FROM t WHERE v % 3 = 1",
     "SELECT sum(i8), sum(i16), sum(u8), sum(u32) FROM t",
     "SELECT u32, max(day), min(ts) FROM t GROUP BY u32",
+    "SELECT d.name, count(*), sum(t.v) FROM t JOIN d ON t.u8 = d.id GROUP BY d.name",
 ];
 
 const ROWS: usize = 20_000;
@@ -74,6 +75,12 @@ async fn check(case: &Case) {
     settings.extend(case.settings);
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(ROWS, 7, Shape::Ordinary)]);
+    let ids: ArrayRef = Arc::new(UInt8Array::from_iter_values(0..=255));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..=255).map(|id| format!("n{}", id % 9)),
+    ));
+    let dimension = RecordBatch::try_from_iter([("id", ids), ("name", names)]).expect("two columns");
+    pair.table("d", &[dimension]);
     let mut expected: Vec<Vec<RecordBatch>> = Vec::new();
     for sql in QUERIES {
         let frame = pair.cpu.sql(sql).await.expect("a plan");
@@ -124,5 +131,45 @@ async fn check(case: &Case) {
 async fn queries_at_once_get_their_own_answers() {
     for case in CASES {
         check(case).await;
+    }
+}
+
+/// Two queries that each fit alone, with all their columns, and not together, again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_that_fit_alone_wait_for_each_other() {
+    let pair = Pair::new(&[
+        ("galatea.gpu_memory_limit", "512 KiB"),
+        ("galatea.chunk_rows", "4096"),
+        ("galatea.min_rows", "0"),
+    ]);
+    pair.table("t", &[batch(40_000, 3, Shape::Ordinary)]);
+    let queries = [
+        "SELECT sum(i64), sum(i32) FROM t",
+        "SELECT sum(u64), max(u32) FROM t WHERE u32 > 5",
+        "SELECT sum(d18), min(i16) FROM t",
+    ];
+    let clients: Vec<_> = (queries.into_iter())
+        .map(|sql| {
+            let ctx = pair.gpu.clone();
+            tokio::spawn(async move {
+                for _ in 0..40 {
+                    let frame = ctx.sql(sql).await.expect("a plan");
+                    let plan = frame.create_physical_plan().await.expect("a plan");
+                    let rows = datafusion::physical_plan::collect(Arc::clone(&plan), ctx.task_ctx()).await;
+                    rows.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+                    let report = galatea::query_report(&plan).expect("a report");
+                    assert_eq!(
+                        report.device,
+                        QueryDevice::Emulated,
+                        "{sql}\n{:?}",
+                        report.reasons
+                    );
+                }
+            })
+        })
+        .collect();
+    let ended = tokio::time::timeout(WATCHDOG, futures::future::join_all(clients)).await;
+    for client in ended.expect("nobody waits for ever") {
+        client.expect("on the device");
     }
 }
