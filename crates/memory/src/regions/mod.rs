@@ -12,7 +12,7 @@
 //! queued. After that its region knows the events of these launches ([`Scan::used`]); memory of an evicted page is freed behind them
 //! in stream order, so that neither eviction nor the next owner waits on the host (MultiQx §6: frees never block a query).
 //!
-//! Where more is wanted than there is, queries take turns ([`turns`]): admission by demand, first come first served with bounded
+//! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first served with bounded
 //! overtaking, and the query that came first always gets what it needs.
 
 mod manager;

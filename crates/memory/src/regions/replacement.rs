@@ -6,7 +6,7 @@ use super::region::Region;
 /// the order in which the regions were made.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
-    /// How often a region was used, with uses counting half after [`HALF_LIFE`] scans of whatever region. A scan does not
+    /// How often a region was used, with uses counting half after 64 scans of whatever region. A scan does not
     /// take pages from regions that are worth more than its own: it streams what does not fit.
     #[default]
     Frequency,
