@@ -119,7 +119,7 @@ impl Tally {
         self.latencies.len() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Runs one query and notes what became of it.
+    /// Runs one query and notes its outcome.
     async fn run(&mut self, ctx: &SessionContext, number: usize, known: &Known) {
         let start = Instant::now();
         let outcome = run(ctx, &known.query.sql).await;

@@ -162,6 +162,18 @@ impl MemoryManager {
         }
     }
 
+    /// Working memory of so many bytes, as [`Self::making_room`].
+    ///
+    /// # Errors
+    /// The device's, other than that it is full.
+    pub fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Option<DeviceBuffer<u8>>, DeviceError> {
+        let attempt = || {
+            let buffer = self.device.alloc::<u8>(stream, bytes.max(1) as usize)?;
+            Ok(buffer.assume_written())
+        };
+        self.making_room(attempt, DeviceError::is_out_of_memory)
+    }
+
     /// Gives up spare working memory, or else one page; whether there was something.
     ///
     /// # Errors
@@ -474,24 +486,5 @@ impl Drop for Scan<'_> {
             // Its source went while it was in use.
             self.manager.regions.let_go();
         }
-    }
-}
-
-/// Working memory of a number of bytes: shorthand for what most callers of [`MemoryManager::making_room`] do.
-impl MemoryManager {
-    /// # Errors
-    /// The device's, other than that it is full.
-    pub fn allocate(&self, stream: &Stream, bytes: u64) -> Result<Option<DeviceBuffer<u8>>, DeviceError> {
-        let attempt = || {
-            let buffer = self.device.alloc::<u8>(stream, bytes.max(1) as usize)?;
-            Ok(buffer.assume_written())
-        };
-        self.making_room(attempt, DeviceError::is_out_of_memory)
-    }
-
-    /// A weak reference by which sources tell that they are gone.
-    pub fn holder(&self) -> Weak<dyn Holder> {
-        let holder: Arc<dyn Holder> = Arc::clone(&self.regions) as Arc<dyn Holder>;
-        Arc::downgrade(&holder)
     }
 }

@@ -46,7 +46,7 @@ impl Page {
         self.bytes
     }
 
-    /// Whether its content is there; does not wait for whoever queues its copy now.
+    /// Whether its content is there; does not wait for a thread that queues its copy now.
     pub fn is_here(&self) -> bool {
         if self.here.load(Ordering::Acquire) {
             return true;
