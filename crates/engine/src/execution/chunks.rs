@@ -201,9 +201,14 @@ impl<'r> Placement<'r> {
             }
             placed.push((chunk, pages));
         }
-        let chunk_bytes = (view.columns.iter())
-            .map(|column| chunk_layout(column, chunks.first().copied().unwrap_or(0), 0).1)
-            .sum::<u64>();
+        // There may be no chunk at all: an empty table, or one of which zone maps drop everything.
+        let chunk_bytes = chunks.first().map_or(0, |chunk| {
+            let bytes = view
+                .columns
+                .iter()
+                .map(|column| chunk_layout(column, *chunk, 0).1);
+            bytes.sum::<u64>()
+        });
         let ahead = (IN_FLIGHT / chunk_bytes.max(1)).clamp(SLOTS as u64, 64) as usize;
         let (order, pages) = placed.into_iter().unzip();
         Ok(Self {

@@ -238,3 +238,20 @@ async fn part_of_a_column_stays_in_device_memory() {
         );
     }
 }
+
+#[tokio::test]
+async fn tables_without_rows_are_read_on_the_device() {
+    let ctx = session(&[("galatea.min_rows", "0")]);
+    run(&ctx, &format!("CREATE TABLE t AS {WIDE}")).await;
+    run(&ctx, "CREATE TABLE none AS SELECT * FROM t WHERE x < 0").await;
+    for sql in [
+        "SELECT sum(x), count(w) FROM none WHERE x % 2 = 1",
+        "SELECT w, count(*), max(x) FROM none GROUP BY w",
+        "SELECT x FROM none WHERE x % 2 = 1",
+        "SELECT sum(x) FROM t WHERE x < -5 AND x % 2 = 1",
+    ] {
+        on_device(&ctx, sql).await;
+        let report = galatea::last_query_report(&ctx).expect("a query ran");
+        assert_eq!(report.fell_back, 0, "{sql}\n{:?}", report.reasons);
+    }
+}
