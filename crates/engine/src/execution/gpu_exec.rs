@@ -226,11 +226,9 @@ impl Task {
             }
             outcome
         });
-        let outcome = run.await.unwrap_or_else(|error| {
-            Err(RunError::Raised(format!(
-                "the pipeline's thread ended early: {error}"
-            )))
-        });
+        let outcome = run
+            .await
+            .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
         let (batches, report) = outcome.map_err(Failure::Run)?;
         let held = self.reservation("result");
         let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();

@@ -59,6 +59,9 @@ pub enum RunError {
     /// A row raised an error; the CPU says which, in DataFusion's words.
     #[error("{0}")]
     Raised(String),
+    /// A thread of the run ended early: a defect, please report it.
+    #[error("a thread of the pipeline ended early (please report it): {0}")]
+    Ended(String),
     /// Results could not be made into Arrow arrays.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),

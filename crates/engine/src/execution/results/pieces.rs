@@ -140,8 +140,7 @@ pub(super) fn read_in_pieces<T: Send>(
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut all = work();
         for other in others {
-            let theirs = (other.join())
-                .unwrap_or_else(|_| Err(RunError::Raised("a thread that read results ended early".into())));
+            let theirs = (other.join()).unwrap_or_else(|_| Err(RunError::Ended("it read results".into())));
             all = all.and_then(|mut all| {
                 all.extend(theirs?);
                 Ok(all)
