@@ -205,15 +205,17 @@ impl Run<'_> {
         };
         let keep = self.config.cache_device.0;
         let mut roomy = false;
-        let outcome = self.shaped(shape, keep, &mut roomy).map_err(|error| match error {
+        let full = |error| match error {
             RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
                 RunError::full(self.runtime.device().budget(), "working memory", requested)
             }
             error => error,
-        });
-        match outcome {
-            // Others have taken the memory for a hash table with room for all groups, or for copies of groups; or its own pages have.
-            Err(RunError::Memory { .. }) if roomy || keep => self.shaped(tight, false, &mut roomy),
+        };
+        match self.shaped(shape, keep, &mut roomy).map_err(full) {
+            // Others have taken the memory for a hash table with room for all groups, or for copies of groups; or its own pages.
+            Err(RunError::Memory { .. }) if roomy || keep => {
+                self.shaped(tight, false, &mut roomy).map_err(full)
+            }
             outcome => outcome,
         }
     }
@@ -372,7 +374,6 @@ impl Run<'_> {
         )?;
         let grid = sink.grid();
         report.grid = grid;
-        let _settle = Settle(streams);
 
         let transfer_start = Instant::now();
         let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
@@ -401,6 +402,8 @@ impl Run<'_> {
                 (placement, Arc::new(inputs))
             }
         };
+        // Declared after the placement, so that its pages stay pinned and its slots allocated until the streams are done.
+        let _settle = Settle(streams);
         report.transfer = transfer_start.elapsed();
         report.resident = placement.ready() == self.chunks.len();
         let table = &inputs.table;
