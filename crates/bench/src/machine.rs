@@ -21,6 +21,16 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// What every row of an experiment ends with, by column.
+    pub(crate) fn cells(&self) -> [(&'static str, String); 4] {
+        [
+            ("machine", self.description.clone()),
+            ("commit", self.commit.clone()),
+            ("date", self.date.clone()),
+            ("version", self.version.clone()),
+        ]
+    }
+
     /// Looks at this machine, whose GPU is `gpu`. A `commit` given wins over what git says, for binaries away from their
     /// tree.
     pub fn look(gpu: Option<&str>, commit: Option<String>) -> Self {

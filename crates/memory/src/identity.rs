@@ -1,7 +1,7 @@
 //! Names of encoded data that last as long as the data, and tell who has copies when it is gone.
 //!
 //! A copy in device memory must not keep the original alive, or dropped tables would fill host memory; nor may it outlive
-//! the original for long. So whoever copies holds a [`Weak`] to the [`Identity`] of what was copied: its address is a key
+//! the original for long. So the holder of a copy has a [`Weak`] to the [`Identity`] of what was copied: its address is a key
 //! that is not used again as long as the reference exists, and [`Identity::tell`] has it told when the copy is of no use
 //! any more.
 

@@ -121,7 +121,7 @@ impl Row {
 
     fn cells(&self) -> Vec<(&'static str, String)> {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
-        vec![
+        let mut cells = vec![
             ("experiment", self.experiment.clone()),
             ("workload", self.workload.clone()),
             ("scale", self.scale.to_string()),
@@ -146,11 +146,9 @@ impl Row {
             ("fell_back", self.fell_back.to_string()),
             ("seed", self.seed.to_string()),
             ("settings", self.settings.clone()),
-            ("machine", self.machine.description.clone()),
-            ("commit", self.machine.commit.clone()),
-            ("date", self.machine.date.clone()),
-            ("version", self.machine.version.clone()),
-        ]
+        ];
+        cells.extend(self.machine.cells());
+        cells
     }
 }
 

@@ -62,7 +62,7 @@ impl Page {
     }
 
     /// Has its content copied on `stream`, unless somebody has already; the event to wait for, if the copy may still be under
-    /// way, and the bytes that this call has queued. Whoever needs a page first queues its copy, all others wait for that one.
+    /// way, and the bytes that this call has queued. The query that needs a page first queues its copy, all others wait for that one.
     ///
     /// # Errors
     /// The device's; the next call queues the copy again.

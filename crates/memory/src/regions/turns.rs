@@ -191,7 +191,7 @@ impl Turns {
         }
         *lease.seen.lock() = (state.freed, state.ended);
         drop(state);
-        // Whoever came next may fit too.
+        // The query that came next may fit too.
         self.changed.notify_all();
         Some(lease)
     }

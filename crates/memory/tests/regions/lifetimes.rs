@@ -149,7 +149,7 @@ fn a_source_that_goes_leaves_pinned_pages() {
     }
 }
 
-/// Whoever comes while a copy is under way gets the event to wait for.
+/// A thread that comes while a copy is under way gets the event to wait for.
 #[test]
 fn a_copy_under_way_is_waited_for() {
     let device = own_device();
