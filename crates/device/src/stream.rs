@@ -465,6 +465,12 @@ pub struct Download {
 }
 
 impl Download {
+    /// Whether the copy is done, or can never be.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.done.is_complete().unwrap_or(true)
+    }
+
     /// Waits for the copy and returns the memory.
     ///
     /// # Errors

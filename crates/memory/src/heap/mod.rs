@@ -24,6 +24,7 @@ use galatea_kernels::heap::{
 };
 use galatea_kernels::{HeapCounts, HeapReset, HeapVerify};
 
+use crate::regions::WorkingRegion;
 use crate::{HeapError, Result};
 
 /// Page sizes are multiples of this many bytes.
@@ -134,8 +135,9 @@ impl Layout {
 /// [`DeviceHeap::view_on`].
 #[derive(Debug)]
 pub struct DeviceHeap {
-    pages: DeviceBuffer<u64>,
-    first_page: u64,
+    pages: WorkingRegion<u64>,
+    /// Word of the buffer at which the first page begins.
+    first_word: u64,
     page_count: u64,
     own: DeviceBuffer<u64>,
     layout: Layout,
@@ -157,22 +159,24 @@ impl DeviceHeap {
         Self::over(device, stream, pages, .., options)
     }
 
-    /// A heap over a range of a buffer, which it owns from now on, all pages free. Only the heap's own words are allocated.
+    /// A heap over a range of a buffer or working region, which it owns from now on, all pages free. Only the heap's own words are allocated.
     ///
     /// # Errors
     /// As [`DeviceHeap::new`]; [`galatea_device::DeviceError::Range`] when the range is not in the buffer.
     pub fn over(
         device: &Device,
         stream: &Stream,
-        memory: DeviceBuffer<u64>,
+        memory: impl Into<WorkingRegion<u64>>,
         range: impl std::ops::RangeBounds<usize>,
         options: HeapOptions,
     ) -> Result<Self> {
-        let region = memory.slice(range)?;
-        let (first_page, page_count) = (region.address(), pages_of(region.bytes(), options.page_bytes)?);
+        let memory = memory.into();
+        let pages = memory.slice(range)?;
+        let first_word = (pages.address() - memory.address()) / 8;
+        let page_count = pages_of(pages.bytes(), options.page_bytes)?;
         let layout = Layout::new(page_count, options.build.strategy);
         let mut heap = Self {
-            first_page,
+            first_word,
             page_count,
             own: device.alloc(stream, layout.words)?.assume_written(),
             pages: memory,
@@ -224,13 +228,19 @@ impl DeviceHeap {
     /// Address of the first page.
     #[must_use]
     pub fn first_page(&self) -> u64 {
-        self.first_page
+        self.pages.address() + 8 * self.first_word
     }
 
     /// The buffer that the pages are in.
     #[must_use]
     pub fn memory(&self) -> &DeviceBuffer<u64> {
         &self.pages
+    }
+
+    /// The region that the pages are in: while it is parked, nothing else can be done with the heap. Pages are known by number, so they
+    /// may come back at another address.
+    pub fn region(&mut self) -> &mut WorkingRegion<u64> {
+        &mut self.pages
     }
 
     /// What a kernel on the home stream takes by value. Each view has a seed of its own, so that launches walk differently.
@@ -242,7 +252,7 @@ impl DeviceHeap {
         // Both are at most MOST_PAGES, and page sizes at most MOST_PAGE_BYTES.
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         HeapView {
-            pages: DevicePointer::new(self.first_page),
+            pages: DevicePointer::new(self.first_page()),
             bitmap: part(self.layout.bitmap),
             balances: part(self.layout.balances),
             summary: part(self.layout.summary),

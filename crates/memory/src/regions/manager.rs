@@ -2,13 +2,16 @@
 
 use super::page::{Page, PagePin};
 use super::region::{Part, Region};
-use super::replacement::Replacement;
+use super::replacement::{Candidate, Replacement};
+use super::spill::{HostBudget, Spill, SpillCounts, SpillFiles};
+use super::working::{RegionError, Use, Working, WorkingRegion};
 use super::{Source, Turns};
 use crate::{Holder, Identity};
+use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Event, MemoryBudget, Stream};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 /// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is small (tables of chunks,
@@ -16,14 +19,27 @@ use std::sync::{Arc, Weak};
 const RESERVE: u64 = 32;
 const MOST_RESERVE: u64 = 64 << 20;
 
+/// Bytes of a page of a working region (MultiQx §4.1).
+const WORKING_PAGE: u64 = 8 << 20;
+
 /// See [the module](super).
 #[derive(Debug)]
 pub struct MemoryManager {
     device: Device,
     regions: Arc<Regions>,
     turns: Turns,
+    working: Arc<Working>,
     /// Working memory of an earlier query that the next may use as it is.
     spare: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// What gives way.
+#[derive(Debug, Clone, Copy)]
+enum Victim {
+    /// A page of the region of that key.
+    Cached(usize),
+    /// The working region of that number.
+    Working(u64),
 }
 
 /// What the identities of sources hold weakly, to tell it that one is gone.
@@ -49,11 +65,24 @@ struct State {
     evicted: u64,
 }
 
+/// What a region is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegionKind {
+    /// A copy of host data.
+    Cached,
+    /// What a query writes.
+    Working,
+}
+
 /// What is known of a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionInfo {
-    /// What it copies.
+    /// What it copies, or holds.
     pub name: String,
+    /// What it is.
+    pub kind: RegionKind,
+    /// The query that writes it, by the number of its [`Lease`](super::Lease).
+    pub owner: Option<u64>,
     /// Bytes of all of it.
     pub bytes: u64,
     /// Bytes in device memory.
@@ -62,11 +91,15 @@ pub struct RegionInfo {
     pub pages: usize,
     /// Pages whose content is in device memory.
     pub pages_device: usize,
+    /// Pages whose content is in host memory, or in a file.
+    pub pages_host: usize,
+    /// Pages of which both are true.
+    pub pages_both: usize,
     /// Pages that have device memory, but not their content yet.
     pub pages_loading: usize,
-    /// Scans that have used it.
+    /// Scans, or launches, that have used it.
     pub uses: u64,
-    /// Scans of whatever region since.
+    /// Scans of other regions since; 0 of working memory.
     pub idle: u64,
 }
 
@@ -88,12 +121,21 @@ fn key(identity: &Arc<Identity>) -> usize {
 }
 
 impl State {
-    /// Evicts one page; whether there was one.
-    fn evict(&mut self, home: &Stream, scan: Option<f64>) -> Result<bool, DeviceError> {
-        let regions = self.regions.iter().map(|(key, region)| (*key, region));
-        let Some(victim) = self.policy.victim(regions, self.now, &mut self.random, scan) else {
-            return Ok(false);
-        };
+    /// The regions that could give up a page.
+    fn candidates(&self) -> impl Iterator<Item = Candidate<usize>> {
+        let regions = self.regions.iter();
+        regions.filter_map(|(key, region)| region.candidate(*key, self.now))
+    }
+
+    /// Evicts one page for a scan of that worth; whether there was one.
+    fn evict_for(&mut self, home: &Stream, scan: f64) -> Result<bool, DeviceError> {
+        let candidates = self.candidates().collect();
+        let victim = self.policy.victim(candidates, &mut self.random, Some(scan));
+        victim.map_or(Ok(false), |victim| self.evict(home, victim))
+    }
+
+    /// Evicts a page of a region; whether there was one.
+    fn evict(&mut self, home: &Stream, victim: usize) -> Result<bool, DeviceError> {
         let gave = match self.regions.get_mut(&victim) {
             Some(region) => region.give_one(home)?,
             None => false,
@@ -121,6 +163,7 @@ impl MemoryManager {
                 state: Mutex::default(),
             }),
             turns: Turns::default(),
+            working: Arc::new(Working::new(Spill::new(device, WORKING_PAGE))),
             spare: Mutex::default(),
         })
     }
@@ -174,7 +217,7 @@ impl MemoryManager {
         self.making_room(attempt, DeviceError::is_out_of_memory)
     }
 
-    /// Gives up spare working memory, or else one page; whether there was something.
+    /// Gives up spare working memory, or else one page or one parked working region, by the policy; whether there was something.
     ///
     /// # Errors
     /// The device's.
@@ -183,7 +226,69 @@ impl MemoryManager {
         if spare.is_some() {
             return Ok(true);
         }
-        self.regions.state.lock().evict(&self.regions.home, None)
+        let mut stay = HashSet::new();
+        loop {
+            let parked = self.working.candidates().into_iter();
+            let parked: Vec<_> = parked
+                .filter(|candidate| !stay.contains(&candidate.key))
+                .map(|candidate| candidate.with(Victim::Working(candidate.key)))
+                .collect();
+            let mut guard = self.regions.state.lock();
+            let state = &mut *guard;
+            let pages = state.candidates();
+            let all = pages
+                .map(|candidate| candidate.with(Victim::Cached(candidate.key)))
+                .chain(parked)
+                .collect();
+            match state.policy.victim(all, &mut state.random, None) {
+                None => return Ok(false),
+                Some(Victim::Cached(region)) => return state.evict(&self.regions.home, region),
+                Some(Victim::Working(region)) => {
+                    drop(guard);
+                    if self.working.evict(region)? {
+                        return Ok(true);
+                    }
+                    // Its owner has come back, or the host has no place for it.
+                    stay.insert(region);
+                }
+            }
+        }
+    }
+
+    /// A working region over a buffer, which its owner holds until it parks it.
+    pub fn working<T: Pod>(&self, owner: u64, name: &str, buffer: DeviceBuffer<T>) -> WorkingRegion<T> {
+        self.working.adopt(owner, name, buffer)
+    }
+
+    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). `false`: there is no room for all.
+    ///
+    /// # Errors
+    /// The device's; content that cannot be read back.
+    pub fn grant(&self, uses: &mut [Use<'_>]) -> Result<bool, RegionError> {
+        let held: Vec<bool> = uses.iter().map(Use::is_held).collect();
+        for at in 0..uses.len() {
+            if !uses[at].hold(&|| self.evict_one())? {
+                let before = uses.iter_mut().zip(held).take(at);
+                before.filter(|(_, held)| !held).for_each(|(used, _)| used.park());
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the content of working regions goes; otherwise it goes to host memory, as much as there is.
+    pub fn set_spill(&self, budget: Arc<dyn HostBudget>, files: Arc<dyn SpillFiles>) {
+        self.working.spill().set_places(budget, files);
+    }
+
+    /// Bytes of a page of working regions made from now on; 8 MiB unless set.
+    pub fn set_working_page(&self, bytes: u64) {
+        self.working.spill().set_page_bytes(bytes);
+    }
+
+    /// Bytes that working regions have been moved by.
+    pub fn spilled(&self) -> SpillCounts {
+        self.working.spill().counts()
     }
 
     /// Keeps working memory for the next query that can use it.
@@ -203,6 +308,7 @@ impl MemoryManager {
         let mut state = self.regions.state.lock();
         state.now += 1;
         let now = state.now;
+        self.working.set_clock(now);
         let mut regions = Vec::new();
         for source in sources {
             let key = key(source.identity());
@@ -291,9 +397,9 @@ impl MemoryManager {
         alone + shared.values().sum::<u64>()
     }
 
-    /// Pages evicted so far.
+    /// Pages and working regions evicted so far.
     pub fn evicted(&self) -> u64 {
-        self.regions.state.lock().evicted
+        self.regions.state.lock().evicted + self.working.evicted()
     }
 
     /// Gives up everything that nobody has pinned.
@@ -302,6 +408,7 @@ impl MemoryManager {
     /// The device's.
     pub fn clear(&self) -> Result<(), DeviceError> {
         while self.evict_one()? {}
+        self.working.spill().clear();
         Ok(())
     }
 
@@ -314,10 +421,14 @@ impl MemoryManager {
                 let here = region.pages().filter(|page| page.is_here()).count();
                 RegionInfo {
                     name: region.name.clone(),
+                    kind: RegionKind::Cached,
+                    owner: None,
                     bytes: region.parts.iter().map(|part| part.bytes).sum(),
                     device_bytes: region.bytes_here(),
                     pages: region.parts.len(),
                     pages_device: here,
+                    pages_host: region.parts.len(),
+                    pages_both: here,
                     pages_loading: region.pages().count() - here,
                     uses: region.uses,
                     idle: now - region.last,
@@ -325,6 +436,7 @@ impl MemoryManager {
             })
             .collect();
         drop(state);
+        infos.extend(self.working.infos());
         infos.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
         infos
     }
@@ -432,7 +544,7 @@ impl Scan<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            if !state.evict(home, Some(worth))? {
+            if !state.evict_for(home, worth)? {
                 return Ok(None);
             }
         };

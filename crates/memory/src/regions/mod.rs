@@ -6,7 +6,8 @@
 //!   one by one: each is in device memory or not, its host side is always valid, so evicting one moves nothing. A page is known by
 //!   the identity of what it copies: versions of a column share pages, and a page goes with its original.
 //! * **Working memory** is what one query writes: group tables, output rows, slots that chunks stream through. It is allocated with
-//!   [`MemoryManager::making_room`], which evicts pages as long as the device says that it is full.
+//!   [`MemoryManager::making_room`], which evicts pages as long as the device says that it is full. What outlives a launch is a
+//!   [`WorkingRegion`]: its owner holds it while it launches, and may park it in between, when others can move its content to the host.
 //!
 //! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the launches that read it are
 //! queued. After that its region knows the events of these launches ([`Scan::used`]); memory of an evicted page is freed behind them
@@ -19,12 +20,16 @@ mod manager;
 mod page;
 mod region;
 mod replacement;
+mod spill;
 mod turns;
+mod working;
 
-pub use manager::{MemoryManager, RegionInfo, Scan};
+pub use manager::{MemoryManager, RegionInfo, RegionKind, Scan};
 pub use page::{Page, PagePin};
 pub use replacement::Replacement;
+pub use spill::{HostBudget, SpillCounts, SpillFile, SpillFiles};
 pub use turns::{Admission, Demand, Lease, QueryInfo, Turns};
+pub use working::{RegionError, Use, WorkingRegion};
 
 use crate::Identity;
 use galatea_device::{DeviceBuffer, DeviceError, Stream};

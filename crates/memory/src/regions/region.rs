@@ -1,7 +1,7 @@
 //! A cached region: which of its pages are in device memory, who uses them, and what it is worth.
 
 use super::page::Page;
-use super::replacement::HALF_LIFE;
+use super::replacement::{Candidate, HALF_LIFE};
 use crate::Identity;
 use galatea_device::{DeviceError, Event, Stream};
 use std::sync::{Arc, Weak};
@@ -68,8 +68,20 @@ impl Region {
     }
 
     /// Whether an eviction would get anything.
-    pub(super) fn can_give(&self) -> bool {
+    fn can_give(&self) -> bool {
         self.pins == 0 && self.parts.iter().any(Part::can_give)
+    }
+
+    /// What the policy of replacement is told of it, if an eviction would get anything.
+    pub(super) fn candidate<K>(&self, key: K, now: u64) -> Option<Candidate<K>> {
+        self.can_give().then(|| Candidate {
+            key,
+            recency: (self.last, self.number),
+            bytes: self.bytes_here(),
+            dirty: 0,
+            uses: self.uses,
+            worth: self.worth(now),
+        })
     }
 
     /// Bytes in device memory.

@@ -1,8 +1,6 @@
-//! Which region gives up pages when memory is short.
+//! Which region gives way when memory is short.
 
-use super::region::Region;
-
-/// A policy of replacement. Regions give up pages in the order of what they are worth to it, least first; ties go by recency, then by
+/// A policy of replacement. Regions give way in the order of what they are worth to it, least first; ties go by recency, then by
 /// the order in which the regions were made.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
@@ -18,7 +16,7 @@ pub enum Replacement {
     Lfu,
     /// At random, from a fixed seed.
     Random,
-    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied out (nothing, of copies),
+    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied out (of columns nothing),
     /// s the region's size and l its place from least to most recently used, divided by the number of regions.
     CostDriven {
         /// The latency factor f; MultiQx: 0.01.
@@ -29,36 +27,66 @@ pub enum Replacement {
 /// Scans after which a use counts half.
 pub(super) const HALF_LIFE: f64 = 64.0;
 
+/// Device memory that could be given up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate<K> {
+    /// Whose it is.
+    pub(super) key: K,
+    /// Number of the last scan that used it, and its place among those of the same.
+    pub(super) recency: (u64, u64),
+    /// Its bytes.
+    pub(super) bytes: u64,
+    /// Bytes that would have to be copied out.
+    pub(super) dirty: u64,
+    /// Uses so far.
+    pub(super) uses: u64,
+    /// Uses, older ones counted less; infinite of what is not a copy.
+    pub(super) worth: f64,
+}
+
+impl<K> Candidate<K> {
+    /// The same under another key.
+    pub(super) fn with<L>(&self, key: L) -> Candidate<L> {
+        Candidate {
+            key,
+            recency: self.recency,
+            bytes: self.bytes,
+            dirty: self.dirty,
+            uses: self.uses,
+            worth: self.worth,
+        }
+    }
+}
+
 impl Replacement {
-    /// The region to take pages from; `scan`: the worth of the scan that wants them, none for working memory, which is always served.
-    pub(super) fn victim<'a>(
+    /// What gives way; `scan`: the worth of the scan that wants room, none for working memory, which is always served.
+    pub(super) fn victim<K: Copy>(
         self,
-        regions: impl Iterator<Item = (usize, &'a Region)>,
-        now: u64,
+        mut candidates: Vec<Candidate<K>>,
         random: &mut u64,
         scan: Option<f64>,
-    ) -> Option<usize> {
-        let mut regions: Vec<_> = regions.filter(|(_, region)| region.can_give()).collect();
-        regions.sort_unstable_by_key(|(_, region)| (region.last, region.number));
-        let count = regions.len();
-        let worth = |rank: usize, region: &Region| match self {
-            Self::Frequency => region.worth(now),
-            Self::Lru => region.last as f64,
-            Self::Mru => -(region.last as f64),
-            Self::Lfu => region.uses as f64,
-            Self::Random => rank as f64,
-            Self::CostDriven { latency } => {
-                latency * region.bytes_here() as f64 * (rank + 1) as f64 / count as f64
-            }
-        };
+    ) -> Option<K> {
+        candidates.sort_unstable_by_key(|candidate| candidate.recency);
+        let count = candidates.len();
         if self == Self::Random {
             *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let at = usize::try_from((*random >> 33) % count.max(1) as u64).unwrap_or(0);
-            return regions.get(at).map(|(key, _)| *key);
+            return candidates.get(at).map(|candidate| candidate.key);
         }
-        let ranked = regions.iter().enumerate();
+        let worth = |rank: usize, candidate: &Candidate<K>| match self {
+            Self::Frequency => candidate.worth,
+            Self::Lru => candidate.recency.0 as f64,
+            Self::Mru => -(candidate.recency.0 as f64),
+            Self::Lfu => candidate.uses as f64,
+            Self::Random => 0.0,
+            Self::CostDriven { latency } => {
+                let recency = (rank + 1) as f64 / count as f64;
+                candidate.dirty as f64 + latency * candidate.bytes as f64 * recency
+            }
+        };
+        let ranked = candidates.iter().enumerate();
         let (least, key) = ranked
-            .map(|(rank, (key, region))| (worth(rank, region), *key))
+            .map(|(rank, candidate)| (worth(rank, candidate), candidate.key))
             .min_by(|(a, _), (b, _)| a.total_cmp(b))?;
         match (self, scan) {
             (Self::Frequency, Some(own)) if own <= least => None,

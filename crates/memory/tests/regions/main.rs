@@ -10,6 +10,7 @@ mod model;
 mod replacement;
 mod room;
 mod turns;
+mod working;
 
 use galatea_device::{
     Device, DeviceBuffer, DeviceError, DeviceOptions, DevicePointer, EmulatorOptions, Function, Geometry,
