@@ -21,3 +21,4 @@ pub mod placement;
 pub mod reason;
 pub mod report;
 pub mod runtime;
+mod spill;

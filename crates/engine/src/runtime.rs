@@ -8,6 +8,7 @@ use crate::execution::prepared::PreparedPipelines;
 use crate::history::History;
 use crate::reason::Reason;
 use crate::report::QueryReports;
+use crate::spill::{StoreMemory, TemporaryFiles};
 use bytemuck::Pod;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -417,6 +418,16 @@ impl Runtime {
                     runtime.map_err(|error| no_device(&error.to_string()))
                 });
                 let opened = opened.map(Arc::new);
+                if let Ok(runtime) = &opened {
+                    let memory = StoreMemory(self.store(config).spill_memory());
+                    let files = self.environment.get().map_or_else(
+                        || Arc::clone(&RuntimeEnv::default().disk_manager),
+                        |environment| Arc::clone(&environment.disk_manager),
+                    );
+                    runtime
+                        .memory
+                        .set_spill(Arc::new(memory), Arc::new(TemporaryFiles(files)));
+                }
                 *slot = match &opened {
                     Ok(runtime) => Opened::Open(Arc::clone(runtime)),
                     Err(reason) => Opened::Failed(reason.clone(), Instant::now()),

@@ -16,11 +16,12 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use galatea_engine::runtime::Runtime;
+use galatea_memory::regions::RegionKind;
 
 /// Which of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SystemTable {
-    /// A row per column that has, or had, pages in device memory.
+    /// A row per column that has, or had, pages in device memory, and per working region of a query.
     Memory,
     /// A row per pipeline that runs on the device or waits for it.
     Queries,
@@ -40,10 +41,14 @@ impl SystemTable {
         Arc::new(Schema::new(match self {
             Self::Memory => vec![
                 text("region"),
+                text("kind"),
+                Field::new("query", DataType::UInt64, true),
                 number("bytes"),
                 number("device_bytes"),
                 number("pages"),
                 number("pages_device"),
+                number("pages_host"),
+                number("pages_both"),
                 number("pages_loading"),
                 number("uses"),
                 number("scans_since"),
@@ -68,10 +73,19 @@ impl SystemTable {
                 };
                 vec![
                     Arc::new(StringArray::from_iter_values(regions.iter().map(|r| &r.name))),
+                    Arc::new(StringArray::from_iter_values(regions.iter().map(
+                        |r| match r.kind {
+                            RegionKind::Cached => "column",
+                            RegionKind::Working => "working memory",
+                        },
+                    ))),
+                    Arc::new(regions.iter().map(|r| r.owner).collect::<UInt64Array>()),
                     numbers(|r| r.bytes),
                     numbers(|r| r.device_bytes),
                     numbers(|r| r.pages as u64),
                     numbers(|r| r.pages_device as u64),
+                    numbers(|r| r.pages_host as u64),
+                    numbers(|r| r.pages_both as u64),
                     numbers(|r| r.pages_loading as u64),
                     numbers(|r| r.uses),
                     numbers(|r| r.idle),

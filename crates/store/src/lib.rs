@@ -35,5 +35,5 @@ pub use placed::{ConflictLayout, DenseColumn, NotPlaceable, PlacedLayout};
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};
 pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};
-pub use store::{Store, StoreOptions};
+pub use store::{SpillMemory, Store, StoreOptions};
 pub use table::{Snapshot, StoredTable};

@@ -92,6 +92,14 @@ impl Store {
         self.ledger.limit()
     }
 
+    /// Host memory for others, under the store's limit.
+    pub fn spill_memory(self: &Arc<Self>) -> SpillMemory {
+        SpillMemory {
+            store: Arc::clone(self),
+            reservation: Reservation::new(&self.ledger),
+        }
+    }
+
     /// Changes the limit. A lower one takes effect with the next load.
     pub fn set_memory_limit(&self, bytes: u64) {
         self.ledger.set_limit(bytes);
@@ -200,6 +208,28 @@ impl Store {
             );
         }
         evicted.is_some()
+    }
+}
+
+/// Host memory of the store that holds what has no room on a device; see [`Store::spill_memory`].
+#[derive(Debug)]
+pub struct SpillMemory {
+    store: Arc<Store>,
+    reservation: Reservation,
+}
+
+impl SpillMemory {
+    /// Takes so many bytes, evicting columns of files where necessary; whether the limit has room for them.
+    pub fn take(&self, bytes: u64) -> bool {
+        let admitted = self
+            .store
+            .admit("memory of queries", &self.reservation, bytes, bytes);
+        admitted.is_ok()
+    }
+
+    /// Gives bytes back.
+    pub fn give(&self, bytes: u64) {
+        self.reservation.shrink(bytes);
     }
 }
 

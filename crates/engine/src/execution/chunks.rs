@@ -1,7 +1,7 @@
 //! The chunk table of a launch, and how chunks reach the device.
 
 use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk};
-use super::run::RunError;
+use super::error::RunError;
 use super::sinks::memory;
 use crate::pipeline::bind::{AccessForm, ColumnAccess};
 use crate::pipeline::generate::BoundPipeline;
@@ -152,6 +152,7 @@ pub(super) struct Placement<'r> {
 impl<'r> Placement<'r> {
     /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do not use more,
     /// see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`: whether to make pages that are not there.
+    /// `done`: the chunks have begun in this order, and so many of them are done; otherwise those that are there come first.
     pub(super) fn choose(
         runtime: &DeviceRuntime,
         streams: &QueryStreams,
@@ -159,13 +160,15 @@ impl<'r> Placement<'r> {
         chunks: &[usize],
         scan: Scan<'r>,
         keep: bool,
+        done: Option<usize>,
     ) -> Result<Self, RunError> {
         let columns = 0..view.columns.len();
         let missing = |chunk: usize| -> u64 {
             let missing = columns.clone().filter(|k| !scan.has(*k, chunk));
             missing.map(|k| chunk_layout(&view.columns[k], chunk, 0).1).sum()
         };
-        let needed: u64 = chunks.iter().map(|chunk| missing(*chunk)).sum();
+        let over = done.unwrap_or(0);
+        let needed: u64 = chunks[over..].iter().map(|chunk| missing(*chunk)).sum();
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
@@ -177,15 +180,27 @@ impl<'r> Placement<'r> {
             places.collect()
         };
         let mut found = Vec::with_capacity(chunks.len());
-        for &chunk in chunks {
-            found.push((chunk, find(chunk, false)?));
+        for (position, &chunk) in chunks.iter().enumerate() {
+            let pages = if position < over {
+                Vec::new()
+            } else {
+                find(chunk, false)?
+            };
+            found.push((chunk, pages));
         }
         let is_ready = |pages: &[Option<PagePin>]| {
             pages
                 .iter()
                 .all(|page| page.as_ref().is_some_and(|page| page.is_here()))
         };
-        let (mut placed, away): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, pages)| is_ready(pages));
+        let (mut placed, away): (Vec<_>, Vec<_>) = match done {
+            None => found.into_iter().partition(|(_, pages)| is_ready(pages)),
+            Some(done) => {
+                let ready = found[done..].iter().take_while(|(_, pages)| is_ready(pages));
+                let away = found.split_off(done + ready.count());
+                (found, away)
+            }
+        };
         let ready = placed.len();
         pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
         let mut room = keep;
@@ -253,7 +268,7 @@ impl<'r> Placement<'r> {
     /// Where column `k` of the chunk at `position` lies when its launch comes.
     fn place(&self, view: &TableView, position: usize, k: usize) -> ChunkAddresses {
         let chunk = self.order[position];
-        match (&self.pages[position][k], &self.ring) {
+        match (self.pages[position].get(k).unwrap_or(&None), &self.ring) {
             (Some(page), _) => addresses(page.address(), chunk_layout(&view.columns[k], chunk, 0).0),
             (None, Some(ring)) => ring.place(view, position, chunk, k),
             (None, None) => ChunkAddresses::default(),

@@ -1,7 +1,7 @@
 //! Collecting the rows that a pipeline looks up.
 
+use super::error::RunError;
 use super::gpu_exec::Failure;
-use super::run::RunError;
 use crate::expression::{Dimension, MAX_INDICES};
 use crate::placement::{DimensionSource, Subtree};
 use crate::reason::Reason;

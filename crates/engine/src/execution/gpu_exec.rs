@@ -1,7 +1,9 @@
 //! The plan node of a placed subtree.
 
 use super::dimensions;
-use super::run::{Run, RunError, RunReport};
+use super::error::RunError;
+use super::run::Run;
+use super::run_report::RunReport;
 use super::source::{load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::expression::Expr;
@@ -411,6 +413,9 @@ impl DisplayAs for GpuExec {
                 }
                 if report.grown > 0 {
                     write!(f, ", hash table grown {} times", report.grown)?;
+                }
+                if report.gave_way > 0 {
+                    write!(f, ", gave way to earlier queries {} times", report.gave_way)?;
                 }
                 if report.pages > 0 {
                     write!(f, ", heap pages={}", report.pages)?;

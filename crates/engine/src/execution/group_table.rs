@@ -1,26 +1,33 @@
 //! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it wait in heap pages as
 //! partial groups until it has grown.
 
+use super::error::RunError;
 use super::row_heap::{Demand, RowHeap};
-use super::run::{RunError, RunReport};
-use super::sinks::zeroed;
+use super::run_report::RunReport;
+use super::sinks::{SinkNeeds, zeroed};
 use crate::pipeline::bind::{AccumulatorPlan, Strategy};
 use crate::pipeline::generate::BoundPipeline;
 use crate::pipeline::group_key::GroupKey;
 use crate::pipeline::sink::hash::slots_for;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_device::{Access, DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::heap::PageChainsView;
 use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
+use galatea_memory::regions::{Use, WorkingRegion};
 
 /// Bytes of the heap for partial groups: larger ones let the table be made anew less often and write more. Where memory is
 /// short, an eighth of it, for the table that takes them in could need nearly three times as much.
 const HEAP_BYTES: u64 = 64 << 20;
 
+/// What the slots are called where they do not fit.
+const TABLE: &str = "the group hash table";
+
 /// The table, and where rows wait that it has no place for.
 #[derive(Debug)]
 pub(super) struct TableState {
-    slots: DeviceBuffer<u64>,
+    slots: WorkingRegion<u64>,
+    /// The query that owns the memory.
+    owner: u64,
     layout: SlotLayout,
     limit: u64,
     /// Threads of a launch: each may insert a group after it saw the table below its limit.
@@ -34,17 +41,21 @@ pub(super) struct TableState {
 }
 
 impl TableState {
-    /// A table for a run over `rows` rows by at most `grid` blocks, and the blocks it serves; at least `hash_slots` slots, unless
-    /// there can be fewer groups.
+    /// A table for a run by at most `grid` blocks, and the blocks it serves.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         (key, accumulators): (&GroupKey, &AccumulatorPlan),
         grid: u32,
-        rows: u64,
-        hash_slots: u64,
+        needs: &SinkNeeds,
     ) -> Result<(Self, u32), RunError> {
+        let &SinkNeeds {
+            owner,
+            rows,
+            hash_slots,
+            ..
+        } = needs;
         let layout = SlotLayout {
             slot_words: bound.slot_words() as u32,
             key_words: key.key_words() as u32,
@@ -72,14 +83,15 @@ impl TableState {
                 unit_rows: 0,
                 bytes: HEAP_BYTES.min(runtime.room() / 8),
             };
-            let (heap, grid) = RowHeap::new(runtime, stream, demand, grid)?;
+            let (heap, grid) = RowHeap::new(runtime, stream, owner, demand, grid)?;
             (Some(heap), grid)
         };
         let words = capacity * u64::from(layout.slot_words);
-        let slots = zeroed(runtime, stream, words, "the group hash table")?;
+        let slots = zeroed(runtime, stream, words, TABLE)?;
         let merges = merges(accumulators);
         let made = Self {
-            slots,
+            slots: runtime.memory().working(owner, TABLE, slots),
+            owner,
             layout,
             limit,
             threads,
@@ -93,6 +105,20 @@ impl TableState {
     /// Address and number of the slots, and the groups they take.
     pub(super) fn slots(&self) -> (u64, u64, u64) {
         (self.slots.address(), self.capacity(), self.limit)
+    }
+
+    /// Lets others move it.
+    pub(super) fn park(&mut self) {
+        self.slots.park();
+        if let Some(heap) = &mut self.heap {
+            heap.park();
+        }
+    }
+
+    /// What a launch does to its regions.
+    pub(super) fn uses(&mut self) -> impl Iterator<Item = Use<'_>> {
+        let slots = self.slots.used(Access::ReadWrite);
+        [slots].into_iter().chain(self.heap.as_mut().map(RowHeap::used))
     }
 
     /// Where rows wait.
@@ -112,7 +138,7 @@ impl TableState {
     }
 
     /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word `groups` of
-    /// the control words receives the number of groups.
+    /// the control words receives the number of groups. Where the device is full, nothing has changed.
     pub(super) fn merge(
         &mut self,
         runtime: &DeviceRuntime,
@@ -140,17 +166,18 @@ impl TableState {
             Err(RunError::Memory { .. }) if sizes[1] < sizes[0] => table(sizes[1])?,
             larger => larger?,
         };
+        let merges = runtime.upload(stream, &self.merges, "how groups merge")?;
+        let mut pages = runtime.zeroed::<u64>(stream, 1, "a counter")?;
+        // All memory is there from here on.
         let groups = groups..groups + 1;
         stream.fill(control.slice_mut(groups.clone())?, 0)?;
         HashRehash::new(device)?.launch(
             stream,
-            In(&self.slots),
+            In(&*self.slots),
             InOut(&mut slots),
             InOut(control.slice_mut(groups.clone())?),
             self.layout,
         )?;
-        let merges = runtime.upload(stream, &self.merges, "how groups merge")?;
-        let mut pages = runtime.zeroed::<u64>(stream, 1, "a counter")?;
         heap.chains.merge(
             device,
             stream,
@@ -163,7 +190,7 @@ impl TableState {
         )?;
         report.pages += stream.read(&pages, ..)?[0];
         report.grown += 1;
-        self.slots = slots;
+        self.slots = runtime.memory().working(self.owner, TABLE, slots);
         self.limit = limit(self.capacity(), self.threads, self.most);
         Ok(())
     }
@@ -182,7 +209,7 @@ impl TableState {
             let mut used = runtime.zeroed::<u64>(stream, 1, "a counter")?;
             HashCollect::new(runtime.device())?.launch(
                 stream,
-                In(&self.slots),
+                In(&*self.slots),
                 Out(&mut out),
                 InOut(&mut used),
                 self.layout,

@@ -14,15 +14,19 @@
 mod chunks;
 pub(crate) mod columns;
 mod dimensions;
+mod error;
 mod gpu_exec;
 mod group_table;
 pub(crate) mod launches;
+mod pass;
 pub(crate) mod prepared;
 mod results;
 mod row_heap;
 mod run;
+mod run_report;
 mod sinks;
 mod source;
 
+pub use error::RunError;
 pub use gpu_exec::GpuExec;
-pub use run::{RunError, RunReport};
+pub use run_report::RunReport;

@@ -1,12 +1,13 @@
 //! Rows of unknown number in pages of a device heap: output rows, or partial groups that a hash table had no place for. One
 //! pass over the input, no room for the worst case, and the host is asked only when the heap is dry.
 
-use super::run::RunError;
+use super::error::RunError;
 use super::sinks::memory;
 use crate::pipeline::sink::chains::WARP_ROWS;
 use crate::runtime::DeviceRuntime;
-use galatea_device::Stream;
+use galatea_device::{Access, Stream};
 use galatea_kernels::heap::{PAGE_HEADER_WORDS, PageChainsView};
+use galatea_memory::regions::Use;
 use galatea_memory::{DeviceHeap, GatheredRows, HeapError, HeapOptions, RowChains};
 
 /// Bytes of a page for short rows.
@@ -43,6 +44,7 @@ impl RowHeap {
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
+        owner: u64,
         demand: Demand,
         grid: u32,
     ) -> Result<(Self, u32), RunError> {
@@ -62,11 +64,16 @@ impl RowHeap {
                 && kept.heap.page_bytes() == page_bytes
                 && kept.heap.memory().bytes() >= bytes
         });
-        if let Some(kept) = kept {
+        if let Some(mut kept) = kept {
+            kept.heap.region().set_owner(Some(owner));
             return Ok((kept, grid));
         }
         let made = runtime.making_room(|| {
-            let heap = DeviceHeap::new(device, stream, bytes, HeapOptions::pages_of(page_bytes))?;
+            let pages = device
+                .alloc::<u64>(stream, (bytes / 8) as usize)?
+                .assume_written();
+            let pages = runtime.memory().working(owner, "pages for rows", pages);
+            let heap = DeviceHeap::over(device, stream, pages, .., HeapOptions::pages_of(page_bytes))?;
             let chains = RowChains::new(device, stream, &heap, demand.words, grid)?;
             Ok::<_, HeapError>((heap, chains))
         })?;
@@ -83,8 +90,19 @@ impl RowHeap {
     pub(super) fn keep(mut self, runtime: &DeviceRuntime) {
         self.resume = false;
         if self.heap.memory().bytes() <= KEPT_BYTES {
+            self.heap.region().set_owner(None);
             runtime.memory().keep_spare(self);
         }
+    }
+
+    /// Lets others move its pages.
+    pub(super) fn park(&mut self) {
+        self.heap.region().park();
+    }
+
+    /// What a launch does to its pages.
+    pub(super) fn used(&mut self) -> Use<'_> {
+        self.heap.region().used(Access::ReadWrite)
     }
 
     /// What the next launch takes.

@@ -1,149 +1,30 @@
 //! One pipeline over encoded columns on one device, start to end.
 
-use super::chunks::{LaunchInputs, Placement};
 use super::columns::ColumnPages;
+use super::error::RunError;
+use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
-use super::results;
-use super::sinks::SinkState;
+use super::run_report::RunReport;
+use super::sinks::{SinkNeeds, SinkState, memory};
 use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::{Dimension, ErrorCode};
-use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, Shape};
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::reason::Reason;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
-use galatea_device::{DeviceError, Geometry, MemoryBudget, Origin};
-use galatea_kernels::{Pipeline, PipelineArguments};
-use galatea_memory::HeapError;
-use galatea_memory::regions::{Demand, Source};
+use galatea_device::{DeviceError, Origin};
+use galatea_memory::regions::{Demand, Lease, Source};
 use galatea_store::TableView;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Bytes that a launch scans at most: about 4 ms of device memory's rate.
-const LAUNCH_BYTES: u64 = 16 << 30;
+pub(super) const LAUNCH_BYTES: u64 = 16 << 30;
 
 /// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter of a millisecond.
 const HASH_ROOM: u64 = 1 << 30;
-
-/// Why a run gave no result.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The pipeline turned out not to be one the device can run; the CPU can.
-    #[error("{0}")]
-    Unsupported(#[from] Reason),
-    /// Even the least the pipeline needs does not fit.
-    #[error(
-        "out of device memory: {what} needs {needed} bytes, {available} of {limit} are available\nhint: raise galatea.gpu_memory_limit or lower galatea.chunk_rows"
-    )]
-    Memory {
-        /// What was to be allocated.
-        what: &'static str,
-        /// Its bytes.
-        needed: u64,
-        /// Bytes the budget has left.
-        available: u64,
-        /// The budget.
-        limit: u64,
-    },
-    /// The device or its driver failed.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// The device heap for output rows could not be made.
-    #[error(transparent)]
-    Heap(HeapError),
-    /// A row raised an error; the CPU says which, in DataFusion's words.
-    #[error("{0}")]
-    Raised(String),
-    /// A thread of the run ended early: a defect, please report it.
-    #[error("a thread of the pipeline ended early (please report it): {0}")]
-    Ended(String),
-    /// Results could not be made into Arrow arrays.
-    #[error(transparent)]
-    Arrow(#[from] arrow::error::ArrowError),
-    /// The query was cancelled.
-    #[error("cancelled")]
-    Cancelled,
-}
-
-impl RunError {
-    /// No room for `what`, of `needed` bytes.
-    pub(crate) fn full(budget: &MemoryBudget, what: &'static str, needed: u64) -> Self {
-        Self::Memory {
-            what,
-            needed,
-            available: budget.available(),
-            limit: budget.limit(),
-        }
-    }
-
-    /// Whether the device had no memory for something that may be tried again.
-    pub(crate) fn is_full(&self) -> bool {
-        matches!(self, Self::Device(error) if error.is_out_of_memory())
-    }
-}
-
-impl From<HeapError> for RunError {
-    fn from(error: HeapError) -> Self {
-        match error {
-            HeapError::Device(error) => Self::Device(error),
-            error => Self::Heap(error),
-        }
-    }
-}
-
-/// What a run did, for EXPLAIN ANALYZE and the query report.
-#[derive(Debug, Clone, Default)]
-pub struct RunReport {
-    /// How rows were collected.
-    pub strategy: String,
-    /// Why dense groups were collected so: what the model expected of this way, and of others.
-    pub why: Option<String>,
-    /// Whether the columns were used in place, or streamed.
-    pub resident: bool,
-    /// Rows of each dimension.
-    pub dimension_rows: Vec<u64>,
-    /// Where each dimension was looked up, and why.
-    pub dimensions: Vec<String>,
-    /// Chunks scanned.
-    pub chunks: usize,
-    /// Chunks that zone maps dropped.
-    pub chunks_skipped: usize,
-    /// Rows of the scanned chunks.
-    pub rows: u64,
-    /// Rows that passed the filters.
-    pub rows_passed: u64,
-    /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is skipped.
-    pub device_bytes: u64,
-    /// Bytes copied over the link, both ways.
-    pub link_bytes: u64,
-    /// Binding and generating code.
-    pub generate: Duration,
-    /// Compiling, or finding the compiled kernel.
-    pub compile: Duration,
-    /// Where the kernel came from: memory, disk, compiler.
-    pub compiled: &'static str,
-    /// From the first to the last of the pipeline's work on the device, as its events measured it.
-    pub kernel: Duration,
-    /// Making columns resident, before the kernel.
-    pub transfer: Duration,
-    /// Everything, on the host's clock.
-    pub total: Duration,
-    /// Launches of the pipeline kernel.
-    pub launches: usize,
-    /// Times the hash table grew.
-    pub grown: usize,
-    /// Pages of the device heap that output rows were in.
-    pub pages: u64,
-    /// Blocks of a launch.
-    pub grid: u32,
-    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
-    pub ceiling: Option<f64>,
-}
 
 /// A run's inputs.
 #[derive(Debug)]
@@ -166,20 +47,7 @@ pub(super) struct Run<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running kernel.
-struct Settle<'a>(&'a QueryStreams);
-
-impl Drop for Settle<'_> {
-    fn drop(&mut self) {
-        // A failure has been, or will be, reported by the call that needs the stream.
-        for stream in &self.0.transfer {
-            let _ = stream.synchronize();
-        }
-        let _ = self.0.compute.synchronize();
-    }
-}
-
-impl Run<'_> {
+impl<'a> Run<'a> {
     /// Runs the pipeline when its turn comes.
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let memory = self.runtime.memory();
@@ -187,16 +55,42 @@ impl Run<'_> {
         let turn = (memory.turns()).begin(&self.name(), self.demand(), capacity, self.cancelled);
         let turn = turn.ok_or(RunError::Cancelled)?;
         loop {
-            match self.attempts() {
+            match self.attempts(&turn) {
                 // All it had is given up by now.
                 Err(RunError::Memory { .. }) if turn.wait_for_room(self.cancelled) => {}
+                Err(RunError::Memory {
+                    what,
+                    needed,
+                    available,
+                    limit,
+                    ..
+                }) => {
+                    return Err(RunError::Memory {
+                        what,
+                        needed,
+                        available,
+                        limit,
+                        query: self.description().into(),
+                    });
+                }
                 outcome => return outcome,
             }
         }
     }
 
+    /// What it does and reads, for errors.
+    fn description(&self) -> String {
+        let columns = self.view.columns.iter().zip(self.demand().regions);
+        let columns = columns.map(|(column, (_, bytes))| format!("{} ({bytes} bytes)", column.name));
+        format!(
+            "{} over columns {}",
+            self.does(),
+            columns.collect::<Vec<_>>().join(", ")
+        )
+    }
+
     /// Runs the pipeline, with less memory where it could not have as much as it would like.
-    fn attempts(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    fn attempts(&self, turn: &Lease<'_>) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let shape = self.shape();
         let tight = Shape {
             hash_room: 0,
@@ -211,10 +105,10 @@ impl Run<'_> {
             }
             error => error,
         };
-        match self.shaped(shape, keep, &mut roomy).map_err(full) {
+        match self.shaped(turn, shape, keep, &mut roomy).map_err(full) {
             // Others have taken the memory for a hash table with room for all groups, or for copies of groups; or its own pages.
             Err(RunError::Memory { .. }) if roomy || keep => {
-                self.shaped(tight, false, &mut roomy).map_err(full)
+                self.shaped(turn, tight, false, &mut roomy).map_err(full)
             }
             outcome => outcome,
         }
@@ -223,12 +117,15 @@ impl Run<'_> {
     /// What it does, in lists of what runs.
     fn name(&self) -> String {
         let columns: Vec<&str> = self.view.columns.iter().map(|column| &*column.name).collect();
-        let does = match &self.plan.sink {
+        format!("{} {}", self.does(), columns.join(", "))
+    }
+
+    fn does(&self) -> &'static str {
+        match &self.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
             SinkPlan::Aggregate { .. } => "group",
             SinkPlan::Materialise { .. } => "filter",
-        };
-        format!("{does} {}", columns.join(", "))
+        }
     }
 
     /// Device memory it is going to use, as far as it is known before: its regions, and slots for what does not fit.
@@ -258,6 +155,7 @@ impl Run<'_> {
     /// memory that it could do without.
     fn shaped(
         &self,
+        turn: &Lease<'_>,
         shape: Shape,
         keep: bool,
         roomy: &mut bool,
@@ -293,7 +191,7 @@ impl Run<'_> {
 
         let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;
         let streams = self.runtime.take_streams(short)?;
-        let outcome = self.on_streams(pipeline, &streams, keep, &mut report);
+        let outcome = self.on_streams(pipeline, &streams, turn, keep, &mut report);
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
         }
@@ -341,10 +239,11 @@ impl Run<'_> {
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
+        turn: &Lease<'_>,
         keep: bool,
         report: &mut RunReport,
     ) -> Result<Vec<RecordBatch>, RunError> {
-        let (bound, kernel) = (&pipeline.bound, &pipeline.kernel);
+        let bound = &pipeline.bound;
         report.chunks = self.chunks.len();
         report.rows = self
             .chunks
@@ -354,134 +253,54 @@ impl Run<'_> {
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
         let counted = match bound.strategy {
-            Strategy::Append { counted: true } => Some(self.count(report)?),
+            Strategy::Append { counted: true } => Some(self.count(turn, report)?),
             _ => None,
         };
-        let compute = &streams.compute;
-        let units = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.unit_rows));
-        let all_units: u64 = self.chunks.iter().map(units).sum();
-        let grid = pipeline.resident_blocks.min(all_units).max(1) as u32;
-        // Before the columns: they make do with what it leaves.
-        let mut sink = SinkState::new(
-            self.runtime,
-            compute,
-            bound,
-            grid,
-            report.rows,
-            self.config.hash_slots.0,
+        let grid = pipeline.resident_blocks.min(self.units(bound)).max(1) as u32;
+        let needs = SinkNeeds {
+            owner: turn.number(),
+            rows: report.rows,
+            hash_slots: self.config.hash_slots.0,
             counted,
-            self.fetch,
-        )?;
-        let grid = sink.grid();
-        report.grid = grid;
-
-        let transfer_start = Instant::now();
-        let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
-        let mut scan = self.runtime.memory().scan(sources.iter());
-        if sink.stops() {
-            // What it collects may need room between launches, when pages of launches to come cannot go.
-            scan.leave(self.runtime.room() / 4);
-        }
-        scan.make_reserve()?;
-        // Rows without columns have no identity that a later run could know them by.
-        let known = match sources.is_empty() {
-            true => None,
-            false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
+            fetch: self.fetch,
         };
-        let fresh = known.is_none() && !sources.is_empty();
-        let (mut placement, inputs) = match known {
-            Some(inputs) => (Placement::kept(scan, &inputs), inputs),
-            None => {
-                scan.release();
-                let (view, chunks) = (self.view, self.chunks);
-                // What is not a page comes first: pages make do with what it leaves.
-                let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
-                scan.make_reserve()?;
-                let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep)?;
-                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement, lookups)?;
-                (placement, Arc::new(inputs))
-            }
-        };
-        // Declared after the placement, so that its pages stay pinned and its slots allocated until the streams are done.
-        let _settle = Settle(streams);
-        report.transfer = transfer_start.elapsed();
-        report.resident = placement.ready() == self.chunks.len();
-        let table = &inputs.table;
-        let mut args = PipelineArguments::new(&bound.parameters.literals);
-        args.chunks = inputs.words.address();
-        args.chunk_words = table.stride as u32;
-        args.unit_rows = bound.unit_rows;
-        args.units_per_chunk = table.units_per_chunk;
-        for (slot, buffer) in args.tables.iter_mut().zip(&inputs.lookups) {
-            *slot = buffer.address();
-        }
-
-        let mut rows = results::Rows::new(self.plan, self.view, &inputs.order, self.cancelled);
-        let started = compute.record()?;
-        let mut launch =
-            |sink: &mut SinkState, units: Range<u32>, rows: &mut results::Rows, report: &mut RunReport| {
-                let blocks = (units.end - units.start).clamp(1, grid);
-                let geometry =
-                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
-                self.launch(
-                    kernel, geometry, streams, &mut args, sink, units, bound, rows, report,
-                )
+        // Before the columns: they make do with what it leaves.
+        let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
+        report.grid = sink.grid();
+        let mut pass = self.pass(pipeline, streams, turn, keep, Progress::of(sink), report)?;
+        loop {
+            let mut progress = match pass {
+                Pass::Done(batches) => return Ok(batches),
+                Pass::GaveWay(progress) => progress,
             };
-        // A launch is short enough for what a block collects to fit its partial sums, and for others to have a turn.
-        let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1) * u64::from(grid);
-        let slice = most.min(self.slice(report, all_units)).max(u64::from(grid));
-        let ready = placement.ready();
-        let ready_units = u64::from(table.first_units[ready]);
-        // A run that may stop early begins with as few units as keep the device busy, and doubles them.
-        let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
-        let mut first = 0;
-        while first < ready_units && !self.has_enough(&rows) {
-            let end = first.saturating_add(step).min(ready_units);
-            launch(&mut sink, first as u32..end as u32, &mut rows, report)?;
-            first = end;
-            step = slice.min(step.saturating_mul(2));
-        }
-        placement.launched(streams, ready)?;
-        for position in ready..self.chunks.len() {
-            self.check()?;
-            if self.has_enough(&rows) {
-                break;
+            report.gave_way += 1;
+            loop {
+                let waited = turn.wait_for_room(self.cancelled);
+                self.check()?;
+                if self.runtime.memory().grant(&mut progress.sink.uses())? {
+                    break;
+                }
+                if !waited {
+                    let needed = progress.sink.bytes();
+                    return Err(memory(
+                        self.runtime,
+                        "what the query has collected so far",
+                        needed,
+                    ));
+                }
             }
-            report.link_bytes += placement.fetch(streams, self.view, position)?;
-            let units = table.first_units[position]..table.first_units[position + 1];
-            launch(&mut sink, units, &mut rows, report)?;
-            placement.launched(streams, position + 1)?;
-        }
-        sink.fold(self.runtime, compute, bound)?;
-        let ended = compute.record()?;
-        let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
-        if fresh && placement.is_resident() {
-            let launches = self.runtime.launches();
-            launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));
-        }
-        report.kernel += ended.elapsed_since(&started)?;
-        report.rows_passed = contents.rows_passed;
-        report.link_bytes += contents.bytes;
-        raise(contents.error, bound)?;
-        match bound.strategy {
-            Strategy::Append { .. } | Strategy::Chains => rows.finish(),
-            _ => {
-                let (batches, bytes) =
-                    results::groups(self.runtime, compute, self.plan, bound, &contents, self.cancelled)?;
-                report.link_bytes += bytes;
-                Ok(batches)
-            }
+            pass = self.pass(pipeline, streams, turn, keep, *progress, report)?;
         }
     }
 
-    /// Units of a launch that takes some milliseconds, so that launches of other queries come between.
-    fn slice(&self, report: &RunReport, units: u64) -> u64 {
-        let unit_bytes = (report.device_bytes / units.max(1)).max(1);
-        LAUNCH_BYTES / unit_bytes
+    /// Units of all chunks.
+    pub(super) fn units(&self, bound: &BoundPipeline) -> u64 {
+        let units = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.unit_rows));
+        self.chunks.iter().map(units).sum()
     }
 
     /// Runs the filters alone, to learn how many rows pass.
-    fn count(&self, report: &mut RunReport) -> Result<u64, RunError> {
+    fn count(&self, turn: &Lease<'_>, report: &mut RunReport) -> Result<u64, RunError> {
         let plan = self.plan.counting();
         let needed = plan.columns();
         let kept: Vec<usize> = (self.plan.columns().iter().enumerate())
@@ -501,54 +320,14 @@ impl Run<'_> {
             view: &view,
             ..*self
         };
-        let (_, counting) = run.attempts()?;
+        let (_, counting) = run.attempts(turn)?;
         report.launches += counting.launches;
         report.link_bytes += counting.link_bytes;
         report.kernel += counting.kernel;
         Ok(counting.rows_passed)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the state of one launch loop, used in one place"
-    )]
-    fn launch(
-        &self,
-        kernel: &Pipeline,
-        geometry: Geometry,
-        streams: &QueryStreams,
-        args: &mut PipelineArguments,
-        sink: &mut SinkState,
-        units: Range<u32>,
-        bound: &BoundPipeline,
-        rows: &mut results::Rows,
-        report: &mut RunReport,
-    ) -> Result<(), RunError> {
-        args.first_unit = units.start;
-        args.end_unit = units.end;
-        args.resume = 0;
-        loop {
-            self.check()?;
-            sink.bind(args);
-            kernel.launch(&streams.compute, geometry, args)?;
-            report.launches += 1;
-            if !sink.stops() {
-                return Ok(());
-            }
-            let stopped = sink.drain(self.runtime, &streams.compute, bound, rows, report)?;
-            if !stopped {
-                return Ok(());
-            }
-            args.resume = 1;
-        }
-    }
-
-    /// Whether the run may stop: it has the rows that are waited for.
-    fn has_enough(&self, rows: &results::Rows) -> bool {
-        self.fetch.is_some_and(|fetch| rows.count() >= fetch)
-    }
-
-    fn check(&self) -> Result<(), RunError> {
+    pub(super) fn check(&self) -> Result<(), RunError> {
         check(self.cancelled)
     }
 }

@@ -1,17 +1,20 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
+use super::error::RunError;
 use super::group_table::{TableState, merges};
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
-use super::run::{RunError, RunReport, raise};
+use super::run::raise;
+use super::run_report::RunReport;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::sink::dense::DenseLayout;
 use crate::pipeline::sink::shared::SharedLayout;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{DeviceBuffer, In, InOut, Stream};
+use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
 use galatea_kernels::{DenseFold, MAX_OUTPUTS, PipelineArguments};
+use galatea_memory::regions::{Use, WorkingRegion};
 use std::ops::Range;
 
 /// Words before the groups: error, then four counters (`pipeline.h`), and one more for alignment.
@@ -27,7 +30,7 @@ const APPEND_ROWS: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
-    control: DeviceBuffer<u64>,
+    control: WorkingRegion<u64>,
     /// Of sinks that the host makes room in between launches: per block the unit at which it stopped, or of a hash table per
     /// thread the rows of that unit which are still to come.
     progress: Option<DeviceBuffer<u32>>,
@@ -42,8 +45,8 @@ enum Form {
     Fixed(usize),
     Table(Box<TableState>),
     Rows {
-        outputs: Vec<DeviceBuffer<u8>>,
-        validity: Vec<Option<DeviceBuffer<u8>>>,
+        outputs: Vec<WorkingRegion<u8>>,
+        validity: Vec<Option<WorkingRegion<u8>>>,
         capacity: u64,
         limit: u64,
     },
@@ -59,7 +62,7 @@ pub(super) enum GroupHome {
     /// The host: words, `[group][word]`.
     Host(Vec<u64>),
     /// Device memory, `[group][word]` in those words of the buffer.
-    Fixed(DeviceBuffer<u64>, Range<usize>),
+    Fixed(WorkingRegion<u64>, Range<usize>),
     /// Device memory, `[word][group]`, key words included.
     Collected(DeviceBuffer<u64>),
 }
@@ -83,24 +86,31 @@ pub(super) struct Contents {
     pub bytes: u64,
 }
 
+/// What a run knows of its rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SinkNeeds {
+    /// Number of the query, which owns the memory.
+    pub owner: u64,
+    /// Rows it scans.
+    pub rows: u64,
+    /// Slots that a hash table starts with, unless there can be fewer groups.
+    pub hash_slots: u64,
+    /// Rows there will be, if they were counted.
+    pub counted: Option<u64>,
+    /// Rows after which the run stops.
+    pub fetch: Option<u64>,
+}
+
 impl SinkState {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what a run knows of its rows, used in one place"
-    )]
-    /// Allocates and clears the sink of a run over `rows` rows by at most `grid` blocks; a hash table starts with at least
-    /// `hash_slots` slots, unless there can be fewer groups. `counted`: the rows there will be, if they were counted. `fetch`: rows
-    /// after which the run stops.
+    /// Allocates and clears the sink of a run by at most `grid` blocks.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         grid: u32,
-        rows: u64,
-        hash_slots: u64,
-        counted: Option<u64>,
-        fetch: Option<u64>,
+        needs: &SinkNeeds,
     ) -> Result<Self, RunError> {
+        let rows = needs.rows;
         let mut fixed_words = 0;
         let mut blocks = grid;
         let mut progress = 0;
@@ -127,8 +137,7 @@ impl SinkState {
                 },
             ) => {
                 let groups = (key, accumulators);
-                let (table, served) =
-                    TableState::new(runtime, stream, bound, groups, grid, rows, hash_slots)?;
+                let (table, served) = TableState::new(runtime, stream, bound, groups, grid, needs)?;
                 blocks = served;
                 if *waits {
                     progress = blocks as usize * bound.block as usize;
@@ -138,18 +147,19 @@ impl SinkState {
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
                 progress = grid as usize;
                 let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
-                let rows = counted.unwrap_or(rows);
-                let held = fetch.unwrap_or(APPEND_ROWS).min(APPEND_ROWS);
+                let rows = needs.counted.unwrap_or(rows);
+                let held = needs.fetch.unwrap_or(APPEND_ROWS).min(APPEND_ROWS);
                 let capacity = rows.min(held.max(2 * in_flight)).max(1);
                 let limit = if capacity >= rows {
                     u64::MAX
                 } else {
                     capacity - in_flight
                 };
-                let allocate = |bytes: u64| -> Result<DeviceBuffer<u8>, RunError> {
+                let allocate = |bytes: u64| -> Result<WorkingRegion<u8>, RunError> {
+                    let what = "output columns";
                     match runtime.allocate(stream, bytes)? {
-                        Some(buffer) => Ok(buffer),
-                        None => Err(memory(runtime, "output columns", bytes)),
+                        Some(buffer) => Ok(runtime.memory().working(needs.owner, what, buffer)),
+                        None => Err(memory(runtime, what, bytes)),
                     }
                 };
                 let outputs = columns
@@ -176,7 +186,7 @@ impl SinkState {
                     unit_rows: u64::from(bound.unit_rows),
                     bytes: u64::MAX,
                 };
-                let (heap, served) = RowHeap::new(runtime, stream, demand, grid)?;
+                let (heap, served) = RowHeap::new(runtime, stream, needs.owner, demand, grid)?;
                 blocks = served;
                 Form::Chains {
                     heap: Box::new(heap),
@@ -185,13 +195,10 @@ impl SinkState {
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
+        let words = (CONTROL_WORDS + fixed_words) as u64;
+        let control = zeroed(runtime, stream, words, "group accumulators")?;
         Ok(Self {
-            control: zeroed(
-                runtime,
-                stream,
-                (CONTROL_WORDS + fixed_words) as u64,
-                "group accumulators",
-            )?,
+            control: (runtime.memory()).working(needs.owner, "group accumulators", control),
             progress: (progress > 0)
                 .then(|| runtime.zeroed(stream, progress, "progress of blocks"))
                 .transpose()?,
@@ -212,6 +219,48 @@ impl SinkState {
             Form::Table(table) => table.chains().is_some(),
             Form::Rows { .. } | Form::Chains { .. } => true,
         }
+    }
+
+    /// Lets others move what it holds until [`Self::uses`] are granted. Between launches only.
+    pub(super) fn park(&mut self) {
+        self.control.park();
+        match &mut self.form {
+            Form::Fixed(_) => {}
+            Form::Table(table) => table.park(),
+            Form::Rows {
+                outputs, validity, ..
+            } => {
+                let columns = outputs.iter_mut().chain(validity.iter_mut().flatten());
+                columns.for_each(|column| {
+                    // Drained after every launch.
+                    column.discard();
+                    column.park();
+                });
+            }
+            Form::Chains { heap, .. } => heap.park(),
+        }
+    }
+
+    /// Bytes of its regions.
+    pub(super) fn bytes(&mut self) -> u64 {
+        self.uses().iter().map(Use::bytes).sum()
+    }
+
+    /// What a launch does to its regions.
+    pub(super) fn uses(&mut self) -> Vec<Use<'_>> {
+        let mut uses = vec![self.control.used(Access::ReadWrite)];
+        match &mut self.form {
+            Form::Fixed(_) => {}
+            Form::Table(table) => uses.extend(table.uses()),
+            Form::Rows {
+                outputs, validity, ..
+            } => {
+                let columns = outputs.iter_mut().chain(validity.iter_mut().flatten());
+                uses.extend(columns.map(|column| column.used(Access::Write)));
+            }
+            Form::Chains { heap, .. } => uses.push(heap.used()),
+        }
+        uses
     }
 
     /// Points the kernel's arguments at the sink.
@@ -238,7 +287,7 @@ impl SinkState {
                 args.limit = *limit;
                 for (k, (output, valid)) in outputs.iter().zip(validity).enumerate() {
                     args.outputs[k] = output.address();
-                    args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, DeviceBuffer::address);
+                    args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, |valid| valid.address());
                 }
             }
             Form::Chains { heap, .. } => args.set_chains(&heap.view()),

@@ -25,4 +25,5 @@ mod sessions;
 mod sqllogic;
 mod statements;
 mod streams;
+mod swapping;
 mod zones;

@@ -1,23 +1,20 @@
 //! The owner of a device's memory.
 
-use super::page::{Page, PagePin};
+use super::info::{RegionInfo, RegionKind};
+use super::page::Page;
 use super::region::{Part, Region};
 use super::replacement::{Candidate, Replacement};
+use super::scan::Scan;
 use super::spill::{HostBudget, Spill, SpillCounts, SpillFiles};
 use super::working::{RegionError, Use, Working, WorkingRegion};
 use super::{Source, Turns};
 use crate::{Holder, Identity};
 use bytemuck::Pod;
-use galatea_device::{Device, DeviceBuffer, DeviceError, Event, MemoryBudget, Stream};
+use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
-
-/// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is small (tables of chunks,
-/// counters) shall not have to evict.
-const RESERVE: u64 = 32;
-const MOST_RESERVE: u64 = 64 << 20;
 
 /// Bytes of a page of a working region (MultiQx §4.1).
 const WORKING_PAGE: u64 = 8 << 20;
@@ -25,8 +22,8 @@ const WORKING_PAGE: u64 = 8 << 20;
 /// See [the module](super).
 #[derive(Debug)]
 pub struct MemoryManager {
-    device: Device,
-    regions: Arc<Regions>,
+    pub(super) device: Device,
+    pub(super) regions: Arc<Regions>,
     turns: Turns,
     working: Arc<Working>,
     /// Working memory of an earlier query that the next may use as it is.
@@ -44,63 +41,25 @@ enum Victim {
 
 /// What the identities of sources hold weakly, to tell it that one is gone.
 #[derive(Debug)]
-struct Regions {
+pub(super) struct Regions {
     /// The stream that pages are allocated and freed in.
-    home: Stream,
-    state: Mutex<State>,
+    pub(super) home: Stream,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// By the address of the source's identity, which the region's weak reference keeps from being used again.
-    regions: HashMap<usize, Region>,
+    pub(super) regions: HashMap<usize, Region>,
     /// Pages that were made, by the address of the identity of what they copy.
-    pages: HashMap<usize, (Weak<Identity>, Weak<Page>)>,
-    policy: Replacement,
+    pub(super) pages: HashMap<usize, (Weak<Identity>, Weak<Page>)>,
+    pub(super) policy: Replacement,
     /// Scans so far.
-    now: u64,
+    pub(super) now: u64,
     /// Regions made so far.
-    made: u64,
-    random: u64,
-    evicted: u64,
-}
-
-/// What a region is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RegionKind {
-    /// A copy of host data.
-    Cached,
-    /// What a query writes.
-    Working,
-}
-
-/// What is known of a region.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegionInfo {
-    /// What it copies, or holds.
-    pub name: String,
-    /// What it is.
-    pub kind: RegionKind,
-    /// The query that writes it, by the number of its [`Lease`](super::Lease).
-    pub owner: Option<u64>,
-    /// Bytes of all of it.
-    pub bytes: u64,
-    /// Bytes in device memory.
-    pub device_bytes: u64,
-    /// Number of its pages.
-    pub pages: usize,
-    /// Pages whose content is in device memory.
-    pub pages_device: usize,
-    /// Pages whose content is in host memory, or in a file.
-    pub pages_host: usize,
-    /// Pages of which both are true.
-    pub pages_both: usize,
-    /// Pages that have device memory, but not their content yet.
-    pub pages_loading: usize,
-    /// Scans, or launches, that have used it.
-    pub uses: u64,
-    /// Scans of other regions since; 0 of working memory.
-    pub idle: u64,
+    pub(super) made: u64,
+    pub(super) random: u64,
+    pub(super) evicted: u64,
 }
 
 impl Holder for Regions {
@@ -128,7 +87,7 @@ impl State {
     }
 
     /// Evicts one page for a scan of that worth; whether there was one.
-    fn evict_for(&mut self, home: &Stream, scan: f64) -> Result<bool, DeviceError> {
+    pub(super) fn evict_for(&mut self, home: &Stream, scan: f64) -> Result<bool, DeviceError> {
         let candidates = self.candidates().collect();
         let victim = self.policy.victim(candidates, &mut self.random, Some(scan));
         victim.map_or(Ok(false), |victim| self.evict(home, victim))
@@ -145,7 +104,7 @@ impl State {
     }
 
     /// The page of an original, if it is in device memory.
-    fn page_of(&self, original: *const Identity) -> Option<Arc<Page>> {
+    pub(super) fn page_of(&self, original: *const Identity) -> Option<Arc<Page>> {
         self.pages.get(&original.addr())?.1.upgrade()
     }
 }
@@ -439,164 +398,5 @@ impl MemoryManager {
         infos.extend(self.working.infos());
         infos.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
         infos
-    }
-}
-
-/// Regions that one run reads.
-#[derive(Debug)]
-pub struct Scan<'m> {
-    manager: &'m MemoryManager,
-    regions: Vec<(usize, u64)>,
-    pinned: bool,
-    /// Bytes that pages made for this scan leave free.
-    left: u64,
-}
-
-impl Scan<'_> {
-    /// Keeps all pages of the regions where they are until it is [released](Self::release), launched or dropped; names the state
-    /// of their addresses.
-    pub fn pin(&mut self) -> &[(usize, u64)] {
-        let mut state = self.manager.regions.state.lock();
-        for (key, generation) in &mut self.regions {
-            if let Some(region) = state.regions.get_mut(key) {
-                region.pins += u32::from(!self.pinned);
-                *generation = region.generation;
-            }
-        }
-        self.pinned = true;
-        &self.regions
-    }
-
-    /// Evicts pages until there is what pages leave free; the scan's own too.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn make_reserve(&self) -> Result<(), DeviceError> {
-        while self.manager.device.budget().available() < self.reserve() && self.manager.evict_one()? {}
-        Ok(())
-    }
-
-    /// Whether a page of region number `region` has device memory now; it may go unless it is pinned.
-    pub fn has(&self, region: usize, page: usize) -> bool {
-        let state = self.manager.regions.state.lock();
-        let found = state.regions.get(&self.regions[region].0);
-        found.is_some_and(|region| region.parts[page].page.is_some())
-    }
-
-    /// Makes pages only as long as so many bytes stay free.
-    pub fn leave(&mut self, bytes: u64) {
-        self.left = bytes;
-    }
-
-    /// Bytes that pages leave free.
-    fn reserve(&self) -> u64 {
-        let limit = self.manager.device.budget().limit();
-        (limit / RESERVE).min(MOST_RESERVE).max(self.left)
-    }
-
-    /// Bytes of pages there is room for, once everything is evicted that can be.
-    pub fn room(&self) -> u64 {
-        let manager = self.manager;
-        (manager.device.budget().available() + manager.evictable()).saturating_sub(self.reserve())
-    }
-
-    /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
-    pub fn addresses(&self) -> &[(usize, u64)] {
-        &self.regions
-    }
-
-    /// A page of region number `region`, in device memory from now on, if there is or can be made room for it.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn page(&self, region: usize, page: usize, make_room: bool) -> Result<Option<PagePin>, DeviceError> {
-        let key = self.regions[region].0;
-        let home = &self.manager.regions.home;
-        let mut guard = self.manager.regions.state.lock();
-        let state = &mut *guard;
-        let now = state.now;
-        let Some(found) = state.regions.get(&key) else {
-            return Ok(None);
-        };
-        let (part, worth) = (&found.parts[page], found.worth(now));
-        if let Some(here) = &part.page {
-            return Ok(Some(PagePin::new(here)));
-        }
-        let original = Weak::clone(&part.source);
-        // Another region may have made it since this one is known.
-        if let Some(here) = state.page_of(original.as_ptr()) {
-            let pin = PagePin::new(&here);
-            if let Some(region) = state.regions.get_mut(&key) {
-                region.parts[page].page = Some(here);
-            }
-            return Ok(Some(pin));
-        }
-        if !make_room {
-            return Ok(None);
-        }
-        let bytes = part.bytes.max(1);
-        let (budget, reserve) = (self.manager.device.budget(), self.reserve());
-        let buffer = loop {
-            if budget.available() >= MemoryBudget::charge_of(bytes) + reserve {
-                match self.manager.device.alloc::<u8>(home, bytes as usize) {
-                    Ok(buffer) => break buffer.assume_written(),
-                    Err(error) if error.is_out_of_memory() => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            if !state.evict_for(home, worth)? {
-                return Ok(None);
-            }
-        };
-        let made: Arc<Page> = Arc::new(Page::new(buffer));
-        let pin = PagePin::new(&made);
-        let known = (Weak::clone(&original), Arc::downgrade(&made));
-        state.pages.insert(original.as_ptr().addr(), known);
-        if let Some(region) = state.regions.get_mut(&key) {
-            region.parts[page].page = Some(made);
-        }
-        Ok(Some(pin))
-    }
-
-    /// Notes a launch that reads pages of the regions: memory of pages that go is freed behind it.
-    pub fn used(&self, launch: &Arc<Event>) {
-        let mut state = self.manager.regions.state.lock();
-        for (key, _) in &self.regions {
-            if let Some(region) = state.regions.get_mut(key) {
-                region.used_by(launch);
-            }
-        }
-    }
-
-    /// Lets pages go that are not pinned one by one.
-    pub fn release(&mut self) {
-        if !std::mem::take(&mut self.pinned) {
-            return;
-        }
-        let mut state = self.manager.regions.state.lock();
-        for (key, _) in &self.regions {
-            if let Some(region) = state.regions.get_mut(key) {
-                region.pins -= 1;
-            }
-        }
-    }
-}
-
-impl Drop for Scan<'_> {
-    fn drop(&mut self) {
-        self.release();
-        let mut state = self.manager.regions.state.lock();
-        let mut dead = false;
-        for (key, _) in &self.regions {
-            if let Some(region) = state.regions.get_mut(key) {
-                region.scans -= 1;
-                dead |= region.source.strong_count() == 0;
-            }
-        }
-        drop(state);
-        if dead {
-            // Its source went while it was in use.
-            self.manager.regions.let_go();
-        }
     }
 }

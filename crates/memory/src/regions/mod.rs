@@ -16,17 +16,22 @@
 //! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first served with bounded
 //! overtaking, and the query that came first always gets what it needs.
 
+mod content;
+mod info;
 mod manager;
 mod page;
 mod region;
 mod replacement;
+mod scan;
 mod spill;
 mod turns;
 mod working;
 
-pub use manager::{MemoryManager, RegionInfo, RegionKind, Scan};
+pub use info::{RegionInfo, RegionKind};
+pub use manager::MemoryManager;
 pub use page::{Page, PagePin};
 pub use replacement::Replacement;
+pub use scan::Scan;
 pub use spill::{HostBudget, SpillCounts, SpillFile, SpillFiles};
 pub use turns::{Admission, Demand, Lease, QueryInfo, Turns};
 pub use working::{RegionError, Use, WorkingRegion};

@@ -32,11 +32,11 @@ pub trait SpillFiles: Debug + Send + Sync {
 
 /// A file that one region spills to.
 pub trait SpillFile: Debug + Send {
-    /// Writes at a byte offset.
+    /// Appends bytes; returns the offset of the first.
     ///
     /// # Errors
-    /// The file system's.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// The file system's, or that there is no more room for such files.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<u64>;
     /// Fills `bytes` from a byte offset on.
     ///
     /// # Errors
@@ -246,10 +246,13 @@ impl Spill {
         }
     }
 
-    /// A file for a region; none where files are not set up.
-    pub(super) fn file(&self) -> io::Result<Option<Box<dyn SpillFile>>> {
+    /// A file for a region.
+    pub(super) fn file(&self) -> io::Result<Box<dyn SpillFile>> {
         let files = self.files.lock().clone();
-        files.map(|files| files.create()).transpose()
+        match files {
+            Some(files) => files.create(),
+            None => Err(io::Error::other("there is no folder to spill to")),
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 //! Those that wait go in the order they came; a later one that fits may overtake the first [`OVERTAKES`] times.
 //!
 //! Demands are predictions. A running query that finds the device full gives up all it has and waits for another one to end
-//! ([`Lease::wait_for_room`]), except the one that came first: it waits while the others finish or give up, so that it always ends, and
-//! then the next. What is too large for the device alone is told so when nothing else runs.
+//! ([`Lease::wait_for_room`]), except the one that came first: it waits while the others finish, give up, or park their regions between
+//! two launches ([`Lease::is_asked`]), so that it always ends, and then the next. What is too large for the device alone is told so when nothing else runs.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, HashMap};
@@ -224,6 +224,26 @@ pub struct Lease<'t> {
 }
 
 impl Lease<'_> {
+    /// The number of the query, by arrival.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether no query that came before it is running.
+    pub fn is_first(&self) -> bool {
+        let state = self.turns.state.lock();
+        let mut earlier = state.queries.range(..self.number);
+        !earlier.any(|(_, query)| query.running)
+    }
+
+    /// Whether a query that came before it waits for memory: between two launches it should park its regions, and
+    /// [wait](Self::wait_for_room).
+    pub fn is_asked(&self) -> bool {
+        let state = self.turns.state.lock();
+        let mut earlier = state.queries.range(..self.number);
+        earlier.any(|(_, query)| query.running && query.starved)
+    }
+
     /// Says what of its demand is left, as far as it is known by now.
     pub fn update(&self, demand: Demand) {
         if let Some(query) = self.turns.state.lock().queries.get_mut(&self.number) {
@@ -232,8 +252,8 @@ impl Lease<'_> {
         self.turns.changed.notify_all();
     }
 
-    /// After the device was found full, and all working memory of this query given up: waits until it is worth another try. `false`:
-    /// no other query has any memory, or `cancelled` is set.
+    /// After the device was found full, and all working memory of this query given up or parked: waits until it is worth another try.
+    /// The query that [came first](Self::is_first) may keep what it has. `false`: no other query has any memory, or `cancelled` is set.
     pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {
         let mut state = self.turns.state.lock();
         let (freed, ended) = *self.seen.lock();

@@ -15,16 +15,16 @@
 //! What is loaded and what is copied follows the access that the next launch declares: what it writes is not loaded, what it only reads leaves the copy on the host
 //! valid, so that evicting the region again moves nothing (the advice of MultiQx §4.1, by types).
 
-use super::manager::{RegionInfo, RegionKind};
+use super::content::{Content, NOBODY, PageState, Parked, Shared};
+use super::info::RegionInfo;
 use super::replacement::Candidate;
-use super::spill::{Spill, SpillFile};
+use super::spill::Spill;
 use bytemuck::Pod;
-use galatea_device::{Access, DeviceBuffer, DeviceError, Download, HostMemory, HostView, Stream};
+use galatea_device::{Access, DeviceBuffer, DeviceError};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
-use std::io;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -57,15 +57,6 @@ pub(super) struct Working {
     /// Scans so far: the clock of recency.
     clock: AtomicU64,
     evicted: AtomicU64,
-}
-
-/// A working region as others see it.
-trait Parked: Send + Sync {
-    /// What an eviction would cost; none while it is held, on its way, or not on the device.
-    fn candidate(&self) -> Option<Candidate<u64>>;
-    /// Moves it out; the bytes freed. 0: it cannot be moved now.
-    fn evict(&self, spill: &Spill) -> Result<u64, DeviceError>;
-    fn info(&self) -> RegionInfo;
 }
 
 impl Working {
@@ -127,7 +118,7 @@ impl Working {
         let page_len = (self.spill.page_bytes() as usize / size_of::<T>().max(1)).max(1);
         let shared = Arc::new(Shared {
             number,
-            owner,
+            owner: AtomicU64::new(owner),
             name: name.to_owned(),
             len: buffer.len(),
             page_len,
@@ -158,238 +149,6 @@ pub struct WorkingRegion<T: Pod> {
     /// None of memory that is never moved.
     managed: Option<(Arc<Working>, Arc<Shared<T>>)>,
     held: Option<DeviceBuffer<T>>,
-}
-
-struct Shared<T> {
-    number: u64,
-    owner: u64,
-    name: String,
-    /// Values.
-    len: usize,
-    /// Values of a page.
-    page_len: usize,
-    home: Stream,
-    /// The owner comes back, or goes: an eviction shall stop.
-    wanted: AtomicBool,
-    content: Mutex<Content<T>>,
-}
-
-struct Content<T> {
-    /// While it is parked and on the device.
-    buffer: Option<DeviceBuffer<T>>,
-    pages: Vec<PageState>,
-    file: Option<Box<dyn SpillFile>>,
-    /// Whether its owner has it.
-    held: bool,
-    /// When it was parked last.
-    last: u64,
-    /// Times it was held.
-    uses: u64,
-}
-
-/// Where the newest content of a page is.
-#[derive(Debug)]
-enum PageState {
-    /// Nowhere: nobody needs it any more.
-    Nothing,
-    /// On the device.
-    Device,
-    /// On the host.
-    Host(HostSide),
-    /// On both sides, equal.
-    Both(HostSide),
-}
-
-/// The host side of a page.
-#[derive(Debug)]
-enum HostSide {
-    /// In pinned memory, once the copy is done.
-    Copying(Download),
-    /// In pinned memory.
-    Memory(Arc<HostMemory>),
-    /// In the region's file.
-    File,
-}
-
-impl<T: Pod> Shared<T> {
-    fn range(&self, page: usize) -> Range<usize> {
-        page * self.page_len..self.len.min((page + 1) * self.page_len)
-    }
-
-    fn bytes_of(&self, page: usize) -> u64 {
-        (self.range(page).len() * size_of::<T>()) as u64
-    }
-
-    fn bytes(&self) -> u64 {
-        (self.len * size_of::<T>()) as u64
-    }
-
-    /// Copies a page out; none if the host has no place for it.
-    fn copy_out(
-        &self,
-        page: usize,
-        buffer: &DeviceBuffer<T>,
-        file: &mut Option<Box<dyn SpillFile>>,
-        spill: &Spill,
-    ) -> Result<Option<HostSide>, DeviceError> {
-        let bytes = self.bytes_of(page);
-        let source = buffer.slice(self.range(page))?;
-        if let Some(memory) = spill.page(bytes)? {
-            let copy = self.home.copy_to_host(source, memory, 0)?;
-            spill.count_to_memory(bytes);
-            return Ok(Some(HostSide::Copying(copy)));
-        }
-        let staging = self.home.copy_to_host(source, spill.staging(bytes)?, 0)?.wait()?;
-        let content = &staging.as_slice()[..bytes as usize];
-        let offset = page as u64 * (self.page_len * size_of::<T>()) as u64;
-        let written = match file {
-            Some(file) => file.write(offset, content).map(|()| true),
-            None => spill.file().and_then(|made| match made {
-                Some(mut made) => {
-                    made.write(offset, content)?;
-                    *file = Some(made);
-                    Ok(true)
-                }
-                None => Ok(false),
-            }),
-        };
-        spill.put_staging(staging);
-        match written {
-            Ok(true) => {
-                spill.count_to_files(bytes);
-                Ok(Some(HostSide::File))
-            }
-            Ok(false) => Ok(None),
-            Err(error) => {
-                tracing::warn!(region = self.name, bytes, "cannot spill to a file: {error}");
-                Ok(None)
-            }
-        }
-    }
-
-    /// Copies a page in, in the order of the home stream; its host side stays as it is.
-    fn copy_in(
-        &self,
-        page: usize,
-        side: HostSide,
-        buffer: &mut DeviceBuffer<T>,
-        file: &mut Option<Box<dyn SpillFile>>,
-        spill: &Spill,
-    ) -> Result<HostSide, RegionError> {
-        let bytes = self.bytes_of(page) as usize;
-        let target = buffer.slice_mut(self.range(page))?;
-        let side = match side {
-            HostSide::Copying(copy) => HostSide::Memory(copy.wait()?),
-            side => side,
-        };
-        match &side {
-            HostSide::Memory(memory) => {
-                let view = HostView::new(Arc::clone(memory), 0, bytes)?;
-                self.home.copy_to_device(target, &view)?;
-            }
-            HostSide::File | HostSide::Copying(_) => {
-                let mut staging = spill.staging(bytes as u64)?;
-                let shared = DeviceError::HostMemoryShared { bytes: bytes as u64 };
-                let content = Arc::get_mut(&mut staging).ok_or(shared)?.as_mut_slice();
-                let offset = page as u64 * (self.page_len * size_of::<T>()) as u64;
-                let gone = || io::Error::other("the file is gone");
-                let file = file.as_mut().ok_or_else(gone);
-                file.and_then(|file| file.read(offset, &mut content[..bytes]))
-                    .map_err(|error| RegionError::Spill {
-                        name: self.name.clone(),
-                        bytes: self.bytes(),
-                        reason: error.to_string(),
-                    })?;
-                let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
-                self.home.copy_to_device(target, &view)?;
-                spill.put_staging(staging);
-            }
-        }
-        spill.count_back(bytes as u64);
-        Ok(side)
-    }
-}
-
-impl<T: Pod> Parked for Shared<T> {
-    fn candidate(&self) -> Option<Candidate<u64>> {
-        let content = self.content.try_lock()?;
-        content.buffer.as_ref()?;
-        let dirty = content.pages.iter().enumerate();
-        let dirty = dirty.filter(|(_, page)| matches!(page, PageState::Device));
-        Some(Candidate {
-            key: self.number,
-            recency: (content.last, self.number),
-            bytes: self.bytes(),
-            dirty: dirty.map(|(page, _)| self.bytes_of(page)).sum(),
-            uses: content.uses,
-            worth: f64::INFINITY,
-        })
-    }
-
-    fn evict(&self, spill: &Spill) -> Result<u64, DeviceError> {
-        // Its owner takes it back now, or somebody else moves it out.
-        let Some(mut content) = self.content.try_lock() else {
-            return Ok(0);
-        };
-        let Content {
-            buffer, pages, file, ..
-        } = &mut *content;
-        let Some(here) = buffer else {
-            return Ok(0);
-        };
-        for (number, page) in pages.iter_mut().enumerate() {
-            if self.wanted.load(Ordering::Acquire) {
-                return Ok(0);
-            }
-            if matches!(page, PageState::Device) {
-                let Some(side) = self.copy_out(number, here, file, spill)? else {
-                    return Ok(0);
-                };
-                *page = PageState::Both(side);
-            }
-        }
-        for page in pages {
-            *page = match std::mem::replace(page, PageState::Nothing) {
-                PageState::Both(side) => PageState::Host(side),
-                page => page,
-            };
-        }
-        // Freed behind the copies, which are queued on the same stream.
-        *buffer = None;
-        Ok(self.bytes())
-    }
-
-    fn info(&self) -> RegionInfo {
-        let pages = self.len.div_ceil(self.page_len);
-        let mut info = RegionInfo {
-            name: self.name.clone(),
-            kind: RegionKind::Working,
-            owner: Some(self.owner),
-            bytes: self.bytes(),
-            device_bytes: self.bytes(),
-            pages,
-            pages_device: pages,
-            pages_host: 0,
-            pages_both: 0,
-            pages_loading: 0,
-            uses: 0,
-            idle: 0,
-        };
-        // Locked for long only while it is moved to a file: until then it is on the device.
-        let Some(content) = self.content.try_lock() else {
-            return info;
-        };
-        info.uses = content.uses;
-        if content.held {
-            return info;
-        }
-        info.device_bytes = content.buffer.as_ref().map_or(0, DeviceBuffer::bytes);
-        let count = |is: fn(&PageState) -> bool| content.pages.iter().filter(|page| is(page)).count();
-        info.pages_both = count(|page| matches!(page, PageState::Both(_)));
-        info.pages_device = count(|page| matches!(page, PageState::Device)) + info.pages_both;
-        info.pages_host = count(|page| matches!(page, PageState::Host(_))) + info.pages_both;
-        info
-    }
 }
 
 impl Debug for Working {
@@ -461,6 +220,13 @@ impl<T: Pod> WorkingRegion<T> {
         }
     }
 
+    /// Gives it to another query, or to none.
+    pub fn set_owner(&mut self, owner: Option<u64>) {
+        if let Some((_, shared)) = &self.managed {
+            shared.owner.store(owner.unwrap_or(NOBODY), Ordering::Relaxed);
+        }
+    }
+
     /// Says that its content is not needed any more: moving it out copies nothing, and bringing it back neither.
     pub fn discard(&mut self) {
         if let Some((working, shared)) = &self.managed {
@@ -498,25 +264,6 @@ impl<T: Pod> Drop for WorkingRegion<T> {
     }
 }
 
-impl PageState {
-    fn give_up(self, spill: &Spill) {
-        match self {
-            Self::Host(side) | Self::Both(side) => side.give_up(spill),
-            Self::Nothing | Self::Device => {}
-        }
-    }
-}
-
-impl HostSide {
-    fn give_up(self, spill: &Spill) {
-        match self {
-            Self::Copying(copy) => spill.retire(copy),
-            Self::Memory(memory) => spill.put(memory),
-            Self::File => {}
-        }
-    }
-}
-
 /// A region that a launch uses, and how.
 pub struct Use<'r> {
     region: &'r mut dyn Held,
@@ -524,6 +271,11 @@ pub struct Use<'r> {
 }
 
 impl Use<'_> {
+    /// Bytes of the region.
+    pub fn bytes(&self) -> u64 {
+        self.region.bytes()
+    }
+
     /// Tries to hold the region, in memory from `make_room` where it has none; `false`: there is no room.
     pub(super) fn hold(&mut self, make_room: &MakeRoom<'_>) -> Result<bool, RegionError> {
         self.region.hold(self.access, make_room)
@@ -547,6 +299,7 @@ pub(super) type MakeRoom<'a> = dyn Fn() -> Result<bool, DeviceError> + 'a;
 trait Held {
     fn hold(&mut self, access: Access, make_room: &MakeRoom<'_>) -> Result<bool, RegionError>;
     fn is_held(&self) -> bool;
+    fn bytes(&self) -> u64;
     fn park(&mut self);
 }
 
@@ -600,6 +353,9 @@ impl<T: Pod> Held for WorkingRegion<T> {
                 (Access::ReadWrite, PageState::Nothing) => PageState::Device,
             };
         }
+        if !content.pages.iter().any(PageState::is_in_file) {
+            content.file = None;
+        }
         content.held = true;
         content.uses += 1;
         drop(content);
@@ -609,6 +365,13 @@ impl<T: Pod> Held for WorkingRegion<T> {
 
     fn is_held(&self) -> bool {
         self.held.is_some()
+    }
+
+    fn bytes(&self) -> u64 {
+        match (&self.managed, &self.held) {
+            (Some((_, shared)), _) => shared.bytes(),
+            (None, held) => held.as_ref().map_or(0, DeviceBuffer::bytes),
+        }
     }
 
     fn park(&mut self) {

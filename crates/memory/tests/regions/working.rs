@@ -63,16 +63,14 @@ impl SpillFiles for MakesFiles {
 }
 
 impl SpillFile for File {
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         self.0.writes.fetch_add(1, Ordering::SeqCst);
         drop(self.0.gate.lock());
         if self.0.fail_writes.load(Ordering::SeqCst) {
             return Err(io::Error::other("no space left"));
         }
-        let end = offset as usize + bytes.len();
-        self.1.resize(self.1.len().max(end), 0xee);
-        self.1[offset as usize..end].copy_from_slice(bytes);
-        Ok(())
+        self.1.extend_from_slice(bytes);
+        Ok((self.1.len() - bytes.len()) as u64)
     }
 
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::pieces::{Part, read_in_pieces};
 use super::{Integers, batch, dictionary_array};
-use crate::execution::run::RunError;
+use crate::execution::error::RunError;
 use crate::execution::sinks::{Contents, GroupHome};
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::bind::{Finish, FinishForm, Strategy};

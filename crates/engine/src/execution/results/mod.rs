@@ -9,7 +9,7 @@ mod rows;
 pub(super) use groups::groups;
 pub(super) use rows::Rows;
 
-use super::run::RunError;
+use super::error::RunError;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
     UInt64Array, new_null_array,

@@ -1,7 +1,8 @@
 //! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there, so that
 //! neither the link nor a single core is what a large result waits for.
 
-use crate::execution::run::{RunError, check};
+use crate::execution::error::RunError;
+use crate::execution::run::check;
 use crate::runtime::{DeviceRuntime, Staging};
 use galatea_device::{DeviceBuffer, Stream};
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use super::pieces::{Part, read_in_pieces};
 use super::{Integers, batch, dictionary_array};
-use crate::execution::run::RunError;
+use crate::execution::error::RunError;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::sink::OutputColumn;
 use crate::pipeline::sink::append::OutputForm;
@@ -14,8 +14,9 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use galatea_device::{DeviceBuffer, Stream};
+use galatea_device::Stream;
 use galatea_memory::GatheredRows;
+use galatea_memory::regions::WorkingRegion;
 use galatea_store::{Chunk, Encoding, TableView};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +26,8 @@ use std::sync::atomic::AtomicBool;
 pub(in crate::execution) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
-    chunks: &'a [usize],
+    /// By position in the table of chunks.
+    chunks: Vec<usize>,
     cancelled: &'a AtomicBool,
     batches: Vec<RecordBatch>,
 }
@@ -35,7 +37,7 @@ impl<'a> Rows<'a> {
     pub(in crate::execution) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
-        chunks: &'a [usize],
+        chunks: Vec<usize>,
         cancelled: &'a AtomicBool,
     ) -> Self {
         Self {
@@ -58,8 +60,8 @@ impl<'a> Rows<'a> {
         runtime: &DeviceRuntime,
         stream: &Stream,
         columns: &[OutputColumn],
-        outputs: &[DeviceBuffer<u8>],
-        validity: &[Option<DeviceBuffer<u8>>],
+        outputs: &[WorkingRegion<u8>],
+        validity: &[Option<WorkingRegion<u8>>],
         count: u64,
     ) -> Result<u64, RunError> {
         let mut parts = Vec::new();

@@ -1,0 +1,288 @@
+//! The launches of a run: over chunks whose pages are there, then chunk by chunk as they arrive, until all is done or an earlier
+//! query asks for memory.
+
+use super::chunks::{LaunchInputs, Placement};
+use super::columns::ColumnPages;
+use super::error::RunError;
+use super::prepared::Prepared;
+use super::results;
+use super::run::{LAUNCH_BYTES, Run, raise};
+use super::run_report::RunReport;
+use super::sinks::SinkState;
+use crate::pipeline::aggregate::BLOCK_ROWS;
+use crate::pipeline::bind::Strategy;
+use crate::pipeline::generate::BoundPipeline;
+use crate::runtime::QueryStreams;
+use arrow::array::RecordBatch;
+use galatea_device::Geometry;
+use galatea_kernels::{Pipeline, PipelineArguments};
+use galatea_memory::regions::Lease;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How far a run has come.
+#[derive(Debug)]
+pub(super) struct Progress<'a> {
+    pub(super) sink: SinkState,
+    rows: Option<results::Rows<'a>>,
+    /// Chunks in the order of their launches, once they have begun.
+    order: Option<Vec<usize>>,
+    /// Units that are done, by that order.
+    units: u64,
+}
+
+impl Progress<'_> {
+    /// Nothing is done.
+    pub(super) fn of(sink: SinkState) -> Self {
+        Self {
+            sink,
+            rows: None,
+            order: None,
+            units: 0,
+        }
+    }
+}
+
+/// How a [`Run::pass`] ended.
+#[derive(Debug)]
+pub(super) enum Pass<'a> {
+    Done(Vec<RecordBatch>),
+    /// Its regions are parked, and none of its pages pinned.
+    GaveWay(Box<Progress<'a>>),
+}
+
+/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running kernel.
+struct Settle<'a>(&'a QueryStreams);
+
+impl Drop for Settle<'_> {
+    fn drop(&mut self) {
+        // A failure has been, or will be, reported by the call that needs the stream.
+        for stream in &self.0.transfer {
+            let _ = stream.synchronize();
+        }
+        let _ = self.0.compute.synchronize();
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Launches over what is still to come, until all is done, or a query that came before asks for memory.
+    pub(super) fn pass(
+        &self,
+        pipeline: &Arc<Prepared>,
+        streams: &QueryStreams,
+        turn: &Lease<'_>,
+        keep: bool,
+        progress: Progress<'a>,
+        report: &mut RunReport,
+    ) -> Result<Pass<'a>, RunError> {
+        let (bound, kernel) = (&pipeline.bound, &pipeline.kernel);
+        let compute = &streams.compute;
+        let Progress {
+            mut sink,
+            rows,
+            order,
+            mut units,
+        } = progress;
+        let grid = sink.grid();
+        let transfer_start = Instant::now();
+        let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
+        let mut scan = self.runtime.memory().scan(sources.iter());
+        if sink.stops() {
+            // What it collects may need room between launches, when pages of launches to come cannot go.
+            scan.leave(self.runtime.room() / 4);
+        }
+        scan.make_reserve()?;
+        // Rows without columns have no identity that a later run could know them by.
+        let known = match sources.is_empty() || order.is_some() {
+            true => None,
+            false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
+        };
+        let fresh = known.is_none() && !sources.is_empty() && order.is_none();
+        let (mut placement, inputs) = match known {
+            Some(inputs) => (Placement::kept(scan, &inputs), inputs),
+            None => {
+                scan.release();
+                let view = self.view;
+                // What is not a page comes first: pages make do with what it leaves.
+                let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
+                scan.make_reserve()?;
+                let chunks = order.as_deref().unwrap_or(self.chunks);
+                let done = order.is_some().then(|| self.chunks_of(bound, chunks, units));
+                let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep, done)?;
+                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement, lookups)?;
+                (placement, Arc::new(inputs))
+            }
+        };
+        // Declared after the placement, so that its pages stay pinned and its slots allocated until the streams are done.
+        let _settle = Settle(streams);
+        report.transfer += transfer_start.elapsed();
+        if order.is_none() {
+            report.resident = placement.ready() == self.chunks.len();
+        }
+        let table = &inputs.table;
+        let mut args = PipelineArguments::new(&bound.parameters.literals);
+        args.chunks = inputs.words.address();
+        args.chunk_words = table.stride as u32;
+        args.unit_rows = bound.unit_rows;
+        args.units_per_chunk = table.units_per_chunk;
+        for (slot, buffer) in args.tables.iter_mut().zip(&inputs.lookups) {
+            *slot = buffer.address();
+        }
+
+        let new_rows = || results::Rows::new(self.plan, self.view, inputs.order.clone(), self.cancelled);
+        let mut rows = rows.unwrap_or_else(new_rows);
+        let started = compute.record()?;
+        let mut launch =
+            |sink: &mut SinkState, units: Range<u32>, rows: &mut results::Rows, report: &mut RunReport| {
+                let blocks = (units.end - units.start).clamp(1, grid);
+                let geometry =
+                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
+                self.launch(
+                    kernel, geometry, streams, turn, &mut args, sink, units, bound, rows, report,
+                )
+            };
+        let mut gives_way = false;
+        // A launch is short enough for what a block collects to fit its partial sums, and for others to have a turn.
+        let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1) * u64::from(grid);
+        let slice = most
+            .min(self.slice(report, self.units(bound)))
+            .max(u64::from(grid));
+        let ready = placement.ready();
+        let ready_units = u64::from(table.first_units[ready]);
+        // A run that may stop early begins with as few units as keep the device busy, and doubles them.
+        let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
+        let begun = units;
+        while units < ready_units && !self.has_enough(&rows) {
+            if units > begun && turn.is_asked() {
+                gives_way = true;
+                break;
+            }
+            let end = units.saturating_add(step).min(ready_units);
+            launch(&mut sink, units as u32..end as u32, &mut rows, report)?;
+            units = end;
+            step = slice.min(step.saturating_mul(2));
+        }
+        placement.launched(streams, ready)?;
+        let rest = if gives_way { 0..0 } else { ready..self.chunks.len() };
+        for position in rest {
+            self.check()?;
+            if self.has_enough(&rows) {
+                break;
+            }
+            if units > begun && turn.is_asked() {
+                gives_way = true;
+                break;
+            }
+            report.link_bytes += placement.fetch(streams, self.view, position)?;
+            let end = table.first_units[position + 1];
+            let todo = table.first_units[position].max(units as u32)..end;
+            if !todo.is_empty() {
+                launch(&mut sink, todo, &mut rows, report)?;
+            }
+            units = u64::from(end);
+            placement.launched(streams, position + 1)?;
+        }
+        if gives_way {
+            let ended = compute.record()?;
+            compute.synchronize()?;
+            report.kernel += ended.elapsed_since(&started)?;
+            sink.park();
+            return Ok(Pass::GaveWay(Box::new(Progress {
+                sink,
+                rows: Some(rows),
+                order: Some(inputs.order.clone()),
+                units,
+            })));
+        }
+        sink.fold(self.runtime, compute, bound)?;
+        let ended = compute.record()?;
+        let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
+        if fresh && placement.is_resident() {
+            let launches = self.runtime.launches();
+            launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));
+        }
+        report.kernel += ended.elapsed_since(&started)?;
+        report.rows_passed = contents.rows_passed;
+        report.link_bytes += contents.bytes;
+        raise(contents.error, bound)?;
+        match bound.strategy {
+            Strategy::Append { .. } | Strategy::Chains => rows.finish().map(Pass::Done),
+            _ => {
+                let (batches, bytes) =
+                    results::groups(self.runtime, compute, self.plan, bound, &contents, self.cancelled)?;
+                report.link_bytes += bytes;
+                Ok(Pass::Done(batches))
+            }
+        }
+    }
+
+    /// Chunks at the beginning of an order whose units are all among the first `units`.
+    fn chunks_of(&self, bound: &BoundPipeline, order: &[usize], units: u64) -> usize {
+        let mut end = 0;
+        let done = order.iter().take_while(|chunk| {
+            end += u64::from(self.view.chunk_rows[**chunk].div_ceil(bound.unit_rows));
+            end <= units
+        });
+        done.count()
+    }
+
+    /// Units of a launch that takes some milliseconds, so that launches of other queries come between.
+    fn slice(&self, report: &RunReport, units: u64) -> u64 {
+        let unit_bytes = (report.device_bytes / units.max(1)).max(1);
+        LAUNCH_BYTES / unit_bytes
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one launch loop, used in one place"
+    )]
+    fn launch(
+        &self,
+        kernel: &Pipeline,
+        geometry: Geometry,
+        streams: &QueryStreams,
+        turn: &Lease<'_>,
+        args: &mut PipelineArguments,
+        sink: &mut SinkState,
+        units: Range<u32>,
+        bound: &BoundPipeline,
+        rows: &mut results::Rows,
+        report: &mut RunReport,
+    ) -> Result<(), RunError> {
+        args.first_unit = units.start;
+        args.end_unit = units.end;
+        args.resume = 0;
+        loop {
+            self.check()?;
+            sink.bind(args);
+            kernel.launch(&streams.compute, geometry, args)?;
+            report.launches += 1;
+            if !sink.stops() {
+                return Ok(());
+            }
+            let stopped = loop {
+                match sink.drain(self.runtime, &streams.compute, bound, rows, report) {
+                    // Where the device is full nothing has changed: the query that came first goes on where it is, once others
+                    // have given way.
+                    Err(error) if error.wants_memory() && turn.is_first() => {
+                        if !turn.wait_for_room(self.cancelled) {
+                            self.check()?;
+                            return Err(error);
+                        }
+                    }
+                    outcome => break outcome?,
+                }
+            };
+            if !stopped {
+                return Ok(());
+            }
+            args.resume = 1;
+        }
+    }
+
+    /// Whether the run may stop: it has the rows that are waited for.
+    fn has_enough(&self, rows: &results::Rows) -> bool {
+        self.fetch.is_some_and(|fetch| rows.count() >= fetch)
+    }
+}

@@ -1,0 +1,54 @@
+//! What a run did.
+
+use std::time::Duration;
+
+/// What a run did, for EXPLAIN ANALYZE and the query report.
+#[derive(Debug, Clone, Default)]
+pub struct RunReport {
+    /// How rows were collected.
+    pub strategy: String,
+    /// Why dense groups were collected so: what the model expected of this way, and of others.
+    pub why: Option<String>,
+    /// Whether the columns were used in place, or streamed.
+    pub resident: bool,
+    /// Rows of each dimension.
+    pub dimension_rows: Vec<u64>,
+    /// Where each dimension was looked up, and why.
+    pub dimensions: Vec<String>,
+    /// Chunks scanned.
+    pub chunks: usize,
+    /// Chunks that zone maps dropped.
+    pub chunks_skipped: usize,
+    /// Rows of the scanned chunks.
+    pub rows: u64,
+    /// Rows that passed the filters.
+    pub rows_passed: u64,
+    /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is skipped.
+    pub device_bytes: u64,
+    /// Bytes copied over the link, both ways.
+    pub link_bytes: u64,
+    /// Binding and generating code.
+    pub generate: Duration,
+    /// Compiling, or finding the compiled kernel.
+    pub compile: Duration,
+    /// Where the kernel came from: memory, disk, compiler.
+    pub compiled: &'static str,
+    /// From the first to the last of the pipeline's work on the device, as its events measured it.
+    pub kernel: Duration,
+    /// Making columns resident, before the kernel.
+    pub transfer: Duration,
+    /// Everything, on the host's clock.
+    pub total: Duration,
+    /// Launches of the pipeline kernel.
+    pub launches: usize,
+    /// Times it gave way to a query that came before it, and went on when that had ended.
+    pub gave_way: usize,
+    /// Times the hash table grew.
+    pub grown: usize,
+    /// Pages of the device heap that output rows were in.
+    pub pages: u64,
+    /// Blocks of a launch.
+    pub grid: u32,
+    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
+    pub ceiling: Option<f64>,
+}

@@ -1,0 +1,143 @@
+//! A query gives way to one that came before it: between two launches it parks what it has collected, others move that to the host or to
+//! a file, and when its turn comes again it goes on where it was.
+
+use crate::compare::{Pair, same};
+use crate::data::{Shape, batch};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::SessionContext;
+use galatea::GalateaConfig;
+use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use galatea_memory::regions::{Demand, RegionKind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+fn device(ctx: &SessionContext) -> Arc<DeviceRuntime> {
+    let state = ctx.state();
+    let config = GalateaConfig::of(state.config_options());
+    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
+    runtime.device(&config).expect("the emulated device")
+}
+
+async fn until(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..20_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("{what} takes too long");
+}
+
+/// Runs a query that an earlier one asks for its memory; whether it gave way before it was done. Meanwhile all it holds is
+/// on the host.
+async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
+    let device = device(&pair.gpu);
+    let memory = device.memory();
+    let parked = || {
+        let regions = memory.regions();
+        let working: Vec<_> = regions
+            .into_iter()
+            .filter(|region| region.kind == RegionKind::Working)
+            .collect();
+        !working.is_empty() && working.iter().all(|region| region.device_bytes == 0)
+    };
+    let never = AtomicBool::new(false);
+    let earlier = memory
+        .turns()
+        .begin("the earlier query", Demand::default(), 1 << 40, &never)
+        .expect("a turn");
+    let frame = pair.gpu.sql(sql).await.expect("a plan");
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    let ended = Arc::new(AtomicBool::new(false));
+    let query = {
+        let (plan, context, ended) = (Arc::clone(&plan), pair.gpu.task_ctx(), Arc::clone(&ended));
+        tokio::spawn(async move {
+            let rows = collect(plan, context).await;
+            ended.store(true, Ordering::SeqCst);
+            rows
+        })
+    };
+    until("the beginning", || {
+        ended.load(Ordering::SeqCst) || memory.turns().queries().len() > 1
+    })
+    .await;
+    // It wants memory from now on: the query gives way after its next launch, or ends.
+    tokio::task::block_in_place(|| earlier.wait_for_room(&never));
+    let gave_way = !ended.load(Ordering::SeqCst) && memory.turns().queries().len() > 1;
+    if gave_way {
+        memory.clear().expect("everything that can be moved is moved");
+        assert!(parked(), "{sql}\n{:?}", memory.regions());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(!ended.load(Ordering::SeqCst), "it waits for the other one's end");
+    }
+    drop(earlier);
+    let rows = query
+        .await
+        .expect("no panic")
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    same(expected, &rows).unwrap_or_else(|difference| panic!("{sql}\n{difference}"));
+    let shown = displayable(plan.as_ref()).indent(true).to_string();
+    assert_eq!(
+        gave_way,
+        shown.contains("gave way to earlier queries 1 times"),
+        "{sql}\n{shown}"
+    );
+    gave_way
+}
+
+async fn check(settings: &[(&str, &str)], queries: &[&str]) {
+    let mut all = vec![
+        ("galatea.chunk_rows", "300"),
+        ("galatea.block_threads", "32"),
+        ("galatea.min_rows", "0"),
+        // Chunks stream, a launch each.
+        ("galatea.cache_device", "false"),
+    ];
+    all.extend(settings);
+    let pair = Pair::new(&all);
+    pair.table("t", &[batch(30_000, 3, Shape::Ordinary)]);
+    for sql in queries {
+        let frame = pair.cpu.sql(sql).await.expect("a plan");
+        let expected = frame.collect().await.expect("an answer");
+        let mut tries = 0;
+        while !interrupted(&pair, sql, &expected).await {
+            tries += 1;
+            assert!(tries < 20, "it always ends first: {sql}");
+        }
+    }
+    let device = device(&pair.gpu);
+    assert!(device.memory().turns().queries().is_empty());
+    let regions = device.memory().regions();
+    assert!(regions.iter().all(|region| region.owner.is_none()), "{regions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_query_goes_on_after_giving_way() {
+    let queries = [
+        "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
+        "SELECT i64, u64, count(*), sum(d9) FROM t GROUP BY i64, u64",
+        "SELECT low, flag, sum(d9), avg(f64) FROM t GROUP BY low, flag",
+        "SELECT i32, i64, v FROM t WHERE v % 3 = 1",
+    ];
+    check(&[], &queries).await;
+    check(&[("galatea.row_output", "heap")], &queries[3..]).await;
+    check(&[("galatea.row_output", "direct")], &queries[3..]).await;
+    let small = [("galatea.group_by", "hash"), ("galatea.hash_slots", "64")];
+    check(&small, &queries[1..3]).await;
+}
+
+/// Columns in device memory are read by few launches; what is done is not done again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn chunks_that_are_done_stay_done() {
+    let settings = [("galatea.cache_device", "true"), ("galatea.row_output", "direct")];
+    check(
+        &settings,
+        &[
+            "SELECT i32, i64, v FROM t WHERE v % 3 = 1",
+            "SELECT k, count(*), sum(v) FROM t GROUP BY k",
+        ],
+    )
+    .await;
+}

@@ -1,0 +1,284 @@
+//! The content of a working region: where the newest of each page is, and how it is copied to the host and back.
+
+use super::info::{RegionInfo, RegionKind};
+use super::replacement::Candidate;
+use super::spill::{Spill, SpillFile};
+use super::working::RegionError;
+use bytemuck::Pod;
+use galatea_device::{DeviceBuffer, DeviceError, Download, HostMemory, HostView, Stream};
+use parking_lot::Mutex;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The owner of what no query owns.
+pub(super) const NOBODY: u64 = u64::MAX;
+
+/// A working region as others see it.
+pub(super) trait Parked: Send + Sync {
+    /// What an eviction would cost; none while it is held, on its way, or not on the device.
+    fn candidate(&self) -> Option<Candidate<u64>>;
+    /// Moves it out; the bytes freed. 0: it cannot be moved now.
+    fn evict(&self, spill: &Spill) -> Result<u64, DeviceError>;
+    fn info(&self) -> RegionInfo;
+}
+
+/// A working region as its owner and the manager share it.
+pub(super) struct Shared<T> {
+    pub(super) number: u64,
+    pub(super) owner: AtomicU64,
+    pub(super) name: String,
+    /// Values.
+    pub(super) len: usize,
+    /// Values of a page.
+    pub(super) page_len: usize,
+    pub(super) home: Stream,
+    /// The owner comes back, or goes: an eviction shall stop.
+    pub(super) wanted: AtomicBool,
+    pub(super) content: Mutex<Content<T>>,
+}
+
+pub(super) struct Content<T> {
+    /// While it is parked and on the device.
+    pub(super) buffer: Option<DeviceBuffer<T>>,
+    pub(super) pages: Vec<PageState>,
+    pub(super) file: Option<Box<dyn SpillFile>>,
+    /// Whether its owner has it.
+    pub(super) held: bool,
+    /// When it was parked last.
+    pub(super) last: u64,
+    /// Times it was held.
+    pub(super) uses: u64,
+}
+
+/// Where the newest content of a page is.
+#[derive(Debug)]
+pub(super) enum PageState {
+    /// Nowhere: nobody needs it any more.
+    Nothing,
+    /// On the device.
+    Device,
+    /// On the host.
+    Host(HostSide),
+    /// On both sides, equal.
+    Both(HostSide),
+}
+
+/// The host side of a page.
+#[derive(Debug)]
+pub(super) enum HostSide {
+    /// In pinned memory, once the copy is done.
+    Copying(Download),
+    /// In pinned memory.
+    Memory(Arc<HostMemory>),
+    /// In the region's file, from a byte on.
+    File(u64),
+}
+
+impl<T: Pod> Shared<T> {
+    fn range(&self, page: usize) -> Range<usize> {
+        page * self.page_len..self.len.min((page + 1) * self.page_len)
+    }
+
+    fn bytes_of(&self, page: usize) -> u64 {
+        (self.range(page).len() * size_of::<T>()) as u64
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (self.len * size_of::<T>()) as u64
+    }
+
+    /// Copies a page out; none if the host has no place for it.
+    fn copy_out(
+        &self,
+        page: usize,
+        buffer: &DeviceBuffer<T>,
+        file: &mut Option<Box<dyn SpillFile>>,
+        spill: &Spill,
+    ) -> Result<Option<HostSide>, DeviceError> {
+        let bytes = self.bytes_of(page);
+        let source = buffer.slice(self.range(page))?;
+        if let Some(memory) = spill.page(bytes)? {
+            let copy = self.home.copy_to_host(source, memory, 0)?;
+            spill.count_to_memory(bytes);
+            return Ok(Some(HostSide::Copying(copy)));
+        }
+        let staging = self.home.copy_to_host(source, spill.staging(bytes)?, 0)?.wait()?;
+        let content = &staging.as_slice()[..bytes as usize];
+        let written = append(file, content, spill);
+        spill.put_staging(staging);
+        match written {
+            Ok(offset) => {
+                spill.count_to_files(bytes);
+                Ok(Some(HostSide::File(offset)))
+            }
+            Err(error) => {
+                tracing::warn!(region = self.name, bytes, "cannot spill to a file: {error}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Copies a page in, in the order of the home stream; its host side stays as it is.
+    pub(super) fn copy_in(
+        &self,
+        page: usize,
+        side: HostSide,
+        buffer: &mut DeviceBuffer<T>,
+        file: &mut Option<Box<dyn SpillFile>>,
+        spill: &Spill,
+    ) -> Result<HostSide, RegionError> {
+        let bytes = self.bytes_of(page) as usize;
+        let target = buffer.slice_mut(self.range(page))?;
+        let side = match side {
+            HostSide::Copying(copy) => HostSide::Memory(copy.wait()?),
+            side => side,
+        };
+        match &side {
+            HostSide::Memory(memory) => {
+                let view = HostView::new(Arc::clone(memory), 0, bytes)?;
+                self.home.copy_to_device(target, &view)?;
+            }
+            HostSide::Copying(_) => unreachable!("waited for just now"),
+            HostSide::File(offset) => {
+                let mut staging = spill.staging(bytes as u64)?;
+                let shared = DeviceError::HostMemoryShared { bytes: bytes as u64 };
+                let content = Arc::get_mut(&mut staging).ok_or(shared)?.as_mut_slice();
+                let gone = || io::Error::other("the file is gone");
+                let file = file.as_mut().ok_or_else(gone);
+                file.and_then(|file| file.read(*offset, &mut content[..bytes]))
+                    .map_err(|error| RegionError::Spill {
+                        name: self.name.clone(),
+                        bytes: self.bytes(),
+                        reason: error.to_string(),
+                    })?;
+                let view = HostView::new(Arc::clone(&staging), 0, bytes)?;
+                self.home.copy_to_device(target, &view)?;
+                spill.put_staging(staging);
+            }
+        }
+        spill.count_back(bytes as u64);
+        Ok(side)
+    }
+}
+
+/// Appends to a file, which is made if need be.
+fn append(file: &mut Option<Box<dyn SpillFile>>, content: &[u8], spill: &Spill) -> io::Result<u64> {
+    let mut open = match file.take() {
+        Some(open) => open,
+        None => spill.file()?,
+    };
+    let offset = open.append(content);
+    // Also after a failure: it holds other pages.
+    *file = Some(open);
+    offset
+}
+
+impl<T: Pod> Parked for Shared<T> {
+    fn candidate(&self) -> Option<Candidate<u64>> {
+        let content = self.content.try_lock()?;
+        content.buffer.as_ref()?;
+        let dirty = content.pages.iter().enumerate();
+        let dirty = dirty.filter(|(_, page)| matches!(page, PageState::Device));
+        Some(Candidate {
+            key: self.number,
+            recency: (content.last, self.number),
+            bytes: self.bytes(),
+            dirty: dirty.map(|(page, _)| self.bytes_of(page)).sum(),
+            uses: content.uses,
+            worth: f64::INFINITY,
+        })
+    }
+
+    fn evict(&self, spill: &Spill) -> Result<u64, DeviceError> {
+        // Its owner takes it back now, or somebody else moves it out.
+        let Some(mut content) = self.content.try_lock() else {
+            return Ok(0);
+        };
+        let Content {
+            buffer, pages, file, ..
+        } = &mut *content;
+        let Some(here) = buffer else {
+            return Ok(0);
+        };
+        for (number, page) in pages.iter_mut().enumerate() {
+            if self.wanted.load(Ordering::Acquire) {
+                return Ok(0);
+            }
+            if matches!(page, PageState::Device) {
+                let Some(side) = self.copy_out(number, here, file, spill)? else {
+                    return Ok(0);
+                };
+                *page = PageState::Both(side);
+            }
+        }
+        for page in pages {
+            *page = match std::mem::replace(page, PageState::Nothing) {
+                PageState::Both(side) => PageState::Host(side),
+                page => page,
+            };
+        }
+        // Freed behind the copies, which are queued on the same stream.
+        *buffer = None;
+        Ok(self.bytes())
+    }
+
+    fn info(&self) -> RegionInfo {
+        let pages = self.len.div_ceil(self.page_len);
+        let mut info = RegionInfo {
+            name: self.name.clone(),
+            kind: RegionKind::Working,
+            owner: Some(self.owner.load(Ordering::Relaxed)).filter(|owner| *owner != NOBODY),
+            bytes: self.bytes(),
+            device_bytes: self.bytes(),
+            pages,
+            pages_device: pages,
+            pages_host: 0,
+            pages_both: 0,
+            pages_loading: 0,
+            uses: 0,
+            idle: 0,
+        };
+        // Locked for long only while it is moved to a file: until then it is on the device.
+        let Some(content) = self.content.try_lock() else {
+            return info;
+        };
+        info.uses = content.uses;
+        if content.held {
+            return info;
+        }
+        info.device_bytes = content.buffer.as_ref().map_or(0, DeviceBuffer::bytes);
+        let count = |is: fn(&PageState) -> bool| content.pages.iter().filter(|page| is(page)).count();
+        info.pages_both = count(|page| matches!(page, PageState::Both(_)));
+        info.pages_device = count(|page| matches!(page, PageState::Device)) + info.pages_both;
+        info.pages_host = count(|page| matches!(page, PageState::Host(_))) + info.pages_both;
+        info
+    }
+}
+
+impl PageState {
+    pub(super) fn is_in_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Host(HostSide::File(_)) | Self::Both(HostSide::File(_))
+        )
+    }
+
+    pub(super) fn give_up(self, spill: &Spill) {
+        match self {
+            Self::Host(side) | Self::Both(side) => side.give_up(spill),
+            Self::Nothing | Self::Device => {}
+        }
+    }
+}
+
+impl HostSide {
+    pub(super) fn give_up(self, spill: &Spill) {
+        match self {
+            Self::Copying(copy) => spill.retire(copy),
+            Self::Memory(memory) => spill.put(memory),
+            Self::File(_) => {}
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A scan: the pages that one run reads.
+
+use super::manager::MemoryManager;
+use super::page::{Page, PagePin};
+use crate::Holder;
+use galatea_device::{DeviceError, Event, MemoryBudget};
+use std::sync::{Arc, Weak};
+
+/// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is small (tables of chunks,
+/// counters) shall not have to evict.
+const RESERVE: u64 = 32;
+const MOST_RESERVE: u64 = 64 << 20;
+
+/// Regions that one run reads.
+#[derive(Debug)]
+pub struct Scan<'m> {
+    pub(super) manager: &'m MemoryManager,
+    pub(super) regions: Vec<(usize, u64)>,
+    pub(super) pinned: bool,
+    /// Bytes that pages made for this scan leave free.
+    pub(super) left: u64,
+}
+
+impl Scan<'_> {
+    /// Keeps all pages of the regions where they are until it is [released](Self::release), launched or dropped; names the state
+    /// of their addresses.
+    pub fn pin(&mut self) -> &[(usize, u64)] {
+        let mut state = self.manager.regions.state.lock();
+        for (key, generation) in &mut self.regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.pins += u32::from(!self.pinned);
+                *generation = region.generation;
+            }
+        }
+        self.pinned = true;
+        &self.regions
+    }
+
+    /// Evicts pages until there is what pages leave free; the scan's own too.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn make_reserve(&self) -> Result<(), DeviceError> {
+        while self.manager.device.budget().available() < self.reserve() && self.manager.evict_one()? {}
+        Ok(())
+    }
+
+    /// Whether a page of region number `region` has device memory now; it may go unless it is pinned.
+    pub fn has(&self, region: usize, page: usize) -> bool {
+        let state = self.manager.regions.state.lock();
+        let found = state.regions.get(&self.regions[region].0);
+        found.is_some_and(|region| region.parts[page].page.is_some())
+    }
+
+    /// Makes pages only as long as so many bytes stay free.
+    pub fn leave(&mut self, bytes: u64) {
+        self.left = bytes;
+    }
+
+    /// Bytes that pages leave free.
+    fn reserve(&self) -> u64 {
+        let limit = self.manager.device.budget().limit();
+        (limit / RESERVE).min(MOST_RESERVE).max(self.left)
+    }
+
+    /// Bytes of pages there is room for, once everything is evicted that can be.
+    pub fn room(&self) -> u64 {
+        let manager = self.manager;
+        (manager.device.budget().available() + manager.evictable()).saturating_sub(self.reserve())
+    }
+
+    /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
+    pub fn addresses(&self) -> &[(usize, u64)] {
+        &self.regions
+    }
+
+    /// A page of region number `region`, in device memory from now on, if there is or can be made room for it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn page(&self, region: usize, page: usize, make_room: bool) -> Result<Option<PagePin>, DeviceError> {
+        let key = self.regions[region].0;
+        let home = &self.manager.regions.home;
+        let mut guard = self.manager.regions.state.lock();
+        let state = &mut *guard;
+        let now = state.now;
+        let Some(found) = state.regions.get(&key) else {
+            return Ok(None);
+        };
+        let (part, worth) = (&found.parts[page], found.worth(now));
+        if let Some(here) = &part.page {
+            return Ok(Some(PagePin::new(here)));
+        }
+        let original = Weak::clone(&part.source);
+        // Another region may have made it since this one is known.
+        if let Some(here) = state.page_of(original.as_ptr()) {
+            let pin = PagePin::new(&here);
+            if let Some(region) = state.regions.get_mut(&key) {
+                region.parts[page].page = Some(here);
+            }
+            return Ok(Some(pin));
+        }
+        if !make_room {
+            return Ok(None);
+        }
+        let bytes = part.bytes.max(1);
+        let (budget, reserve) = (self.manager.device.budget(), self.reserve());
+        let buffer = loop {
+            if budget.available() >= MemoryBudget::charge_of(bytes) + reserve {
+                match self.manager.device.alloc::<u8>(home, bytes as usize) {
+                    Ok(buffer) => break buffer.assume_written(),
+                    Err(error) if error.is_out_of_memory() => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if !state.evict_for(home, worth)? {
+                return Ok(None);
+            }
+        };
+        let made: Arc<Page> = Arc::new(Page::new(buffer));
+        let pin = PagePin::new(&made);
+        let known = (Weak::clone(&original), Arc::downgrade(&made));
+        state.pages.insert(original.as_ptr().addr(), known);
+        if let Some(region) = state.regions.get_mut(&key) {
+            region.parts[page].page = Some(made);
+        }
+        Ok(Some(pin))
+    }
+
+    /// Notes a launch that reads pages of the regions: memory of pages that go is freed behind it.
+    pub fn used(&self, launch: &Arc<Event>) {
+        let mut state = self.manager.regions.state.lock();
+        for (key, _) in &self.regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.used_by(launch);
+            }
+        }
+    }
+
+    /// Lets pages go that are not pinned one by one.
+    pub fn release(&mut self) {
+        if !std::mem::take(&mut self.pinned) {
+            return;
+        }
+        let mut state = self.manager.regions.state.lock();
+        for (key, _) in &self.regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.pins -= 1;
+            }
+        }
+    }
+}
+
+impl Drop for Scan<'_> {
+    fn drop(&mut self) {
+        self.release();
+        let mut state = self.manager.regions.state.lock();
+        let mut dead = false;
+        for (key, _) in &self.regions {
+            if let Some(region) = state.regions.get_mut(key) {
+                region.scans -= 1;
+                dead |= region.source.strong_count() == 0;
+            }
+        }
+        drop(state);
+        if dead {
+            // Its source went while it was in use.
+            self.manager.regions.let_go();
+        }
+    }
+}
