@@ -96,6 +96,8 @@ pub struct PassShape {
     pub threads: u32,
     /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses of [`Sums::Features`].
     pub copies: u32,
+    /// Whether threads ask for their next points before they compute on those they have.
+    pub ahead: bool,
     /// Labels that are written.
     pub labels: Option<LabelWidth>,
     /// Whether squared distances are summed.
@@ -175,6 +177,7 @@ impl PassShape {
             ("THREADS", self.threads),
             ("LABELS", labels),
             ("INERTIA", self.inertia.into()),
+            ("AHEAD", self.ahead.into()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))
         .into()

@@ -20,6 +20,8 @@ use crate::{KMeansError, Result};
 
 /// Warps of a multiprocessor that hide the latency of what a pass does one after the other.
 const WARPS_TO_HIDE: f64 = 12.0;
+/// Registers of a thread at most.
+const MOST_REGISTERS: u32 = 255;
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 1 << 16;
 
@@ -33,12 +35,13 @@ pub struct PassCost {
 }
 
 /// Registers of a thread, estimated: points, centroids of a group as they come, scores and labels, and addresses.
-fn registers(features: u32, points: u32, sums: Sums, clusters: u32) -> u32 {
+fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool) -> u32 {
     let held = match sums {
         Sums::Registers => clusters * (features + 1),
         _ => 0,
     };
-    features * points + 2 * points + 4 * features.min(8) + 24 + held
+    let tiles = 1 + u32::from(ahead);
+    tiles * features * points + 2 * points + 4 * features.min(8) + 24 + held
 }
 
 /// Every shape of a pass that fits, cheapest first. `sums`: only that way; `shared_limit`: bytes of shared memory of a block.
@@ -63,27 +66,34 @@ pub fn costs(
             (Sums::Features, _) | (_, 3..) => 4,
             _ => 8,
         };
-        let most = REGISTERS / registers(features, points, way, clusters) / 32 * 32;
         let copies: &[u32] = match way {
             Sums::Shared => &[1, 2, 4, 8, 16, 32],
             Sums::Features => &[4],
             _ => &[1],
         };
-        for threads in [1024, 896, 768, 640, 512, 384, 256, 192, 128, 64, 32] {
-            for &copies in copies {
-                let shape = PassShape {
-                    features,
-                    clusters,
-                    sums: way,
-                    points,
-                    threads,
-                    copies,
-                    labels: None,
-                    inertia: false,
-                };
-                if threads <= most && shape.shared_bytes() <= limit {
-                    let cycles = cycles(machine, &shape, most);
-                    found.push(PassCost { shape, cycles });
+        for ahead in [false, true] {
+            let registers = registers(features, points, way, clusters, ahead);
+            if registers > MOST_REGISTERS {
+                continue;
+            }
+            let most = REGISTERS / registers / 32 * 32;
+            for threads in [1024, 896, 768, 640, 512, 384, 256, 192, 128, 64, 32] {
+                for &copies in copies {
+                    let shape = PassShape {
+                        features,
+                        clusters,
+                        sums: way,
+                        points,
+                        threads,
+                        copies,
+                        ahead,
+                        labels: None,
+                        inertia: false,
+                    };
+                    if threads <= most && shape.shared_bytes() <= limit {
+                        let cycles = cycles(machine, &shape, most);
+                        found.push(PassCost { shape, cycles });
+                    }
                 }
             }
         }
@@ -123,6 +133,7 @@ pub fn choose(
             points: 4,
             threads: 32,
             copies: 1,
+            ahead: false,
             labels: None,
             inertia: false,
         };
@@ -195,7 +206,8 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
         }
     };
     let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
-    let asked = (warps * 32.0 * p * 4.0 * d).min(cache as f64 * 4.0 / 3.0);
+    let tiles = 1.0 + f64::from(u8::from(shape.ahead));
+    let asked = (tiles * warps * 32.0 * p * 4.0 * d).min(cache as f64 * 4.0 / 3.0);
     let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
     let bytes_per_cycle = machine.memory_bytes_per_second * share / multiprocessors / clock;
     let memory = 128.0 * d / bytes_per_cycle;

@@ -156,6 +156,7 @@ impl Case<'_> {
             bytes: self.points.bytes(),
             sums: shape.sums.name().to_string(),
             points_per_thread: shape.points,
+            ahead: shape.ahead,
             threads: shape.threads,
             copies: shape.copies,
             blocks: run.blocks(),

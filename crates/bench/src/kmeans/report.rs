@@ -26,6 +26,8 @@ pub struct Row {
     pub sums: String,
     /// Points that a thread holds.
     pub points_per_thread: u32,
+    /// Whether it asks for the next before.
+    pub ahead: bool,
     /// Threads of a block.
     pub threads: u32,
     /// Copies of what a block shares.
@@ -78,6 +80,7 @@ impl Row {
             ("bytes", self.bytes.to_string()),
             ("sums", self.sums.clone()),
             ("points_per_thread", self.points_per_thread.to_string()),
+            ("ahead", self.ahead.to_string()),
             ("threads", self.threads.to_string()),
             ("copies", self.copies.to_string()),
             ("blocks", self.blocks.to_string()),
@@ -122,18 +125,19 @@ impl KmeansReport {
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::from(
-            "| d | k | sums | points/thread | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
-             | ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+            "| d | k | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
+             | ---: | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
         );
         for row in &self.rows {
             // Writing to a String does not fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
                 row.features,
                 row.clusters,
                 row.sums,
                 row.points_per_thread,
+                if row.ahead { "yes" } else { "no" },
                 row.threads,
                 row.blocks,
                 row.copies,

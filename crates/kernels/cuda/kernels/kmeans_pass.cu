@@ -5,6 +5,7 @@
 //   KMEANS_POINTS    points a thread, 1, 2 or 4n   KMEANS_LABELS    bytes of a label that is written, 0: none
 //   KMEANS_SUMS      0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
 //   KMEANS_CLUSTERS  k, for sums in registers      KMEANS_INERTIA   1: sums squared distances, by differences
+//   KMEANS_AHEAD     1: asks for the points of the next tile before it computes on those it has
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
@@ -20,6 +21,7 @@
 #define KMEANS_THREADS 256
 #define KMEANS_LABELS 0
 #define KMEANS_INERTIA 0
+#define KMEANS_AHEAD 1
 #endif
 
 using namespace galatea;
@@ -62,27 +64,39 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
     double inertia = 0.0;
 #endif
     TileWalk walk(args.chunk_count, args.tiles_per_chunk);
-    while (walk.more()) {
-        for (u32 tiles = 0; tiles < args.flush_tiles && walk.more(); ++tiles, walk.next()) {
-            const PointChunk chunk(args.chunks, walk.chunk);
-            const u32 first = (walk.tile * blockDim.x + threadIdx.x) * P;
-            const u32 live = first >= chunk.count ? 0 : chunk.count - first < P ? chunk.count - first : P;
-            float x[D][P];
+    bool more = walk.more();
+#if KMEANS_AHEAD
+    TilePoints<D, P> next;
+    if (more) next.fetch(args.chunks, walk);
+#endif
+    while (more) {
+        for (u32 tiles = 0; tiles < args.flush_tiles && more; ++tiles) {
+            TilePoints<D, P> tile;
+#if KMEANS_AHEAD
+            tile = next;
+#else
+            tile.fetch(args.chunks, walk);
+#endif
+            walk.next();
+            more = walk.more();
+#if KMEANS_AHEAD
+            if (more) next.fetch(args.chunks, walk);
+#endif
             u32 label[P];
-            float score[P];
-            if (live != 0) {
-                load_points(chunk, first, centroids.origin, x);
-                centroids.nearest(x, label, score);
+            if (tile.live != 0) {
+                float score[P];
+                tile.shift(centroids.origin);
+                centroids.nearest(tile.x, label, score);
 #if KMEANS_LABELS
-                if (chunk.labels != nullptr) store_labels<KMEANS_LABELS>(chunk.labels, first, label, live);
+                if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
 #endif
 #if KMEANS_INERTIA
 #pragma unroll
                 for (u32 p = 0; p < P; ++p)
-                    if (p < live) inertia += double(centroids.distance(x, p, label[p]));
+                    if (p < tile.live) inertia += double(centroids.distance(tile.x, p, label[p]));
 #endif
             }
-            sums.add(x, label, live);
+            sums.add(tile.x, label, tile.live);
         }
         sums.merge(partials);
     }

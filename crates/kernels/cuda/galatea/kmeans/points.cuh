@@ -73,18 +73,33 @@ template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&va
     }
 }
 
-// Thread scope. Loads P points of D features less the origin; `first` is a multiple of P and less than the chunk's count.
-template <u32 D, u32 P>
-GALATEA_INLINE void load_points(const PointChunk& chunk, u32 first, const float* origin, float (&x)[D][P]) {
+// A thread's points of a tile, as they are in memory: `live` of P exist, from the chunk's point `first` on.
+template <u32 D, u32 P> struct TilePoints {
+    float x[D][P];
+    unsigned char* labels;
+    u32 first;
+    u32 live;
+    // Thread scope. Asks for the points of a tile; nothing waits for them yet.
+    GALATEA_INLINE void fetch(const u64* table, const TileWalk& walk) {
+        const PointChunk chunk(table, walk.chunk);
+        labels = chunk.labels;
+        first = (walk.tile * blockDim.x + threadIdx.x) * P;
+        live = first >= chunk.count ? 0 : chunk.count - first < P ? chunk.count - first : P;
+        if (live != 0) {
 #pragma unroll
-    for (u32 f = 0; f < D; ++f) load_floats<P>(chunk.data + u64(f) * chunk.stride + first, x[f]);
-#pragma unroll
-    for (u32 f = 0; f < D; ++f) {
-        const float zero = origin[f];
-#pragma unroll
-        for (u32 p = 0; p < P; ++p) x[f][p] -= zero;
+            for (u32 f = 0; f < D; ++f) load_floats<P>(chunk.data + u64(f) * chunk.stride + first, x[f]);
+        }
     }
-}
+    // Thread scope. Makes them relative to the origin.
+    GALATEA_INLINE void shift(const float* origin) {
+#pragma unroll
+        for (u32 f = 0; f < D; ++f) {
+            const float zero = origin[f];
+#pragma unroll
+            for (u32 p = 0; p < P; ++p) x[f][p] -= zero;
+        }
+    }
+};
 
 // Thread scope. Stores the first `live` of P labels from `first` on, in Bytes each.
 template <u32 Bytes, u32 P>
