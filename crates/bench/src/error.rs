@@ -115,6 +115,9 @@ pub enum BenchError {
         /// The first difference.
         difference: Box<Difference>,
     },
+    /// A clustering failed.
+    #[error(transparent)]
+    KMeans(#[from] galatea_kmeans::KMeansError),
     /// An experiment on device memory, and no device.
     #[error(
         "no device to measure: {reason}\nhint: without a GPU, --set galatea.device=emulated shows that everything works"

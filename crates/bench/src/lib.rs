@@ -7,6 +7,7 @@
 //! allocator/  experiments on the device heap, which have no queries
 //! conflicts/  experiments on bank and value conflicts in shared memory
 //! residency/  queries with a part of what they read in device memory
+//! kmeans/     clustering: an iteration beside reading the points once
 //! concurrency/ many clients on one device
 //! compare     whether two results are the same
 //! result      what was measured: one row per run, written as CSV and JSON lines with the command that made them
@@ -20,6 +21,7 @@ pub mod conflicts;
 pub mod duckdb;
 mod error;
 mod harness;
+pub mod kmeans;
 pub mod machine;
 pub mod measure;
 pub mod residency;

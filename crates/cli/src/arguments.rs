@@ -137,6 +137,8 @@ pub(crate) enum PartBench {
     Allocator(AllocatorArguments),
     /// Bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and other ways of summing by group.
     Conflicts(ConflictsArguments),
+    /// k-means: an iteration over points on the device, beside reading them once.
+    Kmeans(KmeansArguments),
     /// Queries whose data device memory has room for a part of, beside what the measured rates allow.
     Residency(ResidencyArguments),
     /// Many clients on one device: throughput and latency, pairs of queries, a small query beside a large one.
@@ -236,6 +238,44 @@ pub(crate) struct AllocatorArguments {
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.
     #[arg(long, default_value = "allocator")]
+    pub(crate) name: String,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KmeansArguments {
+    /// Numbers of features, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [4, 16])]
+    pub(crate) features: Vec<u32>,
+    /// Numbers of clusters, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = [4, 16, 64, 256])]
+    pub(crate) clusters: Vec<u32>,
+    /// Bytes of points, 2 GiB by default.
+    #[arg(long)]
+    pub(crate) bytes: Option<u64>,
+    /// Measured runs of each shape.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Only these ways of summing, separated by commas: registers, private, features, shared, global. All by default where
+    /// --shapes is more than one.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) sums: Vec<String>,
+    /// So many shapes of a pass by each way of summing, the cheapest by the model first; by default the one that is chosen.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) shapes: u32,
+    /// Bytes of shared memory that a block may take, 49152 as in the thesis; all there is by default.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) shared: Option<u64>,
+    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Write rows below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .md with a README.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the written files.
+    #[arg(long, default_value = "kmeans")]
     pub(crate) name: String,
     /// The commit to record, where there is no git to ask.
     #[arg(long)]

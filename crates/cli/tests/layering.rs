@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
 /// Crates bottom up. A crate may depend on those before it.
-const LAYERS: [&str; 10] = [
+const LAYERS: [&str; 11] = [
     "galatea-emulator",
     "galatea-device",
     "galatea-kernels",
     "galatea-layout",
     "galatea-memory",
+    "galatea-kmeans",
     "galatea-store",
     "galatea-engine",
     "galatea",
@@ -21,9 +22,10 @@ const LAYERS: [&str; 10] = [
 ];
 
 /// Crates without unsafe code: everything above the kernels.
-const SAFE: [&str; 7] = [
+const SAFE: [&str; 8] = [
     "galatea-layout",
     "galatea-memory",
+    "galatea-kmeans",
     "galatea-store",
     "galatea-engine",
     "galatea",

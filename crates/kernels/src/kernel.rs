@@ -88,6 +88,14 @@ impl<K: Kernel> KernelFunction<K> {
         self.function.resident_blocks(block, 0)
     }
 
+    /// As [`Self::resident_blocks`], of blocks with so much dynamic shared memory.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn resident_blocks_with(&self, block: u32, dynamic_shared: u32) -> Result<u64> {
+        self.function.resident_blocks(block, dynamic_shared)
+    }
+
     /// Queues a launch.
     ///
     /// # Errors

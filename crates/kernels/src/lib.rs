@@ -21,6 +21,7 @@ mod headers;
 pub mod heap;
 mod kernel;
 mod kernels;
+pub mod kmeans;
 
 pub use calibrate::{GroupingProbes, ReadRate, calibrate, calibration, measure};
 pub use group_table::{GroupTableView, MergeWord, SlotLayout};

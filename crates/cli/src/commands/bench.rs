@@ -23,6 +23,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
     match (&arguments.part, arguments.workload) {
         (Some(PartBench::Allocator(allocator)), _) => super::allocator::run(session, allocator),
         (Some(PartBench::Conflicts(conflicts)), _) => super::conflicts::run(session, conflicts),
+        (Some(PartBench::Kmeans(kmeans)), _) => super::kmeans::run(session, kmeans),
         (Some(PartBench::Residency(residency)), _) => super::residency::run(session, residency).await,
         (Some(PartBench::Concurrency(concurrency)), _) => super::concurrency::run(session, concurrency).await,
         (None, Some(workload)) => queries(session, arguments, Workload::from(workload)).await,

@@ -9,6 +9,7 @@ mod conflicts;
 mod demo;
 mod doctor;
 mod generate;
+mod kmeans;
 mod prompt;
 mod residency;
 

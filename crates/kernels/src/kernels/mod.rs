@@ -13,6 +13,8 @@ mod heap_gather;
 mod heap_release;
 mod heap_reset;
 mod heap_verify;
+mod kmeans_pass;
+mod kmeans_update;
 mod match_lanes;
 mod nothing;
 mod pipeline;
@@ -33,6 +35,8 @@ pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
 pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
+pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
+pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use pipeline::{
@@ -62,6 +66,8 @@ pub const KERNELS: &[KernelEntry] = &[
     HeapRelease::ENTRY,
     HeapReset::ENTRY,
     HeapVerify::ENTRY,
+    KmeansPass::ENTRY,
+    KmeansUpdate::ENTRY,
     MatchLanes::ENTRY,
     Nothing::ENTRY,
     Pipeline::ENTRY,

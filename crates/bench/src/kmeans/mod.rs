@@ -1,0 +1,184 @@
+//! k-means: an iteration over points in device memory, beside reading them once.
+//!
+//! Points are those of the thesis (§5.5.1): ten centres, uniform in [-100, 100]^d, as many points around each with a normal
+//! distribution of deviation 10, from a seed. An iteration is what a fit does: nearest centroids, sums, new centroids; times are of the
+//! device, by events, over iterations in a row. Every shape that is timed is first held against 64-bit floats on fewer points: labels
+//! beyond the reach of rounding, centroids.
+
+mod generate;
+mod report;
+mod verify;
+
+pub use report::{KmeansReport, Row};
+
+use galatea_device::{Device, In, Out};
+use galatea_engine::calibration;
+use galatea_kernels::ReadBandwidth;
+use galatea_kmeans::{DeviceKMeans, PassCost, Points, Sums, costs};
+use galatea_memory::regions::MemoryManager;
+
+use crate::Result;
+use crate::harness::Clock;
+use crate::machine::Machine;
+use crate::result::Summary;
+use generate::Generator;
+
+/// Points that shapes are verified on.
+const VERIFIED: u64 = (1 << 17) + 17;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Numbers of features.
+    pub features: Vec<u32>,
+    /// Numbers of clusters.
+    pub clusters: Vec<u32>,
+    /// Bytes of points.
+    pub bytes: u64,
+    /// Measured runs.
+    pub runs: usize,
+    /// Only these ways of summing; all where there are none.
+    pub sums: Vec<Sums>,
+    /// Shapes of each way, the cheapest by the model first; 0: the one that is chosen.
+    pub shapes: usize,
+    /// Bytes of shared memory that a block may take.
+    pub shared_limit: Option<u64>,
+    /// Where this happens.
+    pub machine: Machine,
+}
+
+/// Ways of summing by name.
+///
+/// # Errors
+/// A name that there is not, with those there are.
+pub fn ways(names: &[String]) -> Result<Vec<Sums>, String> {
+    let of = |name: &String| {
+        let found = Sums::ALL.into_iter().find(|sums| sums.name() == name);
+        let known = Sums::ALL.map(Sums::name).join(", ");
+        found.ok_or_else(|| format!("unknown way of summing: {name}\nhint: ways of summing are {known}"))
+    };
+    names.iter().map(of).collect()
+}
+
+/// Runs a plan; `done` is told after each combination.
+///
+/// # Errors
+/// The device's; host memory for the points.
+pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Result<KmeansReport> {
+    let manager = MemoryManager::new(device)?;
+    let machine = calibration::machine(device.info(), None);
+    let on = DeviceKMeans::new(&manager, machine)?;
+    let clock = Clock::new(on.stream(), plan.runs);
+    let mut report = KmeansReport::new(plan.machine.clone());
+    let floor = read_floor(device, &clock, on.stream(), plan.bytes)?;
+    for &features in &plan.features {
+        let count = (plan.bytes / (4 * u64::from(features))).max(1);
+        let generator = Generator::new(features as usize, 1);
+        let points = generator.points(count)?;
+        let fewer = generator.points(count.min(VERIFIED))?;
+        for &clusters in &plan.clusters {
+            let case = Case {
+                on: &on,
+                clock: &clock,
+                points: &points,
+                fewer: &fewer,
+                clusters,
+                floor,
+            };
+            for cost in shapes(plan, &machine, (features, clusters)) {
+                report.rows.push(case.measure(&cost, &machine, plan)?);
+            }
+            done(features, clusters);
+        }
+        // The next points need the room.
+        manager.clear()?;
+    }
+    Ok(report)
+}
+
+/// The shapes that are measured.
+fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32)) -> Vec<PassCost> {
+    let by = |sums| costs(machine, of, sums, plan.shared_limit);
+    match (plan.shapes, plan.sums.is_empty()) {
+        (0, true) => by(None).into_iter().take(1).collect(),
+        (shapes, all) => {
+            let ways = if all { &Sums::ALL[..] } else { &plan.sums };
+            ways.iter()
+                .flat_map(|way| by(Some(*way)).into_iter().take(shapes.max(1)))
+                .collect()
+        }
+    }
+}
+
+/// Milliseconds of reading so many bytes of device memory.
+fn read_floor(
+    device: &Device,
+    clock: &Clock,
+    stream: &galatea_device::Stream,
+    bytes: u64,
+) -> Result<Option<f64>> {
+    let read = ReadBandwidth::new(device)?;
+    let values = device.zeroed::<u64>(stream, (bytes / 16 * 2) as usize)?;
+    let mut sums = device.zeroed::<u64>(stream, read.blocks())?;
+    let time = clock.sustained(|| Ok(read.launch(stream, In(&values), Out(&mut sums))?))?;
+    Ok(time.map(|time| 1e3 * time.median))
+}
+
+/// A combination of features and clusters.
+struct Case<'a> {
+    on: &'a DeviceKMeans<'a>,
+    clock: &'a Clock,
+    points: &'a Points,
+    fewer: &'a Points,
+    clusters: u32,
+    floor: Option<f64>,
+}
+
+impl Case<'_> {
+    fn measure(&self, cost: &PassCost, machine: &galatea_layout::model::Machine, plan: &Plan) -> Result<Row> {
+        let shape = cost.shape;
+        let verified = verify::verify(self.on, self.fewer, shape)?;
+        let mut run = self.on.start_with(self.points, shape)?;
+        run.place_centroids(&self.points.rows(0..u64::from(self.clusters)))?;
+        // The first brings the points to the device.
+        run.queue_iteration()?;
+        let time = self.clock.sustained(|| Ok(run.queue_iteration()?))?;
+        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
+        let clock_rate = machine.rounds_per_second / f64::from(machine.multiprocessors);
+        let warps = self.points.len() as f64 / 32.0 / f64::from(machine.multiprocessors);
+        let (registers, spilled) = run.registers();
+        let median = ms(|time| time.median);
+        Ok(Row {
+            experiment: "iteration".to_string(),
+            features: shape.features,
+            clusters: shape.clusters,
+            points: self.points.len(),
+            bytes: self.points.bytes(),
+            sums: shape.sums.name().to_string(),
+            points_per_thread: shape.points,
+            ahead: shape.ahead,
+            threads: shape.threads,
+            copies: shape.copies,
+            blocks: run.blocks(),
+            shared_bytes: shape.shared_bytes(),
+            registers,
+            spilled_bytes: spilled,
+            runs: plan.runs as u64,
+            ms_median: median,
+            ms_min: ms(|time| time.min),
+            ms_max: ms(|time| time.max),
+            predicted_ms: 1e3 * cost.cycles * warps / clock_rate,
+            floor_ms: self.floor,
+            ratio: self.floor.map(|floor| median / floor),
+            gbytes_s: self.points.bytes() as f64 / median / 1e6,
+            mpoints_s: self.points.len() as f64 / median / 1e3,
+            label_mismatch: verified.label_mismatch,
+            centroid_error: verified.centroid_error,
+            right: verified.is_right(),
+            machine: plan.machine.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

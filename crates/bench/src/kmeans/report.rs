@@ -1,0 +1,173 @@
+//! What was measured: rows, the table, files.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::harness::Files;
+use crate::machine::Machine;
+
+/// One shape of a pass over one set of points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// What was measured.
+    pub experiment: String,
+    /// d.
+    pub features: u32,
+    /// k.
+    pub clusters: u32,
+    /// n.
+    pub points: u64,
+    /// Bytes of the points.
+    pub bytes: u64,
+    /// How sums are replicated.
+    pub sums: String,
+    /// Points that a thread holds.
+    pub points_per_thread: u32,
+    /// Whether it asks for the next before.
+    pub ahead: bool,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Copies of what a block shares.
+    pub copies: u32,
+    /// Blocks that run at once.
+    pub blocks: u64,
+    /// Shared memory of a block.
+    pub shared_bytes: u64,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes of a thread that registers are spilled to.
+    pub spilled_bytes: u32,
+    /// Measured runs.
+    pub runs: u64,
+    /// Median of an iteration.
+    pub ms_median: f64,
+    /// Fastest.
+    pub ms_min: f64,
+    /// Slowest.
+    pub ms_max: f64,
+    /// By the model.
+    pub predicted_ms: f64,
+    /// Reading as many bytes once.
+    pub floor_ms: Option<f64>,
+    /// Median over floor.
+    pub ratio: Option<f64>,
+    /// Bytes of points per second.
+    pub gbytes_s: f64,
+    /// Millions of points per second.
+    pub mpoints_s: f64,
+    /// Share of labels that differ from those by 64-bit floats.
+    pub label_mismatch: f64,
+    /// Greatest difference of centroids, in shares of 100.
+    pub centroid_error: f64,
+    /// Whether differences are those of rounding.
+    pub right: bool,
+    /// Where it was measured.
+    #[serde(flatten)]
+    pub machine: Machine,
+}
+
+impl Row {
+    fn cells(&self) -> Vec<(&'static str, String)> {
+        let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
+        let mut cells = vec![
+            ("experiment", self.experiment.clone()),
+            ("features", self.features.to_string()),
+            ("clusters", self.clusters.to_string()),
+            ("points", self.points.to_string()),
+            ("bytes", self.bytes.to_string()),
+            ("sums", self.sums.clone()),
+            ("points_per_thread", self.points_per_thread.to_string()),
+            ("ahead", self.ahead.to_string()),
+            ("threads", self.threads.to_string()),
+            ("copies", self.copies.to_string()),
+            ("blocks", self.blocks.to_string()),
+            ("shared_bytes", self.shared_bytes.to_string()),
+            ("registers", self.registers.to_string()),
+            ("spilled_bytes", self.spilled_bytes.to_string()),
+            ("runs", self.runs.to_string()),
+            ("ms_median", format!("{:.6}", self.ms_median)),
+            ("ms_min", format!("{:.6}", self.ms_min)),
+            ("ms_max", format!("{:.6}", self.ms_max)),
+            ("predicted_ms", format!("{:.6}", self.predicted_ms)),
+            ("floor_ms", real(self.floor_ms)),
+            ("ratio", real(self.ratio)),
+            ("gbytes_s", format!("{:.3}", self.gbytes_s)),
+            ("mpoints_s", format!("{:.3}", self.mpoints_s)),
+            ("label_mismatch", format!("{:.3e}", self.label_mismatch)),
+            ("centroid_error", format!("{:.3e}", self.centroid_error)),
+            ("right", self.right.to_string()),
+        ];
+        cells.extend(self.machine.cells());
+        cells
+    }
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone)]
+pub struct KmeansReport {
+    /// One per shape.
+    pub rows: Vec<Row>,
+    machine: Machine,
+}
+
+impl KmeansReport {
+    pub(super) fn new(machine: Machine) -> Self {
+        Self {
+            rows: Vec::new(),
+            machine,
+        }
+    }
+
+    /// The rows as a table in Markdown.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = String::from(
+            "| d | k | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
+             | ---: | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        );
+        for row in &self.rows {
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
+                row.features,
+                row.clusters,
+                row.sums,
+                row.points_per_thread,
+                if row.ahead { "yes" } else { "no" },
+                row.threads,
+                row.blocks,
+                row.copies,
+                row.shared_bytes as f64 / 1024.0,
+                row.registers,
+                row.spilled_bytes,
+                row.ms_median,
+                row.ms_min,
+                row.predicted_ms,
+                row.ratio
+                    .map_or_else(|| "-".to_string(), |ratio| format!("{ratio:.2}")),
+                row.label_mismatch,
+                row.centroid_error,
+                if row.right { "yes" } else { "NO" },
+            );
+        }
+        text
+    }
+
+    /// Writes `<name>.csv`, `<name>.jsonl` and `<name>.md` below `root`; returns the directory.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`](crate::BenchError::Io).
+    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
+        let files = Files {
+            rows: &self.rows,
+            cells: Row::cells,
+            summary: self.summary(),
+            figures: Vec::new(),
+        };
+        files.write(root, name, command, &self.machine)
+    }
+}

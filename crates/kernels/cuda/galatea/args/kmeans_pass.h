@@ -1,0 +1,21 @@
+// Arguments of the kernel kmeans_pass.
+#pragma once
+
+#include "galatea/prelude.cuh"
+
+namespace galatea {
+
+struct KmeansPassArguments {
+    const u64* chunks;        // four words a chunk: see kmeans/points.cuh
+    const float* centroids;   // as kmeans/nearest.cuh lays them out
+    double* partials;         // [slot]{feature sums [k][d], masses [k], inertia}; added to
+    const u64* state;         // of the fit (args/kmeans_update.h): once it is done, the pass does nothing; null: never
+    u32 chunk_count;          // chunks
+    u32 tiles_per_chunk;      // no chunk has more tiles of blockDim.x * P points
+    u32 clusters;             // k
+    u32 slots;                // blocks b with equal b % slots share partials
+    u32 flush_tiles;          // tiles after which a block adds its sums to the partials
+    u32 copies;               // copies of what the threads of a block share, a power of two
+};
+
+}  // namespace galatea

@@ -1,0 +1,113 @@
+// Warp scope: Partitioned Features (thesis §5.2.1) with a warp in place of a thread block.
+//
+// The warp is S groups of L lanes, L the least power of two with room for the features, at most 16. Lane l of a group owns
+// features l, l + L, ...: it alone adds them, for the points of its group, so that nothing is atomic. Points are in registers by
+// point; they change to by feature through a tile in shared memory, L features at a time, 16-byte pieces of 4 points each:
+//
+//     write   lane t, feature r:  piece (r, t)           read   lane (s, l), step j:  piece (l, jS + s), and the 4 labels
+//
+// Piece (r, t) lies at column t ^ skew(r), which gives the 8 lanes of each quarter of a 16-byte access all 32 banks both ways.
+// Accumulators lie at word (cluster * F + round) * 32 + lane: a lane's in its own bank.
+//
+// Masses are counted by the threads that have the points, by native integer atomics in copies of the block (Partitioned Local, §5.2.2).
+#pragma once
+
+#include "galatea/kmeans/sums.cuh"
+
+namespace galatea {
+
+template <u32 D> struct FeatureSums {
+    static constexpr u32 L = D <= 1 ? 1 : D <= 2 ? 2 : D <= 4 ? 4 : D <= 8 ? 8 : 16;
+    static constexpr u32 S = WARP / L;
+    static constexpr u32 F = (D + L - 1) / L;
+    static constexpr u32 SKEW = L >= 8 ? 1 : 8 / L;
+    // Floats of a warp's tile and labels.
+    static constexpr u32 TILE = L * WARP * 4;
+    static constexpr u32 EXCHANGE = TILE + WARP * 4;
+    float* exchange;  // of this warp
+    float* sums;      // of this warp: [cluster][round][lane]
+    float* all_sums;
+    u32* masses;  // [cluster][copy]
+    u32 clusters;
+    u32 copies;
+    GALATEA_INLINE static u32 floats(u32 clusters, u32 threads, u32 copies) {
+        return threads / WARP * (EXCHANGE + clusters * F * WARP) + clusters * copies;
+    }
+    GALATEA_INLINE FeatureSums(float* memory, u32 clusters, u32 copies) : clusters(clusters), copies(copies) {
+        exchange = memory + warp() * EXCHANGE;
+        all_sums = memory + warps() * EXCHANGE;
+        sums = all_sums + warp() * (clusters * F * WARP);
+        masses = reinterpret_cast<u32*>(all_sums + warps() * (clusters * F * WARP));
+        clear(memory, floats(clusters, blockDim.x, copies));
+    }
+    // Warp scope: all lanes call. P must be 4: a piece.
+    template <u32 P>
+    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
+        static_assert(P == 4, "a thread's points of a feature are one 16-byte piece");
+        constexpr u32 NONE = 0xffffffffu;
+        uint4* const tile = reinterpret_cast<uint4*>(exchange);
+        uint4* const labels = reinterpret_cast<uint4*>(exchange + TILE);
+        const u32 copy = warp() & (copies - 1);
+#pragma unroll
+        for (u32 p = 0; p < P; ++p)
+            if (p < live) atomicAdd(masses + label[p] * copies + copy, 1u);
+        labels[lane()] = make_uint4(0 < live ? label[0] : NONE, 1 < live ? label[1] : NONE, 2 < live ? label[2] : NONE,
+                                    3 < live ? label[3] : NONE);
+        const u32 group = lane() / L, feature = lane() % L;
+#pragma unroll
+        for (u32 round = 0; round < F; ++round) {
+#pragma unroll
+            for (u32 r = 0; r < L; ++r) {
+                if (round * L + r < D) {
+                    const float(&row)[P] = x[round * L + r];
+                    tile[r * WARP + (lane() ^ (r * SKEW % 8))] = make_uint4(
+                        __float_as_uint(row[0]), __float_as_uint(row[1]), __float_as_uint(row[2]), __float_as_uint(row[3]));
+                }
+            }
+            __syncwarp();
+            if (round * L + feature < D) {
+                float* const own = sums + round * WARP + lane();
+#pragma unroll 2
+                for (u32 j = 0; j < L; ++j) {
+                    const u32 t = j * S + group;
+                    const uint4 four = tile[feature * WARP + (t ^ (feature * SKEW % 8))];
+                    const uint4 of = labels[t];
+                    if (of.x != NONE) own[of.x * (F * WARP)] += __uint_as_float(four.x);
+                    if (of.y != NONE) own[of.y * (F * WARP)] += __uint_as_float(four.y);
+                    if (of.z != NONE) own[of.z * (F * WARP)] += __uint_as_float(four.z);
+                    if (of.w != NONE) own[of.w * (F * WARP)] += __uint_as_float(four.w);
+                }
+            }
+            __syncwarp();
+        }
+    }
+    GALATEA_INLINE void merge(double* partials) {
+        __syncthreads();
+        const u32 words = clusters * F * WARP;
+        // Whole warps: a warp takes the words of a cluster's round, of all warps.
+        for (u32 i = warp(); i < clusters * F; i += warps()) {
+            double total = 0.0;
+            for (u32 w = 0; w < warps(); ++w) {
+                float& word = all_sums[w * words + i * WARP + lane()];
+                total += word;
+                word = 0.0f;
+            }
+#pragma unroll
+            for (u32 distance = WARP / 2; distance >= L; distance /= 2)
+                total += __shfl_down_sync(0xffffffffu, total, distance);
+            const u32 feature = i % F * L + lane();
+            if (lane() < L && feature < D) add_partial(partials + i / F * D + feature, total);
+        }
+        for (u32 c = threadIdx.x; c < clusters; c += blockDim.x) {
+            u32 total = 0;
+            for (u32 copy = 0; copy < copies; ++copy) {
+                total += masses[c * copies + copy];
+                masses[c * copies + copy] = 0;
+            }
+            add_partial(partials + clusters * D + c, total);
+        }
+        __syncthreads();
+    }
+};
+
+}  // namespace galatea

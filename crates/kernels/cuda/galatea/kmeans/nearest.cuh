@@ -1,0 +1,92 @@
+// Block scope: the nearest of k centroids, for points in registers.
+//
+// |x - c|^2 = |x|^2 - 2 (x·c - |c|^2 / 2), so the nearest centroid has the greatest score x·c - |c|^2 / 2: d multiply-adds and one
+// comparison a centroid. Points and centroids are taken relative to an origin in their midst, which keeps the terms as small as
+// the spread of the data, whatever its distance from zero; an error of a score is below (d + 2) 2^-24 |x| |c| then.
+//
+// A thread has P points, so that one read of a centroid, which all lanes share, serves 32 P points: for P = 4 a fourth of an
+// instruction a centroid and point. No distance leaves its register (KM-16).
+//
+// Layout of the centroids, in device memory and in shared memory, k4 = k rounded up to a multiple of 4:
+//     float origin[round4(d)], row[k4][d], norm[k4]
+// norm is -|c|^2 / 2, and -infinity for the rows that fill up the last group of four, which are zero otherwise.
+#pragma once
+
+#include "galatea/kmeans/points.cuh"
+
+namespace galatea {
+
+GALATEA_INLINE u32 round4(u32 number) { return (number + 3) & ~3u; }
+
+template <u32 D> struct Centroids {
+    const float* origin;
+    const float* rows;
+    const float* norms;
+    u32 groups;
+
+    // Floats of the layout above: a multiple of 4.
+    GALATEA_INLINE static u32 floats(u32 clusters) { return (D + 3) / 4 * 4 + round4(clusters) * (D + 1); }
+
+    GALATEA_INLINE Centroids(const float* memory, u32 clusters)
+        : origin(memory), rows(memory + (D + 3) / 4 * 4), norms(rows + round4(clusters) * D),
+          groups(round4(clusters) / 4) {}
+
+    // Block scope: copies them to shared memory; the caller's barrier follows.
+    GALATEA_INLINE static Centroids share(const float* source, float* shared, u32 clusters) {
+        const u32 vectors = floats(clusters) / 4;
+        for (u32 i = threadIdx.x; i < vectors; i += blockDim.x)
+            reinterpret_cast<float4*>(shared)[i] = __ldcg(reinterpret_cast<const float4*>(source) + i);
+        return Centroids(shared, clusters);
+    }
+
+    // Thread scope: of each point the label of the greatest score, of equal ones the least, and that score.
+    template <u32 P>
+    GALATEA_INLINE void nearest(const float (&x)[D][P], u32 (&label)[P], float (&score)[P]) const {
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) {
+            label[p] = 0;
+            score[p] = __int_as_float(0xff800000);
+        }
+#pragma unroll 1
+        for (u32 group = 0; group < groups; ++group) {
+            const float4* const row = reinterpret_cast<const float4*>(rows) + group * D;
+            const float4 norm = reinterpret_cast<const float4*>(norms)[group];
+            float c[4 * D];
+#pragma unroll
+            for (u32 q = 0; q < D; ++q) {
+                const float4 four = row[q];
+                c[4 * q] = four.x;
+                c[4 * q + 1] = four.y;
+                c[4 * q + 2] = four.z;
+                c[4 * q + 3] = four.w;
+            }
+            const float start[4] = {norm.x, norm.y, norm.z, norm.w};
+#pragma unroll
+            for (u32 each = 0; each < 4; ++each) {
+#pragma unroll
+                for (u32 p = 0; p < P; ++p) {
+                    float s = start[each];
+#pragma unroll
+                    for (u32 f = 0; f < D; ++f) s = fmaf(x[f][p], c[each * D + f], s);
+                    if (s > score[p]) {
+                        score[p] = s;
+                        label[p] = 4 * group + each;
+                    }
+                }
+            }
+        }
+    }
+
+    // Thread scope: the squared distance of point p to a centroid, by differences.
+    template <u32 P> GALATEA_INLINE float distance(const float (&x)[D][P], u32 p, u32 cluster) const {
+        float sum = 0.0f;
+#pragma unroll
+        for (u32 f = 0; f < D; ++f) {
+            const float difference = x[f][p] - rows[cluster * D + f];
+            sum = fmaf(difference, difference, sum);
+        }
+        return sum;
+    }
+};
+
+}  // namespace galatea

@@ -1,0 +1,121 @@
+// Grid scope: how a pass of k-means walks its chunks, and a thread loads its points.
+//
+// A chunk holds `count` points column by column (thesis §5.2.1): feature f of point p is at data[f * stride + p]. The stride is a
+// multiple of 64 points and chunks begin at multiples of 256 bytes, so that a thread's P consecutive points of a feature are one
+// aligned vector load, and loads of a thread whose first point exists stay inside the row.
+#pragma once
+
+#include "galatea/warp.cuh"
+
+namespace galatea {
+
+// Words of a chunk in the table: address of the points, address of the labels or null, count, stride. Host twin CHUNK_WORDS.
+constexpr u32 KMEANS_CHUNK_WORDS = 4;
+
+// A label of that many bytes.
+template <u32 Bytes> struct Label;
+template <> struct Label<1> { using Type = u8; };
+template <> struct Label<2> { using Type = u16; };
+template <> struct Label<4> { using Type = u32; };
+
+// One chunk, as the table has it.
+struct PointChunk {
+    const float* data;
+    unsigned char* labels;
+    u32 count;
+    u32 stride;
+    GALATEA_INLINE PointChunk(const u64* table, u32 chunk) {
+        const u64* const words = table + u64(chunk) * KMEANS_CHUNK_WORDS;
+        data = reinterpret_cast<const float*>(__ldg(words));
+        labels = reinterpret_cast<unsigned char*>(__ldg(words + 1));
+        count = u32(__ldg(words + 2));
+        stride = u32(__ldg(words + 3));
+    }
+};
+
+// The tiles of a block: tile blockIdx.x first, then every gridDim.x-th, chunks taken to have `per_chunk` tiles each. The same in
+// all threads of a block.
+struct TileWalk {
+    u32 chunk;
+    u32 tile;
+    u32 chunks;
+    u32 per_chunk;
+    GALATEA_INLINE TileWalk(u32 chunks, u32 per_chunk)
+        : chunk(blockIdx.x / per_chunk), tile(blockIdx.x % per_chunk), chunks(chunks), per_chunk(per_chunk) {}
+    GALATEA_INLINE bool more() const { return chunk < chunks; }
+    GALATEA_INLINE void next() {
+        tile += gridDim.x;
+        while (tile >= per_chunk) {
+            tile -= per_chunk;
+            ++chunk;
+        }
+    }
+};
+
+// Thread scope. Loads N consecutive floats through the read-only cache, N = 1, 2 or a multiple of 4; aligned to the load.
+template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&values)[N]) {
+    if constexpr (N % 4 == 0) {
+#pragma unroll
+        for (u32 i = 0; i < N / 4; ++i) {
+            const float4 four = __ldg(reinterpret_cast<const float4*>(source) + i);
+            values[4 * i] = four.x;
+            values[4 * i + 1] = four.y;
+            values[4 * i + 2] = four.z;
+            values[4 * i + 3] = four.w;
+        }
+    } else if constexpr (N == 2) {
+        const float2 two = __ldg(reinterpret_cast<const float2*>(source));
+        values[0] = two.x;
+        values[1] = two.y;
+    } else {
+        static_assert(N == 1, "one vector load");
+        values[0] = __ldg(source);
+    }
+}
+
+// A thread's points of a tile, as they are in memory: `live` of P exist, from the chunk's point `first` on.
+template <u32 D, u32 P> struct TilePoints {
+    float x[D][P];
+    unsigned char* labels;
+    u32 first;
+    u32 live;
+    // Thread scope. Asks for the points of a tile; nothing waits for them yet.
+    GALATEA_INLINE void fetch(const u64* table, const TileWalk& walk) {
+        const PointChunk chunk(table, walk.chunk);
+        labels = chunk.labels;
+        first = (walk.tile * blockDim.x + threadIdx.x) * P;
+        live = first >= chunk.count ? 0 : chunk.count - first < P ? chunk.count - first : P;
+        if (live != 0) {
+#pragma unroll
+            for (u32 f = 0; f < D; ++f) load_floats<P>(chunk.data + u64(f) * chunk.stride + first, x[f]);
+        }
+    }
+    // Thread scope. Makes them relative to the origin.
+    GALATEA_INLINE void shift(const float* origin) {
+#pragma unroll
+        for (u32 f = 0; f < D; ++f) {
+            const float zero = origin[f];
+#pragma unroll
+            for (u32 p = 0; p < P; ++p) x[f][p] -= zero;
+        }
+    }
+};
+
+// Thread scope. Stores the first `live` of P labels from `first` on, in Bytes each.
+template <u32 Bytes, u32 P>
+GALATEA_INLINE void store_labels(unsigned char* labels, u32 first, const u32 (&label)[P], u32 live) {
+    using T = typename Label<Bytes>::Type;
+    T* const target = reinterpret_cast<T*>(labels) + first;
+    if (live == P) {
+        Vector<T, P> all;
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) all.item[p] = T(label[p]);
+        *reinterpret_cast<Vector<T, P>*>(target) = all;
+    } else {
+#pragma unroll
+        for (u32 p = 0; p < P; ++p)
+            if (p < live) target[p] = T(label[p]);
+    }
+}
+
+}  // namespace galatea

@@ -1,0 +1,108 @@
+// Grid scope. One pass over the points: nearest centroid, and sums of its cluster (thesis §5.3: point assignment and centroid
+// update fused, so that an iteration reads each point once). What it is made of is chosen by definitions:
+//
+//   KMEANS_FEATURES  d                             KMEANS_THREADS   threads of a block, whole warps
+//   KMEANS_POINTS    points a thread, 1, 2 or 4n   KMEANS_LABELS    bytes of a label that is written, 0: none
+//   KMEANS_SUMS      0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
+//   KMEANS_CLUSTERS  k, for sums in registers      KMEANS_INERTIA   1: sums squared distances, by differences
+//   KMEANS_AHEAD     1: asks for the points of the next tile before it computes on those it has
+//
+// Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
+// n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
+#include "galatea/args/kmeans_pass.h"
+#include "galatea/kmeans/feature_sums.cuh"
+#include "galatea/kmeans/nearest.cuh"
+
+#ifndef KMEANS_FEATURES
+#define KMEANS_FEATURES 4
+#define KMEANS_POINTS 4
+#define KMEANS_SUMS 2
+#define KMEANS_CLUSTERS 4
+#define KMEANS_THREADS 256
+#define KMEANS_LABELS 0
+#define KMEANS_INERTIA 0
+#define KMEANS_AHEAD 1
+#endif
+
+using namespace galatea;
+
+constexpr u32 D = KMEANS_FEATURES, P = KMEANS_POINTS;
+
+#if KMEANS_SUMS == 0
+using Sums = NoSums<D>;
+#elif KMEANS_SUMS == 1
+using Sums = RegisterSums<KMEANS_CLUSTERS, D>;
+#elif KMEANS_SUMS == 2
+using Sums = PrivateSums<D>;
+#elif KMEANS_SUMS == 3
+using Sums = FeatureSums<D>;
+#elif KMEANS_SUMS == 4
+using Sums = SharedSums<D>;
+#else
+using Sums = GlobalSums<D>;
+#endif
+
+extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
+    kmeans_pass(const __grid_constant__ KmeansPassArguments args) {
+    GALATEA_DYNAMIC_SHARED(memory);
+    // The second word says whether the fit is done; the same for all threads, as updates are other launches.
+    if (args.state != nullptr && args.state[1] != 0) return;
+    float* const shared = reinterpret_cast<float*>(memory);
+    const u32 k = args.clusters;
+    const auto centroids = Centroids<D>::share(args.centroids, shared, k);
+    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
+#if KMEANS_SUMS == 5
+    Sums sums(partials, k);
+#elif KMEANS_SUMS == 0
+    Sums sums;
+#else
+    Sums sums(shared + Centroids<D>::floats(k), k, args.copies);
+#endif
+    __syncthreads();
+
+#if KMEANS_INERTIA
+    double inertia = 0.0;
+#endif
+    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
+    bool more = walk.more();
+#if KMEANS_AHEAD
+    TilePoints<D, P> next;
+    if (more) next.fetch(args.chunks, walk);
+#endif
+    while (more) {
+        for (u32 tiles = 0; tiles < args.flush_tiles && more; ++tiles) {
+            TilePoints<D, P> tile;
+#if KMEANS_AHEAD
+            tile = next;
+#else
+            tile.fetch(args.chunks, walk);
+#endif
+            walk.next();
+            more = walk.more();
+#if KMEANS_AHEAD
+            if (more) next.fetch(args.chunks, walk);
+#endif
+            u32 label[P];
+            if (tile.live != 0) {
+                float score[P];
+                tile.shift(centroids.origin);
+                centroids.nearest(tile.x, label, score);
+#if KMEANS_LABELS
+                if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
+#endif
+#if KMEANS_INERTIA
+#pragma unroll
+                for (u32 p = 0; p < P; ++p)
+                    if (p < tile.live) inertia += double(centroids.distance(tile.x, p, label[p]));
+#endif
+            }
+            sums.add(tile.x, label, tile.live);
+        }
+        sums.merge(partials);
+    }
+#if KMEANS_INERTIA
+    __shared__ Scratch<double> scratch;
+    inertia = block_reduce(inertia, Sum{}, scratch);
+    if (threadIdx.x == 0) add_partial(partials + u64(k) * (D + 1), inertia);
+#endif
+}

@@ -1,0 +1,297 @@
+//! What host and device agree on about k-means: the layout of centroids and chunks, and the shape of a pass.
+
+/// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points, stride.
+pub const CHUNK_WORDS: usize = 4;
+/// Strides of chunks are multiples of this, in points.
+pub const STRIDE_POINTS: usize = 64;
+/// Features that a thread holds of its points at most: a pass has registers for no more.
+pub const MOST_FEATURES: u32 = 32;
+
+/// How accumulators are replicated: `kmeans/sums.cuh` has the table of what each costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sums {
+    /// None: labels, or the inertia, are wanted.
+    None,
+    /// Each thread's in registers, for a handful of accumulators.
+    Registers,
+    /// Each thread's in shared memory: Cluster Merge with Partitioned Private (thesis §5.2.1, §5.2.2).
+    Private,
+    /// Of lanes that own features: Partitioned Features with Partitioned Local (thesis §5.2.1, §5.2.2), within a warp.
+    Features,
+    /// Copies of a block, by atomics in shared memory.
+    Shared,
+    /// In device memory, by atomics.
+    Global,
+}
+
+impl Sums {
+    /// All that sum, in the order of the table.
+    pub const ALL: [Self; 5] = [
+        Self::Registers,
+        Self::Private,
+        Self::Features,
+        Self::Shared,
+        Self::Global,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Registers => "registers",
+            Self::Private => "private",
+            Self::Features => "features",
+            Self::Shared => "shared",
+            Self::Global => "global",
+        }
+    }
+}
+
+/// Bytes of a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LabelWidth {
+    /// Up to 256 clusters.
+    One,
+    /// Up to 65536 clusters.
+    Two,
+    /// More.
+    Four,
+}
+
+impl LabelWidth {
+    /// As narrow as the number of clusters allows.
+    #[must_use]
+    pub fn of(clusters: u32) -> Self {
+        match clusters {
+            0..=0x100 => Self::One,
+            0x101..=0x1_0000 => Self::Two,
+            _ => Self::Four,
+        }
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
+}
+
+/// What a pass is compiled for, and how its blocks are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PassShape {
+    /// d, from 1 to [`MOST_FEATURES`].
+    pub features: u32,
+    /// k.
+    pub clusters: u32,
+    /// How it sums.
+    pub sums: Sums,
+    /// Points a thread holds: 1, 2 or a multiple of 4; 4 for [`Sums::Features`].
+    pub points: u32,
+    /// Threads of a block, whole warps.
+    pub threads: u32,
+    /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses of [`Sums::Features`].
+    pub copies: u32,
+    /// Whether threads ask for their next points before they compute on those they have.
+    pub ahead: bool,
+    /// Labels that are written.
+    pub labels: Option<LabelWidth>,
+    /// Whether squared distances are summed.
+    pub inertia: bool,
+}
+
+/// Points that an accumulator of floats takes at most before it is added to one of doubles, where a block's threads do not share it.
+const POINTS_OF_A_FLOAT: u64 = 4096;
+
+impl PassShape {
+    /// Points of a block at a time.
+    #[must_use]
+    pub fn tile_points(&self) -> u64 {
+        u64::from(self.threads) * u64::from(self.points)
+    }
+
+    /// Lanes that share the features of a point, for [`Sums::Features`].
+    fn lanes(&self) -> u64 {
+        u64::from(self.features.next_power_of_two().min(16))
+    }
+
+    /// Dynamic shared memory of a block: the sum of what `Centroids<D>::floats` and the `floats` of the sums say in device code
+    /// (KM-13; formulas in `kmeans/sums.cuh`).
+    #[must_use]
+    pub fn shared_bytes(&self) -> u64 {
+        let (k, d, t) = (
+            u64::from(self.clusters),
+            u64::from(self.features),
+            u64::from(self.threads),
+        );
+        let copies = u64::from(self.copies);
+        let sums = match self.sums {
+            Sums::None | Sums::Global => 0,
+            Sums::Registers => t / 32 * k * (d + 1),
+            Sums::Private => t * k * (d + 1),
+            Sums::Features => {
+                let lanes = self.lanes();
+                t / 32 * (128 * lanes + 128 + k * d.div_ceil(lanes) * 32) + k * copies
+            }
+            Sums::Shared => k * (d + 1) * copies,
+        };
+        4 * (Centroids::floats(k as usize, d as usize) as u64 + sums)
+    }
+
+    /// Tiles between additions of a block's sums to the partials.
+    pub(crate) fn flush_tiles(&self) -> u32 {
+        let tiles = match self.sums {
+            Sums::None | Sums::Global => u64::from(u32::MAX),
+            Sums::Registers | Sums::Private => POINTS_OF_A_FLOAT / u64::from(self.points),
+            Sums::Features => POINTS_OF_A_FLOAT * self.lanes() / (32 * u64::from(self.points)),
+            // Shared by a block, whose clusters are many: each takes a small part of the points.
+            Sums::Shared => 64 * POINTS_OF_A_FLOAT / self.tile_points(),
+        };
+        tiles.max(1) as u32
+    }
+
+    /// Definitions that the kernel is compiled with.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let sums = match self.sums {
+            Sums::None => 0,
+            Sums::Registers => 1,
+            Sums::Private => 2,
+            Sums::Features => 3,
+            Sums::Shared => 4,
+            Sums::Global => 5,
+        };
+        let clusters = match self.sums {
+            Sums::Registers => self.clusters,
+            _ => 0,
+        };
+        let labels = self.labels.map_or(0, LabelWidth::bytes) as u32;
+        [
+            ("FEATURES", self.features),
+            ("POINTS", self.points),
+            ("SUMS", sums),
+            ("CLUSTERS", clusters),
+            ("THREADS", self.threads),
+            ("LABELS", labels),
+            ("INERTIA", self.inertia.into()),
+            ("AHEAD", self.ahead.into()),
+        ]
+        .map(|(name, value)| format!("-DKMEANS_{name}={value}"))
+        .into()
+    }
+}
+
+/// Centroids as device code has them: an origin, rows relative to it, and what scores begin with. `kmeans/nearest.cuh` has the layout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Centroids {
+    clusters: usize,
+    features: usize,
+    words: Vec<f32>,
+}
+
+impl Centroids {
+    /// Floats of `clusters` centroids of `features`.
+    #[must_use]
+    pub fn floats(clusters: usize, features: usize) -> usize {
+        features.next_multiple_of(4) + clusters.next_multiple_of(4) * (features + 1)
+    }
+
+    /// Lays centroids out, `rows` of `features` each, relative to a value amid them. That value has few significant bits, so that
+    /// its difference to a point is exact wherever the point is not much nearer to zero than the centroids are to each other.
+    ///
+    /// # Panics
+    /// Where `rows` is not whole rows, or empty.
+    #[must_use]
+    pub fn new(rows: &[f64], features: usize) -> Self {
+        assert!(
+            !rows.is_empty() && rows.len().is_multiple_of(features),
+            "whole rows"
+        );
+        let clusters = rows.len() / features;
+        let mut words = vec![0f32; Self::floats(clusters, features)];
+        let (origin, rest) = words.split_at_mut(features.next_multiple_of(4));
+        let (relative, norms) = rest.split_at_mut(clusters.next_multiple_of(4) * features);
+        for (f, origin) in origin.iter_mut().take(features).enumerate() {
+            let values = || rows.iter().skip(f).step_by(features).copied();
+            let mean = values().sum::<f64>() / clusters as f64;
+            let spread = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+            *origin = if spread > 0.0 {
+                let unit = (spread.log2().floor() - 2.0).exp2();
+                ((mean / unit).round() * unit) as f32
+            } else {
+                mean as f32
+            };
+        }
+        norms.fill(f32::NEG_INFINITY);
+        for (cluster, row) in rows.chunks_exact(features).enumerate() {
+            let mut square = 0.0;
+            for (f, value) in row.iter().enumerate() {
+                let value = (value - f64::from(origin[f])) as f32;
+                relative[cluster * features + f] = value;
+                square += f64::from(value) * f64::from(value);
+            }
+            norms[cluster] = (-0.5 * square) as f32;
+        }
+        Self {
+            clusters,
+            features,
+            words,
+        }
+    }
+
+    /// Number of centroids.
+    #[must_use]
+    pub fn clusters(&self) -> usize {
+        self.clusters
+    }
+
+    /// The rows relative to the origin.
+    #[must_use]
+    pub fn relative(&self) -> &[f32] {
+        &self.words[self.features.next_multiple_of(4)..][..self.clusters * self.features]
+    }
+
+    /// Moves the rows; the origin stays.
+    ///
+    /// # Panics
+    /// With another number of values.
+    pub fn set_relative(&mut self, rows: &[f32]) {
+        let start = self.features.next_multiple_of(4);
+        let norms = start + self.clusters.next_multiple_of(4) * self.features;
+        self.words[start..start + self.clusters * self.features].copy_from_slice(rows);
+        for (cluster, row) in rows.chunks_exact(self.features).enumerate() {
+            let square: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
+            self.words[norms + cluster] = (-0.5 * square) as f32;
+        }
+    }
+
+    /// What a device holds.
+    #[must_use]
+    pub fn words(&self) -> &[f32] {
+        &self.words
+    }
+
+    /// Takes what a device holds.
+    ///
+    /// # Panics
+    /// With another number of words.
+    pub fn set_words(&mut self, words: Vec<f32>) {
+        assert_eq!(words.len(), self.words.len(), "words of the same centroids");
+        self.words = words;
+    }
+
+    /// The centroids: origin and row together, row after row.
+    #[must_use]
+    pub fn rows(&self) -> Vec<f64> {
+        let (origin, rest) = self.words.split_at(self.features.next_multiple_of(4));
+        let rows = rest[..self.clusters * self.features].chunks_exact(self.features);
+        rows.flat_map(|row| {
+            let values = row.iter().zip(origin);
+            values.map(|(value, origin)| f64::from(*value) + f64::from(*origin))
+        })
+        .collect()
+    }
+}

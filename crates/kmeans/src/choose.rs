@@ -1,0 +1,219 @@
+//! Which shape a pass takes: the cheapest by a model of what it does to a multiprocessor.
+//!
+//! For 32 points, a warp's worth of one point a lane, in cycles of a multiprocessor with four schedulers:
+//!
+//! ```text
+//!   memory   128 d bytes / bytes per cycle, more where warps cannot ask for enough at once
+//!   issue    (k4 (d + 3 + (d + 1) / 4P) + 2 d + update) / 4      k4: k rounded up to 4; 3: compare, two selects
+//!   compare  6 k4 / 4                                             those three, at half rate
+//!   shared   k4 (d + 1) / P + update                              16-byte reads take 4 cycles
+//! ```
+//!
+//! Updates are those of the table in `kmeans/sums.cuh`; conflicts of copies that lanes share are counted by the analyser of
+//! `galatea_layout`, and the times overlap as its model of grouped aggregation says: both sum by group, and share the machine.
+
+use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Sums};
+use galatea_layout::model::{Machine, overlapped};
+use galatea_layout::{Analyser, Frequencies, Tiles};
+
+use crate::{KMeansError, Result};
+
+/// Warps of a multiprocessor that hide the latency of what a pass does one after the other.
+const WARPS_TO_HIDE: f64 = 12.0;
+/// Registers of a thread at most.
+const MOST_REGISTERS: u32 = 255;
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 1 << 16;
+
+/// A shape, and what the model says of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PassCost {
+    /// The shape.
+    pub shape: PassShape,
+    /// Cycles of a multiprocessor for 32 points.
+    pub cycles: f64,
+}
+
+/// Registers of a thread, estimated: points, centroids of a group as they come, scores and labels, and addresses.
+fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool) -> u32 {
+    let held = match sums {
+        Sums::Registers => clusters * (features + 1),
+        _ => 0,
+    };
+    let tiles = 1 + u32::from(ahead);
+    tiles * features * points + 2 * points + 4 * features.min(8) + 24 + held
+}
+
+/// Every shape of a pass that fits, cheapest first. `sums`: only that way; `shared_limit`: bytes of shared memory of a block.
+#[must_use]
+pub fn costs(
+    machine: &Machine,
+    (features, clusters): (u32, u32),
+    sums: Option<Sums>,
+    shared_limit: Option<u64>,
+) -> Vec<PassCost> {
+    let limit = limit_of(machine, shared_limit);
+    let ways = Sums::ALL
+        .into_iter()
+        .filter(|way| sums.is_none_or(|only| only == *way));
+    let mut found = Vec::new();
+    for way in ways {
+        // More accumulators than that in registers leave too few for anything else.
+        if way == Sums::Registers && clusters * (features + 1) > 40 {
+            continue;
+        }
+        let points: u32 = match (way, features) {
+            (Sums::Features, _) | (_, 3..) => 4,
+            _ => 8,
+        };
+        let copies: &[u32] = match way {
+            Sums::Shared => &[1, 2, 4, 8, 16, 32],
+            Sums::Features => &[4],
+            _ => &[1],
+        };
+        for ahead in [false, true] {
+            let registers = registers(features, points, way, clusters, ahead);
+            if registers > MOST_REGISTERS {
+                continue;
+            }
+            let most = REGISTERS / registers / 32 * 32;
+            for threads in [1024, 896, 768, 640, 512, 384, 256, 192, 128, 64, 32] {
+                for &copies in copies {
+                    let shape = PassShape {
+                        features,
+                        clusters,
+                        sums: way,
+                        points,
+                        threads,
+                        copies,
+                        ahead,
+                        labels: None,
+                        inertia: false,
+                    };
+                    if threads <= most && shape.shared_bytes() <= limit {
+                        let cycles = cycles(machine, &shape, most);
+                        found.push(PassCost { shape, cycles });
+                    }
+                }
+            }
+        }
+    }
+    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    found
+}
+
+fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
+    let limit = machine.shared_bytes_per_block - machine.shared_bytes_reserved;
+    asked.map_or(limit, |asked| asked.min(limit))
+}
+
+/// The cheapest shape.
+///
+/// # Errors
+/// [`KMeansError::Features`] for more features than threads hold, [`KMeansError::NoShape`] where nothing fits.
+pub fn choose(
+    machine: &Machine,
+    (features, clusters): (u32, u32),
+    sums: Option<Sums>,
+    shared_limit: Option<u64>,
+) -> Result<PassShape> {
+    if features > MOST_FEATURES {
+        return Err(KMeansError::Features {
+            features: features as usize,
+            limit: MOST_FEATURES as usize,
+        });
+    }
+    let found = costs(machine, (features, clusters), sums, shared_limit);
+    let best = found.first().map(|cost| cost.shape);
+    best.ok_or_else(|| {
+        let least = PassShape {
+            features,
+            clusters,
+            sums: sums.unwrap_or(Sums::Global),
+            points: 4,
+            threads: 32,
+            copies: 1,
+            ahead: false,
+            labels: None,
+            inertia: false,
+        };
+        KMeansError::NoShape {
+            features: features as usize,
+            clusters: clusters as usize,
+            needed: least.shared_bytes(),
+            limit: limit_of(machine, shared_limit),
+        }
+    })
+}
+
+/// Rounds of an atomic of a warp whose lanes share copies.
+fn rounds(clusters: u32, copies: u32) -> f64 {
+    let Ok(uniform) = Frequencies::uniform(clusters as usize) else {
+        return 32.0;
+    };
+    let rows = uniform.column(256 * 32, 0);
+    let word = |cluster: u32, lane: usize| cluster * copies + lane as u32 % copies;
+    Analyser::default()
+        .groups(&rows, &Tiles::paper(), word)
+        .mean_write_rounds()
+}
+
+fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
+    let (k, d, p) = (
+        f64::from(shape.clusters),
+        f64::from(shape.features),
+        f64::from(shape.points),
+    );
+    let k4 = f64::from(shape.clusters.next_multiple_of(4));
+    let shared_bytes = shape.shared_bytes();
+    let blocks = machine
+        .resident_blocks(shape.threads, shared_bytes)
+        .min(most_threads / shape.threads)
+        .max(1);
+    let warps = f64::from(blocks * shape.threads / 32);
+    let multiprocessors = f64::from(machine.multiprocessors);
+    let clock = machine.rounds_per_second / multiprocessors;
+    // (issue slots, cycles of shared memory, cycles of waiting) of an update of one point a lane.
+    let (issue, shared, waits) = match shape.sums {
+        Sums::None => (0.0, 0.0, 0.0),
+        Sums::Registers => (k * (d + 2.0), 0.0, 0.0),
+        Sums::Private => {
+            let vector = if shape.features.is_multiple_of(4) {
+                4.0
+            } else if shape.features.is_multiple_of(2) {
+                2.0
+            } else {
+                1.0
+            };
+            (2.0 * d / vector + d + 6.0, 2.0 * d + 2.0, 60.0)
+        }
+        Sums::Features => {
+            let lanes = f64::from(shape.features.next_power_of_two().min(16));
+            let rounds = (d / lanes).ceil();
+            let steps = rounds * lanes;
+            (d / 4.0 + 4.75 * steps + 2.0, d + 3.5 * steps + 2.0, 45.0 * steps)
+        }
+        Sums::Shared => {
+            let conflict = rounds(shape.clusters, shape.copies);
+            let each = d + 1.0;
+            // A load, an addition and a compare-and-swap, again where lanes meet.
+            (6.0 * each * conflict.sqrt(), 2.0 * each * conflict, 60.0 * each)
+        }
+        Sums::Global => {
+            let rate = machine.global_atomics_per_second / multiprocessors / clock;
+            let cycles = 32.0 * (d + 1.0) / rate.max(1e-9);
+            (2.0 * (d + 1.0), cycles, 0.0)
+        }
+    };
+    let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
+    let tiles = 1.0 + f64::from(u8::from(shape.ahead));
+    let asked = (tiles * warps * 32.0 * p * 4.0 * d).min(cache as f64 * 4.0 / 3.0);
+    let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
+    let bytes_per_cycle = machine.memory_bytes_per_second * share / multiprocessors / clock;
+    let memory = 128.0 * d / bytes_per_cycle;
+    let issue = (k4 * (d + 3.0 + (d + 1.0) / (4.0 * p)) + 2.0 * d + issue) / 4.0;
+    let compare = 6.0 * k4 / 4.0;
+    let shared = k4 * (d + 1.0) / p + shared;
+    let hidden = (WARPS_TO_HIDE / warps).max(1.0);
+    overlapped([memory, shared.max(waits / warps), issue.max(compare) * hidden])
+}

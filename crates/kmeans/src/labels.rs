@@ -1,0 +1,64 @@
+//! Labels as narrow as the number of clusters allows.
+
+use galatea_kernels::kmeans::LabelWidth;
+
+/// A label for each point, in the order of points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Labels {
+    width: LabelWidth,
+    bytes: Vec<u8>,
+}
+
+impl Labels {
+    /// Room for the labels of so many clusters.
+    pub(crate) fn new(clusters: u32) -> Self {
+        Self {
+            width: LabelWidth::of(clusters),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Bytes of a label.
+    #[must_use]
+    pub fn width(&self) -> LabelWidth {
+        self.width
+    }
+
+    /// The labels' bytes, in the machine's order.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Appends a label.
+    pub(crate) fn push(&mut self, label: u32) {
+        self.bytes
+            .extend_from_slice(&label.to_ne_bytes()[..self.width.bytes()]);
+    }
+
+    /// Number of labels.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.width.bytes()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The labels, one by one.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        let width = self.width.bytes();
+        self.bytes.chunks_exact(width).map(move |bytes| {
+            let mut word = [0; 4];
+            word[..width].copy_from_slice(bytes);
+            u32::from_ne_bytes(word)
+        })
+    }
+}

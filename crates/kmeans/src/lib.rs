@@ -1,0 +1,40 @@
+//! k-means in one pass over the points an iteration, on the device and on the CPU.
+//!
+//! An iteration assigns each point to its nearest centroid and moves each centroid to the mean of its points. After C. Lutz,
+//! *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5, both happen in one pass: a thread holds points in
+//! registers, finds their nearest centroids, and adds them to replicated accumulators before it takes the next. So an iteration reads
+//! each point once, and host memory is streamed once an iteration where the points do not fit the device.
+//!
+//! ```text
+//!   Points ── columns in chunks of host memory, a region of the memory manager: what fits stays on the device
+//!     │ KMeans::fit
+//!     ├ init    first, random, k-means++ (D² sampling), or given centroids
+//!     ├ choose  shape of a pass: how sums are replicated, threads, copies ── by the cost model of galatea_layout
+//!     ├ device  passes over chunks, sums and centroids stay on the device ── kernels kmeans_pass, kmeans_update
+//!     └ cpu     the same passes in place, by all threads
+//!   Model ── centroids, sizes, inertia, labels
+//! ```
+//!
+//! Points are 32-bit floats, as in the thesis (KM-1). Sums are of floats relative to an origin amid the centroids, for at most 4096
+//! points at a time, and of doubles from there on.
+//!
+//! Ties go to the lowest label, clusters without points keep their centroids, values that are not finite and more clusters than points
+//! are errors (KM-2).
+#![forbid(unsafe_code)]
+
+mod choose;
+mod cpu;
+mod device;
+mod error;
+mod estimator;
+mod init;
+mod labels;
+mod points;
+
+pub use choose::{PassCost, choose, costs};
+pub use device::{DeviceKMeans, DeviceRun};
+pub use error::{KMeansError, Result};
+pub use estimator::{Init, KMeans, Model, Progress};
+pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Sums};
+pub use labels::Labels;
+pub use points::{CHUNK_BYTES, Points, PointsBuilder};

@@ -1,0 +1,297 @@
+//! Points in host memory, column by column, in chunks that come to the device as pages of a region.
+//!
+//! A chunk holds its points as `data[feature * stride + point]`, the stride a multiple of 64 points, so that threads load aligned
+//! vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20); all but the last are equally full.
+
+use std::sync::Arc;
+
+use galatea_device::{DeviceBuffer, DeviceError, HostMemory, HostView, Stream};
+use galatea_kernels::kmeans::STRIDE_POINTS;
+use galatea_memory::Identity;
+use galatea_memory::regions::Source;
+
+use crate::{KMeansError, Result};
+
+/// Bytes of a chunk where nothing else is asked for (KM-20).
+pub const CHUNK_BYTES: usize = 16 << 20;
+
+/// Most features of a point.
+const MOST_FEATURES: usize = 1 << 16;
+
+/// Immutable points.
+#[derive(Debug)]
+pub struct Points {
+    identity: Arc<Identity>,
+    name: String,
+    features: usize,
+    len: u64,
+    chunks: Vec<Chunk>,
+}
+
+/// Some consecutive points.
+#[derive(Debug)]
+pub(crate) struct Chunk {
+    identity: Arc<Identity>,
+    view: HostView,
+    /// Points.
+    pub(crate) len: usize,
+    /// Points from one feature to the next.
+    pub(crate) stride: usize,
+}
+
+impl Chunk {
+    /// All values of a feature.
+    pub(crate) fn feature(&self, feature: usize) -> &[f32] {
+        let values: &[f32] = bytemuck::cast_slice(self.view.as_slice());
+        &values[feature * self.stride..][..self.len]
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.view.len() as u64
+    }
+
+    pub(crate) fn copy(&self, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
+        stream.copy_to_device(target.slice_mut(..self.view.len())?, &self.view)?;
+        Ok(self.bytes())
+    }
+
+    pub(crate) fn memory(&self) -> &Arc<HostMemory> {
+        self.view.memory()
+    }
+}
+
+impl Points {
+    /// Points from columns of equal length.
+    ///
+    /// # Errors
+    /// [`KMeansError::Features`] without columns, [`KMeansError::Shape`] for columns of different lengths,
+    /// [`KMeansError::NotFinite`]; host memory.
+    pub fn from_columns<C: AsRef<[f32]>>(columns: &[C]) -> Result<Self> {
+        let names = (0..columns.len()).map(|feature| feature.to_string()).collect();
+        let mut builder = PointsBuilder::new(names)?;
+        builder.append(columns)?;
+        builder.finish()
+    }
+
+    /// Number of features, d.
+    #[must_use]
+    pub fn features(&self) -> usize {
+        self.features
+    }
+
+    /// Number of points, n.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of their values.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.len * self.features as u64 * 4
+    }
+
+    /// Values of consecutive points, point after point.
+    ///
+    /// # Panics
+    /// Where there are not that many points.
+    #[must_use]
+    pub fn rows(&self, range: std::ops::Range<u64>) -> Vec<f64> {
+        let mut rows = Vec::with_capacity((range.end - range.start) as usize * self.features);
+        range.for_each(|point| self.gather(point, &mut rows));
+        rows
+    }
+
+    pub(crate) fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// Most points of a chunk.
+    pub(crate) fn most(&self) -> u32 {
+        self.chunks.iter().map(|chunk| chunk.len).max().unwrap_or(0) as u32
+    }
+
+    /// Appends the values of a point.
+    pub(crate) fn gather(&self, point: u64, values: &mut Vec<f64>) {
+        let full = self.chunks.first().map_or(1, |chunk| chunk.len as u64);
+        let (chunk, at) = (&self.chunks[(point / full) as usize], (point % full) as usize);
+        values.extend((0..self.features).map(|feature| f64::from(chunk.feature(feature)[at])));
+    }
+}
+
+impl Source for Points {
+    fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn pages(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn page(&self, index: usize) -> &Arc<Identity> {
+        &self.chunks[index].identity
+    }
+
+    fn page_bytes(&self, index: usize) -> u64 {
+        self.chunks[index].bytes()
+    }
+
+    fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
+        self.chunks[index].copy(stream, target)
+    }
+}
+
+/// Takes points batch by batch.
+#[derive(Debug)]
+pub struct PointsBuilder {
+    names: Vec<String>,
+    /// Points of a full chunk.
+    capacity: usize,
+    chunks: Vec<Chunk>,
+    /// The chunk that is being filled, and its points.
+    filling: Option<(HostMemory, usize)>,
+    len: u64,
+    /// By feature: values that are not finite.
+    not_finite: Vec<u64>,
+}
+
+impl PointsBuilder {
+    /// For points of the features so named, in chunks of [`CHUNK_BYTES`].
+    ///
+    /// # Errors
+    /// [`KMeansError::Features`].
+    pub fn new(names: Vec<String>) -> Result<Self> {
+        Self::with_chunk_bytes(names, CHUNK_BYTES)
+    }
+
+    /// As [`Self::new`], in chunks of about so many bytes.
+    ///
+    /// # Errors
+    /// [`KMeansError::Features`].
+    pub fn with_chunk_bytes(names: Vec<String>, chunk_bytes: usize) -> Result<Self> {
+        let features = names.len();
+        if !(1..=MOST_FEATURES).contains(&features) {
+            return Err(KMeansError::Features {
+                features,
+                limit: MOST_FEATURES,
+            });
+        }
+        let capacity = chunk_bytes / (4 * features) / STRIDE_POINTS * STRIDE_POINTS;
+        Ok(Self {
+            not_finite: vec![0; features],
+            names,
+            capacity: capacity.clamp(STRIDE_POINTS, 1 << 30),
+            chunks: Vec::new(),
+            filling: None,
+            len: 0,
+        })
+    }
+
+    /// Appends points whose features are the columns.
+    ///
+    /// # Errors
+    /// [`KMeansError::Shape`] for another number of columns, or columns of different lengths; host memory.
+    pub fn append<C: AsRef<[f32]>>(&mut self, columns: &[C]) -> Result<()> {
+        let shape = |what: String, found, expected| {
+            Err(KMeansError::Shape {
+                what,
+                found,
+                expected,
+            })
+        };
+        if columns.len() != self.names.len() {
+            return shape(
+                "a batch of points, by columns,".to_owned(),
+                columns.len(),
+                self.names.len(),
+            );
+        }
+        let len = columns[0].as_ref().len();
+        for (name, column) in self.names.iter().zip(columns) {
+            if column.as_ref().len() != len {
+                return shape(format!("column {name}"), column.as_ref().len(), len);
+            }
+        }
+        for (count, column) in self.not_finite.iter_mut().zip(columns) {
+            *count += column.as_ref().iter().filter(|value| !value.is_finite()).count() as u64;
+        }
+        let mut done = 0;
+        while done < len {
+            let (mut memory, filled) = match self.filling.take() {
+                Some(filling) => filling,
+                None => (HostMemory::new(4 * self.capacity * self.names.len())?, 0),
+            };
+            let some = (len - done).min(self.capacity - filled);
+            let values: &mut [f32] = bytemuck::cast_slice_mut(memory.as_mut_slice());
+            for (feature, column) in columns.iter().enumerate() {
+                values[feature * self.capacity + filled..][..some]
+                    .copy_from_slice(&column.as_ref()[done..done + some]);
+            }
+            done += some;
+            self.filling = Some((memory, filled + some));
+            if filled + some == self.capacity {
+                self.close();
+            }
+        }
+        self.len += len as u64;
+        Ok(())
+    }
+
+    /// Ends the chunk that is being filled.
+    fn close(&mut self) {
+        if let Some((memory, len)) = self.filling.take() {
+            self.chunks.push(Chunk {
+                identity: Arc::default(),
+                view: memory.into_view(),
+                len,
+                stride: self.capacity,
+            });
+        }
+    }
+
+    /// The points.
+    ///
+    /// # Errors
+    /// [`KMeansError::NotFinite`] for the first column that has values which are not finite; host memory.
+    pub fn finish(mut self) -> Result<Points> {
+        if let Some((feature, rows)) = self.not_finite.iter().enumerate().find(|(_, rows)| **rows > 0) {
+            return Err(KMeansError::NotFinite {
+                column: self.names[feature].clone(),
+                rows: *rows,
+            });
+        }
+        // The last chunk takes what it needs, not what a full one does.
+        if let Some((memory, len)) = self.filling.take() {
+            let stride = len.next_multiple_of(STRIDE_POINTS);
+            let mut small = HostMemory::new(4 * stride * self.names.len())?;
+            let from: &[f32] = bytemuck::cast_slice(memory.as_slice());
+            let to: &mut [f32] = bytemuck::cast_slice_mut(small.as_mut_slice());
+            for (to, from) in to.chunks_exact_mut(stride).zip(from.chunks_exact(self.capacity)) {
+                to[..len].copy_from_slice(&from[..len]);
+            }
+            self.chunks.push(Chunk {
+                identity: Arc::default(),
+                view: small.into_view(),
+                len,
+                stride,
+            });
+        }
+        Ok(Points {
+            identity: Arc::default(),
+            name: format!("points ({})", self.names.join(", ")),
+            features: self.names.len(),
+            len: self.len,
+            chunks: self.chunks,
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! Every variant against a reference of 64-bit floats, on the CPU and on the emulated device.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod edges;
+mod passes;
+mod reference;
+
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+use galatea_kmeans::{Points, PointsBuilder};
+use galatea_layout::model::Machine;
+
+/// A device of its own, with so much memory.
+fn device(memory: u64) -> Device {
+    let options = EmulatorOptions {
+        seed: 3,
+        memory,
+        ..EmulatorOptions::default()
+    };
+    Device::emulated(options, DeviceOptions::default()).unwrap()
+}
+
+/// The model's idea of the emulated device.
+fn machine(device: &Device) -> Machine {
+    let info = device.info();
+    Machine {
+        multiprocessors: info.multiprocessors,
+        shared_bytes: info.shared_memory_per_multiprocessor.into(),
+        shared_bytes_per_block: info.shared_memory_per_block.into(),
+        ..Machine::H200
+    }
+}
+
+/// Points around ten centres, far enough from zero that cancellation shows.
+fn columns(points: usize, features: usize, seed: u64) -> Vec<Vec<f32>> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u64 << 24) as f32
+    };
+    let centres: Vec<f32> = (0..10 * features).map(|_| 200.0 * next() - 100.0).collect();
+    let mut columns = vec![Vec::with_capacity(points); features];
+    for point in 0..points {
+        for (feature, column) in columns.iter_mut().enumerate() {
+            let noise = (0..4).map(|_| next()).sum::<f32>() - 2.0;
+            column.push(1000.0 + centres[point % 10 * features + feature] + 10.0 * noise);
+        }
+    }
+    columns
+}
+
+/// Points of columns, in chunks of so many bytes.
+fn points_of(columns: &[Vec<f32>], chunk_bytes: usize) -> Points {
+    let names = (0..columns.len()).map(|f| format!("f{f}")).collect();
+    let mut builder = PointsBuilder::with_chunk_bytes(names, chunk_bytes).unwrap();
+    builder.append(columns).unwrap();
+    builder.finish().unwrap()
+}
