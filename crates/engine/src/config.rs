@@ -184,6 +184,9 @@ settings! {
         pub dimensions: DimensionHome = DimensionHome::Auto,
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
+        /// Rows of a table from which on a join's build side made of it stays on the device. Those of smaller tables are collected, and
+        /// packed into shared memory where they fit.
+        pub build_rows: Count<0, { 1 << 40 }> = Count(1 << 16),
         /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block fill shared memory.
         pub block_threads: BlockThreads = BlockThreads(0),
         /// Most consecutive rows a thread holds; rounded down to a power of two.

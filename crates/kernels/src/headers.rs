@@ -15,6 +15,7 @@ macro_rules! embed {
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
     "galatea/args/copy_bandwidth.h",
+    "galatea/args/count_bits.h",
     "galatea/args/dense_fold.h",
     "galatea/args/fill_pattern.h",
     "galatea/args/global_atomics.h",
@@ -35,6 +36,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/shared_updates.h",
     "galatea/aggregate.cuh",
     "galatea/arithmetic.cuh",
+    "galatea/bit_run.cuh",
     "galatea/block.cuh",
     "galatea/datetime.cuh",
     "galatea/decimal.cuh",

@@ -3,6 +3,7 @@
 use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk};
 use super::error::RunError;
 use super::sinks::memory;
+use crate::expression::LookupTable;
 use crate::pipeline::bind::{AccessForm, ColumnAccess};
 use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::{DeviceRuntime, QueryStreams};
@@ -83,7 +84,8 @@ pub(crate) struct LaunchInputs {
     /// The table, whose words are on the device.
     pub(super) table: ChunkTable,
     pub(super) words: DeviceBuffer<u64>,
-    pub(super) lookups: Vec<DeviceBuffer<u8>>,
+    /// By number of the table; none where it is part of a build side.
+    pub(super) lookups: Vec<Option<DeviceBuffer<u8>>>,
 }
 
 impl LaunchInputs {
@@ -92,16 +94,16 @@ impl LaunchInputs {
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
-    ) -> Result<Vec<DeviceBuffer<u8>>, RunError> {
+    ) -> Result<Vec<Option<DeviceBuffer<u8>>>, RunError> {
         let tables = bound.parameters.tables.iter();
         tables
             .map(|table| {
-                let bytes = if table.bytes.is_empty() {
-                    &[0]
-                } else {
-                    &table.bytes[..]
+                let bytes = match table {
+                    LookupTable::Host(bytes) if bytes.is_empty() => &[0],
+                    LookupTable::Host(bytes) => &bytes[..],
+                    LookupTable::Built { .. } => return Ok(None),
                 };
-                runtime.upload(stream, bytes, "a lookup table")
+                runtime.upload(stream, bytes, "a lookup table").map(Some)
             })
             .collect()
     }
@@ -113,7 +115,7 @@ impl LaunchInputs {
         bound: &BoundPipeline,
         view: &TableView,
         placement: &Placement<'_>,
-        lookups: Vec<DeviceBuffer<u8>>,
+        lookups: Vec<Option<DeviceBuffer<u8>>>,
     ) -> Result<Self, RunError> {
         let order = placement.order.clone();
         let mut table = ChunkTable::new(view, &order, &bound.columns, bound.unit_rows, |position, k| {

@@ -1,9 +1,9 @@
-//! Collecting the rows that a pipeline looks up.
+//! Collecting the rows of a build side that CPU operators make.
 
 use super::error::RunError;
 use super::gpu_exec::Failure;
 use crate::expression::{Dimension, MAX_INDICES};
-use crate::placement::{DimensionSource, Subtree};
+use crate::placement::DimensionSource;
 use crate::reason::Reason;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
@@ -12,28 +12,11 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
-use futures::future::try_join_all;
 use std::sync::Arc;
 
-/// Runs the plans of all dimensions, and arranges their rows by key. `memory` grows by what is collected.
+/// Runs the plan of a dimension, and arranges its rows by key, with `columns` of them. `memory` grows by what is collected.
 pub(super) async fn collect(
-    subtree: &Subtree,
-    context: &Arc<TaskContext>,
-    memory: &MemoryReservation,
-) -> Result<Vec<Arc<Dimension>>, Failure> {
-    let lookups: Vec<(usize, usize)> = subtree.plan.lookups().into_keys().collect();
-    let collected = subtree.dimensions.iter().enumerate().map(|(number, source)| {
-        let columns = (lookups.iter())
-            .filter(|(dimension, _)| *dimension == number)
-            .map(|(_, column)| *column)
-            .collect();
-        one((number, source), columns, context, memory)
-    });
-    try_join_all(collected).await
-}
-
-async fn one(
-    (number, source): (usize, &DimensionSource),
+    source: &DimensionSource,
     columns: Vec<usize>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
@@ -49,7 +32,7 @@ async fn one(
             .map_err(Failure::Pool)?;
         if rows > MAX_INDICES {
             return Err(Failure::Dimension(
-                number,
+                source.shape,
                 Reason::Limit {
                     expression: format!("the join on {}", source.key_name()),
                     asked: rows,
@@ -95,5 +78,5 @@ async fn one(
     let dimension = arranged.map_err(Failure::Run)?;
     dimension
         .map(Arc::new)
-        .map_err(|reason| Failure::Dimension(number, reason))
+        .map_err(|reason| Failure::Dimension(source.shape, reason))
 }

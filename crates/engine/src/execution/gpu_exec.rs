@@ -1,10 +1,10 @@
 //! The plan node of a placed subtree.
 
-use super::dimensions;
 use super::error::RunError;
-use super::run::Run;
+use super::graph::Graph;
+use super::run::Output;
 use super::run_report::RunReport;
-use super::source::{load, store_error, surviving};
+use super::source::store_error;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::expression::Expr;
 use crate::history::PlanKey;
@@ -142,8 +142,8 @@ impl Drop for CancelOnDrop {
 pub(super) enum Failure {
     Store(StoreError),
     Run(RunError),
-    /// The rows of a dimension, by number, are not what a pipeline can look up.
-    Dimension(usize, Reason),
+    /// The rows of a build side are not what a pipeline can look up, which is remembered by its shape.
+    Dimension(Option<PlanKey>, Reason),
     /// The session's memory pool has no room for a result or a build side. The CPU's operators may need less, or spill.
     Pool(DataFusionError),
     /// A child of the node.
@@ -189,49 +189,23 @@ impl Task {
 
     /// The result, and the claim on the session's memory that it takes.
     async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport, MemoryReservation), Failure> {
-        let started = std::time::Instant::now();
-        let plan = &self.subtree.plan;
         let build = self.reservation("build side");
-        let dimensions = dimensions::collect(&self.subtree, &self.context, &build).await?;
-        let view = load(
-            &self.runtime,
-            &self.subtree.source,
-            plan,
-            &self.config,
-            &self.context,
-        )
-        .await
-        .map_err(Failure::Store)?;
-        let load_time = started.elapsed();
-        self.report.update(|report| report.phases.load += load_time);
         let cancelled = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
-        let columns: Vec<usize> = plan.columns().into_iter().collect();
-        let chunks = surviving(&view, &self.subtree.pruning, &columns);
-        let fetch = self.subtree.fetch.map(|fetch| fetch as u64);
-        let (runtime, config, plan) = (Arc::clone(&self.runtime), self.config.clone(), plan.clone());
-        let run = tokio::task::spawn_blocking(move || {
-            let device = runtime.device(&config).map_err(RunError::Unsupported)?;
-            let run = Run {
-                runtime: &device,
-                config: &config,
-                plan: &plan,
-                view: &view,
-                dimensions: &dimensions,
-                chunks: &chunks,
-                fetch,
-                cancelled: &cancelled,
-            };
-            let outcome = run.execute();
-            if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
-                runtime.forget(&device);
-            }
-            outcome
-        });
-        let outcome = run
-            .await
-            .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
-        let (batches, report) = outcome.map_err(Failure::Run)?;
+        let graph = Graph {
+            runtime: &self.runtime,
+            config: &self.config,
+            context: &self.context,
+            report: &self.report,
+            memory: &build,
+            cancelled,
+            builds: Mutex::default(),
+        };
+        let (output, mut report) = graph.run(&self.subtree).await?;
+        let Output::Batches(batches) = output else {
+            unreachable!("a node returns rows");
+        };
+        report.builds = graph.builds.into_inner();
         let held = self.reservation("result");
         let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
         held.try_grow(bytes).map_err(Failure::Pool)?;
@@ -243,9 +217,7 @@ impl Task {
         match failure {
             Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
             Failure::Run(RunError::Unsupported(reason)) => Some((self.subtree.shape?, reason.clone())),
-            Failure::Dimension(number, reason) => {
-                Some((self.subtree.dimensions.get(*number)?.shape?, reason.clone()))
-            }
+            Failure::Dimension(shape, reason) => Some(((*shape)?, reason.clone())),
             _ => None,
         }
     }
@@ -299,7 +271,9 @@ impl Task {
         execute_stream(plan, Arc::clone(&self.context))
     }
 
-    fn record(&self, report: &RunReport, batches: &[RecordBatch]) {
+    fn record(&self, main: &RunReport, batches: &[RecordBatch]) {
+        let mut report = main.clone();
+        main.builds.iter().for_each(|build| report.add(build));
         let count = |name: &'static str, value: u64| {
             MetricBuilder::new(&self.metrics)
                 .counter(name, 0)
@@ -378,6 +352,7 @@ impl DisplayAs for GpuExec {
                 write!(f, ", aggregates=[{}]", names.join(", "))?;
             }
             SinkPlan::Materialise { outputs } => write!(f, ", outputs=[{}]", join(outputs))?,
+            SinkPlan::Build { key, .. } => write!(f, ", build by={}", key.named(columns))?,
         }
         if let Some(fetch) = self.subtree.fetch {
             write!(f, ", fetch={fetch}")?;

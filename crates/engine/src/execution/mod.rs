@@ -11,11 +11,13 @@
 //! operators, with the reason in the query report, unless `galatea.fallback = 'error'`. No rows have been returned
 //! by then, so nothing is lost or repeated.
 
+mod built;
 mod chunks;
 pub(crate) mod columns;
 mod dimensions;
 mod error;
 mod gpu_exec;
+mod graph;
 mod group_table;
 pub(crate) mod launches;
 mod pass;

@@ -1,20 +1,21 @@
 //! The launches of a run: over chunks whose pages are there, then chunk by chunk as they arrive, until all is done or an earlier
 //! query asks for memory.
 
+use super::built::BuiltSides;
 use super::chunks::{LaunchInputs, Placement};
 use super::columns::ColumnPages;
 use super::error::RunError;
 use super::prepared::Prepared;
 use super::results;
-use super::run::{LAUNCH_BYTES, Run, raise};
+use super::run::{LAUNCH_BYTES, Output, Run, raise};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
+use crate::expression::LookupTable;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::QueryStreams;
-use arrow::array::RecordBatch;
-use galatea_device::Geometry;
+use galatea_device::{DeviceBuffer, Geometry};
 use galatea_kernels::{Pipeline, PipelineArguments};
 use galatea_memory::regions::Lease;
 use std::ops::Range;
@@ -47,7 +48,7 @@ impl Progress<'_> {
 /// How a [`Run::pass`] ended.
 #[derive(Debug)]
 pub(super) enum Pass<'a> {
-    Done(Vec<RecordBatch>),
+    Done(Output),
     /// Its regions are parked, and none of its pages pinned.
     GaveWay(Box<Progress<'a>>),
 }
@@ -67,12 +68,17 @@ impl Drop for Settle<'_> {
 
 impl<'a> Run<'a> {
     /// Launches over what is still to come, until all is done, or a query that came before asks for memory.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the state of one launch loop, used in one place"
+    )]
     pub(super) fn pass(
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
         turn: &Lease<'_>,
         keep: bool,
+        sides: &BuiltSides<'_>,
         progress: Progress<'a>,
         report: &mut RunReport,
     ) -> Result<Pass<'a>, RunError> {
@@ -126,8 +132,12 @@ impl<'a> Run<'a> {
         args.chunk_words = table.stride as u32;
         args.unit_rows = bound.unit_rows;
         args.units_per_chunk = table.units_per_chunk;
-        for (slot, buffer) in args.tables.iter_mut().zip(&inputs.lookups) {
-            *slot = buffer.address();
+        let tables = bound.parameters.tables.iter().zip(&inputs.lookups);
+        for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
+            *slot = match (table, uploaded) {
+                (LookupTable::Built { dimension, part }, _) => sides.address(*dimension, *part),
+                (LookupTable::Host(_), uploaded) => uploaded.as_ref().map_or(0, DeviceBuffer::address),
+            };
         }
 
         let new_rows = || results::Rows::new(self.plan, self.view, inputs.order.clone(), self.cancelled);
@@ -196,8 +206,9 @@ impl<'a> Run<'a> {
             })));
         }
         sink.fold(self.runtime, compute, bound)?;
+        sink.count(self.runtime, compute)?;
         let ended = compute.record()?;
-        let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
+        let mut contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
         if fresh && placement.is_resident() {
             let launches = self.runtime.launches();
             launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));
@@ -207,12 +218,18 @@ impl<'a> Run<'a> {
         report.link_bytes += contents.bytes;
         raise(contents.error, bound)?;
         match bound.strategy {
-            Strategy::Append { .. } | Strategy::Chains => rows.finish().map(Pass::Done),
+            Strategy::Append { .. } | Strategy::Chains => {
+                rows.finish().map(|batches| Pass::Done(Output::Batches(batches)))
+            }
+            Strategy::Build => match contents.built.take() {
+                Some(table) => Ok(Pass::Done(Output::Built(Box::new(table)))),
+                None => unreachable!("a build sink leaves a build side"),
+            },
             _ => {
                 let (batches, bytes) =
                     results::groups(self.runtime, compute, self.plan, bound, &contents, self.cancelled)?;
                 report.link_bytes += bytes;
-                Ok(Pass::Done(batches))
+                Ok(Pass::Done(Output::Batches(batches)))
             }
         }
     }

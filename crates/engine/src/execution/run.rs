@@ -1,20 +1,21 @@
 //! One pipeline over encoded columns on one device, start to end.
 
+use super::built::{BuildSide, BuiltSides, BuiltTable};
 use super::columns::ColumnPages;
 use super::error::RunError;
 use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
 use super::run_report::RunReport;
-use super::sinks::{SinkNeeds, SinkState, memory};
+use super::sinks::{SinkNeeds, SinkState};
 use crate::config::{GalateaConfig, RowOutput};
-use crate::expression::{Dimension, ErrorCode};
+use crate::expression::ErrorCode;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, Shape};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
 use galatea_device::{DeviceError, Origin};
-use galatea_memory::regions::{Demand, Lease, Source};
+use galatea_memory::regions::{Demand, Lease, Source, Use};
 use galatea_store::TableView;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +39,7 @@ pub(super) struct Run<'a> {
     /// The plan's columns, ascending.
     pub view: &'a TableView,
     /// What its rows look up.
-    pub dimensions: &'a [Arc<Dimension>],
+    pub sides: &'a [BuildSide],
     /// Chunks that may hold matching rows.
     pub chunks: &'a [usize],
     /// Rows after which a run that returns rows stops.
@@ -47,9 +48,18 @@ pub(super) struct Run<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
+/// What a run makes.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// Rows, or groups.
+    Batches(Vec<RecordBatch>),
+    /// A build side, parked.
+    Built(Box<BuiltTable>),
+}
+
 impl<'a> Run<'a> {
     /// Runs the pipeline when its turn comes.
-    pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
         let memory = self.runtime.memory();
         let capacity = self.runtime.device().budget().limit();
         let turn = (memory.turns()).begin(&self.name(), self.demand(), capacity, self.cancelled);
@@ -90,7 +100,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the pipeline, with less memory where it could not have as much as it would like.
-    fn attempts(&self, turn: &Lease<'_>) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    fn attempts(&self, turn: &Lease<'_>) -> Result<(Output, RunReport), RunError> {
         let shape = self.shape();
         let tight = Shape {
             hash_room: 0,
@@ -125,6 +135,7 @@ impl<'a> Run<'a> {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
             SinkPlan::Aggregate { .. } => "group",
             SinkPlan::Materialise { .. } => "filter",
+            SinkPlan::Build { .. } => "build",
         }
     }
 
@@ -142,7 +153,7 @@ impl<'a> Run<'a> {
         let working = match &self.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => 1 << 20,
             SinkPlan::Aggregate { .. } => 64 << 20,
-            SinkPlan::Materialise { .. } => 256 << 20,
+            SinkPlan::Materialise { .. } | SinkPlan::Build { .. } => 256 << 20,
         };
         Demand {
             weighted: working,
@@ -159,20 +170,21 @@ impl<'a> Run<'a> {
         shape: Shape,
         keep: bool,
         roomy: &mut bool,
-    ) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
+    ) -> Result<(Output, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
             chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
-            dimension_rows: self.dimensions.iter().map(|d| d.rows()).collect(),
+            dimension_rows: self.sides.iter().map(BuildSide::rows).collect(),
             ..Default::default()
         };
         // Nobody may wait any more when a thread is found, or when the program is compiled.
         self.check()?;
+        let dimensions: Vec<_> = self.sides.iter().map(BuildSide::dimension).collect();
         let preparation = self.runtime.prepared().prepare(
             self.runtime.device(),
             self.plan,
             self.view,
-            self.dimensions,
+            &dimensions,
             shape,
         )?;
         self.check()?;
@@ -195,14 +207,14 @@ impl<'a> Run<'a> {
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
         }
-        let batches = outcome?;
+        let output = outcome?;
         report.total = start.elapsed();
         let calibration = self.runtime.calibration();
         report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
             let rate = if report.resident { c.hbm_read } else { c.h2d };
             report.device_bytes as f64 / report.kernel.as_secs_f64() / rate
         });
-        Ok((batches, report))
+        Ok((output, report))
     }
 
     fn shape(&self) -> Shape {
@@ -242,7 +254,7 @@ impl<'a> Run<'a> {
         turn: &Lease<'_>,
         keep: bool,
         report: &mut RunReport,
-    ) -> Result<Vec<RecordBatch>, RunError> {
+    ) -> Result<Output, RunError> {
         let bound = &pipeline.bound;
         report.chunks = self.chunks.len();
         report.rows = self
@@ -264,32 +276,45 @@ impl<'a> Run<'a> {
             counted,
             fetch: self.fetch,
         };
+        let memory = self.runtime.memory();
+        let mut sides = BuiltSides::of(self.sides);
+        if !memory.grant(&mut sides.uses())? {
+            let needed = sides.uses().iter().map(Use::bytes).sum();
+            return Err(RunError::full(
+                self.runtime.device().budget(),
+                "build sides",
+                needed,
+            ));
+        }
+        sides.used_by(&streams.compute)?;
         // Before the columns: they make do with what it leaves.
         let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
         report.grid = sink.grid();
-        let mut pass = self.pass(pipeline, streams, turn, keep, Progress::of(sink), report)?;
+        let progress = Progress::of(sink);
+        let mut pass = self.pass(pipeline, streams, turn, keep, &sides, progress, report)?;
         loop {
             let mut progress = match pass {
-                Pass::Done(batches) => return Ok(batches),
+                Pass::Done(output) => return Ok(output),
                 Pass::GaveWay(progress) => progress,
             };
             report.gave_way += 1;
+            sides.park();
             loop {
                 let waited = turn.wait_for_room(self.cancelled);
                 self.check()?;
-                if self.runtime.memory().grant(&mut progress.sink.uses())? {
+                let mut uses = progress.sink.uses();
+                uses.extend(sides.uses());
+                if memory.grant(&mut uses)? {
                     break;
                 }
                 if !waited {
-                    let needed = progress.sink.bytes();
-                    return Err(memory(
-                        self.runtime,
-                        "what the query has collected so far",
-                        needed,
-                    ));
+                    let needed = uses.iter().map(Use::bytes).sum();
+                    let what = "what the query has collected so far";
+                    return Err(RunError::full(self.runtime.device().budget(), what, needed));
                 }
             }
-            pass = self.pass(pipeline, streams, turn, keep, *progress, report)?;
+            sides.used_by(&streams.compute)?;
+            pass = self.pass(pipeline, streams, turn, keep, &sides, *progress, report)?;
         }
     }
 

@@ -51,4 +51,22 @@ pub struct RunReport {
     pub grid: u32,
     /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
     pub ceiling: Option<f64>,
+    /// Of the pipelines that made its build sides.
+    pub builds: Vec<RunReport>,
+}
+
+impl RunReport {
+    /// Adds what another pipeline of the same query did.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.chunks += other.chunks;
+        self.chunks_skipped += other.chunks_skipped;
+        self.rows += other.rows;
+        self.device_bytes += other.device_bytes;
+        self.link_bytes += other.link_bytes;
+        self.launches += other.launches;
+        self.generate += other.generate;
+        self.compile += other.compile;
+        self.transfer += other.transfer;
+        self.kernel += other.kernel;
+    }
 }

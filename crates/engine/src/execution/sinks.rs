@@ -1,5 +1,6 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
+use super::built::BuiltTable;
 use super::error::RunError;
 use super::group_table::{TableState, merges};
 use super::results::Rows;
@@ -54,6 +55,7 @@ enum Form {
         heap: Box<RowHeap>,
         layout: RowLayout,
     },
+    Build(BuiltTable),
 }
 
 /// Where groups are read from.
@@ -84,6 +86,8 @@ pub(super) struct Contents {
     pub error: u32,
     /// Bytes read back.
     pub bytes: u64,
+    /// The build side, if it is one.
+    pub built: Option<BuiltTable>,
 }
 
 /// What a run knows of its rows.
@@ -193,6 +197,9 @@ impl SinkState {
                     layout,
                 }
             }
+            (Strategy::Build, ResultPlan::Build(plan)) => {
+                Form::Build(BuiltTable::new(runtime, stream, plan, needs.owner)?)
+            }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         let words = (CONTROL_WORDS + fixed_words) as u64;
@@ -215,7 +222,7 @@ impl SinkState {
     /// Whether launches can stop before all units are done.
     pub(super) fn stops(&self) -> bool {
         match &self.form {
-            Form::Fixed(_) => false,
+            Form::Fixed(_) | Form::Build(_) => false,
             Form::Table(table) => table.chains().is_some(),
             Form::Rows { .. } | Form::Chains { .. } => true,
         }
@@ -238,12 +245,8 @@ impl SinkState {
                 });
             }
             Form::Chains { heap, .. } => heap.park(),
+            Form::Build(table) => table.park(),
         }
-    }
-
-    /// Bytes of its regions.
-    pub(super) fn bytes(&mut self) -> u64 {
-        self.uses().iter().map(Use::bytes).sum()
     }
 
     /// What a launch does to its regions.
@@ -259,6 +262,7 @@ impl SinkState {
                 uses.extend(columns.map(|column| column.used(Access::Write)));
             }
             Form::Chains { heap, .. } => uses.push(heap.used()),
+            Form::Build(table) => uses.extend(table.uses(Access::ReadWrite)),
         }
         uses
     }
@@ -291,6 +295,7 @@ impl SinkState {
                 }
             }
             Form::Chains { heap, .. } => args.set_chains(&heap.view()),
+            Form::Build(table) => table.bind(args),
         }
     }
 
@@ -307,7 +312,7 @@ impl SinkState {
         raise(control[0] as u32, bound)?;
         let (held, stopped) = (control[1], control[2] != 0);
         match &mut self.form {
-            Form::Fixed(_) => return Ok(false),
+            Form::Fixed(_) | Form::Build(_) => return Ok(false),
             Form::Table(table) => {
                 if stopped {
                     table.merge(runtime, stream, &mut self.control, 1, (held, control[4]), report)?;
@@ -359,6 +364,14 @@ impl SinkState {
         Ok(())
     }
 
+    /// After the last launch: counts the rows of a build side, where keys must be unique.
+    pub(super) fn count(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+        match &self.form {
+            Form::Build(table) => table.count(runtime, stream, &mut self.control),
+            _ => Ok(()),
+        }
+    }
+
     /// Reads the contents back; what is left of rows goes to `rows`.
     pub(super) fn finish(
         mut self,
@@ -394,6 +407,11 @@ impl SinkState {
                 }
             }
             Form::Rows { .. } => {}
+            Form::Build(mut table) => {
+                table.check(control[3], control[1])?;
+                table.park();
+                contents.built = Some(table);
+            }
             Form::Chains { mut heap, layout } => {
                 gather(runtime, stream, bound, &mut heap, &layout, rows, report)?;
                 stream.synchronize()?;

@@ -29,11 +29,15 @@ use arrow::datatypes::{ArrowNativeType, DataType, Float32Type, Float64Type};
 use super::dictionary::{Bytes, ranked};
 use super::interval::{Interval, domain};
 use super::ir::is_text;
-use super::value::Kind;
+use super::parameters::LookupTable;
+use super::value::{Kind, Value};
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.
 pub const MAX_INDICES: u64 = 16 << 20;
+
+/// Most indices of a dimension that is built on the device: its arrays are made and read at the rate of device memory.
+pub(crate) const MAX_BUILT_INDICES: u64 = 1 << 31;
 
 /// Indices a dimension may have per row, beyond [`FREE_INDICES`].
 const INDICES_PER_ROW: u64 = 64;
@@ -55,7 +59,7 @@ pub struct Dimension {
     rows: u64,
     pub(super) keys: Keys,
     /// A bit per index: whether a row has it; `None` when every index has one.
-    pub(super) presence: Option<Arc<[u8]>>,
+    pub(super) presence: Option<Table>,
     columns: BTreeMap<usize, Payload>,
 }
 
@@ -70,6 +74,36 @@ pub(super) enum Keys {
     Strings(ArrayRef),
 }
 
+/// A table by index.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Table {
+    /// In host memory, to be uploaded.
+    Host(Arc<[u8]>),
+    /// Part of a dimension that is built on the device.
+    Built(usize),
+}
+
+impl Table {
+    /// Its bytes; none of one on the device.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Host(bytes) => bytes,
+            Self::Built(_) => &[],
+        }
+    }
+
+    /// As a kernel of the pipeline that looks up dimension number `dimension` gets it.
+    pub(super) fn of(&self, dimension: usize) -> LookupTable {
+        match self {
+            Self::Host(bytes) => LookupTable::Host(Arc::clone(bytes)),
+            Self::Built(part) => LookupTable::Built {
+                dimension,
+                part: *part,
+            },
+        }
+    }
+}
+
 /// One column by index.
 #[derive(Debug, PartialEq)]
 pub(super) struct Payload {
@@ -77,14 +111,14 @@ pub(super) struct Payload {
     /// C++ type of an entry.
     pub(super) c_type: &'static str,
     /// The entries.
-    pub(super) table: Arc<[u8]>,
+    pub(super) table: Table,
     /// A bit per index: whether the value is NULL; `None` when none is.
-    pub(super) nulls: Option<Arc<[u8]>>,
+    pub(super) nulls: Option<Table>,
 }
 
 /// What entries mean.
-#[derive(Debug, PartialEq)]
-pub(super) enum PayloadKind {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum PayloadKind {
     /// Integers within the interval.
     Integer(Interval),
     Boolean,
@@ -92,6 +126,69 @@ pub(super) enum PayloadKind {
     Float64,
     /// Ranks in the dictionary.
     Code(ArrayRef),
+}
+
+/// A column of a dimension that a pipeline builds on the device.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BuiltColumn {
+    /// Number of the column in the dimension.
+    pub(crate) column: usize,
+    /// What entries mean.
+    pub(crate) values: PayloadKind,
+    /// C++ type of an entry, and its bytes.
+    pub(crate) c_type: &'static str,
+    pub(crate) width: usize,
+    /// Whether a value may be NULL.
+    pub(crate) nullable: bool,
+}
+
+impl BuiltColumn {
+    /// The part that holds a bit for every index that has a row.
+    pub(crate) const PRESENCE: usize = 0;
+
+    /// The part that holds the entries of the column at a position.
+    pub(crate) fn values_part(position: usize) -> usize {
+        1 + 2 * position
+    }
+
+    /// The part that holds a bit for every index whose value is NULL.
+    pub(crate) fn nulls_part(position: usize) -> usize {
+        2 + 2 * position
+    }
+
+    /// The column of such values.
+    ///
+    /// # Errors
+    /// [`Reason::Encoding`] of text without a dictionary.
+    pub(crate) fn new(column: usize, value: &Value) -> Result<Self, Reason> {
+        let (values, (c_type, width)) = match &value.kind {
+            Kind::I32 | Kind::I64 | Kind::I128 => {
+                let interval = value.interval();
+                (PayloadKind::Integer(interval), interval.table_type())
+            }
+            Kind::Bool => (PayloadKind::Boolean, ("u8", 1)),
+            Kind::F32 => (PayloadKind::Float32, ("float", 4)),
+            Kind::F64 => (PayloadKind::Float64, ("double", 8)),
+            Kind::Code { values } => {
+                let high = values.len().saturating_sub(1) as i128;
+                let codes = Interval { low: 0, high };
+                (PayloadKind::Code(Arc::clone(values)), codes.table_type())
+            }
+            Kind::Text => {
+                return Err(Reason::Encoding {
+                    column,
+                    needed: "dictionary encoded",
+                });
+            }
+        };
+        Ok(Self {
+            column,
+            values,
+            c_type,
+            width,
+            nullable: value.null.is_some(),
+        })
+    }
 }
 
 impl Dimension {
@@ -135,13 +232,54 @@ impl Dimension {
             .collect::<Result<_, Reason>>()?;
         Ok(Self {
             rows,
-            presence: (presence.ones < indexed.size).then(|| presence.words()),
+            presence: (presence.ones < indexed.size).then(|| Table::Host(presence.words())),
             keys: indexed.keys,
             columns,
         })
     }
 
-    /// Rows of the dimension.
+    /// The dimension that a pipeline builds on the device: its shape, whatever its rows are.
+    pub(crate) fn built(keys: Interval, columns: &[BuiltColumn]) -> Self {
+        let payload = |(position, column): (usize, &BuiltColumn)| {
+            let payload = Payload {
+                values: column.values.clone(),
+                c_type: column.c_type,
+                table: Table::Built(BuiltColumn::values_part(position)),
+                nulls: (column.nullable).then(|| Table::Built(BuiltColumn::nulls_part(position))),
+            };
+            (column.column, payload)
+        };
+        Self {
+            rows: 0,
+            keys: Keys::Integers(keys),
+            presence: Some(Table::Built(BuiltColumn::PRESENCE)),
+            columns: columns.iter().enumerate().map(payload).collect(),
+        }
+    }
+
+    /// Refuses arrays out of proportion to the rows that they are built of: `size` indices, of at most `rows` rows.
+    pub(crate) fn check_size(name: &str, size: u64, rows: u64) -> Result<(), Reason> {
+        let allowed = (rows.saturating_mul(INDICES_PER_ROW))
+            .saturating_add(FREE_INDICES)
+            .min(MAX_BUILT_INDICES);
+        if size <= allowed {
+            return Ok(());
+        }
+        Err(Reason::Limit {
+            expression: format!("the join on {name}"),
+            asked: size,
+            limit: allowed,
+            unit: "indices, from the least key to the greatest",
+        })
+    }
+
+    /// Whether it is built on the device.
+    #[must_use]
+    pub fn is_built(&self) -> bool {
+        matches!(self.presence, Some(Table::Built(_)))
+    }
+
+    /// Rows of the dimension; 0 of one that is built on the device.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
@@ -154,7 +292,7 @@ impl Dimension {
         columns
             .chain([self.presence.as_ref()])
             .flatten()
-            .map(|t| t.len())
+            .map(|t| t.bytes().len())
             .sum()
     }
 
@@ -307,8 +445,8 @@ impl Payload {
         Ok(Self {
             values,
             c_type,
-            table,
-            nulls: (nulls.ones > 0).then(|| nulls.words()),
+            table: Table::Host(table),
+            nulls: (nulls.ones > 0).then(|| Table::Host(nulls.words())),
         })
     }
 

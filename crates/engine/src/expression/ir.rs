@@ -186,6 +186,11 @@ impl Expr {
     }
 
     /// Whether dimension `dimension` has a row of that key.
+    /// Whether it is NULL.
+    pub(crate) fn is_null(&self) -> Self {
+        Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
+    }
+
     pub(crate) fn member(dimension: usize, key: Self) -> Self {
         Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
     }

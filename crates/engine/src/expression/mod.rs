@@ -57,14 +57,14 @@ mod tests;
 
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
 pub use dictionary::HostFunction;
-pub(crate) use dimension::is_key;
+pub(crate) use dimension::{BuiltColumn, is_key};
 pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
 pub use display::Named;
 pub use emit::Emitter;
 pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
-pub(crate) use interval::widens;
+pub(crate) use interval::{Interval, domain, widens};
 pub(crate) use ir::is_text;
 pub use ir::{Expr, ExprKind};
 pub use lower::lower;

@@ -267,7 +267,7 @@ impl Payload {
             "i64" | "double" => 8,
             _ => 16,
         };
-        let entry = &self.table[at as usize * width..][..width];
+        let entry = &self.table.bytes()[at as usize * width..][..width];
         let negative = self.c_type.starts_with('i') && entry[width - 1] >= 128;
         let mut bytes = [if negative { 255 } else { 0 }; 16];
         bytes[..width].copy_from_slice(entry);
@@ -279,14 +279,16 @@ impl Payload {
     }
 
     fn is_null(&self, at: u32) -> bool {
-        self.nulls.as_ref().is_some_and(|nulls| bit(nulls, at))
+        self.nulls.as_ref().is_some_and(|nulls| bit(nulls.bytes(), at))
     }
 }
 
 impl Dimension {
     /// Whether a row has the key of the index.
     fn has(&self, at: u32) -> bool {
-        self.presence.as_ref().is_none_or(|presence| bit(presence, at))
+        self.presence
+            .as_ref()
+            .is_none_or(|presence| bit(presence.bytes(), at))
     }
 }
 

@@ -7,9 +7,16 @@ use std::sync::Arc;
 
 /// Bytes that the kernel reads through a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LookupTable {
+pub enum LookupTable {
     /// Contents, little endian; elements are aligned to their size relative to the start, which must be aligned to 16 bytes.
-    pub bytes: Arc<[u8]>,
+    Host(Arc<[u8]>),
+    /// A part of a dimension that was built on the device, of whatever content.
+    Built {
+        /// Number of the dimension.
+        dimension: usize,
+        /// Number of the part.
+        part: usize,
+    },
 }
 
 /// Literals and tables in the order of their indices in the code.
@@ -39,11 +46,15 @@ impl Parameters {
 
     /// Adds a table, or finds an equal one; returns its index.
     pub(crate) fn table(&mut self, bytes: impl Into<Arc<[u8]>>) -> usize {
-        let bytes = bytes.into();
-        if let Some(index) = self.tables.iter().position(|known| known.bytes == bytes) {
+        self.lookup_table(LookupTable::Host(bytes.into()))
+    }
+
+    /// As [`Self::table`], wherever its content is.
+    pub(crate) fn lookup_table(&mut self, table: LookupTable) -> usize {
+        if let Some(index) = self.tables.iter().position(|known| *known == table) {
             return index;
         }
-        self.tables.push(LookupTable { bytes });
+        self.tables.push(table);
         self.tables.len() - 1
     }
 
@@ -56,9 +67,13 @@ impl Parameters {
         self.errors.len() - 1
     }
 
-    /// Bytes of all tables.
+    /// Bytes of all tables that are uploaded.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        self.tables.iter().map(|table| table.bytes.len()).sum()
+        let bytes = |table: &LookupTable| match table {
+            LookupTable::Host(bytes) => bytes.len(),
+            LookupTable::Built { .. } => 0,
+        };
+        self.tables.iter().map(bytes).sum()
     }
 }

@@ -558,6 +558,8 @@ pub enum Strategy {
     },
     /// Rows are appended to chains of heap pages, one chain a block.
     Chains,
+    /// Rows are stored in arrays by key.
+    Build,
 }
 
 impl Strategy {
@@ -566,7 +568,7 @@ impl Strategy {
         match self {
             Self::Hash { waits, .. } => !waits,
             Self::Dense(layout) => layout.copies > 1,
-            Self::Scalar | Self::Shared(_) | Self::Append { .. } | Self::Chains => false,
+            Self::Scalar | Self::Shared(_) | Self::Append { .. } | Self::Chains | Self::Build => false,
         }
     }
 
@@ -576,7 +578,7 @@ impl Strategy {
             Self::Shared(layout) => layout.combine == Combine::Warps,
             Self::Dense(layout) => layout.warps,
             Self::Hash { warps, .. } => *warps,
-            Self::Scalar | Self::Append { .. } | Self::Chains => false,
+            Self::Scalar | Self::Append { .. } | Self::Chains | Self::Build => false,
         }
     }
 }
@@ -595,6 +597,7 @@ impl std::fmt::Display for Strategy {
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
             Self::Chains => write!(f, "page chains"),
+            Self::Build => write!(f, "arrays by key"),
         }
     }
 }

@@ -16,6 +16,7 @@
 use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, to_kernel_columns};
 use super::dimension_home::DimensionInput;
 use super::group_key::GroupKey;
+use super::sink::build::BuildPlan;
 use super::sink::shared::SharedHome;
 use super::sink::{self, OutputColumn};
 use super::sink_rows::{Cardinality, SinkInput, Sunk, group_of_slot, row_strategy};
@@ -117,6 +118,8 @@ pub enum ResultPlan {
     },
     /// Columns of rows.
     Rows(Vec<OutputColumn>),
+    /// A build side, which stays on the device.
+    Build(BuildPlan),
 }
 
 impl BoundPipeline {
@@ -132,7 +135,7 @@ impl BoundPipeline {
                 };
                 key_words + accumulators.words
             }
-            ResultPlan::Rows(_) => 0,
+            ResultPlan::Rows(_) | ResultPlan::Build(_) => 0,
         }
     }
 }
@@ -190,7 +193,7 @@ pub fn bind(
         });
 
     let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
-    let append = matches!(plan.sink, SinkPlan::Materialise { .. });
+    let append = matches!(plan.sink, SinkPlan::Materialise { .. } | SinkPlan::Build { .. });
     let sink_columns = plan
         .sink_expressions()
         .into_iter()

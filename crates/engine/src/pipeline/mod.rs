@@ -60,6 +60,15 @@ pub enum SinkPlan {
         /// Output expressions.
         outputs: Vec<Expr>,
     },
+    /// A build side of other pipelines: the rows as arrays by key, which stay on the device.
+    Build {
+        /// The key. Rows whose key is NULL are filtered out before.
+        key: Expr,
+        /// Columns of the build side, by number, ascending.
+        columns: Vec<(usize, Expr)>,
+        /// Whether no two rows may have the same key.
+        unique: bool,
+    },
 }
 
 impl PipelinePlan {
@@ -97,6 +106,9 @@ impl PipelinePlan {
                 keys.iter().chain(calls).collect()
             }
             SinkPlan::Materialise { outputs } => outputs.iter().collect(),
+            SinkPlan::Build { key, columns, .. } => {
+                [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect()
+            }
         }
     }
 
@@ -154,6 +166,8 @@ impl PipelinePlan {
             SinkPlan::Materialise { outputs } => {
                 (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
             }
+            // Text with a dictionary goes by its codes; text without one is refused once that is known.
+            SinkPlan::Build { .. } => {}
         }
         all
     }

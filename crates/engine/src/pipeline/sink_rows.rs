@@ -59,6 +59,20 @@ impl SinkInput<'_> {
     pub(super) fn sink_rows(&self, mut emitter: Emitter<'_>, code: &mut String) -> Result<Sunk, Reason> {
         match &self.plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::Build { key, columns, unique } => {
+                let key = (self.rewrite)(key);
+                let columns: Vec<(usize, Expr)> = (columns.iter())
+                    .map(|(number, column)| (*number, (self.rewrite)(column)))
+                    .collect();
+                let rows = self.cardinality.rows;
+                let plan = sink::build::store(&mut emitter, &key, &columns, *unique, rows, code)?;
+                Ok(Sunk {
+                    strategy: Strategy::Build,
+                    result: ResultPlan::Build(plan),
+                    hot: Vec::new(),
+                    why: None,
+                })
+            }
             SinkPlan::Materialise { outputs } => {
                 let mut columns = Vec::new();
                 for (index, output) in outputs.iter().enumerate() {

@@ -208,13 +208,7 @@ impl<'a> Placer<'a> {
             shape: Some(shape),
             ..found
         };
-        for dimension in &mut found.dimensions {
-            let shape = key::dimension(dimension);
-            if let Some(reason) = self.runtime.history().refusal(shape) {
-                return Err(reason);
-            }
-            dimension.shape = Some(shape);
-        }
+        self.choose_builds(&mut found)?;
         if self.config.device != DeviceChoice::Auto {
             return Ok(found);
         }
@@ -263,6 +257,37 @@ impl<'a> Placer<'a> {
             cpu: seconds(cpu),
             cpu_basis: Basis::Predicted,
         })
+    }
+}
+
+impl Placer<'_> {
+    /// Chooses which build sides pipelines make: those of large tables, unless an earlier run has shown that they cannot be made so.
+    fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
+        let refusal = |shape| self.runtime.history().refusal(shape);
+        for side in &mut found.dimensions {
+            let shape = key::build(side);
+            let mut why = side.limit.clone();
+            side.build = side.build.take().and_then(|mut build| {
+                let large = build
+                    .subtree
+                    .rows
+                    .is_none_or(|rows| rows >= self.config.build_rows.0);
+                let refused = refusal(shape).or_else(|| self.choose_builds(&mut build.subtree).err());
+                build.shape = Some(shape);
+                let taken = refused.is_none() && (large || side.limit.is_some());
+                why = refused.or(why.take());
+                taken.then_some(build)
+            });
+            if side.build.is_some() {
+                continue;
+            }
+            let shape = key::dimension(side);
+            if let Some(reason) = refusal(shape).or(side.limit.as_ref().and(why)) {
+                return Err(reason);
+            }
+            side.shape = Some(shape);
+        }
+        Ok(())
     }
 }
 

@@ -9,10 +9,10 @@
 //! DataFusion can only guess at make dimensions smaller, not larger; the build side where that is not known. A semijoin or
 //! an antijoin says it itself, and asks for existence alone, so that keys may be repeated.
 
-use super::subtree::{Chain, node, statistics};
-use crate::expression::{Expr, MAX_INDICES, MAX_PAYLOAD, is_key, lower, representable};
+use super::subtree::{Chain, Subtree, node, statistics};
+use crate::expression::{Expr, MAX_INDICES, MAX_PAYLOAD, domain, is_key, lower, representable};
 use crate::history::PlanKey;
-use crate::pipeline::PipelinePlan;
+use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::PipelineSource;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Schema};
@@ -39,6 +39,53 @@ pub struct DimensionSource {
     pub rows: Option<u64>,
     /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
     pub shape: Option<PlanKey>,
+    /// Why its rows cannot be arranged on the host, if that is known before.
+    pub limit: Option<Reason>,
+    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the host.
+    pub build: Option<Build>,
+}
+
+/// A build side that a pipeline makes.
+#[derive(Debug, Clone)]
+pub struct Build {
+    /// The pipeline.
+    pub subtree: Box<Subtree>,
+    /// By what a refusal at run time is remembered.
+    pub shape: Option<PlanKey>,
+}
+
+/// A build side whose columns are not chosen yet.
+pub(super) struct Buildable {
+    chain: Chain,
+    key: Expr,
+}
+
+impl Buildable {
+    /// The build side of `plan` by `key`, if a pipeline over a table can make it.
+    fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let chain = Chain::below(plan).ok()?;
+        if matches!(chain.source, PipelineSource::Plan(_)) {
+            return None;
+        }
+        let key = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
+        domain(key.data_type())?;
+        Some(Self { chain, key })
+    }
+
+    /// The pipeline that makes the build side with those columns.
+    pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
+        let Self { mut chain, key } = self;
+        if key.nullable() {
+            chain.filters.push(key.is_null().negated());
+        }
+        let columns: Vec<(usize, Expr)> = (columns.iter())
+            .map(|column| (*column, chain.columns[*column].clone()))
+            .collect();
+        chain.finish(
+            SinkPlan::Build { key, columns, unique },
+            Arc::new(Schema::empty()),
+        )
+    }
 }
 
 /// A key as people read it.
@@ -150,7 +197,11 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         });
     }
     let inner = *join.join_type() == JoinType::Inner;
-    let known = known_rows(dimension, key)?;
+    let buildable = Buildable::of(dimension, key);
+    let (known, limit) = match known_rows(dimension, key) {
+        Err(limit) if buildable.is_some() => (None, Some(limit)),
+        known => (known?, None),
+    };
     let number = chain.dimensions.len();
     let looked_up: Vec<(Expr, Option<usize>)> = (schema.fields().iter().enumerate())
         .map(|(index, field)| {
@@ -188,7 +239,10 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         unique: inner || join.filter().is_some(),
         rows: known,
         shape: None,
+        limit,
+        build: None,
     });
+    chain.buildable.push(buildable);
     let columns = match (inner, fact) {
         (false, _) => own,
         (true, JoinSide::Right) => looked_up.into_iter().chain(own).collect(),

@@ -48,6 +48,14 @@ pub(super) fn dimension(source: &DimensionSource) -> PlanKey {
     PlanKey(state.finish())
 }
 
+/// The same as a pipeline makes it on the device.
+pub(super) fn build(source: &DimensionSource) -> PlanKey {
+    let mut state = DefaultHasher::new();
+    "build".hash(&mut state);
+    dimension(source).0.hash(&mut state);
+    PlanKey(state.finish())
+}
+
 /// Hashes a plan: its nodes, with what they print if `exact`, and its data.
 fn nodes(plan: &Arc<dyn ExecutionPlan>, exact: bool, state: &mut impl Hasher) {
     plan.name().hash(state);

@@ -17,7 +17,7 @@ mod subtree;
 mod timing;
 
 pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
-pub use join::DimensionSource;
+pub use join::{Build, DimensionSource};
 pub use subtree::{PipelineSource, Prediction, Subtree, subtree};
 
 pub(crate) use decide::Decision;

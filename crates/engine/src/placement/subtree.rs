@@ -1,7 +1,7 @@
 //! From a physical subtree to a pipeline plan.
 
 use super::is_candidate;
-use super::join::{self, DimensionSource};
+use super::join::{self, Build, Buildable, DimensionSource};
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, lower};
 use crate::history::PlanKey;
@@ -80,6 +80,14 @@ impl Subtree {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
     }
 
+    /// The pipelines that make its build sides.
+    pub fn builds(&self) -> impl Iterator<Item = &Subtree> {
+        self.dimensions
+            .iter()
+            .filter_map(|d| d.build.as_ref())
+            .map(|build| &*build.subtree)
+    }
+
     /// The plans that feed it: of its rows, unless they are a table's, then of its dimensions.
     pub fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         let rows = match &self.source {
@@ -87,7 +95,13 @@ impl Subtree {
             _ => None,
         };
         rows.into_iter()
-            .chain(self.dimensions.iter().map(|d| &d.plan))
+            .chain(
+                self.dimensions
+                    .iter()
+                    .filter(|d| d.build.is_none())
+                    .map(|d| &d.plan),
+            )
+            .chain(self.builds().flat_map(Subtree::children))
             .collect()
     }
 
@@ -98,7 +112,10 @@ impl Subtree {
             _ => None,
         };
         rows.into_iter()
-            .chain(self.dimensions.iter_mut().map(|d| &mut d.plan))
+            .chain(self.dimensions.iter_mut().flat_map(|d| match &mut d.build {
+                None => vec![&mut d.plan],
+                Some(build) => build.subtree.children_mut(),
+            }))
             .collect()
     }
 }
@@ -242,6 +259,8 @@ pub(super) struct Chain {
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<DimensionSource>,
+    /// Of each dimension what a pipeline could make it from.
+    pub(super) buildable: Vec<Option<Buildable>>,
     pub(super) filters: Vec<Expr>,
     pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The current node's output columns.
@@ -387,6 +406,7 @@ impl Chain {
             source_schema: schema,
             rows,
             dimensions: Vec::new(),
+            buildable: Vec::new(),
             filters: Vec::new(),
             pruning: Vec::new(),
             columns,
@@ -420,7 +440,7 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<Subtree, Reason> {
+    pub(super) fn finish(mut self, sink: SinkPlan, output: SchemaRef) -> Result<Subtree, Reason> {
         let plan = PipelinePlan {
             filters: self.filters,
             sink,
@@ -437,6 +457,17 @@ impl Chain {
         }
         plan.check()?;
         join::check(&plan)?;
+        let wanted = plan.lookups();
+        let sides = self.dimensions.iter_mut().zip(self.buildable);
+        for (number, (side, buildable)) in sides.enumerate() {
+            let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
+            let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
+            let built = buildable.and_then(|buildable| buildable.build(&columns, side.unique).ok());
+            side.build = built.map(|subtree| Build {
+                subtree: Box::new(subtree),
+                shape: None,
+            });
+        }
         Ok(Subtree {
             source: self.source,
             dimensions: self.dimensions,

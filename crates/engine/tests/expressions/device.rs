@@ -81,7 +81,10 @@ pub(crate) fn prepare(
         );
         let mut addresses = Vec::new();
         for table in &expression.parameters.tables {
-            addresses.push(arguments.upload(&padded_bytes(&table.bytes)));
+            let LookupTable::Host(bytes) = table else {
+                panic!("nothing is built on the device here");
+            };
+            addresses.push(arguments.upload(&padded_bytes(bytes)));
         }
         let tables = arguments.pointer("const u8* const*", &format!("tables{index}"), &padded(&addresses));
         let _ = writeln!(

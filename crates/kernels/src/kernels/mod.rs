@@ -2,6 +2,7 @@
 
 mod checksum;
 mod copy_bandwidth;
+mod count_bits;
 mod dense_fold;
 mod fill_pattern;
 mod global_atomics;
@@ -24,6 +25,7 @@ mod shared_updates;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
+pub use count_bits::{CountBits, CountBitsArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
 pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
@@ -55,6 +57,7 @@ use crate::kernel::{Kernel, KernelEntry};
 pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
     CopyBandwidth::ENTRY,
+    CountBits::ENTRY,
     DenseFold::ENTRY,
     FillPattern::ENTRY,
     GlobalAtomics::ENTRY,

@@ -4,8 +4,8 @@ use galatea_device::{
     Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
 };
 use galatea_kernels::{
-    Checksum, CopyBandwidth, DenseFold, FillPattern, GlobalAtomics, GroupingProbes, MatchLanes, Meeting,
-    MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration,
+    Checksum, CopyBandwidth, CountBits, DenseFold, FillPattern, GlobalAtomics, GroupingProbes, MatchLanes,
+    Meeting, MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration,
     checksum_of, measure, pattern,
 };
 
@@ -274,6 +274,22 @@ fn tempfile_folder(name: &str) -> std::path::PathBuf {
     let folder = std::env::temp_dir().join(format!("galatea-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+#[test]
+fn bits_of_a_bitmap_are_counted() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let count = CountBits::new(&device).unwrap();
+        for words in [0, 1, 31, 32, 33, 1000, 100_003] {
+            let bitmap: Vec<u32> = (0..words).map(|word| pattern(7, word) as u32).collect();
+            let expected: u64 = bitmap.iter().map(|word| u64::from(word.count_ones())).sum();
+            let bitmap = device.upload(&stream, &bitmap).unwrap();
+            let mut ones = device.upload(&stream, &[5u64]).unwrap();
+            count.launch(&stream, In(&bitmap), InOut(&mut ones)).unwrap();
+            assert_eq!(stream.read(&ones, ..).unwrap(), [5 + expected], "{words} words");
+        }
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl<'a> Emitter<'a> {
                 self.define(&Kind::Bool, &format!("({word} & 1u) != 0"))
             }
             (None, Some(presence)) if place.inside != "false" => {
-                let table = self.parameters.table(Arc::clone(presence));
+                let table = self.parameters.lookup_table(presence.of(dimension));
                 let test = format!(
                     "{} && table_bit(args.tables[{table}], {})",
                     place.inside, place.index
@@ -74,10 +74,10 @@ impl<'a> Emitter<'a> {
             }
             None => {
                 let null = payload.nulls.as_ref().map(|nulls| {
-                    let table = self.parameters.table(Arc::clone(nulls));
+                    let table = self.parameters.lookup_table(nulls.of(dimension));
                     self.define(&Kind::Bool, &format!("table_bit(args.tables[{table}], {index})"))
                 });
-                let table = self.parameters.table(Arc::clone(&payload.table));
+                let table = self.parameters.lookup_table(payload.table.of(dimension));
                 let entry = format!("((const {}*)args.tables[{table}])[{index}]", payload.c_type);
                 (self.define(&kind, &format!("({}){entry}", kind.c_type())), null)
             }
@@ -246,6 +246,15 @@ impl<'a> Emitter<'a> {
             index: self.define_as("u32", &index),
             null,
         })
+    }
+
+    /// Defines the index of a key that is among `keys`, of which there are fewer than 2^32.
+    pub(crate) fn key_index(&mut self, keys: Interval, key: &Value, code: &mut String) -> String {
+        let (_, offset) = self.offset(keys, key);
+        let index = self.define_as("u32", &format!("(u32){offset}"));
+        code.push_str(&self.out);
+        self.out.clear();
+        index
     }
 
     /// The distance from the least key, modulo the machine type, which comes first.

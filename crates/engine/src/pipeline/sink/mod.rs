@@ -10,9 +10,11 @@
 //! | `dense` | `groups[copy][group]` in global memory | copies are added up after the last launch |
 //! | `hash` | slot of a hash table in global memory, or a partial group in heap pages | partial groups, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
+//! | `build` | not groups: arrays by key | none |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is dry |
 
 pub mod append;
+pub mod build;
 pub mod chains;
 pub mod dense;
 pub mod hash;
@@ -46,6 +48,7 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
         ) => hash::frame(accumulators, key, bound, *waits),
         (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
         (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
+        (Strategy::Build, _) => build::frame(),
         _ => SinkFrame::default(),
     }
 }

@@ -26,6 +26,8 @@ const OPENING: f64 = 0.25;
 const REACHED: f64 = 0.6;
 /// Nanoseconds of a row that is looked up in a dimension through the cache.
 const LOOKUP: f64 = 0.02;
+/// Nanoseconds of a row that is stored by its key.
+const BUILT_ROW: f64 = 0.05;
 /// Nanoseconds of a row that is grouped in a hash table, of few groups and of more than fit the cache.
 const HASHED_ROW: [f64; 2] = [0.1, 1.8];
 /// Groups of a hash table that fits the cache, about.
@@ -71,9 +73,17 @@ impl Estimator {
         let compiled = (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         let scan = bytes / (MEMORY_RATE * REACHED);
         let lookups = found.dimensions.len() as f64 * rows * LOOKUP * 1e-9;
-        let dimensions: f64 = (0..found.dimensions.len())
-            .map(|number| self.dimension(found, number))
-            .sum();
+        let (mut dimensions, mut builds) = (0.0, 0.0);
+        for (number, side) in found.dimensions.iter().enumerate() {
+            match &side.build {
+                None => dimensions += self.dimension(found, number),
+                Some(build) => {
+                    let time = self.device_time(&build.subtree, &side.plan, runtime, config);
+                    dimensions += time.hot;
+                    builds += time.once;
+                }
+            }
+        }
         let returned = self.rows(plan);
         let (hashed, returned, costs) = match &found.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0, GROUP_VALUE),
@@ -83,12 +93,13 @@ impl Estimator {
                 (rows * row * 1e-9, groups, GROUP_VALUE)
             }
             SinkPlan::Materialise { .. } => (0.0, returned, ROW_VALUE),
+            SinkPlan::Build { .. } => (rows * BUILT_ROW * 1e-9, 0.0, ROW_VALUE),
         };
         let value = |field: &FieldRef| by_type(costs, field.data_type());
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
             hot: PIPELINE + each_run + scan.max(lookups + hashed) + dimensions + result,
-            once: bringing + if compiled { 0.0 } else { COMPILING },
+            once: builds + bringing + if compiled { 0.0 } else { COMPILING },
         }
     }
 

@@ -1,0 +1,118 @@
+//! The pipelines of a placed subtree: those of its build sides first, then the one that looks them up.
+//!
+//! ```text
+//! lineitem ── filter ── lookup orders ── lookup part ── groups        one pipeline
+//!                             │               └── rows of CPU operators, arranged on the host
+//!                             └── orders ── filter ── lookup customer ── arrays by o_orderkey        another, before it
+//! ```
+//!
+//! A build side whose rows are a table's, after filters and lookups of its own, is made by a pipeline and never leaves the device. Build sides
+//! of one pipeline are made at the same time.
+
+use super::built::BuildSide;
+use super::dimensions;
+use super::error::RunError;
+use super::gpu_exec::Failure;
+use super::run::{Output, Run};
+use super::run_report::RunReport;
+use super::source::{load, surviving};
+use crate::config::GalateaConfig;
+use crate::placement::{DimensionSource, Subtree};
+use crate::reason::Reason;
+use crate::report::PlanReport;
+use crate::runtime::Runtime;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::future::{BoxFuture, try_join_all};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// One execution of a subtree.
+pub(super) struct Graph<'a> {
+    pub runtime: &'a Arc<Runtime>,
+    pub config: &'a GalateaConfig,
+    pub context: &'a Arc<TaskContext>,
+    pub report: &'a PlanReport,
+    /// Grows by what is collected on the host.
+    pub memory: &'a MemoryReservation,
+    /// Set when nobody waits for the result any more.
+    pub cancelled: Arc<AtomicBool>,
+    /// Of the pipelines that made build sides, in the order of their ends.
+    pub builds: Mutex<Vec<RunReport>>,
+}
+
+impl Graph<'_> {
+    /// Runs the pipeline of a subtree after those of its build sides.
+    pub(super) fn run<'s>(
+        &'s self,
+        subtree: &'s Subtree,
+    ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let wanted = subtree.plan.lookups();
+            let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
+                let columns = (wanted.keys())
+                    .filter(|(dimension, _)| *dimension == number)
+                    .map(|(_, column)| *column)
+                    .collect();
+                self.side(source, columns)
+            });
+            let sides = try_join_all(sides).await?;
+            let (plan, source) = (&subtree.plan, &subtree.source);
+            let view = load(self.runtime, source, plan, self.config, self.context)
+                .await
+                .map_err(Failure::Store)?;
+            let load_time = started.elapsed();
+            self.report.update(|report| report.phases.load += load_time);
+            let columns: Vec<usize> = plan.columns().into_iter().collect();
+            let chunks = surviving(&view, &subtree.pruning, &columns);
+            let fetch = subtree.fetch.map(|fetch| fetch as u64);
+            let (runtime, config, plan) = (Arc::clone(self.runtime), self.config.clone(), plan.clone());
+            let cancelled = Arc::clone(&self.cancelled);
+            let run = tokio::task::spawn_blocking(move || {
+                let device = runtime.device(&config).map_err(RunError::Unsupported)?;
+                let run = Run {
+                    runtime: &device,
+                    config: &config,
+                    plan: &plan,
+                    view: &view,
+                    sides: &sides,
+                    chunks: &chunks,
+                    fetch,
+                    cancelled: &cancelled,
+                };
+                let outcome = run.execute();
+                if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
+                    runtime.forget(&device);
+                }
+                outcome
+            });
+            let outcome = run
+                .await
+                .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
+            outcome.map_err(Failure::Run)
+        })
+    }
+
+    /// Makes a build side, of which `columns` are looked up.
+    async fn side(&self, source: &DimensionSource, columns: Vec<usize>) -> Result<BuildSide, Failure> {
+        let Some(build) = &source.build else {
+            let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
+            return Ok(BuildSide::Collected(collected));
+        };
+        match self.run(&build.subtree).await {
+            Ok((Output::Built(table), report)) => {
+                self.builds.lock().push(report);
+                Ok(BuildSide::Built(Box::new(Mutex::new(*table))))
+            }
+            Ok((Output::Batches(_), _)) => unreachable!("a build sink leaves a build side"),
+            // Known of this build side, whatever pipeline looks it up.
+            Err(Failure::Run(RunError::Unsupported(reason))) if !matches!(reason, Reason::Device { .. }) => {
+                Err(Failure::Dimension(build.shape, reason))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
