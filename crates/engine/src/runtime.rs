@@ -141,6 +141,15 @@ impl DeviceRuntime {
         &self.memory
     }
 
+    /// Gives up all device memory that no query is using: pages, spare working memory, inputs of launches that are kept.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn clear(&self) -> Result<(), DeviceError> {
+        self.launches.clear();
+        self.memory.clear()
+    }
+
     /// Launches whose inputs are kept.
     pub(crate) fn launches(&self) -> &Launches {
         &self.launches

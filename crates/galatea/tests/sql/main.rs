@@ -9,6 +9,7 @@ mod concurrent;
 mod data;
 mod dimensions;
 mod explain;
+mod faults;
 mod file_types;
 mod files;
 mod groups;

@@ -94,10 +94,12 @@ impl Region {
         let Some(part) = self.parts.iter_mut().rev().find(|part| part.can_give()) else {
             return Ok(false);
         };
-        self.generation += 1;
-        for launch in self.launches.drain(..) {
-            home.wait(&launch)?;
+        // Before anything is given up: after a failure the page is still there, with the launches that read it.
+        for launch in &self.launches {
+            home.wait(launch)?;
         }
+        self.launches.clear();
+        self.generation += 1;
         part.page = None;
         Ok(true)
     }
@@ -119,8 +121,10 @@ impl Region {
         if gone.len() > before {
             self.generation += 1;
             for launch in self.launches.drain(..) {
-                // A device that cannot wait has failed: then the order is of no matter.
-                let _ = home.wait(&launch);
+                if home.wait(&launch).is_err() {
+                    // Then the host waits. Where it cannot, the device is lost, and the order of no matter.
+                    let _ = launch.synchronize();
+                }
             }
         }
         self.scans > 0 || self.source.strong_count() > 0 || self.pages().next().is_some()
