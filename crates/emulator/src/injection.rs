@@ -76,6 +76,7 @@ pub struct Faults(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     calls: [u64; DriverCall::ALL.len()],
+    launches_done: u64,
     fault: Option<Fault>,
     injected: u64,
 }
@@ -94,6 +95,7 @@ impl Default for State {
     fn default() -> State {
         State {
             calls: array::from_fn(|_| 0),
+            launches_done: 0,
             fault: None,
             injected: 0,
         }
@@ -119,12 +121,23 @@ impl Faults {
         let mut state = self.0.lock();
         state.fault = None;
         state.calls = array::from_fn(|_| 0);
+        state.launches_done = 0;
     }
 
     /// Calls of a kind since the handle was made or [cleared](Faults::clear), those that failed included.
     #[must_use]
     pub fn calls(&self, call: DriverCall) -> u64 {
         self.0.lock().calls[call as usize]
+    }
+
+    /// Launches that have been executed, counted like [calls](Faults::calls): the others wait in streams.
+    #[must_use]
+    pub fn launches_done(&self) -> u64 {
+        self.0.lock().launches_done
+    }
+
+    pub(crate) fn launch_done(&self) {
+        self.0.lock().launches_done += 1;
     }
 
     /// Calls that were made to fail since [`Faults::fail`].

@@ -19,6 +19,9 @@ const SLOTS: usize = 4;
 /// Bytes of copies that are queued ahead: what a cancelled query still waits for, 5 ms of the link.
 const IN_FLIGHT: u64 = 256 << 20;
 
+/// Launches over chunks in device memory that are queued ahead, of some milliseconds each (`run.rs`).
+const LAUNCHES_AHEAD: usize = 2;
+
 /// The chunks of a launch, as the kernel reads them (`tile.cuh`).
 #[derive(Debug, Clone)]
 pub(super) struct ChunkTable {
@@ -147,6 +150,8 @@ pub(super) struct Placement<'r> {
     queued: VecDeque<Vec<Arc<Event>>>,
     /// Positions that may be queued ahead of the one computed on.
     ahead: usize,
+    /// Launches that are queued and were not known to be done.
+    in_flight: VecDeque<Arc<Event>>,
 }
 
 impl<'r> Placement<'r> {
@@ -219,6 +224,7 @@ impl<'r> Placement<'r> {
             ring,
             queued: VecDeque::new(),
             ahead,
+            in_flight: VecDeque::new(),
         })
     }
 
@@ -232,6 +238,7 @@ impl<'r> Placement<'r> {
             ring: None,
             queued: VecDeque::new(),
             ahead: 0,
+            in_flight: VecDeque::new(),
         }
     }
 
@@ -260,13 +267,32 @@ impl<'r> Placement<'r> {
         }
     }
 
+    /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a cancelled query has
+    /// no more to wait for.
+    pub(super) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
+        self.in_flight.push_back(Arc::new(streams.compute.record()?));
+        self.settle_all_but(LAUNCHES_AHEAD)
+    }
+
+    /// Waits for launches until so many are left.
+    fn settle_all_but(&mut self, left: usize) -> Result<(), RunError> {
+        while self.in_flight.len() > left {
+            if let Some(launch) = self.in_flight.pop_front() {
+                launch.synchronize()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way; returns the bytes queued.
+    /// Waits itself where more launches are queued than copies may be ahead of them.
     pub(super) fn fetch(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
         position: usize,
     ) -> Result<u64, RunError> {
+        self.settle_all_but(self.ahead.max(1))?;
         let mut copied = 0;
         loop {
             let next = (position + self.queued.len()).max(self.ready);
@@ -321,6 +347,7 @@ impl<'r> Placement<'r> {
     pub(super) fn launched(&mut self, streams: &QueryStreams, end: usize) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
+        self.in_flight.push_back(Arc::clone(&launch));
         if let (Some(ring), Some(last)) = (&mut self.ring, end.checked_sub(1)) {
             let index = last % ring.slots.len();
             ring.slots[index].free = Some(launch);

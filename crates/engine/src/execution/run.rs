@@ -440,6 +440,10 @@ impl Run<'_> {
             launch(&mut sink, first as u32..end as u32, &mut rows, report)?;
             first = end;
             step = slice.min(step.saturating_mul(2));
+            if first < ready_units {
+                placement.pace(streams)?;
+                self.check()?;
+            }
         }
         placement.launched(streams, ready)?;
         for position in ready..self.chunks.len() {
