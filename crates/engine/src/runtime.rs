@@ -23,9 +23,6 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Priority of the kernels of short runs; negative is sooner.
-const SHORT: i32 = -1;
-
 /// One opened device and what lives on it.
 #[derive(Debug)]
 pub struct DeviceRuntime {
@@ -45,8 +42,8 @@ pub struct DeviceRuntime {
 pub struct QueryStreams {
     /// Kernels.
     pub compute: Stream,
-    /// Whether its kernels go before those of long runs.
-    pub short: bool,
+    /// Priority of its kernels; less is sooner.
+    pub priority: i32,
     /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
     pub transfer: [Stream; 2],
 }
@@ -208,18 +205,17 @@ impl DeviceRuntime {
         &self.prepared
     }
 
-    /// Streams of a finished query, or new ones. `short`: for a run of a few milliseconds at most, whose kernels begin before
-    /// those of others that wait.
-    pub fn take_streams(&self, short: bool) -> Result<QueryStreams, DeviceError> {
+    /// Streams of a finished query, or new ones, whose kernels have that priority: less is sooner.
+    pub fn take_streams(&self, priority: i32) -> Result<QueryStreams, DeviceError> {
         let mut idle = self.streams.lock();
-        let found = idle.iter().rposition(|streams| streams.short == short);
+        let found = idle.iter().rposition(|streams| streams.priority == priority);
         let streams = found.map(|at| idle.swap_remove(at));
         drop(idle);
         match streams {
             Some(streams) => Ok(streams),
             None => Ok(QueryStreams {
-                compute: self.device.stream_with_priority(if short { SHORT } else { 0 })?,
-                short,
+                compute: self.device.stream_with_priority(priority)?,
+                priority,
                 transfer: [self.device.stream()?, self.device.stream()?],
             }),
         }
@@ -435,6 +431,7 @@ impl Runtime {
         };
         drop(slot);
         runtime.memory.set_replacement(config.replacement.policy());
+        runtime.memory.set_ablations(config.memory_ablations.0);
         runtime.memory.turns().set_admission(config.admission.0);
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {

@@ -1,6 +1,6 @@
 //! The chunk table of a launch, and how chunks reach the device.
 
-use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk};
+use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk, staging};
 use super::run::RunError;
 use super::sinks::memory;
 use crate::pipeline::bind::{AccessForm, ColumnAccess};
@@ -8,7 +8,7 @@ use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
-use galatea_memory::regions::{PagePin, Scan, Source};
+use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_store::{Column, TableView};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -138,6 +138,7 @@ impl LaunchInputs {
 /// content come first: one launch reads them in place, while the others are on their way.
 #[derive(Debug)]
 pub(super) struct Placement<'r> {
+    manager: &'r MemoryManager,
     scan: Scan<'r>,
     /// Chunks, in the order of their launches.
     order: Vec<usize>,
@@ -158,27 +159,46 @@ impl<'r> Placement<'r> {
     /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do not use more,
     /// see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`: whether to make pages that are not there.
     pub(super) fn choose(
-        runtime: &DeviceRuntime,
+        runtime: &'r DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
         chunks: &[usize],
         scan: Scan<'r>,
         keep: bool,
     ) -> Result<Self, RunError> {
+        let manager = runtime.memory();
         let columns = 0..view.columns.len();
         let missing = |chunk: usize| -> u64 {
             let missing = columns.clone().filter(|k| !scan.has(*k, chunk));
             missing.map(|k| chunk_layout(&view.columns[k], chunk, 0).1).sum()
         };
         let needed: u64 = chunks.iter().map(|chunk| missing(*chunk)).sum();
+        if manager.ablations().has(Ablation::Naive) && needed > scan.room() {
+            return Err(memory(runtime, "the scanned columns", needed));
+        }
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
             ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
             scan.make_reserve()?;
         }
+        // Columns that come page by page, as far as there is room; others come as a whole or not at all.
+        let mut room_left = scan.room();
+        let comes: Vec<bool> = (columns.clone())
+            .map(|k| {
+                let missing = chunks.iter().filter(|chunk| !scan.has(k, **chunk));
+                let bytes: u64 = missing
+                    .map(|chunk| chunk_layout(&view.columns[k], *chunk, 0).1)
+                    .sum();
+                let fits = bytes <= room_left;
+                room_left -= if fits { bytes } else { 0 };
+                fits || !manager.ablations().has(Ablation::WholeRegion)
+            })
+            .collect();
         let find = |chunk: usize, make_room: bool| -> Result<Vec<Option<PagePin>>, RunError> {
-            let places = columns.clone().map(|k| Ok(scan.page(k, chunk, make_room)?));
+            let places = columns
+                .clone()
+                .map(|k| Ok(scan.page(k, chunk, make_room && comes[k])?));
             places.collect()
         };
         let mut found = Vec::with_capacity(chunks.len());
@@ -198,10 +218,16 @@ impl<'r> Placement<'r> {
             if room && pages.iter().any(Option::is_none) {
                 pages = find(chunk, true)?;
                 // Where one page found none, the others are not asked for: asking is what costs.
-                room = pages.iter().all(Option::is_some);
+                room = pages
+                    .iter()
+                    .zip(&comes)
+                    .all(|(page, comes)| page.is_some() || !comes);
             }
             // There was room, but others have taken it.
             if ring.is_none() && pages.iter().any(Option::is_none) {
+                if manager.ablations().has(Ablation::Naive) {
+                    return Err(memory(runtime, "the scanned columns", needed));
+                }
                 ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
             }
             placed.push((chunk, pages));
@@ -217,6 +243,7 @@ impl<'r> Placement<'r> {
         let ahead = (IN_FLIGHT / chunk_bytes.max(1)).clamp(SLOTS as u64, 64) as usize;
         let (order, pages) = placed.into_iter().unzip();
         Ok(Self {
+            manager,
             scan,
             order,
             ready,
@@ -229,8 +256,9 @@ impl<'r> Placement<'r> {
     }
 
     /// The placement of a launch whose inputs were kept: all chunks are in pages.
-    pub(super) fn kept(scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
+    pub(super) fn kept(manager: &'r MemoryManager, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
+            manager,
             scan,
             ready: inputs.order.len(),
             order: inputs.order.clone(),
@@ -265,6 +293,25 @@ impl<'r> Placement<'r> {
             (None, Some(ring)) => ring.place(view, position, chunk, k),
             (None, None) => ChunkAddresses::default(),
         }
+    }
+
+    /// Before the first launch, with everything allocated that it needs: what is left of the manager may have all pages copied now, or
+    /// have launches reference whatever is in device memory. Returns the bytes queued.
+    pub(super) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
+        self.scan.reference_all();
+        let mut copied = 0;
+        if self.manager.ablations().has(Ablation::Eager) {
+            for position in self.ready..self.order.len() {
+                if self.pages[position].iter().all(Option::is_some) {
+                    let (waits, bytes) = self.queue(streams, view, position)?;
+                    copied += bytes;
+                    for copy in waits {
+                        streams.compute.wait(&copy)?;
+                    }
+                }
+            }
+        }
+        Ok(copied)
     }
 
     /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a cancelled query has
@@ -327,8 +374,10 @@ impl<'r> Placement<'r> {
         for (k, page) in self.pages[position].iter().enumerate() {
             let source = ColumnPages(&view.columns[k]);
             if let Some(page) = page {
-                let (event, bytes) =
-                    page.fetch(stream, |stream, target| source.copy(chunk, stream, target))?;
+                let (event, bytes) = page.fetch(stream, |stream, target| {
+                    let layout = chunk_layout(source.0, chunk, 0).0;
+                    copy_chunk(staging(self.manager), stream, source.0, chunk, target, layout)
+                })?;
                 waits.extend(event);
                 copied += bytes;
             }
@@ -336,7 +385,8 @@ impl<'r> Placement<'r> {
         let in_slot = self.pages[position].iter().any(Option::is_none);
         if let (true, Some(ring)) = (in_slot, &mut self.ring) {
             let missing = self.pages[position].iter().map(Option::is_none);
-            let (event, bytes) = ring.fetch(stream, view, chunk, position, missing)?;
+            let staging = staging(self.manager);
+            let (event, bytes) = ring.fetch(staging, stream, view, chunk, position, missing)?;
             waits.push(Arc::new(event));
             copied += bytes;
         }
@@ -435,6 +485,7 @@ impl SlotRing {
     /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says when they are there.
     fn fetch(
         &mut self,
+        staging: Option<&MemoryManager>,
         stream: &Stream,
         view: &TableView,
         chunk: usize,
@@ -449,7 +500,7 @@ impl SlotRing {
         let mut copied = 0;
         for (k, _) in missing.enumerate().filter(|(_, missing)| *missing) {
             let layout = slot_layout(view, chunk, k).0;
-            copied += copy_chunk(stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
+            copied += copy_chunk(staging, stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
         }
         Ok((stream.record()?, copied))
     }

@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use galatea_device::{DeviceError, Geometry, MemoryBudget, Origin};
 use galatea_kernels::{Pipeline, PipelineArguments};
 use galatea_memory::HeapError;
-use galatea_memory::regions::{Demand, Source};
+use galatea_memory::regions::{Ablation, Demand, Source};
 use galatea_store::TableView;
 use std::ops::Range;
 use std::sync::Arc;
@@ -183,8 +183,12 @@ impl Run<'_> {
     /// Runs the pipeline when its turn comes.
     pub(super) fn execute(&self) -> Result<(Vec<RecordBatch>, RunReport), RunError> {
         let memory = self.runtime.memory();
+        if memory.ablations().has(Ablation::Naive) {
+            return self.attempts();
+        }
         let capacity = self.runtime.device().budget().limit();
-        let turn = (memory.turns()).begin(&self.name(), self.demand(), capacity, self.cancelled);
+        let (priority, demand) = (self.config.priority.priority(), self.demand());
+        let turn = (memory.turns()).begin(&self.name(), priority, demand, capacity, self.cancelled);
         let turn = turn.ok_or(RunError::Cancelled)?;
         loop {
             match self.attempts() {
@@ -292,7 +296,7 @@ impl Run<'_> {
         };
 
         let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;
-        let streams = self.runtime.take_streams(short)?;
+        let streams = self.runtime.take_streams(self.config.priority.of_stream(short))?;
         let outcome = self.on_streams(pipeline, &streams, keep, &mut report);
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
@@ -390,7 +394,7 @@ impl Run<'_> {
         };
         let fresh = known.is_none() && !sources.is_empty();
         let (mut placement, inputs) = match known {
-            Some(inputs) => (Placement::kept(scan, &inputs), inputs),
+            Some(inputs) => (Placement::kept(self.runtime.memory(), scan, &inputs), inputs),
             None => {
                 scan.release();
                 let (view, chunks) = (self.view, self.chunks);
@@ -404,6 +408,7 @@ impl Run<'_> {
         };
         // Declared after the placement, so that its pages stay pinned and its slots allocated until the streams are done.
         let _settle = Settle(streams);
+        report.link_bytes += placement.begin(streams, self.view)?;
         report.transfer = transfer_start.elapsed();
         report.resident = placement.ready() == self.chunks.len();
         let table = &inputs.table;

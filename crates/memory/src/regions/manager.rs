@@ -1,11 +1,12 @@
 //! The owner of a device's memory.
 
+use super::ablation::{Ablated, Ablation, Ablations};
 use super::page::{Page, PagePin};
 use super::region::{Part, Region};
 use super::replacement::Replacement;
 use super::{Source, Turns};
 use crate::{Holder, Identity};
-use galatea_device::{Device, DeviceBuffer, DeviceError, Event, MemoryBudget, Stream};
+use galatea_device::{Device, DeviceBuffer, DeviceError, Event, HostView, MemoryBudget, Stream};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::HashMap;
@@ -47,6 +48,7 @@ struct State {
     made: u64,
     random: u64,
     evicted: u64,
+    ablated: Arc<Ablated>,
 }
 
 /// What is known of a region.
@@ -91,15 +93,14 @@ impl State {
     /// Evicts one page; whether there was one.
     fn evict(&mut self, home: &Stream, scan: Option<f64>) -> Result<bool, DeviceError> {
         let regions = self.regions.iter().map(|(key, region)| (*key, region));
-        let Some(victim) = self.policy.victim(regions, self.now, &mut self.random, scan) else {
+        let written = self.ablated.has(Ablation::NoAccess);
+        let victim = (self.policy).victim(regions, self.now, &mut self.random, scan, written);
+        let Some(region) = victim.and_then(|victim| self.regions.get_mut(&victim)) else {
             return Ok(false);
         };
-        let gave = match self.regions.get_mut(&victim) {
-            Some(region) => region.give_one(home)?,
-            None => false,
-        };
-        self.evicted += u64::from(gave);
-        Ok(gave)
+        let given = region.give(home, &self.ablated)?;
+        self.evicted += given;
+        Ok(given > 0)
     }
 
     /// The page of an original, if it is in device memory.
@@ -140,6 +141,33 @@ impl MemoryManager {
         self.regions.state.lock().policy = policy;
     }
 
+    /// Leaves out parts of the manager, for experiments; none of them by default.
+    pub fn set_ablations(&self, ablations: Ablations) {
+        self.ablated().set(&self.device, ablations);
+    }
+
+    /// What is left out.
+    pub fn ablations(&self) -> Ablations {
+        self.ablated().get()
+    }
+
+    /// The bytes of a view in a staging buffer, see [`Ablation::Copied`].
+    ///
+    /// # Errors
+    /// There is no host memory for it.
+    pub fn staged(&self, view: &HostView) -> Result<HostView, DeviceError> {
+        self.ablated().staged(view)
+    }
+
+    fn ablated(&self) -> Arc<Ablated> {
+        Arc::clone(&self.regions.state.lock().ablated)
+    }
+
+    /// Whether pages may be evicted for others.
+    fn evicts(&self) -> bool {
+        !self.ablations().has(Ablation::Naive)
+    }
+
     /// Tries to allocate working memory, evicting pages as long as the device is full. `None`: it is, with everything evicted
     /// that nobody has pinned.
     ///
@@ -153,7 +181,7 @@ impl MemoryManager {
         loop {
             match attempt() {
                 Err(error) if is_full(&error) => {
-                    if !self.evict_one()? {
+                    if !self.evicts() || !self.evict_one()? {
                         return Ok(None);
                     }
                 }
@@ -221,6 +249,7 @@ impl MemoryManager {
             manager: self,
             regions,
             pinned: false,
+            referenced: Vec::new(),
             left: 0,
         }
     }
@@ -336,6 +365,8 @@ pub struct Scan<'m> {
     manager: &'m MemoryManager,
     regions: Vec<(usize, u64)>,
     pinned: bool,
+    /// Regions that it does not read and pins all the same, see [`Ablation::NoReference`].
+    referenced: Vec<usize>,
     /// Bytes that pages made for this scan leave free.
     left: u64,
 }
@@ -360,8 +391,27 @@ impl Scan<'_> {
     /// # Errors
     /// The device's.
     pub fn make_reserve(&self) -> Result<(), DeviceError> {
-        while self.manager.device.budget().available() < self.reserve() && self.manager.evict_one()? {}
+        let manager = self.manager;
+        while manager.device.budget().available() < self.reserve()
+            && manager.evicts()
+            && manager.evict_one()?
+        {}
         Ok(())
+    }
+
+    /// Where launches reference whatever is in device memory ([`Ablation::NoReference`]): pins all of it, as [`Self::pin`] does.
+    pub fn reference_all(&mut self) {
+        let mut state = self.manager.regions.state.lock();
+        if !state.ablated.has(Ablation::NoReference) || !self.referenced.is_empty() {
+            return;
+        }
+        for (key, region) in &mut state.regions {
+            if region.pages().next().is_some() {
+                region.pins += 1;
+                region.scans += 1;
+                self.referenced.push(*key);
+            }
+        }
     }
 
     /// Whether a page of region number `region` has device memory now; it may go unless it is pinned.
@@ -385,7 +435,8 @@ impl Scan<'_> {
     /// Bytes of pages there is room for, once everything is evicted that can be.
     pub fn room(&self) -> u64 {
         let manager = self.manager;
-        (manager.device.budget().available() + manager.evictable()).saturating_sub(self.reserve())
+        let evictable = if manager.evicts() { manager.evictable() } else { 0 };
+        (manager.device.budget().available() + evictable).saturating_sub(self.reserve())
     }
 
     /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
@@ -432,7 +483,7 @@ impl Scan<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            if !state.evict(home, Some(worth))? {
+            if state.ablated.has(Ablation::Naive) || !state.evict(home, Some(worth))? {
                 return Ok(None);
             }
         };
@@ -458,6 +509,7 @@ impl Scan<'_> {
 
     /// Lets pages go that are not pinned one by one.
     pub fn release(&mut self) {
+        self.unreference();
         if !std::mem::take(&mut self.pinned) {
             return;
         }
@@ -470,18 +522,44 @@ impl Scan<'_> {
     }
 }
 
+impl Scan<'_> {
+    /// Undoes [`Self::reference_all`].
+    fn unreference(&mut self) {
+        if self.referenced.is_empty() {
+            return;
+        }
+        let mut state = self.manager.regions.state.lock();
+        for key in self.referenced.drain(..) {
+            if let Some(region) = state.regions.get_mut(&key) {
+                region.pins -= 1;
+                region.scans -= 1;
+            }
+        }
+        drop(state);
+        // A source may have gone meanwhile.
+        self.manager.regions.let_go();
+    }
+}
+
 impl Drop for Scan<'_> {
     fn drop(&mut self) {
         self.release();
-        let mut state = self.manager.regions.state.lock();
+        let mut guard = self.manager.regions.state.lock();
+        let state = &mut *guard;
+        let naive = state.ablated.has(Ablation::Naive);
         let mut dead = false;
         for (key, _) in &self.regions {
             if let Some(region) = state.regions.get_mut(key) {
                 region.scans -= 1;
                 dead |= region.source.strong_count() == 0;
+                if naive && region.scans == 0 {
+                    let home = &self.manager.regions.home;
+                    // A failure is found by whatever uses the device next; the page is still there then.
+                    while matches!(region.give(home, &state.ablated), Ok(given) if given > 0) {}
+                }
             }
         }
-        drop(state);
+        drop(guard);
         if dead {
             // Its source went while it was in use.
             self.manager.regions.let_go();

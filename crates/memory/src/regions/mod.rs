@@ -15,16 +15,18 @@
 //! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first served with bounded
 //! overtaking, and the query that came first always gets what it needs.
 
+mod ablation;
 mod manager;
 mod page;
 mod region;
 mod replacement;
 mod turns;
 
+pub use ablation::{Ablation, Ablations};
 pub use manager::{MemoryManager, RegionInfo, Scan};
 pub use page::{Page, PagePin};
 pub use replacement::Replacement;
-pub use turns::{Admission, Demand, Lease, QueryInfo, Turns};
+pub use turns::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
 
 use crate::Identity;
 use galatea_device::{DeviceBuffer, DeviceError, Stream};

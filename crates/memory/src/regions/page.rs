@@ -1,5 +1,6 @@
 //! One page of a region in device memory.
 
+use super::ablation::Ablated;
 use galatea_device::{DeviceBuffer, DeviceError, Event, Stream};
 use parking_lot::Mutex;
 use std::ops::Deref;
@@ -86,6 +87,18 @@ impl Page {
         let copied = Arc::new(stream.record()?);
         memory.copied = Some(Arc::clone(&copied));
         Ok((Some(copied), bytes))
+    }
+
+    /// Copies its content to host memory that is of no further use: what an eviction would take if pages were written.
+    pub(super) fn copy_out(&self, home: &Stream, ablated: &Ablated) -> Result<(), DeviceError> {
+        let memory = self.memory.lock();
+        if memory.buffer.is_empty() {
+            return Ok(());
+        }
+        let scratch = ablated.take(memory.buffer.len())?;
+        let copied = home.copy_to_host(&memory.buffer, scratch, 0)?.wait()?;
+        ablated.give(copied);
+        Ok(())
     }
 
     pub(super) fn is_pinned(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A cached region: which of its pages are in device memory, who uses them, and what it is worth.
 
+use super::ablation::{Ablated, Ablation};
 use super::page::Page;
 use super::replacement::HALF_LIFE;
 use crate::Identity;
@@ -89,8 +90,20 @@ impl Region {
         self.launches.push(Arc::clone(launch));
     }
 
-    /// Gives up the last page that nobody has pinned: its memory is freed on `home` behind the launches that read it.
-    pub(super) fn give_one(&mut self, home: &Stream) -> Result<bool, DeviceError> {
+    /// Gives up the last page that nobody has pinned, or all of them where regions go as a whole; how many.
+    pub(super) fn give(&mut self, home: &Stream, ablated: &Ablated) -> Result<u64, DeviceError> {
+        let mut given = 0;
+        while self.give_one(home, ablated)? {
+            given += 1;
+            if !ablated.has(Ablation::WholeRegion) {
+                break;
+            }
+        }
+        Ok(given)
+    }
+
+    /// Gives up one page: its memory is freed on `home` behind the launches that read it.
+    fn give_one(&mut self, home: &Stream, ablated: &Ablated) -> Result<bool, DeviceError> {
         let Some(part) = self.parts.iter_mut().rev().find(|part| part.can_give()) else {
             return Ok(false);
         };
@@ -99,6 +112,9 @@ impl Region {
             home.wait(launch)?;
         }
         self.launches.clear();
+        if let Some(page) = part.page.as_ref().filter(|_| ablated.has(Ablation::NoAccess)) {
+            page.copy_out(home, ablated)?;
+        }
         self.generation += 1;
         part.page = None;
         Ok(true)

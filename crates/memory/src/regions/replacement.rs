@@ -18,8 +18,8 @@ pub enum Replacement {
     Lfu,
     /// At random, from a fixed seed.
     Random,
-    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied out (nothing, of copies),
-    /// s the region's size and l its place from least to most recently used, divided by the number of regions.
+    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied out (nothing, of copies,
+    /// unless an [`Ablation`](super::Ablation) takes them for written), s the region's size and l its place from least to most recently used, divided by the number of regions.
     CostDriven {
         /// The latency factor f; MultiQx: 0.01.
         latency: f64,
@@ -37,6 +37,7 @@ impl Replacement {
         now: u64,
         random: &mut u64,
         scan: Option<f64>,
+        written: bool,
     ) -> Option<usize> {
         let mut regions: Vec<_> = regions.filter(|(_, region)| region.can_give()).collect();
         regions.sort_unstable_by_key(|(_, region)| (region.last, region.number));
@@ -48,7 +49,9 @@ impl Replacement {
             Self::Lfu => region.uses as f64,
             Self::Random => rank as f64,
             Self::CostDriven { latency } => {
-                latency * region.bytes_here() as f64 * (rank + 1) as f64 / count as f64
+                let bytes = region.bytes_here() as f64;
+                let moved = if written { bytes } else { 0.0 };
+                moved + latency * bytes * (rank + 1) as f64 / count as f64
             }
         };
         if self == Self::Random {
