@@ -3,6 +3,7 @@
 use crate::calibration::{self, Calibrated};
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
 use crate::execution::RunError;
+use crate::execution::demand::Demands;
 use crate::execution::launches::Launches;
 use crate::execution::prepared::PreparedPipelines;
 use crate::history::History;
@@ -29,6 +30,7 @@ pub struct DeviceRuntime {
     device: Device,
     memory: MemoryManager,
     launches: Launches,
+    demands: Demands,
     prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
@@ -78,6 +80,7 @@ impl DeviceRuntime {
         Ok(Self {
             memory: MemoryManager::new(&device)?,
             launches: Launches::default(),
+            demands: Demands::default(),
             calibration: Mutex::new(calibration::stored(&device)),
             automatic_limit: device
                 .automatic_limit()
@@ -150,6 +153,11 @@ impl DeviceRuntime {
     /// Launches whose inputs are kept.
     pub(crate) fn launches(&self) -> &Launches {
         &self.launches
+    }
+
+    /// What earlier runs of pipelines have shown of their demand for memory.
+    pub(crate) fn demands(&self) -> &Demands {
+        &self.demands
     }
 
     /// Tries an allocation, giving up what no launch is about to use as long as it does not fit. `None`: not even then.

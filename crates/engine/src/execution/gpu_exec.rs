@@ -219,6 +219,7 @@ impl Task {
                 chunks: &chunks,
                 fetch,
                 cancelled: &cancelled,
+                turn: None,
             };
             let outcome = run.execute();
             if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {

@@ -13,6 +13,7 @@
 
 mod chunks;
 pub(crate) mod columns;
+pub(crate) mod demand;
 mod dimensions;
 mod gpu_exec;
 mod group_table;

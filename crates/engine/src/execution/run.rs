@@ -2,6 +2,7 @@
 
 use super::chunks::{LaunchInputs, Placement};
 use super::columns::ColumnPages;
+use super::demand::{self, Estimate, Inputs, Observed, Quantities, SinkMemory};
 use super::prepared::Prepared;
 use super::results;
 use super::sinks::SinkState;
@@ -15,9 +16,9 @@ use crate::reason::Reason;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
 use galatea_device::{DeviceError, Geometry, MemoryBudget, Origin};
-use galatea_kernels::{Pipeline, PipelineArguments};
+use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS, Pipeline, PipelineArguments};
 use galatea_memory::HeapError;
-use galatea_memory::regions::{Ablation, Demand, Source};
+use galatea_memory::regions::{Ablation, Lease, Source};
 use galatea_store::TableView;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,6 +30,9 @@ const LAUNCH_BYTES: u64 = 16 << 30;
 
 /// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter of a millisecond.
 const HASH_ROOM: u64 = 1 << 30;
+
+/// Times that a streaming scan says how much of it is left.
+const UPDATES: usize = 8;
 
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +168,8 @@ pub(super) struct Run<'a> {
     pub fetch: Option<u64>,
     /// Set when nobody waits for the result any more.
     pub cancelled: &'a AtomicBool,
+    /// Its turn, once it has come, and what was known then.
+    pub turn: Option<(&'a Lease<'a>, Inputs)>,
 }
 
 /// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running kernel.
@@ -187,11 +193,17 @@ impl Run<'_> {
             return self.attempts();
         }
         let capacity = self.runtime.device().budget().limit();
-        let (priority, demand) = (self.config.priority.priority(), self.demand());
+        let (inputs, regions) = self.inputs();
+        let demand = self.estimate(None, inputs).demand(regions);
+        let priority = self.config.priority.priority();
         let turn = (memory.turns()).begin(&self.name(), priority, demand, capacity, self.cancelled);
         let turn = turn.ok_or(RunError::Cancelled)?;
+        let leased = Run {
+            turn: Some((&turn, inputs)),
+            ..*self
+        };
         loop {
-            match self.attempts() {
+            match leased.attempts() {
                 // All it had is given up by now.
                 Err(RunError::Memory { .. }) if turn.wait_for_room(self.cancelled) => {}
                 outcome => return outcome,
@@ -235,27 +247,71 @@ impl Run<'_> {
         format!("{does} {}", columns.join(", "))
     }
 
-    /// Device memory it is going to use, as far as it is known before: its regions, and slots for what does not fit.
-    fn demand(&self) -> Demand {
+    /// What is known of its demand before it begins, and the bytes of the scanned chunks of each region.
+    fn inputs(&self) -> (Inputs, Vec<(usize, u64)>) {
+        let memory = self.runtime.memory();
         let regions: Vec<(usize, u64)> = (self.view.columns.iter())
             .map(|column| {
-                let bytes = self
-                    .chunks
-                    .iter()
-                    .map(|chunk| ColumnPages(column).page_bytes(*chunk));
+                let pages = self.chunks.iter();
+                let bytes = pages.map(|chunk| ColumnPages(column).page_bytes(*chunk));
                 (Arc::as_ptr(&column.identity).addr(), bytes.sum())
             })
             .collect();
-        let working = match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => 1 << 20,
-            SinkPlan::Aggregate { .. } => 64 << 20,
-            SinkPlan::Materialise { .. } => 256 << 20,
+        let columns = self.view.columns.iter();
+        let here: u64 = columns.map(|column| memory.bytes_of(&ColumnPages(column))).sum();
+        let column_bytes: u64 = regions.iter().map(|(_, bytes)| bytes).sum();
+        let chunk_words = CHUNK_HEADER_WORDS + self.view.columns.len() * COLUMN_WORDS;
+        let inputs = Inputs {
+            shape: demand::shape(self.plan, self.view),
+            rows: self.rows(),
+            column_bytes,
+            missing_bytes: column_bytes.saturating_sub(here),
+            table_bytes: (8 * chunk_words * self.chunks.len()) as u64,
+            limit: self.runtime.device().budget().limit(),
         };
-        Demand {
-            weighted: working,
-            peak: 2 * working,
-            regions,
+        (inputs, regions)
+    }
+
+    /// The working memory it is going to use, as far as it is known.
+    fn estimate(&self, bound: Option<&BoundPipeline>, inputs: Inputs) -> Estimate {
+        (self.runtime.demands()).estimate(self.plan, bound, inputs, self.config)
+    }
+
+    /// Says what of its demand is left: others may be waiting for that.
+    fn update(&self, left: impl FnOnce() -> Option<Estimate>) {
+        if let Some((lease, _)) = self.turn
+            && let Some(left) = left()
+        {
+            lease.update_working(left.weighted(), left.peak());
         }
+    }
+
+    /// Rows of the scanned chunks.
+    fn rows(&self) -> u64 {
+        let rows = self
+            .chunks
+            .iter()
+            .map(|chunk| u64::from(self.view.chunk_rows[*chunk]));
+        rows.sum()
+    }
+
+    /// Remembers what a run has shown of its demand; one that may stop early shows nothing.
+    fn observe(&self, bound: &BoundPipeline, batches: &[RecordBatch], report: &RunReport) {
+        let Some((_, inputs)) = self.turn.filter(|_| self.fetch.is_none()) else {
+            return;
+        };
+        let before = report.generate + report.compile + report.transfer + report.kernel;
+        let run = Observed {
+            sink: SinkMemory::of_bound(bound, report.rows, self.config),
+            quantities: Quantities {
+                rows: report.rows,
+                passed: report.rows_passed as f64,
+                groups: batches.iter().map(RecordBatch::num_rows).sum::<usize>() as f64,
+            },
+            scan: report.kernel,
+            collect: report.total.saturating_sub(before),
+        };
+        self.runtime.demands().observe(inputs.shape, run);
     }
 
     /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether it takes
@@ -303,6 +359,7 @@ impl Run<'_> {
         }
         let batches = outcome?;
         report.total = start.elapsed();
+        self.observe(&pipeline.bound, &batches, &report);
         let calibration = self.runtime.calibration();
         report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
             let rate = if report.resident { c.hbm_read } else { c.h2d };
@@ -350,13 +407,11 @@ impl Run<'_> {
     ) -> Result<Vec<RecordBatch>, RunError> {
         let (bound, kernel) = (&pipeline.bound, &pipeline.kernel);
         report.chunks = self.chunks.len();
-        report.rows = self
-            .chunks
-            .iter()
-            .map(|c| u64::from(self.view.chunk_rows[*c]))
-            .sum();
+        report.rows = self.rows();
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
+        let estimate = (self.turn).map(|(_, inputs)| self.estimate(Some(bound), inputs));
+        self.update(|| estimate.clone());
         let counted = match bound.strategy {
             Strategy::Append { counted: true } => Some(self.count(report)?),
             _ => None,
@@ -451,16 +506,23 @@ impl Run<'_> {
             }
         }
         placement.launched(streams, ready)?;
+        // Each update wakes those that wait: some a run are enough.
+        let often = (self.chunks.len() / UPDATES).max(1);
         for position in ready..self.chunks.len() {
             self.check()?;
             if self.has_enough(&rows) {
                 break;
+            }
+            if (position + 1) % often == 0 {
+                let done = position as f64 / self.chunks.len() as f64;
+                self.update(|| estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
             report.link_bytes += placement.fetch(streams, self.view, position)?;
             let units = table.first_units[position]..table.first_units[position + 1];
             launch(&mut sink, units, &mut rows, report)?;
             placement.launched(streams, position + 1)?;
         }
+        self.update(|| estimate.as_ref().map(Estimate::collecting));
         sink.fold(self.runtime, compute, bound)?;
         let ended = compute.record()?;
         let contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
@@ -508,6 +570,7 @@ impl Run<'_> {
         let run = Run {
             plan: &plan,
             view: &view,
+            turn: None,
             ..*self
         };
         let (_, counting) = run.attempts()?;

@@ -264,6 +264,14 @@ impl Lease<'_> {
         self.turns.changed.notify_all();
     }
 
+    /// The same of its working memory alone; what it reads stays as it was.
+    pub fn update_working(&self, weighted: u64, peak: u64) {
+        if let Some(query) = self.turns.state.lock().queries.get_mut(&self.number) {
+            (query.demand.weighted, query.demand.peak) = (weighted, peak);
+        }
+        self.turns.changed.notify_all();
+    }
+
     /// After the device was found full, and all working memory of this query given up: waits until it is worth another try. `false`:
     /// no other query has any memory, or `cancelled` is set.
     pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {

@@ -165,6 +165,11 @@ fn updates_make_room() {
         lease.update(working(50));
         assert_eq!(turns.queries()[0].demand, 50);
         assert!(soon(&turns, working(50), 100).is_some());
+        lease.update(demand(50, 60, &[(1, 7)]));
+        lease.update_working(30, 40);
+        assert_eq!(turns.queries()[0].demand, 37);
+        assert!(soon(&turns, working(71), 100).is_none());
+        assert!(soon(&turns, working(70), 100).is_some());
     });
 }
 
