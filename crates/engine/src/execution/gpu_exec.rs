@@ -6,6 +6,7 @@ use super::source::{load, store_error, surviving};
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::expression::Expr;
 use crate::history::PlanKey;
+use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::{PipelineSource, Prediction, Subtree};
 use crate::reason::{Reason, milliseconds};
@@ -158,6 +159,7 @@ impl Task {
     async fn execute(self) -> Result<SendableRecordBatchStream> {
         match self.on_device().await {
             Ok((batches, report, held)) => {
+                metrics::ended(PipelineOutcome::Device);
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
                 let size = self.context.session_config().batch_size();
@@ -178,10 +180,23 @@ impl Task {
                     stream::iter(pieces),
                 )))
             }
-            Err(Failure::Store(error)) if !error.is_refusal() => Err(store_error(error)),
-            Err(Failure::Input(error)) => Err(error),
+            Err(Failure::Store(error)) if !error.is_refusal() => {
+                metrics::ended(PipelineOutcome::Failed);
+                Err(store_error(error))
+            }
+            Err(Failure::Input(error)) => {
+                metrics::ended(PipelineOutcome::Failed);
+                Err(error)
+            }
             Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
-            Err(failure) => self.fall_back(failure),
+            Err(failure) => {
+                let stream = self.fall_back(failure);
+                metrics::ended(match &stream {
+                    Ok(_) => PipelineOutcome::FellBack,
+                    Err(_) => PipelineOutcome::Failed,
+                });
+                stream
+            }
         }
     }
 
@@ -222,6 +237,12 @@ impl Task {
                 turn: None,
             };
             let outcome = run.execute();
+            match &outcome {
+                Ok((_, report)) => metrics::ran(&device, report),
+                // Nobody is left to count it later.
+                Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
+                Err(_) => {}
+            }
             if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
                 runtime.forget(&device);
             }

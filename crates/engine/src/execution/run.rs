@@ -8,6 +8,7 @@ use super::results;
 use super::sinks::SinkState;
 use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::{Dimension, ErrorCode};
+use crate::metrics;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, Shape};
@@ -195,9 +196,10 @@ impl Run<'_> {
         let capacity = self.runtime.device().budget().limit();
         let (inputs, regions) = self.inputs();
         let demand = self.estimate(None, inputs).demand(regions);
-        let priority = self.config.priority.priority();
+        let (priority, came) = (self.config.priority.priority(), Instant::now());
         let turn = (memory.turns()).begin(&self.name(), priority, demand, capacity, self.cancelled);
         let turn = turn.ok_or(RunError::Cancelled)?;
+        metrics::waited(came.elapsed());
         let leased = Run {
             turn: Some((&turn, inputs)),
             ..*self

@@ -10,6 +10,7 @@ use galatea_device::{Device, DeviceBuffer, DeviceError, Event, HostView, MemoryB
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is small (tables of chunks,
@@ -48,6 +49,8 @@ struct State {
     made: u64,
     random: u64,
     evicted: u64,
+    /// Bytes of all pages.
+    page_bytes: Arc<AtomicU64>,
     ablated: Arc<Ablated>,
 }
 
@@ -298,6 +301,11 @@ impl MemoryManager {
         distinct.values().sum()
     }
 
+    /// The same, without looking at each: pages that are pinned and belong to no region any more count too.
+    pub fn page_bytes(&self) -> u64 {
+        self.regions.state.lock().page_bytes.load(Ordering::Relaxed)
+    }
+
     /// Bytes that evictions could free now.
     pub fn evictable(&self) -> u64 {
         let state = self.regions.state.lock();
@@ -487,7 +495,7 @@ impl Scan<'_> {
                 return Ok(None);
             }
         };
-        let made: Arc<Page> = Arc::new(Page::new(buffer));
+        let made: Arc<Page> = Arc::new(Page::new(buffer, &state.page_bytes));
         let pin = PagePin::new(&made);
         let known = (Weak::clone(&original), Arc::downgrade(&made));
         state.pages.insert(original.as_ptr().addr(), known);

@@ -5,7 +5,7 @@ use galatea_device::{DeviceBuffer, DeviceError, Event, Stream};
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Device memory that holds, or is about to hold, a copy of some host data.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub struct Page {
     pins: AtomicU32,
     /// Whether the copy is known to be complete.
     here: AtomicBool,
+    /// Bytes of all pages of the manager, of which it is one.
+    all: Arc<AtomicU64>,
     memory: Mutex<Memory>,
 }
 
@@ -27,12 +29,14 @@ struct Memory {
 }
 
 impl Page {
-    pub(super) fn new(buffer: DeviceBuffer<u8>) -> Self {
+    pub(super) fn new(buffer: DeviceBuffer<u8>, all: &Arc<AtomicU64>) -> Self {
+        all.fetch_add(buffer.bytes(), Ordering::Relaxed);
         Self {
             address: buffer.address(),
             bytes: buffer.bytes(),
             pins: AtomicU32::new(0),
             here: AtomicBool::new(false),
+            all: Arc::clone(all),
             memory: Mutex::new(Memory { buffer, copied: None }),
         }
     }
@@ -103,6 +107,12 @@ impl Page {
 
     pub(super) fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
