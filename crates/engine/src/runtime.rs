@@ -423,8 +423,9 @@ impl Runtime {
             return Err(reason.clone());
         }
         let runtime = match &*slot {
-            Opened::Open(runtime) => Arc::clone(runtime),
-            Opened::Not | Opened::Failed(..) => {
+            Opened::Open(runtime) if runtime.device.alive().is_ok() => Arc::clone(runtime),
+            // It may have been lost after the last query had its result, when nobody was there to see it.
+            Opened::Open(_) | Opened::Not | Opened::Failed(..) => {
                 let opened = self.open(emulated).and_then(|device| {
                     let runtime = DeviceRuntime::new(device);
                     runtime.map_err(|error| no_device(&error.to_string()))
