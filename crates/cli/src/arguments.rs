@@ -193,7 +193,7 @@ pub(crate) struct ResidencyArguments {
 pub(crate) struct ConcurrencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. With --pairs or --beside only when given.
+    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. With another experiment only when given.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: Vec<u32>,
     /// How long each configuration runs.
@@ -208,6 +208,18 @@ pub(crate) struct ConcurrencyArguments {
     /// All pairs of queries that read more than the limit together: side by side, and in turns.
     #[arg(long)]
     pub(crate) pairs: bool,
+    /// With --pairs: also without the memory manager, where a query that finds the device full fails.
+    #[arg(long, requires = "pairs")]
+    pub(crate) naive: bool,
+    /// Parts of the memory manager that are left out: galatea.memory_ablations.
+    #[arg(long, value_name = "PARTS")]
+    pub(crate) ablation: Option<String>,
+    /// Time from dropping a query at a random point of its run to its last effect on the device.
+    #[arg(long)]
+    pub(crate) cancel: bool,
+    /// Poisson arrivals at twice the rate that one query at a time reaches, under each policy of admission.
+    #[arg(long)]
+    pub(crate) poisson: bool,
     /// Latency of the first of the queries, alone and beside a client that repeats the last.
     #[arg(long)]
     pub(crate) beside: bool,

@@ -124,9 +124,15 @@ impl Drop for Allocation {
         }
         let context = self.home.context();
         if context.bind_for_drop() {
-            for guest in self.guests.get_mut() {
-                // A guest that cannot be waited for has failed, and with it the device: then the order is of no matter.
-                let _ = guest.precede(&self.home);
+            let ordered = self
+                .guests
+                .get_mut()
+                .iter()
+                .all(|guest| guest.precede(&self.home).is_ok());
+            if !ordered {
+                // The driver refuses an event, for want of host memory perhaps: then the host waits. Where it cannot, the
+                // device is lost, and the order of no matter.
+                let _ = context.synchronize();
             }
             // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
             let _ = unsafe { (context.driver.cuMemFreeAsync)(self.address, self.home.handle()) };

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
@@ -38,6 +38,9 @@ pub(crate) struct Context {
     device: CUdevice,
     handle: CUcontext,
     pool: CUmemoryPool,
+    /// Bytes copied to the device and back, so far.
+    pub(crate) uploaded: AtomicU64,
+    pub(crate) downloaded: AtomicU64,
     /// Streams nobody uses, with their priorities.
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
     lost: OnceLock<String>,
@@ -90,6 +93,8 @@ impl Context {
             device,
             handle,
             pool: ptr::null_mut(),
+            uploaded: AtomicU64::new(0),
+            downloaded: AtomicU64::new(0),
             idle_streams: Mutex::default(),
             lost: OnceLock::new(),
             released: AtomicBool::new(false),

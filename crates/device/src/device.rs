@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytemuck::Pod;
 use cudarc::driver::sys::CUmemPool_attribute;
@@ -102,6 +102,14 @@ impl Device {
     #[must_use]
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.context.budget
+    }
+
+    /// Bytes this process has copied to the device and back since it was opened, whatever for.
+    #[must_use]
+    pub fn link_use(&self) -> (u64, u64) {
+        let context = &self.0.context;
+        let read = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed);
+        (read(&context.uploaded), read(&context.downloaded))
     }
 
     /// Where its compiled kernels and calibrations are kept.

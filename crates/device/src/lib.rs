@@ -56,7 +56,7 @@ mod tests;
 #[doc(hidden)]
 pub use bytemuck;
 #[cfg(all(feature = "emulator", target_os = "linux", target_arch = "x86_64"))]
-pub use galatea_emulator::Counters;
+pub use galatea_emulator::{Counters, DriverCall, FaultCode, Faults};
 
 pub use arguments::{
     Access, ArgumentBytes, ArgumentStruct, DevicePointer, Field, In, InOut, KernelArguments, Layout, Out,

@@ -234,7 +234,9 @@ impl Stream {
         // long (checked by the callers), and held or waited for by them.
         self.check("cuMemcpyHtoDAsync", unsafe {
             (context.driver.cuMemcpyHtoDAsync_v2)(target.address(), source.cast(), bytes, self.0.handle)
-        })
+        })?;
+        context.uploaded.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Queues a copy between buffers, or parts of them, of the same length.
@@ -358,7 +360,9 @@ impl Stream {
         // (checked by the callers), exclusively theirs, and held or waited for by them.
         self.check("cuMemcpyDtoHAsync", unsafe {
             (context.driver.cuMemcpyDtoHAsync_v2)(target.cast(), source.address(), bytes, self.0.handle)
-        })
+        })?;
+        context.downloaded.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Keeps host memory alive until everything queued so far is done.

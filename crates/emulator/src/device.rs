@@ -7,10 +7,11 @@ use cudarc::driver::sys::CUresult;
 use parking_lot::{Mutex, RwLock};
 
 use crate::counters::Counters;
+use crate::injection::{DriverCall, FaultCode};
 use crate::memory::Memory;
 use crate::options::EmulatorOptions;
 use crate::pool::Pool;
-use crate::report::Failure;
+use crate::report::{Failure, FailureKind};
 use crate::stream::Stream;
 
 /// One emulated device and its primary context.
@@ -97,6 +98,24 @@ impl Device {
             CUresult::CUDA_SUCCESS => Ok(()),
             error => Err(error),
         }
+    }
+
+    /// As [`Device::check`], before a call that a test may have asked to fail.
+    pub(crate) fn admit(&self, call: DriverCall) -> Result<(), CUresult> {
+        self.check()?;
+        let Some(code) = self.options.faults.count(call) else {
+            return Ok(());
+        };
+        if code == FaultCode::Lost {
+            let failure = Failure {
+                kind: FailureKind::Fault,
+                what: format!("asked for by a test, at a call of the kind {call:?}"),
+                place: String::new(),
+            };
+            self.fail("(fault injection)", self.seed(), &failure);
+            return self.check();
+        }
+        Err(code.result())
     }
 
     /// A launch failed: the context is lost. The first failure is kept.

@@ -32,6 +32,7 @@
 //! * **Memory errors.** What is not written holds a pattern, in device and shared memory. Dynamic shared memory and
 //!   allocations of 64 KiB and more end at an inaccessible page; smaller ones have canaries, checked when they are
 //!   freed. With [`EmulatorOptions::address_sanitizer`] every access is checked, static shared and local arrays too.
+//! * **Faults on demand** ([`Faults`]): the n-th allocation, copy, launch, event or stream fails with the error that a test wants.
 //! * **Counters** ([`Counters`]) of shared-memory serialisation rounds, global-memory sectors, atomics, collectives.
 //!
 //! # What it does not cover
@@ -70,6 +71,7 @@ mod fault;
 mod fiber;
 mod handles;
 mod image;
+mod injection;
 mod launch;
 mod memory;
 mod module;
@@ -86,6 +88,7 @@ mod warp;
 mod watchdog;
 
 pub use counters::{Counters, GlobalAccesses, SharedAccesses, WIDTHS};
+pub use injection::{DriverCall, FaultCode, Faults};
 pub use options::EmulatorOptions;
 pub use symbols::symbol;
 

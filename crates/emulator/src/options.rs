@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::injection::Faults;
+
 /// Settings of one emulated device; see the field docs for units and defaults.
 #[derive(Clone, Debug)]
 pub struct EmulatorOptions {
@@ -41,6 +43,8 @@ pub struct EmulatorOptions {
     /// How long the threads of a launch may wait for one another without any of them finishing before the launch
     /// fails. Default 60 s.
     pub spin_limit: Duration,
+    /// Driver calls that fail because a test says so, which keeps a clone of the handle. Default: none.
+    pub faults: Faults,
 }
 
 impl Default for EmulatorOptions {
@@ -60,6 +64,7 @@ impl Default for EmulatorOptions {
             pinned_memory: u64::MAX,
             stack_bytes: 128 << 10,
             spin_limit: Duration::from_secs(60),
+            faults: Faults::default(),
         }
     }
 }

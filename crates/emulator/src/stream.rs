@@ -169,6 +169,7 @@ impl Queue {
                 if let Err(failure) = launch.execute() {
                     device.fail(&launch.function.name, launch.seed, &failure);
                 }
+                device.options().faults.launch_done();
             }
             Operation::Copy {
                 to,

@@ -23,7 +23,7 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
-pub use policies::{AdmissionPolicy, ReplacementPolicy};
+pub use policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";
@@ -160,6 +160,14 @@ settings! {
         /// Which queries may use the device at once: working, those whose working memory fits together; weight and peak, those
         /// whose columns fit too, by their average and their greatest demand; fix-N, N at most. The others wait in order.
         pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Working),
+        /// How urgent the session's queries are beside those of other sessions on the device: low, normal or high. The urgent are
+        /// first among those that wait, though none waits for more than 16 that came later, and their kernels begin first.
+        pub priority: QueryPriority = QueryPriority::Normal,
+        /// Parts of the memory manager that are left out, for experiments; a list of eager (all columns are copied before the first
+        /// launch), copied (through a staging buffer), no-reference (launches pin all columns in device memory), no-access (evictions
+        /// copy back), whole-region (columns come and go as a whole) and naive (no manager: a query that finds the device
+        /// full fails), or none.
+        pub memory_ablations: MemoryAblations = MemoryAblations::default(),
         /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups are kept whole.
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
         /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would cost; registers, threads

@@ -6,6 +6,7 @@
 //! pipeline    source → filters → sink as one generated kernel
 //! execution   columns, chunks, launches, results
 //! calibration what the cost model knows of a device: measured once, or scaled from another's
+//! metrics     what it counts, for a recorder of the program's
 //! history     what earlier runs have shown: refusals and times
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
@@ -16,6 +17,7 @@ pub mod config;
 pub mod execution;
 pub mod expression;
 pub mod history;
+pub mod metrics;
 pub mod pipeline;
 pub mod placement;
 pub mod reason;

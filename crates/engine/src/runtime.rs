@@ -3,6 +3,7 @@
 use crate::calibration::{self, Calibrated};
 use crate::config::{DeviceChoice, GalateaConfig, MemoryLimit};
 use crate::execution::RunError;
+use crate::execution::demand::Demands;
 use crate::execution::launches::Launches;
 use crate::execution::prepared::PreparedPipelines;
 use crate::history::History;
@@ -24,15 +25,13 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Priority of the kernels of short runs; negative is sooner.
-const SHORT: i32 = -1;
-
 /// One opened device and what lives on it.
 #[derive(Debug)]
 pub struct DeviceRuntime {
     device: Device,
     memory: MemoryManager,
     launches: Launches,
+    demands: Demands,
     prepared: PreparedPipelines,
     streams: Mutex<Vec<QueryStreams>>,
     staging: Mutex<Vec<Staging>>,
@@ -46,8 +45,8 @@ pub struct DeviceRuntime {
 pub struct QueryStreams {
     /// Kernels.
     pub compute: Stream,
-    /// Whether its kernels go before those of long runs.
-    pub short: bool,
+    /// Priority of its kernels; less is sooner.
+    pub priority: i32,
     /// Copies that overlap them. Two, so that the gap between two copies on one is filled by the other.
     pub transfer: [Stream; 2],
 }
@@ -82,6 +81,7 @@ impl DeviceRuntime {
         Ok(Self {
             memory: MemoryManager::new(&device)?,
             launches: Launches::default(),
+            demands: Demands::default(),
             calibration: Mutex::new(calibration::stored(&device)),
             automatic_limit: device
                 .automatic_limit()
@@ -142,9 +142,23 @@ impl DeviceRuntime {
         &self.memory
     }
 
+    /// Gives up all device memory that no query is using: pages, spare working memory, inputs of launches that are kept.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn clear(&self) -> Result<(), DeviceError> {
+        self.launches.clear();
+        self.memory.clear()
+    }
+
     /// Launches whose inputs are kept.
     pub(crate) fn launches(&self) -> &Launches {
         &self.launches
+    }
+
+    /// What earlier runs of pipelines have shown of their demand for memory.
+    pub(crate) fn demands(&self) -> &Demands {
+        &self.demands
     }
 
     /// Tries an allocation, giving up what no launch is about to use as long as it does not fit. `None`: not even then.
@@ -200,18 +214,17 @@ impl DeviceRuntime {
         &self.prepared
     }
 
-    /// Streams of a finished query, or new ones. `short`: for a run of a few milliseconds at most, whose kernels begin before
-    /// those of others that wait.
-    pub fn take_streams(&self, short: bool) -> Result<QueryStreams, DeviceError> {
+    /// Streams of a finished query, or new ones, whose kernels have that priority: less is sooner.
+    pub fn take_streams(&self, priority: i32) -> Result<QueryStreams, DeviceError> {
         let mut idle = self.streams.lock();
-        let found = idle.iter().rposition(|streams| streams.short == short);
+        let found = idle.iter().rposition(|streams| streams.priority == priority);
         let streams = found.map(|at| idle.swap_remove(at));
         drop(idle);
         match streams {
             Some(streams) => Ok(streams),
             None => Ok(QueryStreams {
-                compute: self.device.stream_with_priority(if short { SHORT } else { 0 })?,
-                short,
+                compute: self.device.stream_with_priority(priority)?,
+                priority,
                 transfer: [self.device.stream()?, self.device.stream()?],
             }),
         }
@@ -411,8 +424,9 @@ impl Runtime {
             return Err(reason.clone());
         }
         let runtime = match &*slot {
-            Opened::Open(runtime) => Arc::clone(runtime),
-            Opened::Not | Opened::Failed(..) => {
+            Opened::Open(runtime) if runtime.device.alive().is_ok() => Arc::clone(runtime),
+            // It may have been lost after the last query had its result, when nobody was there to see it.
+            Opened::Open(_) | Opened::Not | Opened::Failed(..) => {
                 let opened = self.open(emulated).and_then(|device| {
                     let runtime = DeviceRuntime::new(device);
                     runtime.map_err(|error| no_device(&error.to_string()))
@@ -437,6 +451,7 @@ impl Runtime {
         };
         drop(slot);
         runtime.memory.set_replacement(config.replacement.policy());
+        runtime.memory.set_ablations(config.memory_ablations.0);
         runtime.memory.turns().set_admission(config.admission.0);
         let total = runtime.device.info().total_memory;
         runtime.device.budget().set_limit(match config.gpu_memory_limit {

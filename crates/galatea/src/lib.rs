@@ -48,6 +48,7 @@ pub use layout::{
 };
 pub use session::{SessionBuilder, session};
 
+pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
+use galatea::QueryReport;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -20,10 +21,10 @@ use crate::workload::Query;
 use crate::{BenchError, Result};
 
 /// The stack of a client's thread: planning recurses with the depth of the query.
-const STACK: usize = 16 << 20;
+pub(super) const STACK: usize = 16 << 20;
 
 /// How long clients may take for the queries under way when their time is over.
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A query, and the result of its first run.
 #[derive(Debug)]
@@ -75,6 +76,10 @@ pub(super) struct Tally {
     pub(super) wrong: u64,
     /// Queries of which something ran on the CPU that had been placed on the device.
     pub(super) fell_back: u64,
+    /// Bytes that crossed the link, both ways.
+    pub(super) link_bytes: u64,
+    /// From the first to the last work of each pipeline on the device, added up, in seconds.
+    pub(super) device_seconds: f64,
     /// What went wrong, each once.
     pub(super) problems: BTreeSet<String>,
     /// From the start to the last answer, seconds.
@@ -90,6 +95,8 @@ impl Tally {
             all.failures += tally.failures;
             all.wrong += tally.wrong;
             all.fell_back += tally.fell_back;
+            all.link_bytes += tally.link_bytes;
+            all.device_seconds += tally.device_seconds;
             all.problems.extend(tally.problems.iter().cloned());
             all.seconds = all.seconds.max(tally.seconds);
         }
@@ -119,18 +126,28 @@ impl Tally {
         self.latencies.len() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Runs one query and notes its outcome.
-    async fn run(&mut self, ctx: &SessionContext, number: usize, known: &Known) {
-        let start = Instant::now();
+    /// The longest latency, in seconds.
+    pub(super) fn longest(&self) -> Option<f64> {
+        let latencies = self.latencies.iter().map(|(_, seconds)| *seconds);
+        latencies.max_by(f64::total_cmp)
+    }
+
+    /// Runs one query that came at `start`, and notes its outcome.
+    pub(super) async fn run(&mut self, ctx: &SessionContext, number: usize, known: &Known, start: Instant) {
         let outcome = run(ctx, &known.query.sql).await;
         let latency = start.elapsed().as_secs_f64();
         let name = &known.query.name;
         match outcome {
-            Ok((batches, fell_back)) => {
+            Ok((batches, report)) => {
                 self.latencies.push((number, latency));
-                if let Some(reasons) = fell_back {
-                    self.fell_back += 1;
-                    self.problems.insert(format!("query {name} fell back: {reasons}"));
+                if let Some(report) = report {
+                    self.link_bytes += report.link_bytes;
+                    self.device_seconds += report.phases.kernel.as_secs_f64();
+                    if report.fell_back > 0 {
+                        self.fell_back += 1;
+                        let reasons = report.reasons.join("; ");
+                        self.problems.insert(format!("query {name} fell back: {reasons}"));
+                    }
                 }
                 // Most results are equal bit by bit, which is quickly seen.
                 if batches != known.result
@@ -149,13 +166,12 @@ impl Tally {
     }
 }
 
-/// A query's result, and why something of it fell back to the CPU.
-async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Option<String>)> {
+/// A query's result, and what the engine says of its run.
+async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Option<QueryReport>)> {
     let plan = ctx.sql(sql).await?.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
     // The plan's own: the session's last report may be another client's.
-    let report = galatea::query_report(&plan).filter(|report| report.fell_back > 0);
-    Ok((batches, report.map(|report| report.reasons.join("; "))))
+    Ok((batches, galatea::query_report(&plan)))
 }
 
 /// Runs a client per script for `time`, each a session on a thread of its own, and waits for all. One tally per client.
@@ -181,7 +197,7 @@ pub(super) async fn drive(
                 // At least once, however long it takes to start.
                 'time: loop {
                     for number in script.round() {
-                        tally.run(&ctx, number, &known[number]).await;
+                        tally.run(&ctx, number, &known[number], Instant::now()).await;
                         if script.may_stop_midway() && Instant::now() >= until {
                             break 'time;
                         }

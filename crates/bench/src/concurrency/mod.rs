@@ -8,12 +8,18 @@
 //! * **pairs**: two clients, each repeating one query, for all pairs that together read more than the limit. The weighted speed-up of
 //!   a pair is the sum, over both, of the time alone over the time beside the other: 1 is what taking turns at no cost would give.
 //!   What taking turns does give, where each query may evict what the other reads, is measured by one client that alternates.
+//! * **pairs without the manager** (MQ-42): the same pairs where a query that finds the device full fails, and nothing is evicted.
 //! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
+//! * **cancel**: the time from dropping a query at a random point of its run to its last effect on the device.
+//! * **open**: one seeded trace of Poisson arrivals at twice the rate that one query at a time reaches, under each policy of
+//!   admission; latencies count from the arrival.
 //!
 //! Times alone are measured under the same limit. Every result is compared with that of the query's first run, which had the device
 //! for itself and no limit. A loop ends with the first answer after its time, so that every client has at least one.
 
+mod cancel;
 mod load;
+mod open;
 mod report;
 
 pub use report::{ConcurrencyReport, Row};
@@ -25,21 +31,27 @@ use std::time::Duration;
 use crate::compare::{RowOrder, compare};
 use crate::harness::session::{self, DeviceSession};
 use crate::machine::Machine;
-use crate::measure;
+use crate::measure::{self, Ceilings};
 use crate::workload::Query;
 use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
 use load::{Known, Script, Tally, drive};
 
 /// Which experiments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Experiments {
     /// Numbers of clients.
     pub clients: bool,
     /// Pairs of queries.
     pub pairs: bool,
+    /// The pairs also without the manager.
+    pub naive: bool,
     /// A small query beside a large one.
     pub beside: bool,
+    /// Cancelled queries.
+    pub cancel: bool,
+    /// Arrivals whatever runs.
+    pub open: bool,
 }
 
 /// What to measure.
@@ -63,6 +75,8 @@ pub struct Plan {
     pub settings: Vec<(String, String)>,
     /// Where this happens.
     pub machine: Machine,
+    /// What bounds it; none without a GPU.
+    pub ceilings: Option<Ceilings>,
 }
 
 /// The device, the queries and what is known of them.
@@ -98,6 +112,12 @@ impl Plan {
         }
         if self.experiments.beside {
             bed.beside(&mut report, &mut done).await?;
+        }
+        if self.experiments.cancel {
+            bed.cancel(&mut report, &mut done).await?;
+        }
+        if self.experiments.open {
+            bed.open(&mut report, &mut done).await?;
         }
         Ok(report)
     }
@@ -188,6 +208,9 @@ impl<'a> Bed<'a> {
         let pairs: Vec<_> = all
             .filter(|(a, b)| self.joint_bytes(*a, *b) > self.limit)
             .collect();
+        if self.plan.experiments.naive {
+            self.naive(&pairs, report, done).await?;
+        }
         // Time alone, by query.
         let mut alone: HashMap<usize, f64> = HashMap::new();
         for (a, b) in pairs {
@@ -221,6 +244,54 @@ impl<'a> Bed<'a> {
             report.push(row, &tally);
             done(&format!("{} and {}", name(a), name(b)));
         }
+        Ok(())
+    }
+
+    /// The pairs side by side without the manager, each query with columns of its own run alone.
+    async fn naive(
+        &self,
+        pairs: &[(usize, usize)],
+        report: &mut ConcurrencyReport,
+        done: &mut impl FnMut(&str),
+    ) -> Result<()> {
+        let name = |number: usize| self.known[number].query.name.clone();
+        for (setting, value) in [("memory_ablations", "naive"), ("fallback", "error")] {
+            self.session.set(setting, value).await?;
+        }
+        let mut alone: HashMap<usize, Option<f64>> = HashMap::new();
+        for (a, b) in pairs {
+            for query in [*a, *b] {
+                if alone.contains_key(&query) {
+                    continue;
+                }
+                self.session.device()?.clear()?;
+                let (tallies, peak) = self.drive(&[Script::InTurn(vec![query])]).await?;
+                let mut row = self.row("naive alone", 1, &tallies[0], peak);
+                (row.query, row.joint_bytes) = (name(query), self.joint_bytes(query, query));
+                report.rows.push(row);
+                alone.insert(query, tallies[0].mean(None));
+                done(&format!("{} alone without the manager", name(query)));
+            }
+            let both = [Script::InTurn(vec![*a]), Script::InTurn(vec![*b])];
+            let (tallies, peak) = self.drive(&both).await?;
+            let all = Tally::of_all(&tallies);
+            let mut row = self.row("naive", 2, &all, peak);
+            (row.query, row.other, row.joint_bytes) = (name(*a), name(*b), self.joint_bytes(*a, *b));
+            // Failed runs do not count: the rate of answers, relative to the rate alone.
+            let speedup = |query: usize, tally: &Tally| {
+                let rate = tally.latencies.len() as f64 / tally.seconds;
+                alone[&query].map(|alone| alone * rate)
+            };
+            row.weighted = speedup(*a, &tallies[0])
+                .zip(speedup(*b, &tallies[1]))
+                .map(|(a, b)| a + b);
+            report.rows.push(row);
+            done(&format!("{} and {} without the manager", name(*a), name(*b)));
+        }
+        for (setting, value) in [("memory_ablations", "default"), ("fallback", "default")] {
+            self.session.set(setting, value).await?;
+        }
+        self.session.device()?.clear()?;
         Ok(())
     }
 

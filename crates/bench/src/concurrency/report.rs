@@ -17,7 +17,7 @@ use crate::result::Summary;
 /// One configuration of one experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `clients`, `alone`, `pair` or `beside`.
+    /// `clients`, `alone`, `pair`, `naive alone`, `naive`, `beside`, `cancel` or `open`.
     pub experiment: String,
     /// The workload.
     pub workload: String,
@@ -27,6 +27,8 @@ pub struct Row {
     pub query: String,
     /// The query that ran beside it.
     pub other: String,
+    /// The policy of admission that is compared, of `open`.
+    pub policy: String,
     /// Clients at once.
     pub clients: u64,
     /// From the start to the last answer.
@@ -47,7 +49,15 @@ pub struct Row {
     pub p50_ms: Option<f64>,
     /// The latency that 99 of 100 queries do not exceed.
     pub p99_ms: Option<f64>,
-    /// Queries per second relative to one client's.
+    /// The longest latency.
+    pub max_ms: Option<f64>,
+    /// Bytes that crossed the link, both ways.
+    pub link_bytes: u64,
+    /// Share of the time in which the link could have copied them: the efficiency of DMA of MultiQx §7.
+    pub link_share: Option<f64>,
+    /// Pipelines at work on the device at one time, on average, waits for their copies included.
+    pub device_share: f64,
+    /// Queries per second relative to one client's, or of `open` to the first policy's.
     pub speedup: Option<f64>,
     /// Weighted speed-up of a pair side by side.
     pub weighted: Option<f64>,
@@ -89,6 +99,7 @@ impl Row {
             scale: plan.tables.scale,
             query: String::new(),
             other: String::new(),
+            policy: String::new(),
             clients: clients as u64,
             seconds: tally.seconds,
             limit_bytes: limit,
@@ -99,6 +110,12 @@ impl Row {
             mean_ms: ms(tally.mean(None)),
             p50_ms: ms(tally.percentile(50.0)),
             p99_ms: ms(tally.percentile(99.0)),
+            max_ms: ms(tally.longest()),
+            link_bytes: tally.link_bytes,
+            link_share: (plan.ceilings.as_ref())
+                .map(|ceilings| tally.link_bytes as f64 / ceilings.link / tally.seconds)
+                .filter(|share| share.is_finite()),
+            device_share: tally.device_seconds / tally.seconds.max(f64::MIN_POSITIVE),
             speedup: None,
             weighted: None,
             sequential: None,
@@ -127,6 +144,7 @@ impl Row {
             ("scale", self.scale.to_string()),
             ("query", self.query.clone()),
             ("other", self.other.clone()),
+            ("policy", self.policy.clone()),
             ("clients", self.clients.to_string()),
             ("seconds", real(Some(self.seconds))),
             ("limit_bytes", self.limit_bytes.to_string()),
@@ -137,6 +155,10 @@ impl Row {
             ("mean_ms", real(self.mean_ms)),
             ("p50_ms", real(self.p50_ms)),
             ("p99_ms", real(self.p99_ms)),
+            ("max_ms", real(self.max_ms)),
+            ("link_bytes", self.link_bytes.to_string()),
+            ("link_share", real(self.link_share)),
+            ("device_share", real(Some(self.device_share))),
             ("speedup", real(self.speedup)),
             ("weighted", real(self.weighted)),
             ("sequential", real(self.sequential)),
@@ -179,6 +201,15 @@ impl ConcurrencyReport {
         self.problems.extend(tally.problems.iter().cloned());
     }
 
+    /// Sets each policy beside the first.
+    pub(super) fn compare_policies(&mut self) {
+        let first = self.of("open").next().map(|row| row.per_second);
+        for row in self.rows.iter_mut().filter(|row| row.experiment == "open") {
+            let ratio = first.map(|first| row.per_second / first);
+            row.speedup = ratio.filter(|ratio| ratio.is_finite());
+        }
+    }
+
     /// Sets each number of clients beside one client.
     pub(super) fn compare_clients(&mut self) {
         let one = self.of("clients").find(|row| row.clients == 1);
@@ -195,9 +226,11 @@ impl ConcurrencyReport {
         self.rows.iter().filter(move |row| row.experiment == experiment)
     }
 
-    /// Queries that failed or whose result was wrong.
+    /// Queries that failed or whose result was wrong. Without a manager, queries are meant to fail.
     pub fn defects(&self) -> u64 {
-        self.rows.iter().map(|row| row.failures + row.wrong).sum()
+        let naive = |row: &Row| row.experiment.starts_with("naive");
+        let failures = |row: &Row| if naive(row) { 0 } else { row.failures };
+        self.rows.iter().map(|row| failures(row) + row.wrong).sum()
     }
 
     /// Tables in Markdown, of the experiments there were.
@@ -260,19 +293,20 @@ impl ConcurrencyReport {
         let pairs = self.of("pair").map(|row| {
             let (weighted, sequential) = (cell(row.weighted, 3), cell(row.sequential, 3));
             format!(
-                "{} | {} | {} | {} | {weighted} | {sequential} | {}",
+                "{} | {} | {} | {} | {weighted} | {sequential} | {} | {:.2} | {}",
                 row.query,
                 row.other,
                 mb(row.joint_bytes),
                 mb(row.limit_bytes),
+                cell(row.link_share, 2),
+                row.device_share,
                 counts(row)
             )
         });
         let pairs: Vec<_> = pairs.collect();
         if !pairs.is_empty() {
-            let head =
-                "query | other | together MB | limit MB | weighted | in turns | failures | wrong | fell back";
-            table(&mut text, head, 7, pairs);
+            let head = "query | other | together MB | limit MB | weighted | in turns | link | device | failures | wrong | fell back";
+            table(&mut text, head, 9, pairs);
             let ways: [(&str, Value); 2] = [
                 ("side by side", |row| row.weighted),
                 ("in turns", |row| row.sequential),
@@ -289,6 +323,57 @@ impl ConcurrencyReport {
                     );
                 }
             }
+        }
+        let share = |row: &Row| (cell(row.link_share, 2), format!("{:.2}", row.device_share));
+        let naive = self.of("naive").map(|row| {
+            let (link, device) = share(row);
+            format!(
+                "{} | {} | {} | {} | {} | {} | {link} | {device}",
+                row.query,
+                row.other,
+                mb(row.joint_bytes),
+                row.queries,
+                row.failures,
+                cell(row.weighted, 3),
+            )
+        });
+        let naive: Vec<_> = naive.collect();
+        if !naive.is_empty() {
+            let failing = self.of("naive").filter(|row| row.failures > 0).count();
+            let head =
+                "without the manager | other | together MB | answers | failures | weighted | link | device";
+            let _ = writeln!(
+                text,
+                "{failing} of {} pairs fail without the manager.\n",
+                naive.len()
+            );
+            table(&mut text, head, 6, naive);
+        }
+        let cancelled = self.of("cancel").map(|row| {
+            let (p50, p99, max) = (cell(row.p50_ms, 3), cell(row.p99_ms, 3), cell(row.max_ms, 3));
+            format!("{} | {} | {p50} | {p99} | {max}", row.query, row.queries)
+        });
+        let cancelled: Vec<_> = cancelled.collect();
+        if !cancelled.is_empty() {
+            let head = "query cancelled | times | p50 ms to the last effect | p99 ms | max ms";
+            table(&mut text, head, 4, cancelled);
+        }
+        let open = self.of("open").map(|row| {
+            let (p50, p99) = (cell(row.p50_ms, 3), cell(row.p99_ms, 3));
+            let (link, device) = share(row);
+            format!(
+                "{} | {} | {:.2} | {} | {p50} | {p99} | {link} | {device} | {}",
+                row.policy,
+                row.queries,
+                row.per_second,
+                cell(row.speedup, 2),
+                counts(row)
+            )
+        });
+        let open: Vec<_> = open.collect();
+        if !open.is_empty() {
+            let head = "admission | queries | queries/s | to the first | p50 ms | p99 ms | link | device | failures | wrong | fell back";
+            table(&mut text, head, 10, open);
         }
         let beside = self.of("beside").map(|row| {
             let other = if row.other.is_empty() { "-" } else { &row.other };

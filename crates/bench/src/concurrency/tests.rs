@@ -4,8 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::load::{Script, Tally};
+use super::open::trace;
 use super::{Experiments, Plan};
 use crate::machine::Machine;
+use crate::measure::Ceilings;
 use crate::workload::Workload;
 use crate::workload::generate::{GenerateOptions, NoProgress, generate};
 use crate::workload::tables::Tables;
@@ -24,6 +26,10 @@ fn plan(root: &std::path::Path, experiments: Experiments, limit: &str) -> Plan {
         time: Duration::from_millis(200),
         limit: Some(limit.to_string()),
         seed: 7,
+        ceilings: Some(Ceilings {
+            device: 1e9,
+            link: 1e8,
+        }),
         settings: [("galatea.device", "emulated"), ("galatea.chunk_rows", "4096")]
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .to_vec(),
@@ -37,7 +43,10 @@ async fn every_configuration_has_its_row() {
     let experiments = Experiments {
         clients: true,
         pairs: true,
+        naive: true,
         beside: true,
+        cancel: true,
+        open: true,
     };
     // Less than any two of the queries read, and enough for what they work in.
     let plan = plan(root.path(), experiments, "512 KiB");
@@ -50,7 +59,27 @@ async fn every_configuration_has_its_row() {
     assert_eq!(report.of("beside").count(), 2);
     let pairs = report.of("pair").count();
     assert!((1..=6).contains(&pairs), "{}", report.summary());
-    for row in &report.rows {
+    let naive: Vec<_> = report.of("naive").collect();
+    assert_eq!(naive.len(), pairs);
+    assert!(naive.iter().all(|row| row.failures > 0), "conflicting pairs fail");
+    assert_eq!(report.of("cancel").count(), 3);
+    let open: Vec<_> = report.of("open").map(|row| (&*row.policy, row.queries)).collect();
+    assert_eq!(open.len(), 6);
+    assert!(
+        open.iter().all(|(_, queries)| *queries == open[0].1),
+        "one trace: {open:?}"
+    );
+    assert_eq!(report.of("open").next().and_then(|row| row.speedup), Some(1.0));
+    for row in report
+        .rows
+        .iter()
+        .filter(|row| !row.experiment.starts_with("naive") && row.experiment != "cancel")
+    {
+        assert!(
+            row.link_share.is_some_and(|share| share > 0.0) && row.device_share > 0.0,
+            "{row:?}"
+        );
+        assert!(row.max_ms >= row.p99_ms, "{row:?}");
         assert!(
             row.queries >= row.clients.min(1) && row.p99_ms >= row.p50_ms,
             "{row:?}"
@@ -82,9 +111,8 @@ async fn every_configuration_has_its_row() {
 async fn pairs_that_fit_are_left_out() {
     let root = tempfile::tempdir().expect("a directory");
     let experiments = Experiments {
-        clients: false,
         pairs: true,
-        beside: false,
+        ..Experiments::default()
     };
     let report = plan(root.path(), experiments, "1 GiB").measure(|_| ()).await;
     assert!(report.expect("measured").rows.is_empty());
@@ -112,6 +140,27 @@ fn tallies_are_summed_up() {
     );
     let both = Tally::of_all(&[tally.clone(), tally]);
     assert_eq!((both.latencies.len(), both.seconds), (200, 50.0));
+}
+
+#[test]
+fn arrivals_are_those_of_a_poisson_process() {
+    let time = Duration::from_secs(1000);
+    let arrivals = trace(7, 10.0, time, 13);
+    assert_eq!(arrivals, trace(7, 10.0, time, 13));
+    assert_ne!(arrivals, trace(8, 10.0, time, 13));
+    assert!(
+        arrivals.is_sorted_by_key(|(at, _)| *at)
+            && arrivals.iter().all(|(at, query)| *at < time && *query < 13)
+    );
+    // 10,000 are expected; 5 standard deviations.
+    assert!((9500..10500).contains(&arrivals.len()), "{}", arrivals.len());
+    // Gaps are exponential: one in e is longer than the mean.
+    let gaps = arrivals
+        .windows(2)
+        .filter(|pair| (pair[1].0 - pair[0].0).as_secs_f64() > 0.1)
+        .count();
+    let share = gaps as f64 / arrivals.len() as f64;
+    assert!((share - (-1.0f64).exp()).abs() < 0.025, "{share}");
 }
 
 #[test]

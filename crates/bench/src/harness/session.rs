@@ -64,6 +64,16 @@ impl DeviceSession {
         Ok(device)
     }
 
+    /// Changes a setting of the session, and of the clients made from then on.
+    ///
+    /// # Errors
+    /// A value that is refused.
+    pub(crate) async fn set(&self, name: &str, value: &str) -> Result<()> {
+        let value = value.replace('\'', "''");
+        self.ctx.sql(&format!("SET galatea.{name} = '{value}'")).await?;
+        Ok(())
+    }
+
     /// One more session with settings of its own, as a server has for each of its clients. Tables, store and device are shared.
     pub(crate) fn client(&self) -> SessionContext {
         SessionContext::new_with_state(self.ctx.state())

@@ -1,5 +1,6 @@
 //! What was measured: rows, the table of medians, files and figures.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -126,6 +127,15 @@ impl Row {
 /// A measured value of a row.
 type Value = fn(&Row) -> Option<f64>;
 
+/// Medians of several queries added up, in milliseconds.
+#[derive(Default)]
+struct Sum {
+    queries: u32,
+    total: f64,
+    kernel: f64,
+    bound: f64,
+}
+
 /// Everything that was measured.
 #[derive(Debug, Clone)]
 pub struct ResidencyReport {
@@ -188,6 +198,51 @@ impl ResidencyReport {
                 cell(|row| row.ratio, 2),
                 cell(|row| row.kernel_ratio, 2),
                 first.device,
+            );
+        }
+        text + &self.flights()
+    }
+
+    /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star Schema Benchmark is told by
+    /// the digit before the point. Only of workloads that have flights.
+    fn flights(&self) -> String {
+        let median = |runs: &[Row], value: Value| {
+            Summary::of(runs.iter().filter_map(value)).map(|summary| summary.median)
+        };
+        let mut sums: BTreeMap<(String, Option<u32>), Sum> = BTreeMap::new();
+        for runs in self.cases() {
+            let first = &runs[0];
+            let Some((flight, _)) = first.query.split_once('.') else {
+                return String::new();
+            };
+            for name in [format!("flight {flight}"), "flights 1 to 4".to_string()] {
+                let sum = sums.entry((name, first.share)).or_default();
+                sum.queries += 1;
+                sum.total += median(runs, |row| Some(row.total_ms)).unwrap_or(f64::NAN);
+                sum.kernel += median(runs, |row| Some(row.kernel_ms)).unwrap_or(f64::NAN);
+                sum.bound += median(runs, |row| row.bound_ms).unwrap_or(f64::NAN);
+            }
+        }
+        let mut text = String::from(
+            "\n| queries | share | number | total ms | kernel ms | bound ms | total / bound | kernel / bound |\n\
+             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        );
+        for ((name, share), sum) in &sums {
+            let share = share.map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
+            let cell = |value: f64, digits: usize| match value.is_finite() {
+                true => format!("{value:.digits$}"),
+                false => "-".to_string(),
+            };
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {name} | {share} | {} | {} | {} | {} | {} | {} |",
+                sum.queries,
+                cell(sum.total, 3),
+                cell(sum.kernel, 3),
+                cell(sum.bound, 3),
+                cell(sum.total / sum.bound, 2),
+                cell(sum.kernel / sum.bound, 2),
             );
         }
         text

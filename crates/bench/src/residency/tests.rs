@@ -115,3 +115,44 @@ async fn queries_on_the_cpu_are_refused() {
         "{error}"
     );
 }
+
+/// The sums of a flight are those of its queries' medians.
+#[tokio::test]
+async fn flights_are_added_up() {
+    let root = tempfile::tempdir().expect("a directory");
+    let mut options = GenerateOptions::new(Workload::Ssb, 0.005, root.path());
+    options.parts = 8;
+    generate(&options, &NoProgress, &AtomicBool::new(false)).expect("tables");
+    let names = ["1.1", "1.2", "2.1"].map(String::from);
+    let plan = Plan {
+        tables: Tables::find(Workload::Ssb, root.path()).expect("tables"),
+        queries: Workload::Ssb.select(0.005, &names).expect("queries"),
+        shares: vec![60],
+        iterations: 1,
+        settings: SETTINGS
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .to_vec(),
+        machine: Machine::look(None, Some("test".to_string())),
+        ceilings: Some(Ceilings {
+            device: 4e12,
+            link: 5e10,
+        }),
+    };
+    let report = plan.measure(|_| ()).await.expect("measured");
+    let sum = |flight: &str| -> f64 {
+        let rows = report
+            .rows
+            .iter()
+            .filter(|row| row.share == Some(60) && row.query.starts_with(flight));
+        rows.map(|row| row.total_ms).sum()
+    };
+    let text = report.summary();
+    for (name, number, flight) in [
+        ("flight 1", 2, "1."),
+        ("flight 2", 1, "2."),
+        ("flights 1 to 4", 3, ""),
+    ] {
+        let line = format!("| {name} | 60 % | {number} | {:.3} |", sum(flight));
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+}

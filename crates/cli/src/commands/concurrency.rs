@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use galatea_bench::concurrency::{Experiments, Plan};
 
-use super::bench::command_line;
+use super::bench::{ceilings, command_line};
 use super::residency::Typed;
 use crate::arguments::{ConcurrencyArguments, SessionArguments};
 use crate::errors::CliError;
@@ -21,6 +21,16 @@ pub(crate) async fn run(
         let setting = ("galatea.admission".to_string(), policy.clone());
         typed.settings.push(setting);
     }
+    if let Some(parts) = &arguments.ablation {
+        let setting = ("galatea.memory_ablations".to_string(), parts.clone());
+        typed.settings.push(setting);
+    }
+    let others = [
+        arguments.pairs,
+        arguments.beside,
+        arguments.cancel,
+        arguments.poisson,
+    ];
     let clients = if arguments.clients.is_empty() {
         Plan::CLIENTS.to_vec()
     } else {
@@ -34,15 +44,20 @@ pub(crate) async fn run(
         tables: typed.tables,
         queries: typed.queries,
         experiments: Experiments {
-            clients: !arguments.clients.is_empty() || !(arguments.pairs || arguments.beside),
+            clients: !arguments.clients.is_empty() || !others.contains(&true),
             pairs: arguments.pairs,
+            naive: arguments.naive,
             beside: arguments.beside,
+            cancel: arguments.cancel,
+            open: arguments.poisson,
         },
         clients,
         time: Duration::from_secs_f64(arguments.seconds),
         limit: arguments.limit.clone(),
         seed: arguments.seed,
         settings: typed.settings,
+        // The emulated device has no rates.
+        ceilings: if typed.emulated { None } else { ceilings() },
         machine: typed.machine,
     };
     let bar = steps(session.quiet, "concurrency", most_steps(&plan) as u64);
@@ -72,5 +87,8 @@ fn most_steps(plan: &Plan) -> usize {
     let of = |wanted: bool, steps: usize| if wanted { steps } else { 0 };
     of(plan.experiments.clients, plan.clients.len())
         + of(plan.experiments.pairs, queries + queries * (queries + 1) / 2)
+        + of(plan.experiments.naive, queries + queries * (queries + 1) / 2)
         + of(plan.experiments.beside, 2)
+        + of(plan.experiments.cancel, queries)
+        + of(plan.experiments.open, 6)
 }

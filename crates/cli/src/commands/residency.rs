@@ -49,7 +49,7 @@ pub(super) struct Typed {
     pub(super) queries: Vec<Query>,
     pub(super) settings: Vec<(String, String)>,
     pub(super) machine: Machine,
-    emulated: bool,
+    pub(super) emulated: bool,
 }
 
 impl Typed {

@@ -10,6 +10,7 @@ use super::{Handle, answer, stream, usable_device, write};
 use crate::abi::Dimensions;
 use crate::handles::Handles;
 use crate::image;
+use crate::injection::DriverCall;
 use crate::launch::{Launch, Parameters, resident_blocks};
 use crate::module::{Function, LoadError, Module};
 use crate::stream::Operation;
@@ -27,6 +28,7 @@ static FUNCTIONS: Handles<Function> = Handles::new();
 pub(crate) unsafe extern "C" fn load(module: *mut Handle, bytes: *const c_void) -> CUresult {
     answer(|| {
         let device = usable_device()?;
+        device.admit(DriverCall::LoadModule)?;
         if bytes.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -175,7 +177,7 @@ pub(crate) unsafe extern "C" fn launch(
         let function = find(function)?;
         let stream = stream::find(stream)?;
         let device = stream.device();
-        device.check()?;
+        device.admit(DriverCall::Launch)?;
         let grid = Dimensions {
             x: grid_x,
             y: grid_y,

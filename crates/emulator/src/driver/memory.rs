@@ -7,6 +7,7 @@ use cudarc::driver::sys::{CUmemPool_attribute as PoolAttribute, CUresult};
 use super::stream::{self, push};
 use super::{Handle, Outcome, answer, current_device, usable_device, write};
 use crate::device::Device;
+use crate::injection::DriverCall;
 use crate::random::mix;
 use crate::stream::{Operation, Stream};
 
@@ -47,6 +48,7 @@ fn allocate(device: &Device, bytes: usize, stream: Option<&Stream>) -> Result<u6
 pub(crate) unsafe extern "C" fn alloc(address: *mut u64, bytes: usize) -> CUresult {
     answer(|| {
         let device = usable_device()?;
+        device.admit(DriverCall::Allocate)?;
         // SAFETY: the caller's pointer.
         unsafe { write(address, allocate(&device, bytes, None)?) }
     })
@@ -74,7 +76,7 @@ pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
 pub(crate) unsafe extern "C" fn alloc_async(address: *mut u64, bytes: usize, stream: Handle) -> CUresult {
     answer(|| {
         let stream = stream::find(stream)?;
-        stream.device().check()?;
+        stream.device().admit(DriverCall::Allocate)?;
         // SAFETY: the caller's pointer.
         unsafe { write(address, allocate(stream.device(), bytes, Some(&stream))?) }
     })
@@ -150,6 +152,7 @@ pub(crate) unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, 
         if start.is_null() || bytes == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
+        device.admit(DriverCall::RegisterHost)?;
         if device.memory.pinned_bytes().saturating_add(bytes as u64) > device.options().pinned_memory {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
@@ -192,7 +195,11 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
 fn copy(to: u64, from: u64, bytes: usize, device: (bool, bool), stream: Handle) -> Outcome {
     let stream = stream::find(stream)?;
     let memory = &stream.device().memory;
-    stream.device().check()?;
+    stream.device().admit(match device {
+        (true, true) => DriverCall::CopyWithin,
+        (true, false) => DriverCall::CopyToDevice,
+        _ => DriverCall::CopyToHost,
+    })?;
     if bytes == 0 {
         return Ok(());
     }
@@ -243,7 +250,7 @@ pub(crate) unsafe extern "C" fn within_device(to: u64, from: u64, bytes: usize, 
 
 fn set(to: u64, value: u32, width: usize, count: usize, stream: Handle) -> Outcome {
     let stream = stream::find(stream)?;
-    stream.device().check()?;
+    stream.device().admit(DriverCall::Fill)?;
     if count == 0 {
         return Ok(());
     }

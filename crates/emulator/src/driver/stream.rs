@@ -7,6 +7,7 @@ use cudarc::driver::sys::CUresult;
 
 use super::{Handle, Outcome, answer, current_device, usable_device, write};
 use crate::handles::Handles;
+use crate::injection::DriverCall;
 use crate::stream::{Event, Operation, Stream};
 
 static STREAMS: Handles<Stream> = Handles::new();
@@ -36,6 +37,7 @@ pub(crate) fn push(stream: &Stream, operation: Operation) -> Outcome {
 pub(crate) unsafe extern "C" fn create(stream: *mut Handle, _flags: c_uint, _priority: c_int) -> CUresult {
     answer(|| {
         let device = usable_device()?;
+        device.admit(DriverCall::CreateStream)?;
         // SAFETY: the caller's pointer.
         unsafe { write(stream, STREAMS.insert(Stream::new(&device))) }
     })
@@ -75,6 +77,7 @@ pub(crate) unsafe extern "C" fn wait_event(stream: Handle, event: Handle, _flags
     answer(|| {
         let stream = find(stream)?;
         let event = EVENTS.get(event).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        stream.device().admit(DriverCall::WaitEvent)?;
         match event.last() {
             Some(completion) => push(&stream, Operation::Wait(completion)),
             None => Ok(()),
@@ -98,6 +101,7 @@ pub(crate) unsafe extern "C" fn host_function(
 pub(crate) unsafe extern "C" fn event_create(event: *mut Handle, flags: c_uint) -> CUresult {
     answer(|| {
         let device = usable_device()?;
+        device.admit(DriverCall::CreateEvent)?;
         let made = Event::new(&device, flags & DISABLE_TIMING == 0);
         // SAFETY: the caller's pointer.
         unsafe { write(event, EVENTS.insert(Arc::new(made))) }
@@ -117,7 +121,7 @@ pub(crate) unsafe extern "C" fn event_record(event: Handle, stream: Handle) -> C
     answer(|| {
         let stream = find(stream)?;
         let event = EVENTS.get(event).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-        stream.device().check()?;
+        stream.device().admit(DriverCall::RecordEvent)?;
         if event.device.ordinal != stream.device().ordinal {
             return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
         }

@@ -1,6 +1,6 @@
 //! The chunk table of a launch, and how chunks reach the device.
 
-use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk};
+use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk, staging};
 use super::error::RunError;
 use super::sinks::memory;
 use crate::expression::LookupTable;
@@ -9,7 +9,7 @@ use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
-use galatea_memory::regions::{PagePin, Scan, Source};
+use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_store::{Column, TableView};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ const SLOTS: usize = 4;
 
 /// Bytes of copies that are queued ahead: what a cancelled query still waits for, 5 ms of the link.
 const IN_FLIGHT: u64 = 256 << 20;
+
+/// Launches over chunks in device memory that are queued ahead, of some milliseconds each (`run.rs`).
+const LAUNCHES_AHEAD: usize = 2;
 
 /// The chunks of a launch, as the kernel reads them (`tile.cuh`).
 #[derive(Debug, Clone)]
@@ -137,6 +140,7 @@ impl LaunchInputs {
 /// content come first: one launch reads them in place, while the others are on their way.
 #[derive(Debug)]
 pub(super) struct Placement<'r> {
+    manager: &'r MemoryManager,
     scan: Scan<'r>,
     /// Chunks, in the order of their launches.
     order: Vec<usize>,
@@ -149,6 +153,8 @@ pub(super) struct Placement<'r> {
     queued: VecDeque<Vec<Arc<Event>>>,
     /// Positions that may be queued ahead of the one computed on.
     ahead: usize,
+    /// Launches that are queued and were not known to be done.
+    in_flight: VecDeque<Arc<Event>>,
 }
 
 impl<'r> Placement<'r> {
@@ -156,7 +162,7 @@ impl<'r> Placement<'r> {
     /// see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`: whether to make pages that are not there.
     /// `done`: the chunks have begun in this order, and so many of them are done; otherwise those that are there come first.
     pub(super) fn choose(
-        runtime: &DeviceRuntime,
+        runtime: &'r DeviceRuntime,
         streams: &QueryStreams,
         view: &TableView,
         chunks: &[usize],
@@ -164,6 +170,7 @@ impl<'r> Placement<'r> {
         keep: bool,
         done: Option<usize>,
     ) -> Result<Self, RunError> {
+        let manager = runtime.memory();
         let columns = 0..view.columns.len();
         let missing = |chunk: usize| -> u64 {
             let missing = columns.clone().filter(|k| !scan.has(*k, chunk));
@@ -171,14 +178,32 @@ impl<'r> Placement<'r> {
         };
         let over = done.unwrap_or(0);
         let needed: u64 = chunks[over..].iter().map(|chunk| missing(*chunk)).sum();
+        if manager.ablations().has(Ablation::Naive) && needed > scan.room() {
+            return Err(memory(runtime, "the scanned columns", needed));
+        }
         // Slots come before pages where not all pages will fit, and take the place of pages where need be.
         let mut ring = None;
         if needed > 0 && (!keep || needed > scan.room()) {
             ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
             scan.make_reserve()?;
         }
+        // Columns that come page by page, as far as there is room; others come as a whole or not at all.
+        let mut room_left = scan.room();
+        let comes: Vec<bool> = (columns.clone())
+            .map(|k| {
+                let missing = chunks.iter().filter(|chunk| !scan.has(k, **chunk));
+                let bytes: u64 = missing
+                    .map(|chunk| chunk_layout(&view.columns[k], *chunk, 0).1)
+                    .sum();
+                let fits = bytes <= room_left;
+                room_left -= if fits { bytes } else { 0 };
+                fits || !manager.ablations().has(Ablation::WholeRegion)
+            })
+            .collect();
         let find = |chunk: usize, make_room: bool| -> Result<Vec<Option<PagePin>>, RunError> {
-            let places = columns.clone().map(|k| Ok(scan.page(k, chunk, make_room)?));
+            let places = columns
+                .clone()
+                .map(|k| Ok(scan.page(k, chunk, make_room && comes[k])?));
             places.collect()
         };
         let mut found = Vec::with_capacity(chunks.len());
@@ -210,10 +235,16 @@ impl<'r> Placement<'r> {
             if room && pages.iter().any(Option::is_none) {
                 pages = find(chunk, true)?;
                 // Where one page found none, the others are not asked for: asking is what costs.
-                room = pages.iter().all(Option::is_some);
+                room = pages
+                    .iter()
+                    .zip(&comes)
+                    .all(|(page, comes)| page.is_some() || !comes);
             }
             // There was room, but others have taken it.
             if ring.is_none() && pages.iter().any(Option::is_none) {
+                if manager.ablations().has(Ablation::Naive) {
+                    return Err(memory(runtime, "the scanned columns", needed));
+                }
                 ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
             }
             placed.push((chunk, pages));
@@ -229,6 +260,7 @@ impl<'r> Placement<'r> {
         let ahead = (IN_FLIGHT / chunk_bytes.max(1)).clamp(SLOTS as u64, 64) as usize;
         let (order, pages) = placed.into_iter().unzip();
         Ok(Self {
+            manager,
             scan,
             order,
             ready,
@@ -236,12 +268,14 @@ impl<'r> Placement<'r> {
             ring,
             queued: VecDeque::new(),
             ahead,
+            in_flight: VecDeque::new(),
         })
     }
 
     /// The placement of a launch whose inputs were kept: all chunks are in pages.
-    pub(super) fn kept(scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
+    pub(super) fn kept(manager: &'r MemoryManager, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
+            manager,
             scan,
             ready: inputs.order.len(),
             order: inputs.order.clone(),
@@ -249,6 +283,7 @@ impl<'r> Placement<'r> {
             ring: None,
             queued: VecDeque::new(),
             ahead: 0,
+            in_flight: VecDeque::new(),
         }
     }
 
@@ -277,13 +312,51 @@ impl<'r> Placement<'r> {
         }
     }
 
+    /// Before the first launch, with everything allocated that it needs: what is left of the manager may have all pages copied now, or
+    /// have launches reference whatever is in device memory. Returns the bytes queued.
+    pub(super) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
+        self.scan.reference_all();
+        let mut copied = 0;
+        if self.manager.ablations().has(Ablation::Eager) {
+            for position in self.ready..self.order.len() {
+                if self.pages[position].iter().all(Option::is_some) {
+                    let (waits, bytes) = self.queue(streams, view, position)?;
+                    copied += bytes;
+                    for copy in waits {
+                        streams.compute.wait(&copy)?;
+                    }
+                }
+            }
+        }
+        Ok(copied)
+    }
+
+    /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a cancelled query has
+    /// no more to wait for.
+    pub(super) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
+        self.in_flight.push_back(Arc::new(streams.compute.record()?));
+        self.settle_all_but(LAUNCHES_AHEAD)
+    }
+
+    /// Waits for launches until so many are left.
+    fn settle_all_but(&mut self, left: usize) -> Result<(), RunError> {
+        while self.in_flight.len() > left {
+            if let Some(launch) = self.in_flight.pop_front() {
+                launch.synchronize()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way; returns the bytes queued.
+    /// Waits itself where more launches are queued than copies may be ahead of them.
     pub(super) fn fetch(
         &mut self,
         streams: &QueryStreams,
         view: &TableView,
         position: usize,
     ) -> Result<u64, RunError> {
+        self.settle_all_but(self.ahead.max(1))?;
         let mut copied = 0;
         loop {
             let next = (position + self.queued.len()).max(self.ready);
@@ -318,8 +391,10 @@ impl<'r> Placement<'r> {
         for (k, page) in self.pages[position].iter().enumerate() {
             let source = ColumnPages(&view.columns[k]);
             if let Some(page) = page {
-                let (event, bytes) =
-                    page.fetch(stream, |stream, target| source.copy(chunk, stream, target))?;
+                let (event, bytes) = page.fetch(stream, |stream, target| {
+                    let layout = chunk_layout(source.0, chunk, 0).0;
+                    copy_chunk(staging(self.manager), stream, source.0, chunk, target, layout)
+                })?;
                 waits.extend(event);
                 copied += bytes;
             }
@@ -327,7 +402,8 @@ impl<'r> Placement<'r> {
         let in_slot = self.pages[position].iter().any(Option::is_none);
         if let (true, Some(ring)) = (in_slot, &mut self.ring) {
             let missing = self.pages[position].iter().map(Option::is_none);
-            let (event, bytes) = ring.fetch(stream, view, chunk, position, missing)?;
+            let staging = staging(self.manager);
+            let (event, bytes) = ring.fetch(staging, stream, view, chunk, position, missing)?;
             waits.push(Arc::new(event));
             copied += bytes;
         }
@@ -338,6 +414,7 @@ impl<'r> Placement<'r> {
     pub(super) fn launched(&mut self, streams: &QueryStreams, end: usize) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
+        self.in_flight.push_back(Arc::clone(&launch));
         if let (Some(ring), Some(last)) = (&mut self.ring, end.checked_sub(1)) {
             let index = last % ring.slots.len();
             ring.slots[index].free = Some(launch);
@@ -425,6 +502,7 @@ impl SlotRing {
     /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says when they are there.
     fn fetch(
         &mut self,
+        staging: Option<&MemoryManager>,
         stream: &Stream,
         view: &TableView,
         chunk: usize,
@@ -439,7 +517,7 @@ impl SlotRing {
         let mut copied = 0;
         for (k, _) in missing.enumerate().filter(|(_, missing)| *missing) {
             let layout = slot_layout(view, chunk, k).0;
-            copied += copy_chunk(stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
+            copied += copy_chunk(staging, stream, &view.columns[k], chunk, &mut slot.buffer, layout)?;
         }
         Ok((stream.record()?, copied))
     }

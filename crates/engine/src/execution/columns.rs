@@ -5,7 +5,7 @@
 
 use galatea_device::{DeviceBuffer, DeviceError, Stream};
 use galatea_memory::Identity;
-use galatea_memory::regions::Source;
+use galatea_memory::regions::{Ablation, MemoryManager, Source};
 use galatea_store::Column;
 use std::sync::Arc;
 
@@ -49,8 +49,20 @@ impl Source for ColumnPages<'_> {
     }
 
     fn copy(&self, index: usize, stream: &Stream, target: &mut DeviceBuffer<u8>) -> Result<u64, DeviceError> {
-        copy_chunk(stream, self.0, index, target, chunk_layout(self.0, index, 0).0)
+        copy_chunk(
+            None,
+            stream,
+            self.0,
+            index,
+            target,
+            chunk_layout(self.0, index, 0).0,
+        )
     }
+}
+
+/// The manager, where host data is copied to a staging buffer of its own before it is copied to the device.
+pub(crate) fn staging(manager: &MemoryManager) -> Option<&MemoryManager> {
+    manager.ablations().has(Ablation::Copied).then_some(manager)
 }
 
 /// Layout of a chunk's buffers from `start`: addresses relative to the allocation, and the end.
@@ -72,8 +84,9 @@ pub(crate) fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Optio
     (layout, at)
 }
 
-/// Queues the copies of a chunk's buffers into `buffer` at `layout`; returns the bytes copied.
+/// Queues the copies of a chunk's buffers into `buffer` at `layout`, through [`staging`] buffers if there are; returns the bytes copied.
 pub(crate) fn copy_chunk(
+    staging: Option<&MemoryManager>,
     stream: &Stream,
     column: &Column,
     index: usize,
@@ -88,7 +101,11 @@ pub(crate) fn copy_chunk(
             && !view.is_empty()
         {
             let place = place as usize;
-            stream.copy_to_device(buffer.slice_mut(place..place + view.len())?, view)?;
+            let target = buffer.slice_mut(place..place + view.len())?;
+            match staging {
+                Some(manager) => stream.copy_to_device(target, &manager.staged(view)?)?,
+                None => stream.copy_to_device(target, view)?,
+            }
             copied += view.len() as u64;
         }
     }

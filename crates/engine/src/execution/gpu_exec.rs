@@ -8,6 +8,7 @@ use super::source::store_error;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::expression::Expr;
 use crate::history::PlanKey;
+use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::{PipelineSource, Prediction, Subtree};
 use crate::reason::{Reason, milliseconds};
@@ -160,6 +161,7 @@ impl Task {
     async fn execute(self) -> Result<SendableRecordBatchStream> {
         match self.on_device().await {
             Ok((batches, report, held)) => {
+                metrics::ended(PipelineOutcome::Device);
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
                 let size = self.context.session_config().batch_size();
@@ -180,10 +182,23 @@ impl Task {
                     stream::iter(pieces),
                 )))
             }
-            Err(Failure::Store(error)) if !error.is_refusal() => Err(store_error(error)),
-            Err(Failure::Input(error)) => Err(error),
+            Err(Failure::Store(error)) if !error.is_refusal() => {
+                metrics::ended(PipelineOutcome::Failed);
+                Err(store_error(error))
+            }
+            Err(Failure::Input(error)) => {
+                metrics::ended(PipelineOutcome::Failed);
+                Err(error)
+            }
             Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
-            Err(failure) => self.fall_back(failure),
+            Err(failure) => {
+                let stream = self.fall_back(failure);
+                metrics::ended(match &stream {
+                    Ok(_) => PipelineOutcome::FellBack,
+                    Err(_) => PipelineOutcome::Failed,
+                });
+                stream
+            }
         }
     }
 

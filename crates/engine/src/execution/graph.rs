@@ -17,6 +17,7 @@ use super::run::{Output, Run};
 use super::run_report::RunReport;
 use super::source::{load, surviving};
 use crate::config::GalateaConfig;
+use crate::metrics::{self, PipelineOutcome};
 use crate::placement::{DimensionSource, Subtree};
 use crate::reason::Reason;
 use crate::report::PlanReport;
@@ -84,6 +85,12 @@ impl Graph<'_> {
                     cancelled: &cancelled,
                 };
                 let outcome = run.execute();
+                match &outcome {
+                    Ok((_, report)) => metrics::ran(&device, report),
+                    // Nobody is left to count it later.
+                    Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
+                    Err(_) => {}
+                }
                 if matches!(&outcome, Err(RunError::Device(error)) if error.is_device_lost()) {
                     runtime.forget(&device);
                 }

@@ -14,6 +14,7 @@
 mod built;
 mod chunks;
 pub(crate) mod columns;
+pub(crate) mod demand;
 mod dimensions;
 mod error;
 mod gpu_exec;

@@ -4,10 +4,11 @@
 use super::built::BuiltSides;
 use super::chunks::{LaunchInputs, Placement};
 use super::columns::ColumnPages;
+use super::demand::Estimate;
 use super::error::RunError;
 use super::prepared::Prepared;
 use super::results;
-use super::run::{LAUNCH_BYTES, Output, Run, raise};
+use super::run::{LAUNCH_BYTES, Output, Run, Turn, raise};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
 use crate::expression::LookupTable;
@@ -17,10 +18,12 @@ use crate::pipeline::generate::BoundPipeline;
 use crate::runtime::QueryStreams;
 use galatea_device::{DeviceBuffer, Geometry};
 use galatea_kernels::{Pipeline, PipelineArguments};
-use galatea_memory::regions::Lease;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// Times that a streaming scan says how much of it is left.
+const UPDATES: usize = 8;
 
 /// How far a run has come.
 #[derive(Debug)]
@@ -31,16 +34,19 @@ pub(super) struct Progress<'a> {
     order: Option<Vec<usize>>,
     /// Units that are done, by that order.
     units: u64,
+    /// What memory it is going to use.
+    estimate: Option<Estimate>,
 }
 
 impl Progress<'_> {
     /// Nothing is done.
-    pub(super) fn of(sink: SinkState) -> Self {
+    pub(super) fn of(sink: SinkState, estimate: Option<Estimate>) -> Self {
         Self {
             sink,
             rows: None,
             order: None,
             units: 0,
+            estimate,
         }
     }
 }
@@ -76,7 +82,7 @@ impl<'a> Run<'a> {
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
-        turn: &Lease<'_>,
+        turn: Turn<'_>,
         keep: bool,
         sides: &BuiltSides<'_>,
         progress: Progress<'a>,
@@ -89,6 +95,7 @@ impl<'a> Run<'a> {
             rows,
             order,
             mut units,
+            estimate,
         } = progress;
         let grid = sink.grid();
         let transfer_start = Instant::now();
@@ -106,7 +113,7 @@ impl<'a> Run<'a> {
         };
         let fresh = known.is_none() && !sources.is_empty() && order.is_none();
         let (mut placement, inputs) = match known {
-            Some(inputs) => (Placement::kept(scan, &inputs), inputs),
+            Some(inputs) => (Placement::kept(self.runtime.memory(), scan, &inputs), inputs),
             None => {
                 scan.release();
                 let view = self.view;
@@ -122,6 +129,7 @@ impl<'a> Run<'a> {
         };
         // Declared after the placement, so that its pages stay pinned and its slots allocated until the streams are done.
         let _settle = Settle(streams);
+        report.link_bytes += placement.begin(streams, self.view)?;
         report.transfer += transfer_start.elapsed();
         if order.is_none() {
             report.resident = placement.ready() == self.chunks.len();
@@ -164,7 +172,7 @@ impl<'a> Run<'a> {
         let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
         let begun = units;
         while units < ready_units && !self.has_enough(&rows) {
-            if units > begun && turn.is_asked() {
+            if units > begun && turn.lease.is_asked() {
                 gives_way = true;
                 break;
             }
@@ -172,17 +180,27 @@ impl<'a> Run<'a> {
             launch(&mut sink, units as u32..end as u32, &mut rows, report)?;
             units = end;
             step = slice.min(step.saturating_mul(2));
+            if units < ready_units {
+                placement.pace(streams)?;
+                self.check()?;
+            }
         }
         placement.launched(streams, ready)?;
+        // Each update wakes those that wait: some a run are enough.
+        let often = (self.chunks.len() / UPDATES).max(1);
         let rest = if gives_way { 0..0 } else { ready..self.chunks.len() };
         for position in rest {
             self.check()?;
             if self.has_enough(&rows) {
                 break;
             }
-            if units > begun && turn.is_asked() {
+            if units > begun && turn.lease.is_asked() {
                 gives_way = true;
                 break;
+            }
+            if (position + 1).is_multiple_of(often) {
+                let done = position as f64 / self.chunks.len() as f64;
+                turn.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
             report.link_bytes += placement.fetch(streams, self.view, position)?;
             let end = table.first_units[position + 1];
@@ -203,8 +221,10 @@ impl<'a> Run<'a> {
                 rows: Some(rows),
                 order: Some(inputs.order.clone()),
                 units,
+                estimate,
             })));
         }
+        turn.update(estimate.as_ref().map(Estimate::collecting));
         sink.fold(self.runtime, compute, bound)?;
         sink.count(self.runtime, compute)?;
         let ended = compute.record()?;
@@ -259,7 +279,7 @@ impl<'a> Run<'a> {
         kernel: &Pipeline,
         geometry: Geometry,
         streams: &QueryStreams,
-        turn: &Lease<'_>,
+        turn: Turn<'_>,
         args: &mut PipelineArguments,
         sink: &mut SinkState,
         units: Range<u32>,
@@ -282,8 +302,8 @@ impl<'a> Run<'a> {
                 match sink.drain(self.runtime, &streams.compute, bound, rows, report) {
                     // Where the device is full nothing has changed: the query that came first goes on where it is, once others
                     // have given way.
-                    Err(error) if error.wants_memory() && turn.is_first() => {
-                        if !turn.wait_for_room(self.cancelled) {
+                    Err(error) if error.wants_memory() && turn.lease.is_first() => {
+                        if !turn.lease.wait_for_room(self.cancelled) {
                             self.check()?;
                             return Err(error);
                         }

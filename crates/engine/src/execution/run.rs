@@ -2,6 +2,7 @@
 
 use super::built::{BuildSide, BuiltSides, BuiltTable};
 use super::columns::ColumnPages;
+use super::demand::{self, Estimate, Inputs, Observed, Quantities, SinkMemory};
 use super::error::RunError;
 use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
@@ -9,14 +10,16 @@ use super::run_report::RunReport;
 use super::sinks::{SinkNeeds, SinkState};
 use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::ErrorCode;
+use crate::metrics;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, Shape};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
 use galatea_device::{DeviceError, Origin};
-use galatea_memory::regions::{Demand, Lease, Source, Use};
-use galatea_store::TableView;
+use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
+use galatea_memory::regions::{Ablation, Demand, Lease, Source, Use};
+use galatea_store::{Column, TableView};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -48,6 +51,24 @@ pub(super) struct Run<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
+/// A query's turn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn<'t> {
+    /// Its place among others.
+    pub lease: &'t Lease<'t>,
+    /// What was known of its demand when its turn came; none of a run within another.
+    pub inputs: Option<Inputs>,
+}
+
+impl Turn<'_> {
+    /// Says what of its demand is left: others may be waiting for that.
+    pub(super) fn update(self, left: Option<Estimate>) {
+        if let (Some(left), Some(_)) = (left, self.inputs) {
+            self.lease.update_working(left.weighted(), left.peak());
+        }
+    }
+}
+
 /// What a run makes.
 #[derive(Debug)]
 pub(super) enum Output {
@@ -57,17 +78,38 @@ pub(super) enum Output {
     Built(Box<BuiltTable>),
 }
 
+impl Output {
+    fn rows(&self) -> u64 {
+        match self {
+            Self::Batches(batches) => batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+            Self::Built(table) => table.rows,
+        }
+    }
+}
+
 impl<'a> Run<'a> {
     /// Runs the pipeline when its turn comes.
     pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
         let memory = self.runtime.memory();
+        let naive = memory.ablations().has(Ablation::Naive);
         let capacity = self.runtime.device().budget().limit();
-        let turn = (memory.turns()).begin(&self.name(), self.demand(), capacity, self.cancelled);
-        let turn = turn.ok_or(RunError::Cancelled)?;
+        let (inputs, regions) = self.inputs();
+        let demand = match naive {
+            true => Demand::default(),
+            false => self.estimate(None, inputs).demand(regions),
+        };
+        let (priority, came) = (self.config.priority.priority(), Instant::now());
+        let lease = (memory.turns()).begin(&self.name(), priority, demand, capacity, self.cancelled);
+        let lease = lease.ok_or(RunError::Cancelled)?;
+        metrics::waited(came.elapsed());
+        let turn = Turn {
+            lease: &lease,
+            inputs: Some(inputs),
+        };
         loop {
-            match self.attempts(&turn) {
+            match self.attempts(turn) {
                 // All it had is given up by now.
-                Err(RunError::Memory { .. }) if turn.wait_for_room(self.cancelled) => {}
+                Err(RunError::Memory { .. }) if !naive && lease.wait_for_room(self.cancelled) => {}
                 Err(RunError::Memory {
                     what,
                     needed,
@@ -90,7 +132,7 @@ impl<'a> Run<'a> {
 
     /// What it does and reads, for errors.
     fn description(&self) -> String {
-        let columns = self.view.columns.iter().zip(self.demand().regions);
+        let columns = self.view.columns.iter().zip(self.regions());
         let columns = columns.map(|(column, (_, bytes))| format!("{} ({bytes} bytes)", column.name));
         format!(
             "{} over columns {}",
@@ -100,7 +142,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the pipeline, with less memory where it could not have as much as it would like.
-    fn attempts(&self, turn: &Lease<'_>) -> Result<(Output, RunReport), RunError> {
+    fn attempts(&self, turn: Turn<'_>) -> Result<(Output, RunReport), RunError> {
         let shape = self.shape();
         let tight = Shape {
             hash_room: 0,
@@ -139,34 +181,75 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Device memory it is going to use, as far as it is known before: its regions, and slots for what does not fit.
-    fn demand(&self) -> Demand {
-        let regions: Vec<(usize, u64)> = (self.view.columns.iter())
-            .map(|column| {
-                let bytes = self
-                    .chunks
-                    .iter()
-                    .map(|chunk| ColumnPages(column).page_bytes(*chunk));
-                (Arc::as_ptr(&column.identity).addr(), bytes.sum())
-            })
-            .collect();
-        let working = match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => 1 << 20,
-            SinkPlan::Aggregate { .. } => 64 << 20,
-            SinkPlan::Materialise { .. } | SinkPlan::Build { .. } => 256 << 20,
+    /// What is known of its demand before it begins, and the bytes of the scanned chunks of each region.
+    fn inputs(&self) -> (Inputs, Vec<(usize, u64)>) {
+        let memory = self.runtime.memory();
+        let regions = self.regions();
+        let columns = self.view.columns.iter();
+        let here: u64 = columns.map(|column| memory.bytes_of(&ColumnPages(column))).sum();
+        let column_bytes: u64 = regions.iter().map(|(_, bytes)| bytes).sum();
+        let chunk_words = CHUNK_HEADER_WORDS + self.view.columns.len() * COLUMN_WORDS;
+        let inputs = Inputs {
+            shape: demand::shape(self.plan, self.view),
+            rows: self.rows(),
+            column_bytes,
+            missing_bytes: column_bytes.saturating_sub(here),
+            table_bytes: (8 * chunk_words * self.chunks.len()) as u64,
+            limit: self.runtime.device().budget().limit(),
         };
-        Demand {
-            weighted: working,
-            peak: 2 * working,
-            regions,
-        }
+        (inputs, regions)
+    }
+
+    /// The regions it reads, with the bytes of the scanned chunks.
+    fn regions(&self) -> Vec<(usize, u64)> {
+        let bytes = |column: &Arc<Column>| -> u64 {
+            let pages = self.chunks.iter();
+            pages.map(|chunk| ColumnPages(column).page_bytes(*chunk)).sum()
+        };
+        let columns = self.view.columns.iter();
+        columns
+            .map(|column| (Arc::as_ptr(&column.identity).addr(), bytes(column)))
+            .collect()
+    }
+
+    /// The working memory it is going to use, as far as it is known.
+    fn estimate(&self, bound: Option<&BoundPipeline>, inputs: Inputs) -> Estimate {
+        (self.runtime.demands()).estimate(self.plan, bound, inputs, self.config)
+    }
+
+    /// Rows of the scanned chunks.
+    fn rows(&self) -> u64 {
+        let rows = self
+            .chunks
+            .iter()
+            .map(|chunk| u64::from(self.view.chunk_rows[*chunk]));
+        rows.sum()
+    }
+
+    /// Remembers what a run has shown of its demand; one that may stop early shows nothing.
+    fn observe(&self, turn: Turn<'_>, bound: &BoundPipeline, output: &Output, report: &RunReport) {
+        let (Some(inputs), None) = (turn.inputs, self.fetch) else {
+            return;
+        };
+        let before = report.generate + report.compile + report.transfer + report.kernel;
+        let run = Observed {
+            sink: SinkMemory::of_bound(bound, report.rows, self.config),
+            quantities: Quantities {
+                rows: report.rows,
+                passed: report.rows_passed as f64,
+                groups: output.rows() as f64,
+            },
+            scan: report.kernel,
+            collect: report.total.saturating_sub(before),
+        };
+        self.runtime.demands().observe(inputs.shape, run);
     }
 
     /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether it takes
     /// memory that it could do without.
     fn shaped(
         &self,
-        turn: &Lease<'_>,
+        turn: Turn<'_>,
         shape: Shape,
         keep: bool,
         roomy: &mut bool,
@@ -202,13 +285,14 @@ impl<'a> Run<'a> {
         };
 
         let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;
-        let streams = self.runtime.take_streams(short)?;
+        let streams = self.runtime.take_streams(self.config.priority.of_stream(short))?;
         let outcome = self.on_streams(pipeline, &streams, turn, keep, &mut report);
         if outcome.is_ok() {
             self.runtime.give_streams(streams);
         }
         let output = outcome?;
         report.total = start.elapsed();
+        self.observe(turn, &pipeline.bound, &output, &report);
         let calibration = self.runtime.calibration();
         report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
             let rate = if report.resident { c.hbm_read } else { c.h2d };
@@ -251,26 +335,24 @@ impl<'a> Run<'a> {
         &self,
         pipeline: &Arc<Prepared>,
         streams: &QueryStreams,
-        turn: &Lease<'_>,
+        turn: Turn<'_>,
         keep: bool,
         report: &mut RunReport,
     ) -> Result<Output, RunError> {
         let bound = &pipeline.bound;
         report.chunks = self.chunks.len();
-        report.rows = self
-            .chunks
-            .iter()
-            .map(|c| u64::from(self.view.chunk_rows[*c]))
-            .sum();
+        report.rows = self.rows();
         report.device_bytes = scan_bytes(self.view, self.chunks);
 
+        let estimate = turn.inputs.map(|inputs| self.estimate(Some(bound), inputs));
+        turn.update(estimate.clone());
         let counted = match bound.strategy {
             Strategy::Append { counted: true } => Some(self.count(turn, report)?),
             _ => None,
         };
         let grid = pipeline.resident_blocks.min(self.units(bound)).max(1) as u32;
         let needs = SinkNeeds {
-            owner: turn.number(),
+            owner: turn.lease.number(),
             rows: report.rows,
             hash_slots: self.config.hash_slots.0,
             counted,
@@ -290,7 +372,7 @@ impl<'a> Run<'a> {
         // Before the columns: they make do with what it leaves.
         let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
         report.grid = sink.grid();
-        let progress = Progress::of(sink);
+        let progress = Progress::of(sink, estimate);
         let mut pass = self.pass(pipeline, streams, turn, keep, &sides, progress, report)?;
         loop {
             let mut progress = match pass {
@@ -300,7 +382,7 @@ impl<'a> Run<'a> {
             report.gave_way += 1;
             sides.park();
             loop {
-                let waited = turn.wait_for_room(self.cancelled);
+                let waited = turn.lease.wait_for_room(self.cancelled);
                 self.check()?;
                 let mut uses = progress.sink.uses();
                 uses.extend(sides.uses());
@@ -325,7 +407,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the filters alone, to learn how many rows pass.
-    fn count(&self, turn: &Lease<'_>, report: &mut RunReport) -> Result<u64, RunError> {
+    fn count(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<u64, RunError> {
         let plan = self.plan.counting();
         let needed = plan.columns();
         let kept: Vec<usize> = (self.plan.columns().iter().enumerate())
@@ -345,7 +427,11 @@ impl<'a> Run<'a> {
             view: &view,
             ..*self
         };
-        let (_, counting) = run.attempts(turn)?;
+        let within = Turn {
+            inputs: None,
+            ..turn
+        };
+        let (_, counting) = run.attempts(within)?;
         report.launches += counting.launches;
         report.link_bytes += counting.link_bytes;
         report.kernel += counting.kernel;

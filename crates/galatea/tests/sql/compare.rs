@@ -30,6 +30,11 @@ pub(crate) struct Pair {
 impl Pair {
     /// Two sessions, with settings for the emulated one.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+        Self::emulated(galatea::EmulatorOptions::default(), settings)
+    }
+
+    /// As [`Self::new`], with an emulated device of that kind.
+    pub(crate) fn emulated(emulator: galatea::EmulatorOptions, settings: &[(&str, &str)]) -> Self {
         let cpu = galatea::session()
             .with_file_queries(true)
             .with_setting("galatea.device", "cpu")
@@ -37,7 +42,7 @@ impl Pair {
             .expect("a CPU session");
         let mut builder = galatea::session()
             .with_file_queries(true)
-            .with_emulated_device(galatea::EmulatorOptions::default())
+            .with_emulated_device(emulator)
             .with_setting("galatea.device", "emulated");
         for (name, value) in settings {
             builder = builder.with_setting(*name, *value);

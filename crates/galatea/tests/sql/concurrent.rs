@@ -4,6 +4,7 @@
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
+use datafusion::prelude::SessionContext;
 use galatea::{GalateaConfig, QueryDevice};
 use galatea_engine::runtime::Runtime;
 use std::sync::Arc;
@@ -131,6 +132,39 @@ async fn check(case: &Case) {
 async fn queries_at_once_get_their_own_answers() {
     for case in CASES {
         check(case).await;
+    }
+}
+
+/// Queries of every priority at once, one at a time on the device.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn priorities_change_no_answer() {
+    let pair = Pair::new(&[("galatea.min_rows", "0"), ("galatea.admission", "fix-1")]);
+    pair.table("t", &[batch(4000, 5, Shape::Ordinary)]);
+    let clients: Vec<_> = (["low", "normal", "high"].into_iter().cycle().take(9).enumerate())
+        .map(|(client, priority)| {
+            let ctx = SessionContext::new_with_state(pair.gpu.state());
+            let sql = QUERIES[client % 3];
+            let cpu = pair.cpu.clone();
+            tokio::spawn(async move {
+                let set = format!("SET galatea.priority = '{priority}'");
+                ctx.sql(&set).await.expect("a priority");
+                let expected = cpu.sql(sql).await.expect("a plan").collect().await;
+                for _ in 0..3 {
+                    let frame = ctx.sql(sql).await.expect("a plan");
+                    let plan = frame.create_physical_plan().await.expect("a plan");
+                    let rows = datafusion::physical_plan::collect(Arc::clone(&plan), ctx.task_ctx()).await;
+                    let rows = rows.unwrap_or_else(|error| panic!("{sql}\n{error}"));
+                    same(expected.as_ref().expect("an answer"), &rows)
+                        .unwrap_or_else(|difference| panic!("{priority}: {sql}\n{difference}"));
+                    let report = galatea::query_report(&plan).expect("a report");
+                    assert_eq!(report.device, QueryDevice::Emulated, "{:?}", report.reasons);
+                }
+            })
+        })
+        .collect();
+    let ended = tokio::time::timeout(WATCHDOG, futures::future::join_all(clients)).await;
+    for client in ended.expect("nobody waits for ever") {
+        client.expect("right answers");
     }
 }
 

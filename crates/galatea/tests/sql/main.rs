@@ -4,11 +4,13 @@
 //! be equal as multisets of rows: exactly, but for floats, which may differ by rounding of sums.
 
 mod aggregates;
+mod cancellation;
 mod compare;
 mod concurrent;
 mod data;
 mod dimensions;
 mod explain;
+mod faults;
 mod file_types;
 mod files;
 mod groups;

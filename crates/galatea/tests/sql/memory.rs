@@ -255,3 +255,119 @@ async fn tables_without_rows_are_read_on_the_device() {
         assert_eq!(report.fell_back, 0, "{sql}\n{:?}", report.reasons);
     }
 }
+
+/// Parts of the manager that are left out change times, and no answer.
+#[tokio::test]
+async fn ablations_change_no_answer() {
+    let queries = [
+        "SELECT sum(x), count(*) FROM t",
+        "SELECT w, count(*), max(x) FROM t GROUP BY w",
+        "SELECT x, w FROM t WHERE x % 7 = 1",
+        "SELECT sum(y), max(z) FROM t WHERE w <> 'w3'",
+    ];
+    let table = format!("CREATE TABLE t AS SELECT x, w, x * 3 AS y, x + 7 AS z FROM ({WIDE})");
+    for limit in ["1 MiB", "640 KiB", "64 MiB"] {
+        let ctx = session(&[
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.chunk_rows", "1000"),
+            ("galatea.min_rows", "0"),
+        ]);
+        run(&ctx, &table).await;
+        run(&ctx, "SET galatea.device = 'cpu'").await;
+        let mut expected = Vec::new();
+        for sql in queries {
+            expected.push(run(&ctx, sql).await);
+        }
+        run(&ctx, "SET galatea.device = 'emulated'").await;
+        let all = "eager,copied,no-reference,no-access,whole-region";
+        for ablation in ["none"].into_iter().chain(all.split(',')).chain([all, "naive"]) {
+            run(&ctx, &format!("SET galatea.memory_ablations = '{ablation}'")).await;
+            for round in 0..2 {
+                for (sql, expected) in queries.iter().zip(&expected) {
+                    let rows = run(&ctx, sql).await;
+                    if let Err(difference) = same(expected, &rows) {
+                        panic!("{limit}, {ablation}, round {round}\n{sql}\n{difference}");
+                    }
+                    let report = galatea::last_query_report(&ctx).expect("a report");
+                    let placed = report.device == QueryDevice::Emulated && report.fell_back == 0;
+                    assert!(
+                        placed || ["no-reference", "naive", all].contains(&ablation),
+                        "{limit}, {ablation}\n{sql}\n{:?}",
+                        report.reasons
+                    );
+                }
+            }
+            let (_, device) = held(&ctx);
+            match ablation {
+                "naive" => assert_eq!(device, 0, "columns go with their query"),
+                _ => assert!(device > 0, "{limit}, {ablation}"),
+            }
+        }
+    }
+}
+
+/// What each part does: seen by what is in device memory, and what crosses the link.
+#[tokio::test]
+async fn ablations_leave_out_what_they_say() {
+    let ctx = session(&[
+        ("galatea.gpu_memory_limit", "640 KiB"),
+        ("galatea.chunk_rows", "1000"),
+        ("galatea.min_rows", "0"),
+    ]);
+    let table = format!("CREATE TABLE t AS SELECT x, x * 3 AS y, x + 7 AS z, x * 5 AS u FROM ({WIDE})");
+    run(&ctx, &table).await;
+    let shares = async |columns: &[&str]| {
+        let mut shares = Vec::new();
+        for column in columns {
+            let sql = format!("SELECT device_bytes, bytes FROM galatea_memory() WHERE region = '{column}'");
+            let rows = run(&ctx, &sql).await;
+            let words = pretty_format_batches(&rows).expect("text").to_string();
+            let numbers: Vec<u64> = words
+                .split('|')
+                .filter_map(|cell| cell.trim().parse().ok())
+                .collect();
+            shares.push(numbers.first().map_or((0, 0), |here| (*here, numbers[1])));
+        }
+        shares
+    };
+    // Four columns of 160 KB, room for three and a part.
+    for sql in [
+        "SELECT sum(x), sum(y), sum(z), sum(u) FROM t",
+        "SELECT sum(u), sum(x) FROM t",
+    ] {
+        run(&ctx, sql).await;
+    }
+    let parts = shares(&["x", "y", "z", "u"]).await;
+    assert!(
+        parts.iter().any(|(here, all)| *here > 0 && here < all),
+        "{parts:?}"
+    );
+    run(&ctx, "SET galatea.memory_ablations = 'whole-region'").await;
+    for sql in [
+        "SELECT sum(y), sum(z) FROM t",
+        "SELECT sum(u), sum(x) FROM t",
+        "SELECT sum(y), sum(u) FROM t",
+    ] {
+        run(&ctx, sql).await;
+    }
+    run(&ctx, "SELECT sum(x), sum(y), sum(z), sum(u) FROM t").await;
+    let wholes = shares(&["x", "y", "z", "u"]).await;
+    assert!(
+        wholes.iter().all(|(here, all)| *here == 0 || here == all)
+            && wholes.iter().any(|(here, _)| *here > 0),
+        "{wholes:?}"
+    );
+    // Without the manager, what does not fit fails.
+    run(&ctx, "SET galatea.memory_ablations = 'naive'").await;
+    run(&ctx, "SET galatea.fallback = 'error'").await;
+    run(&ctx, "SELECT sum(x) FROM t").await;
+    let frame = ctx
+        .sql("SELECT sum(x), sum(y), sum(z), sum(u) FROM t")
+        .await
+        .expect("a plan");
+    let error = frame.collect().await.expect_err("no room").to_string();
+    assert!(
+        error.contains("out of device memory: the scanned columns need"),
+        "{error}"
+    );
+}

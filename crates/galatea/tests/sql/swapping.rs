@@ -8,7 +8,7 @@ use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_engine::runtime::{DeviceRuntime, Runtime};
-use galatea_memory::regions::{Demand, RegionKind};
+use galatea_memory::regions::{Demand, Priority, RegionKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     let never = AtomicBool::new(false);
     let earlier = memory
         .turns()
-        .begin("the earlier query", Demand::default(), 1 << 40, &never)
+        .begin("the earlier query", Priority::default(), Demand::default(), 1 << 40, &never)
         .expect("a turn");
     let frame = pair.gpu.sql(sql).await.expect("a plan");
     let plan = frame.create_physical_plan().await.expect("a plan");

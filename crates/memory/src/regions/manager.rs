@@ -1,5 +1,6 @@
 //! The owner of a device's memory.
 
+use super::ablation::{Ablated, Ablation, Ablations};
 use super::info::{RegionInfo, RegionKind};
 use super::page::Page;
 use super::region::{Part, Region};
@@ -10,10 +11,11 @@ use super::working::{RegionError, Use, Working, WorkingRegion};
 use super::{Source, Turns};
 use crate::{Holder, Identity};
 use bytemuck::Pod;
-use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
+use galatea_device::{Device, DeviceBuffer, DeviceError, HostView, Stream};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Bytes of a page of a working region (MultiQx §4.1).
@@ -60,6 +62,9 @@ pub(super) struct State {
     pub(super) made: u64,
     pub(super) random: u64,
     pub(super) evicted: u64,
+    /// Bytes of all pages.
+    pub(super) page_bytes: Arc<AtomicU64>,
+    pub(super) ablated: Arc<Ablated>,
 }
 
 impl Holder for Regions {
@@ -83,7 +88,8 @@ impl State {
     /// The regions that could give up a page.
     fn candidates(&self) -> impl Iterator<Item = Candidate<usize>> {
         let regions = self.regions.iter();
-        regions.filter_map(|(key, region)| region.candidate(*key, self.now))
+        let written = self.ablated.has(Ablation::NoAccess);
+        regions.filter_map(move |(key, region)| region.candidate(*key, self.now, written))
     }
 
     /// Evicts one page for a scan of that worth; whether there was one.
@@ -93,14 +99,14 @@ impl State {
         victim.map_or(Ok(false), |victim| self.evict(home, victim))
     }
 
-    /// Evicts a page of a region; whether there was one.
+    /// Evicts a page of a region, or all of it where regions go as a whole; whether there was one.
     fn evict(&mut self, home: &Stream, victim: usize) -> Result<bool, DeviceError> {
-        let gave = match self.regions.get_mut(&victim) {
-            Some(region) => region.give_one(home)?,
-            None => false,
+        let Some(region) = self.regions.get_mut(&victim) else {
+            return Ok(false);
         };
-        self.evicted += u64::from(gave);
-        Ok(gave)
+        let given = region.give(home, &self.ablated)?;
+        self.evicted += given;
+        Ok(given > 0)
     }
 
     /// The page of an original, if it is in device memory.
@@ -142,6 +148,33 @@ impl MemoryManager {
         self.regions.state.lock().policy = policy;
     }
 
+    /// Leaves out parts of the manager, for experiments; none of them by default.
+    pub fn set_ablations(&self, ablations: Ablations) {
+        self.ablated().set(&self.device, ablations);
+    }
+
+    /// What is left out.
+    pub fn ablations(&self) -> Ablations {
+        self.ablated().get()
+    }
+
+    /// The bytes of a view in a staging buffer, see [`Ablation::Copied`].
+    ///
+    /// # Errors
+    /// There is no host memory for it.
+    pub fn staged(&self, view: &HostView) -> Result<HostView, DeviceError> {
+        self.ablated().staged(view)
+    }
+
+    fn ablated(&self) -> Arc<Ablated> {
+        Arc::clone(&self.regions.state.lock().ablated)
+    }
+
+    /// Whether pages may be evicted for others.
+    pub(super) fn evicts(&self) -> bool {
+        !self.ablations().has(Ablation::Naive)
+    }
+
     /// Tries to allocate working memory, evicting pages as long as the device is full. `None`: it is, with everything evicted
     /// that nobody has pinned.
     ///
@@ -155,7 +188,7 @@ impl MemoryManager {
         loop {
             match attempt() {
                 Err(error) if is_full(&error) => {
-                    if !self.evict_one()? {
+                    if !self.evicts() || !self.evict_one()? {
                         return Ok(None);
                     }
                 }
@@ -286,6 +319,7 @@ impl MemoryManager {
             manager: self,
             regions,
             pinned: false,
+            referenced: Vec::new(),
             left: 0,
         }
     }
@@ -332,6 +366,11 @@ impl MemoryManager {
         let pages = state.regions.values().flat_map(Region::pages);
         let distinct: HashMap<_, _> = pages.map(|page| (Arc::as_ptr(page), page.bytes())).collect();
         distinct.values().sum()
+    }
+
+    /// The same, without looking at each: pages that are pinned and belong to no region any more count too.
+    pub fn page_bytes(&self) -> u64 {
+        self.regions.state.lock().page_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that evictions could free now.

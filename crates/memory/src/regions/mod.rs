@@ -16,6 +16,7 @@
 //! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first served with bounded
 //! overtaking, and the query that came first always gets what it needs.
 
+mod ablation;
 mod content;
 mod info;
 mod manager;
@@ -27,13 +28,14 @@ mod spill;
 mod turns;
 mod working;
 
+pub use ablation::{Ablation, Ablations};
 pub use info::{RegionInfo, RegionKind};
 pub use manager::MemoryManager;
 pub use page::{Page, PagePin};
 pub use replacement::Replacement;
 pub use scan::Scan;
 pub use spill::{HostBudget, SpillCounts, SpillFile, SpillFiles};
-pub use turns::{Admission, Demand, Lease, QueryInfo, Turns};
+pub use turns::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
 pub use working::{RegionError, Use, WorkingRegion};
 
 use crate::Identity;

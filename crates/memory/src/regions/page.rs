@@ -1,10 +1,11 @@
 //! One page of a region in device memory.
 
+use super::ablation::Ablated;
 use galatea_device::{DeviceBuffer, DeviceError, Event, Stream};
 use parking_lot::Mutex;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Device memory that holds, or is about to hold, a copy of some host data.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Page {
     pins: AtomicU32,
     /// Whether the copy is known to be complete.
     here: AtomicBool,
+    /// Bytes of all pages of the manager, of which it is one.
+    all: Arc<AtomicU64>,
     memory: Mutex<Memory>,
 }
 
@@ -26,12 +29,14 @@ struct Memory {
 }
 
 impl Page {
-    pub(super) fn new(buffer: DeviceBuffer<u8>) -> Self {
+    pub(super) fn new(buffer: DeviceBuffer<u8>, all: &Arc<AtomicU64>) -> Self {
+        all.fetch_add(buffer.bytes(), Ordering::Relaxed);
         Self {
             address: buffer.address(),
             bytes: buffer.bytes(),
             pins: AtomicU32::new(0),
             here: AtomicBool::new(false),
+            all: Arc::clone(all),
             memory: Mutex::new(Memory { buffer, copied: None }),
         }
     }
@@ -88,8 +93,26 @@ impl Page {
         Ok((Some(copied), bytes))
     }
 
+    /// Copies its content to host memory that is of no further use: what an eviction would take if pages were written.
+    pub(super) fn copy_out(&self, home: &Stream, ablated: &Ablated) -> Result<(), DeviceError> {
+        let memory = self.memory.lock();
+        if memory.buffer.is_empty() {
+            return Ok(());
+        }
+        let scratch = ablated.take(memory.buffer.len())?;
+        let copied = home.copy_to_host(&memory.buffer, scratch, 0)?.wait()?;
+        ablated.give(copied);
+        Ok(())
+    }
+
     pub(super) fn is_pinned(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

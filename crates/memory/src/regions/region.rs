@@ -1,5 +1,6 @@
 //! A cached region: which of its pages are in device memory, who uses them, and what it is worth.
 
+use super::ablation::{Ablated, Ablation};
 use super::page::Page;
 use super::replacement::{Candidate, HALF_LIFE};
 use crate::Identity;
@@ -73,12 +74,13 @@ impl Region {
     }
 
     /// What the policy of replacement is told of it, if an eviction would get anything.
-    pub(super) fn candidate<K>(&self, key: K, now: u64) -> Option<Candidate<K>> {
+    /// `written`: whether its pages are taken for written.
+    pub(super) fn candidate<K>(&self, key: K, now: u64, written: bool) -> Option<Candidate<K>> {
         self.can_give().then(|| Candidate {
             key,
             recency: (self.last, self.number),
             bytes: self.bytes_here(),
-            dirty: 0,
+            dirty: if written { self.bytes_here() } else { 0 },
             uses: self.uses,
             worth: self.worth(now),
         })
@@ -101,15 +103,32 @@ impl Region {
         self.launches.push(Arc::clone(launch));
     }
 
-    /// Gives up the last page that nobody has pinned: its memory is freed on `home` behind the launches that read it.
-    pub(super) fn give_one(&mut self, home: &Stream) -> Result<bool, DeviceError> {
+    /// Gives up the last page that nobody has pinned, or all of them where regions go as a whole; how many.
+    pub(super) fn give(&mut self, home: &Stream, ablated: &Ablated) -> Result<u64, DeviceError> {
+        let mut given = 0;
+        while self.give_one(home, ablated)? {
+            given += 1;
+            if !ablated.has(Ablation::WholeRegion) {
+                break;
+            }
+        }
+        Ok(given)
+    }
+
+    /// Gives up one page: its memory is freed on `home` behind the launches that read it.
+    fn give_one(&mut self, home: &Stream, ablated: &Ablated) -> Result<bool, DeviceError> {
         let Some(part) = self.parts.iter_mut().rev().find(|part| part.can_give()) else {
             return Ok(false);
         };
-        self.generation += 1;
-        for launch in self.launches.drain(..) {
-            home.wait(&launch)?;
+        // Before anything is given up: after a failure the page is still there, with the launches that read it.
+        for launch in &self.launches {
+            home.wait(launch)?;
         }
+        self.launches.clear();
+        if let Some(page) = part.page.as_ref().filter(|_| ablated.has(Ablation::NoAccess)) {
+            page.copy_out(home, ablated)?;
+        }
+        self.generation += 1;
         part.page = None;
         Ok(true)
     }
@@ -131,8 +150,10 @@ impl Region {
         if gone.len() > before {
             self.generation += 1;
             for launch in self.launches.drain(..) {
-                // A device that cannot wait has failed: then the order is of no matter.
-                let _ = home.wait(&launch);
+                if home.wait(&launch).is_err() {
+                    // Then the host waits. Where it cannot, the device is lost, and the order of no matter.
+                    let _ = launch.synchronize();
+                }
             }
         }
         self.scans > 0 || self.source.strong_count() > 0 || self.pages().next().is_some()

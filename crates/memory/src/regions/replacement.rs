@@ -16,8 +16,9 @@ pub enum Replacement {
     Lfu,
     /// At random, from a fixed seed.
     Random,
-    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied out (of columns nothing),
-    /// s the region's size and l its place from least to most recently used, divided by the number of regions.
+    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied out (of columns nothing, unless
+    /// an [`Ablation`](super::Ablation) takes them for written), s the region's size and l its place from least to most recently used,
+    /// divided by the number of regions.
     CostDriven {
         /// The latency factor f; MultiQx: 0.01.
         latency: f64,

@@ -1,5 +1,6 @@
 //! A scan: the pages that one run reads.
 
+use super::ablation::Ablation;
 use super::manager::MemoryManager;
 use super::page::{Page, PagePin};
 use crate::Holder;
@@ -17,6 +18,8 @@ pub struct Scan<'m> {
     pub(super) manager: &'m MemoryManager,
     pub(super) regions: Vec<(usize, u64)>,
     pub(super) pinned: bool,
+    /// Regions that it does not read and pins all the same, see [`Ablation::NoReference`].
+    pub(super) referenced: Vec<usize>,
     /// Bytes that pages made for this scan leave free.
     pub(super) left: u64,
 }
@@ -41,8 +44,27 @@ impl Scan<'_> {
     /// # Errors
     /// The device's.
     pub fn make_reserve(&self) -> Result<(), DeviceError> {
-        while self.manager.device.budget().available() < self.reserve() && self.manager.evict_one()? {}
+        let manager = self.manager;
+        while manager.device.budget().available() < self.reserve()
+            && manager.evicts()
+            && manager.evict_one()?
+        {}
         Ok(())
+    }
+
+    /// Where launches reference whatever is in device memory ([`Ablation::NoReference`]): pins all of it, as [`Self::pin`] does.
+    pub fn reference_all(&mut self) {
+        let mut state = self.manager.regions.state.lock();
+        if !state.ablated.has(Ablation::NoReference) || !self.referenced.is_empty() {
+            return;
+        }
+        for (key, region) in &mut state.regions {
+            if region.pages().next().is_some() {
+                region.pins += 1;
+                region.scans += 1;
+                self.referenced.push(*key);
+            }
+        }
     }
 
     /// Whether a page of region number `region` has device memory now; it may go unless it is pinned.
@@ -66,7 +88,8 @@ impl Scan<'_> {
     /// Bytes of pages there is room for, once everything is evicted that can be.
     pub fn room(&self) -> u64 {
         let manager = self.manager;
-        (manager.device.budget().available() + manager.evictable()).saturating_sub(self.reserve())
+        let evictable = if manager.evicts() { manager.evictable() } else { 0 };
+        (manager.device.budget().available() + evictable).saturating_sub(self.reserve())
     }
 
     /// Names the state of the regions' addresses: as long as it is the same, no page has gone.
@@ -113,11 +136,11 @@ impl Scan<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            if !state.evict_for(home, worth)? {
+            if state.ablated.has(Ablation::Naive) || !state.evict_for(home, worth)? {
                 return Ok(None);
             }
         };
-        let made: Arc<Page> = Arc::new(Page::new(buffer));
+        let made: Arc<Page> = Arc::new(Page::new(buffer, &state.page_bytes));
         let pin = PagePin::new(&made);
         let known = (Weak::clone(&original), Arc::downgrade(&made));
         state.pages.insert(original.as_ptr().addr(), known);
@@ -139,6 +162,7 @@ impl Scan<'_> {
 
     /// Lets pages go that are not pinned one by one.
     pub fn release(&mut self) {
+        self.unreference();
         if !std::mem::take(&mut self.pinned) {
             return;
         }
@@ -151,18 +175,44 @@ impl Scan<'_> {
     }
 }
 
+impl Scan<'_> {
+    /// Undoes [`Self::reference_all`].
+    fn unreference(&mut self) {
+        if self.referenced.is_empty() {
+            return;
+        }
+        let mut state = self.manager.regions.state.lock();
+        for key in self.referenced.drain(..) {
+            if let Some(region) = state.regions.get_mut(&key) {
+                region.pins -= 1;
+                region.scans -= 1;
+            }
+        }
+        drop(state);
+        // A source may have gone meanwhile.
+        self.manager.regions.let_go();
+    }
+}
+
 impl Drop for Scan<'_> {
     fn drop(&mut self) {
         self.release();
-        let mut state = self.manager.regions.state.lock();
+        let mut guard = self.manager.regions.state.lock();
+        let state = &mut *guard;
+        let naive = state.ablated.has(Ablation::Naive);
         let mut dead = false;
         for (key, _) in &self.regions {
             if let Some(region) = state.regions.get_mut(key) {
                 region.scans -= 1;
                 dead |= region.source.strong_count() == 0;
+                if naive && region.scans == 0 {
+                    let home = &self.manager.regions.home;
+                    // A failure is found by whatever uses the device next; the page is still there then.
+                    while matches!(region.give(home, &state.ablated), Ok(given) if given > 0) {}
+                }
             }
         }
-        drop(state);
+        drop(guard);
         if dead {
             // Its source went while it was in use.
             self.manager.regions.let_go();

@@ -3,15 +3,17 @@
 //! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes ([`Turns::begin`]): by default when
 //! its working memory fits beside that of the running ones, by MultiQx's policies when its regions do too, those that several read
 //! counted once. Nothing running always admits.
-//! Those that wait go in the order they came; a later one that fits may overtake the first [`OVERTAKES`] times.
+//! Those that wait go by their [`Priority`], and in the order they came among equals; a later one that fits, or that is more urgent, may
+//! overtake another [`OVERTAKES`] times, whatever its priority.
 //!
 //! Demands are predictions. A running query that finds the device full gives up all it has and waits for another one to end
 //! ([`Lease::wait_for_room`]), except the one that came first: it waits while the others finish, give up, or park their regions between
 //! two launches ([`Lease::is_asked`]), so that it always ends, and then the next. What is too large for the device alone is told so when nothing else runs.
 
 use parking_lot::{Condvar, Mutex};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::{Duration, Instant};
 
 /// Times the first of those that wait may be overtaken.
@@ -31,6 +33,18 @@ pub enum Admission {
     Peak,
     /// So many, whatever they need (MultiQx FIX-n).
     Fixed(u32),
+}
+
+/// How urgent a query is, beside others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Priority {
+    /// After all others.
+    Low,
+    /// In order.
+    #[default]
+    Normal,
+    /// Before all others.
+    High,
 }
 
 /// Device memory that a query is going to use.
@@ -66,6 +80,7 @@ struct State {
 #[derive(Debug)]
 struct Query {
     what: String,
+    priority: Priority,
     demand: Demand,
     since: Instant,
     running: bool,
@@ -133,11 +148,26 @@ impl State {
         working + regions.values().sum::<u64>() <= capacity
     }
 
-    /// Whether it is that query's turn: it fits, and of those before it none does, nor has been overtaken too often.
+    /// Whether it is that query's turn: it fits, none that is before it does, and none that came earlier has been overtaken too often.
     fn is_turn(&self, number: u64, capacity: u64) -> bool {
-        let mut earlier = self.queries.range(..number).filter(|(_, query)| !query.running);
+        let Some(own) = self.queries.get(&number) else {
+            return false;
+        };
+        let mut others = (self.queries.iter()).filter(|(other, query)| **other != number && !query.running);
         self.admits(number, capacity)
-            && earlier.all(|(first, query)| query.overtaken < OVERTAKES && !self.admits(*first, capacity))
+            && others.all(|(other, query)| {
+                let earlier = *other < number;
+                if earlier && query.overtaken >= OVERTAKES {
+                    return false;
+                }
+                let before = match query.priority.cmp(&own.priority) {
+                    Ordering::Less => false,
+                    Ordering::Equal => earlier,
+                    // One that has been overtaken too often lets nobody pass who came later.
+                    Ordering::Greater => earlier || own.overtaken < OVERTAKES,
+                };
+                !before || !self.admits(*other, capacity)
+            })
     }
 }
 
@@ -152,6 +182,7 @@ impl Turns {
     pub fn begin(
         &self,
         what: &str,
+        priority: Priority,
         demand: Demand,
         capacity: u64,
         cancelled: &AtomicBool,
@@ -163,6 +194,7 @@ impl Turns {
             number,
             Query {
                 what: what.to_owned(),
+                priority,
                 demand,
                 since: Instant::now(),
                 running: false,
@@ -177,7 +209,7 @@ impl Turns {
         };
         while !state.is_turn(number, capacity) {
             self.changed.wait_for(&mut state, LOOK);
-            if cancelled.load(Ordering::Relaxed) {
+            if cancelled.load(Memory::Relaxed) {
                 // The lease takes the lock when it goes.
                 drop(state);
                 return None;
@@ -252,6 +284,14 @@ impl Lease<'_> {
         self.turns.changed.notify_all();
     }
 
+    /// The same of its working memory alone; what it reads stays as it was.
+    pub fn update_working(&self, weighted: u64, peak: u64) {
+        if let Some(query) = self.turns.state.lock().queries.get_mut(&self.number) {
+            (query.demand.weighted, query.demand.peak) = (weighted, peak);
+        }
+        self.turns.changed.notify_all();
+    }
+
     /// After the device was found full, and all working memory of this query given up or parked: waits until it is worth another try.
     /// The query that [came first](Self::is_first) may keep what it has. `false`: no other query has any memory, or `cancelled` is set.
     pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {
@@ -264,7 +304,7 @@ impl Lease<'_> {
         self.set_starved(&mut state, true);
         self.turns.changed.notify_all();
         loop {
-            if cancelled.load(Ordering::Relaxed) {
+            if cancelled.load(Memory::Relaxed) {
                 room = false;
                 break;
             }

@@ -3,8 +3,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod ablation;
 mod faults;
 mod flight;
+mod injected;
 mod lifetimes;
 mod model;
 mod replacement;
@@ -26,11 +28,15 @@ use std::time::Duration;
 
 /// A device of one test alone: its budget is looked at.
 fn own_device() -> Device {
+    own_device_with(EmulatorOptions::default())
+}
+
+fn own_device_with(options: EmulatorOptions) -> Device {
     let options = EmulatorOptions {
         seed: 2,
         memory: 64 << 20,
         spin_limit: Duration::from_secs(10),
-        ..EmulatorOptions::default()
+        ..options
     };
     Device::emulated(options, DeviceOptions::default()).unwrap()
 }

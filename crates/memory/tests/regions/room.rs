@@ -2,7 +2,7 @@
 //! neither deadlock nor livelock.
 
 use crate::watched;
-use galatea_memory::regions::{Admission, Demand, Lease, Turns};
+use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn begun(turns: &Turns, weighted: u64) -> Lease<'_> {
         ..Demand::default()
     };
     turns
-        .begin("query", demand, 100, &AtomicBool::new(false))
+        .begin("query", Priority::Normal, demand, 100, &AtomicBool::new(false))
         .unwrap()
 }
 
@@ -60,7 +60,9 @@ fn the_cancelled_make_no_room() {
                     weighted: 50,
                     ..Demand::default()
                 };
-                turns.begin("cancelled", demand, 100, &cancelled).is_some()
+                turns
+                    .begin("cancelled", Priority::Normal, demand, 100, &cancelled)
+                    .is_some()
             });
             while turns.queries().len() < 2 {
                 std::thread::sleep(Duration::from_millis(1));
@@ -196,7 +198,9 @@ fn query(turns: &Turns, card: &Card, random: &mut SmallRng) -> (bool, u32) {
         regions: Vec::new(),
     };
     let cancelled = AtomicBool::new(false);
-    let lease = turns.begin("query", demand, card.capacity, &cancelled).unwrap();
+    let lease = turns
+        .begin("query", Priority::Normal, demand, card.capacity, &cancelled)
+        .unwrap();
     let mut tries = 0;
     loop {
         tries += 1;

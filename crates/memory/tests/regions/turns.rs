@@ -1,7 +1,7 @@
 //! Turns: who is admitted beside whom, in what order, and what a query that waits and is cancelled leaves behind.
 
 use crate::watched;
-use galatea_memory::regions::{Admission, Demand, Lease, Turns};
+use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,13 @@ fn working(bytes: u64) -> Demand {
 /// Begins where nothing keeps it from it.
 fn begun<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Lease<'t> {
     turns
-        .begin("begun", demand, capacity, &AtomicBool::new(false))
+        .begin(
+            "begun",
+            Priority::Normal,
+            demand,
+            capacity,
+            &AtomicBool::new(false),
+        )
         .unwrap()
 }
 
@@ -33,7 +39,7 @@ fn begun<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Lease<'t> {
 fn soon<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Option<Lease<'t>> {
     let cancelled = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let begins = scope.spawn(|| turns.begin("soon", demand, capacity, &cancelled));
+        let begins = scope.spawn(|| turns.begin("soon", Priority::Normal, demand, capacity, &cancelled));
         let start = Instant::now();
         while !begins.is_finished() && start.elapsed() < SOON {
             std::thread::sleep(Duration::from_millis(1));
@@ -159,6 +165,11 @@ fn updates_make_room() {
         lease.update(working(50));
         assert_eq!(turns.queries()[0].demand, 50);
         assert!(soon(&turns, working(50), 100).is_some());
+        lease.update(demand(50, 60, &[(1, 7)]));
+        lease.update_working(30, 40);
+        assert_eq!(turns.queries()[0].demand, 37);
+        assert!(soon(&turns, working(71), 100).is_none());
+        assert!(soon(&turns, working(70), 100).is_some());
     });
 }
 
@@ -228,7 +239,10 @@ fn the_cancelled_leave() {
         let _holder = begun(&turns, working(50), 100);
         let cancelled = Arc::new(AtomicBool::new(false));
         let (its, flag) = (Arc::clone(&turns), Arc::clone(&cancelled));
-        let first = std::thread::spawn(move || its.begin("first", working(60), 100, &flag).is_none());
+        let first = std::thread::spawn(move || {
+            its.begin("first", Priority::Normal, working(60), 100, &flag)
+                .is_none()
+        });
         until(&turns, 2);
         let info = turns.queries().swap_remove(1);
         assert_eq!(
@@ -240,13 +254,89 @@ fn the_cancelled_leave() {
         }
         let its = Arc::clone(&turns);
         let second = std::thread::spawn(move || {
-            its.begin("second", working(1), 100, &AtomicBool::new(false))
-                .is_some()
+            its.begin(
+                "second",
+                Priority::Normal,
+                working(1),
+                100,
+                &AtomicBool::new(false),
+            )
+            .is_some()
         });
         until(&turns, 3);
         cancelled.store(true, Ordering::Relaxed);
         assert!(first.join().unwrap(), "it had begun");
         assert!(second.join().unwrap());
         assert_eq!(states(&turns), ["running"]);
+    });
+}
+
+/// Starts a query that waits, and notes when it runs.
+fn waits(
+    turns: &Arc<Turns>,
+    order: &Arc<Mutex<Vec<(Priority, usize)>>>,
+    priority: Priority,
+    number: usize,
+) -> std::thread::JoinHandle<()> {
+    let (its, order) = (Arc::clone(turns), Arc::clone(order));
+    let count = turns.queries().len();
+    let thread = std::thread::spawn(move || {
+        let never = AtomicBool::new(false);
+        let lease = its.begin("waits", priority, working(80), 100, &never);
+        order.lock().unwrap().push((priority, number));
+        drop(lease);
+    });
+    until(turns, count + 1);
+    thread
+}
+
+/// The urgent go first, those of equal priority in the order they came.
+#[test]
+fn the_urgent_go_first() {
+    use Priority::{High, Low, Normal};
+    watched(|| {
+        for policy in [
+            Admission::Fixed(1),
+            Admission::Working,
+            Admission::Weight,
+            Admission::Peak,
+        ] {
+            let turns = Arc::new(Turns::default());
+            turns.set_admission(policy);
+            let order = Arc::default();
+            let holder = begun(&turns, working(80), 100);
+            let comes = [Low, Normal, High, Low, Normal, High];
+            let threads: Vec<_> = (comes.into_iter().enumerate())
+                .map(|(number, priority)| waits(&turns, &order, priority, number))
+                .collect();
+            drop(holder);
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let expected = [(High, 2), (High, 5), (Normal, 1), (Normal, 4), (Low, 0), (Low, 3)];
+            assert_eq!(*order.lock().unwrap(), expected, "{policy:?}");
+        }
+    });
+}
+
+/// However many urgent queries come, one that waits is overtaken by sixteen of them at most.
+#[test]
+fn nobody_starves_behind_the_urgent() {
+    watched(|| {
+        let turns = Arc::new(Turns::default());
+        turns.set_admission(Admission::Fixed(1));
+        let order = Arc::default();
+        let holder = begun(&turns, working(80), 100);
+        let mut threads = vec![waits(&turns, &order, Priority::Low, 0)];
+        threads.extend((1..=40).map(|number| waits(&turns, &order, Priority::High, number)));
+        drop(holder);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let order = order.lock().unwrap();
+        let place = order.iter().position(|(priority, _)| *priority == Priority::Low);
+        assert_eq!(place, Some(16), "{order:?}");
+        let urgent: Vec<usize> = order
+            .iter()
+            .filter(|(priority, _)| *priority == Priority::High)
+            .map(|(_, number)| *number)
+            .collect();
+        assert!(urgent.is_sorted(), "{order:?}");
     });
 }

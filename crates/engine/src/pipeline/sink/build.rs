@@ -32,6 +32,16 @@ impl BuildPlan {
         (self.keys.high - self.keys.low + 1) as u64
     }
 
+    /// Bytes of the arrays.
+    pub fn bytes(&self) -> u64 {
+        let bits = self.indices().div_ceil(8);
+        let column = |column: &BuiltColumn| {
+            let nulls = if column.nullable { bits } else { 0 };
+            self.indices().saturating_mul(column.width as u64) + nulls
+        };
+        bits + self.columns.iter().map(column).sum::<u64>()
+    }
+
     /// What others look up.
     pub fn dimension(&self) -> Dimension {
         Dimension::built(self.keys, &self.columns)

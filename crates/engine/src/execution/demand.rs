@@ -1,0 +1,360 @@
+//! What device memory a pipeline is going to use, for admission (MultiQx §5): m = Σ tᵢ·mᵢ / Σ tᵢ over its steps.
+//!
+//! A pipeline has two steps. While it *scans*, it has its sink: accumulators, a hash table with the heap for overflow rows, output columns or
+//! pages. While it *collects*, groups or rows are brought next to each other beside the sink, and read back. Both have the
+//! lookup tables and the table of chunks.
+//!
+//! How large a sink gets depends on its form and on three numbers: rows, rows that pass, groups. The form is known once the pipeline is
+//! bound, and guessed from the plan before. The numbers are predicted from row counts and guesses of selectivity; once the pipeline
+//! has run, what it measured replaces the predictions of the next run of the same shape, whatever its literals, scaled by the rows
+//! there are now. The same holds for the times of the steps. While a pipeline runs, [`Estimate::rest`] and
+//! [`Estimate::collecting`] are what is left of it (MQ-29).
+
+use crate::config::GalateaConfig;
+use crate::pipeline::bind::Strategy;
+use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::sink::chains::RowLayout;
+use crate::pipeline::sink::hash::slots_for;
+use crate::pipeline::{PipelinePlan, SinkPlan};
+use galatea_memory::regions::Demand;
+use galatea_store::TableView;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pipelines remembered at most.
+const KEPT: usize = 512;
+/// Bytes per second that a pipeline reads of device memory, and that cross the link, taken until a run was measured.
+const MEMORY_RATE: f64 = 2.5e12;
+const LINK_RATE: f64 = 50e9;
+/// Seconds of a step at least.
+const STEP: f64 = 50e-6;
+/// Share of the rows that pass a filter of which nothing is known.
+const PASSING: f64 = 0.25;
+/// Groups expected of a key of which nothing is known.
+const GROUPS: u64 = 1 << 16;
+/// Rows of output columns at most (`sinks.rs`), and bytes of a heap for overflow rows (`group_table.rs`).
+const COLUMN_ROWS: u64 = 16 << 20;
+const OVERFLOW_BYTES: u64 = 64 << 20;
+
+/// Where the rows of a pipeline go, as far as memory is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SinkMemory {
+    /// Accumulators of so many bytes, whatever the rows.
+    Fixed(u64),
+    /// A hash table.
+    Table {
+        /// Bytes of a slot, and of a group when it is collected.
+        slot_bytes: u64,
+        /// Groups there can be at most.
+        most_groups: u64,
+        /// Slots at least.
+        least_slots: u64,
+        /// Whether it has a slot for every possible group from the start.
+        fully_sized: bool,
+    },
+    /// Output columns of so many bytes a row, drained when they are full.
+    Columns(u64),
+    /// Pages of the device heap, of so many bytes a row.
+    Pages(u64),
+}
+
+/// Numbers that decide the size of a sink.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Quantities {
+    /// Rows that are scanned.
+    pub rows: u64,
+    /// Rows that pass the filters.
+    pub passed: f64,
+    /// Groups.
+    pub groups: f64,
+}
+
+/// What is known of a run before it begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inputs {
+    /// Its pipeline, see [`shape`].
+    pub shape: u64,
+    /// Rows of the scanned chunks.
+    pub rows: u64,
+    /// Bytes of the scanned columns, and those of them that are not in device memory.
+    pub column_bytes: u64,
+    /// See above.
+    pub missing_bytes: u64,
+    /// Bytes of the table of chunks.
+    pub table_bytes: u64,
+    /// The limit on device memory: heaps take a share of it at most.
+    pub limit: u64,
+}
+
+/// What a run has shown.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Observed {
+    /// The form of its sink.
+    pub sink: SinkMemory,
+    /// Its numbers.
+    pub quantities: Quantities,
+    /// From the first to the last launch.
+    pub scan: Duration,
+    /// From there to the result.
+    pub collect: Duration,
+}
+
+/// A step of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Step {
+    bytes: u64,
+    seconds: f64,
+}
+
+/// The working memory of a pipeline, or of what is left of it, step by step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Estimate(Vec<Step>);
+
+impl Estimate {
+    /// Bytes averaged over the steps by the time they take.
+    pub(crate) fn weighted(&self) -> u64 {
+        let seconds: f64 = self.0.iter().map(|step| step.seconds).sum();
+        let area: f64 = self.0.iter().map(|step| step.bytes as f64 * step.seconds).sum();
+        if seconds > 0.0 {
+            (area / seconds) as u64
+        } else {
+            self.peak()
+        }
+    }
+
+    /// Bytes of the largest step.
+    pub(crate) fn peak(&self) -> u64 {
+        self.0.iter().map(|step| step.bytes).max().unwrap_or(0)
+    }
+
+    /// What is left when a share of the scan is done.
+    pub(crate) fn rest(&self, done: f64) -> Self {
+        let mut steps = self.0.clone();
+        if let Some(scan) = steps.first_mut() {
+            scan.seconds *= 1.0 - done.clamp(0.0, 1.0);
+        }
+        Self(steps)
+    }
+
+    /// What is left when the scan is over.
+    pub(crate) fn collecting(&self) -> Self {
+        Self(self.0.iter().skip(1).copied().collect())
+    }
+
+    /// As queries are admitted by, with the regions that are read.
+    pub(crate) fn demand(&self, regions: Vec<(usize, u64)>) -> Demand {
+        Demand {
+            weighted: self.weighted(),
+            peak: self.peak(),
+            regions,
+        }
+    }
+}
+
+impl SinkMemory {
+    /// A guess from the plan: small groups are not told from large ones before they are bound.
+    fn of_plan(plan: &PipelinePlan, rows: u64, hash_slots: u64) -> Self {
+        let width = 8 * plan.output.fields().len().max(1) as u64;
+        match &plan.sink {
+            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => Self::Fixed(2 * width),
+            SinkPlan::Aggregate { .. } => Self::Table {
+                slot_bytes: 8 + 2 * width,
+                most_groups: rows,
+                least_slots: hash_slots,
+                fully_sized: false,
+            },
+            SinkPlan::Materialise { .. } => Self::Pages(width),
+            // A byte of presence and keys, and half of the width of each column: most are narrow.
+            SinkPlan::Build { columns, .. } => Self::Fixed(rows * (1 + 4 * columns.len() as u64)),
+        }
+    }
+
+    /// The form of a bound pipeline's sink, over so many rows.
+    pub(crate) fn of_bound(bound: &BoundPipeline, rows: u64, config: &GalateaConfig) -> Self {
+        let slot_bytes = 8 * bound.slot_words() as u64;
+        match (&bound.strategy, &bound.result) {
+            (Strategy::Shared(layout), _) => Self::Fixed(slot_bytes * u64::from(layout.groups)),
+            (Strategy::Dense(layout), _) => {
+                Self::Fixed(slot_bytes * u64::from(layout.groups) * u64::from(layout.copies))
+            }
+            (Strategy::Hash { waits, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
+                slot_bytes,
+                most_groups: key.groups_among(rows),
+                least_slots: config.hash_slots.0,
+                fully_sized: !waits,
+            },
+            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
+                let bytes = columns
+                    .iter()
+                    .map(|c| c.row_bytes() as u64 + u64::from(c.nullable()));
+                Self::Columns(bytes.sum())
+            }
+            (Strategy::Chains, ResultPlan::Rows(columns)) => {
+                Self::Pages(8 * RowLayout::new(columns).words as u64)
+            }
+            (Strategy::Build, ResultPlan::Build(plan)) => Self::Fixed(plan.bytes()),
+            _ => Self::Fixed(slot_bytes),
+        }
+    }
+
+    /// Bytes while the pipeline scans, and while it collects.
+    fn bytes(self, of: Quantities, limit: u64) -> [u64; 2] {
+        match self {
+            Self::Fixed(bytes) => [bytes, bytes],
+            Self::Table {
+                slot_bytes,
+                most_groups,
+                least_slots,
+                fully_sized,
+            } => {
+                let groups = (of.groups as u64).min(most_groups);
+                let most = slots_for(most_groups);
+                let slots = if fully_sized {
+                    most
+                } else {
+                    slots_for(groups).max(least_slots).min(most)
+                };
+                let overflow = if fully_sized {
+                    0
+                } else {
+                    OVERFLOW_BYTES.min(limit / 8)
+                };
+                let table = slots.saturating_mul(slot_bytes);
+                [table + overflow, table + overflow + groups * slot_bytes]
+            }
+            Self::Columns(row_bytes) => [of.rows.min(COLUMN_ROWS) * row_bytes; 2],
+            Self::Pages(row_bytes) => {
+                // There is room for twice as many rows as were expected, and for a tenth of all.
+                let held = (2.0 * of.passed).clamp(of.rows as f64 / 10.0, of.rows.max(1) as f64);
+                let heap = ((held * row_bytes as f64) as u64).min(limit / 3);
+                [
+                    heap,
+                    heap + ((of.passed * row_bytes as f64) as u64).min(limit / 3),
+                ]
+            }
+        }
+    }
+
+    /// Bytes that are read back.
+    fn result_bytes(self, of: Quantities) -> f64 {
+        match self {
+            Self::Fixed(bytes) => bytes as f64,
+            Self::Table { slot_bytes, .. } => of.groups * slot_bytes as f64,
+            Self::Columns(row_bytes) | Self::Pages(row_bytes) => of.passed * row_bytes as f64,
+        }
+    }
+}
+
+impl Quantities {
+    fn predicted(plan: &PipelinePlan, bound: Option<&BoundPipeline>, rows: u64) -> Self {
+        let guessed = PASSING.powi(plan.filters.len().min(4) as i32);
+        let passed = bound.map_or(guessed, |bound| bound.selectivity) * rows as f64;
+        let groups = match (&plan.sink, bound.map(|bound| &bound.result)) {
+            (SinkPlan::Aggregate { keys, .. }, _) if keys.is_empty() => 1,
+            (_, Some(ResultPlan::Groups { key: Some(key), .. })) => key.groups_among(rows).min(GROUPS),
+            _ => GROUPS.min(rows),
+        };
+        Self {
+            rows,
+            passed,
+            groups: (groups as f64).min(passed.max(1.0)),
+        }
+    }
+
+    /// What was measured, for another number of rows: groups are as many as before, unless each row was about one.
+    fn scaled_to(self, rows: u64) -> Self {
+        let ratio = rows as f64 / self.rows.max(1) as f64;
+        let grow = 2.0 * self.groups > self.passed;
+        Self {
+            rows,
+            passed: self.passed * ratio,
+            groups: self.groups * if grow { ratio } else { 1.0 },
+        }
+    }
+}
+
+/// What earlier runs of pipelines have shown, by their shape; least recently run first.
+#[derive(Debug, Default)]
+pub(crate) struct Demands(Mutex<VecDeque<(u64, Observed)>>);
+
+/// A pipeline over certain columns, whatever its literals: a hash.
+pub(crate) fn shape(plan: &PipelinePlan, view: &TableView) -> u64 {
+    let mut state = DefaultHasher::new();
+    for expression in plan.expressions() {
+        expression.hash_shape(&mut state);
+    }
+    plan.output.hash(&mut state);
+    for column in &view.columns {
+        Arc::as_ptr(&column.lineage).hash(&mut state);
+    }
+    state.finish()
+}
+
+impl Demands {
+    /// What a run is going to use: as far as possible by what earlier ones of its shape have shown, then by its bound pipeline, then by
+    /// its plan.
+    pub(crate) fn estimate(
+        &self,
+        plan: &PipelinePlan,
+        bound: Option<&BoundPipeline>,
+        inputs: Inputs,
+        config: &GalateaConfig,
+    ) -> Estimate {
+        let known = self.0.lock();
+        let observed = known
+            .iter()
+            .find(|(key, _)| *key == inputs.shape)
+            .map(|(_, run)| *run);
+        drop(known);
+        let sink = match (bound, observed) {
+            (Some(bound), _) => SinkMemory::of_bound(bound, inputs.rows, config),
+            (None, Some(observed)) => observed.sink,
+            (None, None) => SinkMemory::of_plan(plan, inputs.rows, config.hash_slots.0),
+        };
+        let quantities = match observed {
+            Some(observed) => observed.quantities.scaled_to(inputs.rows),
+            None => Quantities::predicted(plan, bound, inputs.rows),
+        };
+        let tables = bound.map_or(&[][..], |bound| &bound.parameters.tables);
+        let lookup_bytes: usize = tables.iter().map(|table| table.bytes.len()).sum();
+        let inputs = Inputs {
+            table_bytes: inputs.table_bytes + lookup_bytes as u64,
+            ..inputs
+        };
+        estimate(sink, quantities, observed, inputs)
+    }
+
+    /// Remembers a run.
+    pub(crate) fn observe(&self, shape: u64, run: Observed) {
+        let mut known = self.0.lock();
+        known.retain(|(key, _)| *key != shape);
+        if known.len() == KEPT {
+            known.pop_front();
+        }
+        known.push_back((shape, run));
+    }
+}
+
+/// The steps of a pipeline with that sink and those numbers.
+fn estimate(sink: SinkMemory, of: Quantities, observed: Option<Observed>, inputs: Inputs) -> Estimate {
+    let ratio = |run: &Observed| of.rows as f64 / run.quantities.rows.max(1) as f64;
+    let [scan, collect] = match &observed {
+        Some(run) => [run.scan, run.collect].map(|time| time.as_secs_f64() * ratio(run)),
+        None => [
+            (inputs.column_bytes as f64 / MEMORY_RATE).max(inputs.missing_bytes as f64 / LINK_RATE),
+            sink.result_bytes(of) / LINK_RATE,
+        ],
+    };
+    let [scanning, collecting] = sink.bytes(of, inputs.limit);
+    let step = |bytes: u64, seconds: f64| Step {
+        bytes: bytes.saturating_add(inputs.table_bytes),
+        seconds: seconds.max(STEP),
+    };
+    Estimate(vec![step(scanning, scan), step(collecting, collect)])
+}
+
+#[cfg(test)]
+mod tests;

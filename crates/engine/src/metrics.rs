@@ -1,0 +1,125 @@
+//! What the engine counts, for whatever recorder the program installs (crate `metrics`): without one, recording does nothing. The library
+//! exports nothing itself.
+//!
+//! | name | kind | unit | labels | meaning |
+//! | --- | --- | --- | --- | --- |
+//! | `galatea_pipelines_total` | counter | pipelines | `outcome`: `device`, `fell_back`, `cancelled`, `failed` | placed subtrees that came to an end |
+//! | `galatea_wait_seconds` | histogram | seconds | | from asking for the device until the pipeline's turn came |
+//! | `galatea_kernel_seconds` | histogram | seconds | | from the first to the last of a pipeline's work on the device |
+//! | `galatea_run_seconds` | histogram | seconds | | of a pipeline on the device, without waiting for its turn |
+//! | `galatea_launches_total` | counter | launches | | of pipeline kernels |
+//! | `galatea_scanned_rows_total` | counter | rows | | of chunks that pipelines read |
+//! | `galatea_device_bytes` | gauge | bytes | `kind`: `columns`, `working`, `limit` | device memory: copies of columns, all else in use, what may be in use |
+//! | `galatea_evicted_pages_total` | counter | pages | | copies of chunks that gave up device memory to others |
+//! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | copied over the link, whatever for |
+//!
+//! The last three are the device's, and are recorded when a pipeline ends. Each pipeline that ends is an event of `tracing` too, of
+//! level debug and target `galatea::pipeline`, with the same figures.
+
+use crate::execution::RunReport;
+use crate::runtime::DeviceRuntime;
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use std::time::Duration;
+
+pub(crate) const PIPELINES: &str = "galatea_pipelines_total";
+pub(crate) const WAIT: &str = "galatea_wait_seconds";
+pub(crate) const KERNEL: &str = "galatea_kernel_seconds";
+pub(crate) const RUN: &str = "galatea_run_seconds";
+pub(crate) const LAUNCHES: &str = "galatea_launches_total";
+pub(crate) const ROWS: &str = "galatea_scanned_rows_total";
+pub(crate) const DEVICE_BYTES: &str = "galatea_device_bytes";
+pub(crate) const EVICTED: &str = "galatea_evicted_pages_total";
+pub(crate) const LINK: &str = "galatea_link_bytes_total";
+
+/// How a placed subtree ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PipelineOutcome {
+    /// On the device.
+    Device,
+    /// On the CPU, after all.
+    FellBack,
+    /// Nobody waited for it any more.
+    Cancelled,
+    /// With an error.
+    Failed,
+}
+
+impl PipelineOutcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::FellBack => "fell_back",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Tells the program's recorder units and meanings of all metrics; for programs that install one.
+pub fn describe() {
+    describe_counter!(PIPELINES, Unit::Count, "placed subtrees that came to an end");
+    describe_histogram!(
+        WAIT,
+        Unit::Seconds,
+        "time until a pipeline's turn on the device came"
+    );
+    describe_histogram!(KERNEL, Unit::Seconds, "time of a pipeline's work on the device");
+    describe_histogram!(
+        RUN,
+        Unit::Seconds,
+        "time of a pipeline on the device, without waiting"
+    );
+    describe_counter!(LAUNCHES, Unit::Count, "launches of pipeline kernels");
+    describe_counter!(ROWS, Unit::Count, "rows of chunks that pipelines read");
+    describe_gauge!(DEVICE_BYTES, Unit::Bytes, "device memory by kind");
+    describe_counter!(
+        EVICTED,
+        Unit::Count,
+        "copies of chunks that gave up device memory"
+    );
+    describe_counter!(LINK, Unit::Bytes, "bytes copied over the link");
+}
+
+/// A placed subtree came to an end.
+pub(crate) fn ended(outcome: PipelineOutcome) {
+    counter!(PIPELINES, "outcome" => outcome.label()).increment(1);
+}
+
+/// A pipeline's turn came.
+pub(crate) fn waited(time: Duration) {
+    histogram!(WAIT).record(time.as_secs_f64());
+}
+
+/// A pipeline ran on the device.
+pub(crate) fn ran(runtime: &DeviceRuntime, report: &RunReport) {
+    histogram!(KERNEL).record(report.kernel.as_secs_f64());
+    histogram!(RUN).record(report.total.as_secs_f64());
+    counter!(LAUNCHES).increment(report.launches as u64);
+    counter!(ROWS).increment(report.rows);
+    tracing::debug!(
+        target: "galatea::pipeline",
+        strategy = %report.strategy,
+        rows = report.rows,
+        rows_passed = report.rows_passed,
+        launches = report.launches,
+        device_bytes = report.device_bytes,
+        link_bytes = report.link_bytes,
+        kernel_seconds = report.kernel.as_secs_f64(),
+        run_seconds = report.total.as_secs_f64(),
+        "pipeline ran on the device"
+    );
+    let (memory, budget) = (runtime.memory(), runtime.device().budget());
+    let columns = memory.page_bytes();
+    let working = budget.used().saturating_sub(columns);
+    for (kind, bytes) in [
+        ("columns", columns),
+        ("working", working),
+        ("limit", budget.limit()),
+    ] {
+        gauge!(DEVICE_BYTES, "kind" => kind).set(bytes as f64);
+    }
+    counter!(EVICTED).absolute(memory.evicted());
+    let (to_device, to_host) = runtime.device().link_use();
+    counter!(LINK, "direction" => "to_device").absolute(to_device);
+    counter!(LINK, "direction" => "to_host").absolute(to_host);
+}

@@ -1,0 +1,121 @@
+//! Queries whose stream is dropped while they run: the device is idle soon after, however much of the query is left, and all memory
+//! has come back.
+
+use crate::compare::Pair;
+use crate::data::{Shape, batch};
+use datafusion::physical_plan::{collect, execute_stream};
+use futures::StreamExt;
+use galatea::{EmulatorOptions, GalateaConfig};
+use galatea_device::{DriverCall, Faults};
+use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Chunks, each with a launch of its own.
+const CHUNKS: usize = 600;
+
+/// Chunks whose copies and launches may be queued ahead (`execution/chunks.rs`), and some for what runs.
+const AHEAD: u64 = 64 + 8;
+
+const QUERIES: &[&str] = &[
+    "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
+    "SELECT low, flag, count(*), sum(i64), sum(d9) FROM t GROUP BY low, flag",
+    "SELECT i32, i64 FROM t WHERE v % 3 = 1",
+];
+
+/// A session that streams every chunk, and the handle that counts its launches.
+fn bed() -> (Pair, Faults) {
+    let faults = Faults::default();
+    let emulator = EmulatorOptions {
+        faults: faults.clone(),
+        ..EmulatorOptions::default()
+    };
+    let pair = Pair::emulated(
+        emulator,
+        &[
+            ("galatea.chunk_rows", "100"),
+            ("galatea.cache_device", "false"),
+            ("galatea.block_threads", "32"),
+            ("galatea.min_rows", "0"),
+        ],
+    );
+    pair.table("t", &[batch(100 * CHUNKS, 7, Shape::Ordinary)]);
+    (pair, faults)
+}
+
+fn device(pair: &Pair) -> Arc<DeviceRuntime> {
+    let state = pair.gpu.state();
+    let config = GalateaConfig::of(state.config_options());
+    let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
+    runtime.device(&config).expect("the emulated device")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_stream_leaves_an_idle_device() {
+    let (pair, faults) = bed();
+    let seed: u64 = rand::rng().random();
+    println!("seed {seed}");
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut cut_short = 0;
+    for sql in QUERIES {
+        let frame = pair.gpu.sql(sql).await.expect("a plan");
+        let plan = frame.create_physical_plan().await.expect("a plan");
+        // Loads, compiles.
+        collect(Arc::clone(&plan), pair.gpu.task_ctx())
+            .await
+            .expect("an answer");
+        let (runtime, start) = (device(&pair), Instant::now());
+        faults.clear();
+        collect(Arc::clone(&plan), pair.gpu.task_ctx())
+            .await
+            .expect("an answer");
+        let (whole, launches) = (start.elapsed(), faults.calls(DriverCall::Launch));
+        assert!(launches >= CHUNKS as u64, "{launches} launches\n{sql}");
+        runtime.clear().expect("evicted");
+        let (budget, level) = (runtime.device().budget(), runtime.device().budget().used());
+        for _ in 0..8 {
+            let context = format!("seed {seed}\n{sql}");
+            faults.clear();
+            let plan = Arc::clone(&plan).reset_state().expect("a plan to run again");
+            let mut stream = execute_stream(plan, pair.gpu.task_ctx()).expect("a stream");
+            let share = random.random_range(0.0..0.9);
+            let first = tokio::time::timeout(whole.mul_f64(share), stream.next()).await;
+            let start = Instant::now();
+            let done = faults.launches_done();
+            drop(stream);
+            let turns = runtime.memory().turns();
+            while !turns.queries().is_empty() {
+                assert!(
+                    start.elapsed() < Duration::from_secs(20),
+                    "{context}: still there"
+                );
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let took = start.elapsed();
+            if first.is_ok() {
+                continue;
+            }
+            // What was queued has run: nothing is left that could use the memory.
+            let idle = Instant::now();
+            runtime.device().synchronize().expect("idle");
+            assert!(idle.elapsed() < Duration::from_millis(100), "{context}: not idle");
+            runtime.clear().expect("evicted");
+            assert_eq!(budget.used(), level, "{context}");
+            let (queued, after) = (faults.calls(DriverCall::Launch), faults.launches_done());
+            println!(
+                "{after} of {launches} launches, {} after the cancellation, {took:?} of {whole:?}",
+                after - done
+            );
+            assert_eq!(queued, after, "{context}: launches that were not waited for");
+            assert!(
+                after - done <= AHEAD,
+                "{context}: {} launches after the cancellation",
+                after - done
+            );
+            cut_short += u32::from(after < launches);
+        }
+    }
+    assert!(cut_short > 0, "no query was cancelled in time");
+}

@@ -1,0 +1,246 @@
+//! Driver calls that fail while two queries run at once: each query gets the CPU's answer or, where it may not fall back, a typed error;
+//! never a wrong result, nobody waits for ever, all device memory comes back, and the next query uses the device as if nothing
+//! had been.
+
+use crate::compare::{Pair, same};
+use crate::data::{Shape, batch};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array};
+use datafusion::prelude::SessionContext;
+use galatea::{EmulatorOptions, GalateaConfig, QueryDevice};
+use galatea_device::{DriverCall, FaultCode, Faults};
+use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use rand::rngs::SmallRng;
+use rand::seq::index::sample;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A sink of each kind, a dimension, and a query that streams.
+const QUERIES: &[&str] = &[
+    "SELECT i64, u64, count(*) FROM t GROUP BY i64, u64",
+    "SELECT i32, i64, low FROM t WHERE v % 3 = 1",
+    "SELECT d.name, count(*), sum(t.v), min(t.d18) FROM t JOIN d ON t.u8 = d.id GROUP BY d.name",
+    "SELECT count(*), sum(i32), min(i64), max(d18) FROM t WHERE v >= 0",
+];
+
+/// What runs beside them.
+const BESIDE: &str = "SELECT low, flag, sum(d9), count(*) FROM t GROUP BY low, flag";
+
+const CODES: [FaultCode; 3] = [FaultCode::OutOfMemory, FaultCode::Refused, FaultCode::Lost];
+
+/// How long two small queries may take.
+const WATCHDOG: Duration = Duration::from_secs(20);
+
+/// Calls of a kind that are made to fail one by one; of more, as many are drawn.
+const EACH: usize = 6;
+
+/// Two sessions with a device of their own, and the handle that makes its calls fail.
+struct Bed {
+    pair: Pair,
+    faults: Faults,
+    expected: Vec<Vec<RecordBatch>>,
+    beside: Vec<RecordBatch>,
+}
+
+async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    frame.collect().await.expect("an answer")
+}
+
+impl Bed {
+    async fn new(settings: &[(&str, &str)]) -> Self {
+        let faults = Faults::default();
+        let emulator = EmulatorOptions {
+            faults: faults.clone(),
+            ..EmulatorOptions::default()
+        };
+        let mut all = vec![
+            ("galatea.chunk_rows", "400"),
+            ("galatea.block_threads", "32"),
+            ("galatea.min_rows", "0"),
+            ("galatea.group_by", "hash"),
+            ("galatea.hash_slots", "64"),
+        ];
+        all.extend(settings);
+        let pair = Pair::emulated(emulator, &all);
+        pair.table("t", &[batch(2000, 7, Shape::Ordinary)]);
+        let ids: ArrayRef = Arc::new(UInt8Array::from_iter_values(0..=255));
+        let names: ArrayRef = Arc::new(StringArray::from_iter_values(
+            (0..=255).map(|id| format!("n{}", id % 9)),
+        ));
+        let dimension = RecordBatch::try_from_iter([("id", ids), ("name", names)]).expect("two columns");
+        pair.table("d", &[dimension]);
+        let mut expected = Vec::new();
+        for sql in QUERIES {
+            expected.push(answer(&pair.cpu, sql).await);
+        }
+        let beside = answer(&pair.cpu, BESIDE).await;
+        Self {
+            pair,
+            faults,
+            expected,
+            beside,
+        }
+    }
+
+    fn device(&self) -> Arc<DeviceRuntime> {
+        let state = self.pair.gpu.state();
+        let config = GalateaConfig::of(state.config_options());
+        let runtime: Arc<Runtime> = state.config().get_extension().expect("a Galatea session");
+        runtime.device(&config).expect("the emulated device")
+    }
+
+    /// Bytes in use once everything is given up that no query uses: first by the budget, then by the driver.
+    fn level(&self) -> (u64, u64) {
+        let runtime = self.device();
+        runtime.clear().expect("evicted");
+        let device = runtime.device();
+        device.synchronize().expect("idle");
+        assert!(runtime.memory().turns().queries().is_empty());
+        assert_eq!(runtime.memory().bytes(), 0);
+        let pool = device.memory_use().expect("known").pool_used;
+        (device.budget().used(), pool)
+    }
+
+    /// A query whose answer is right, and which uses the device unless it may have lost it.
+    async fn good(&self, number: usize, placed: bool, context: &str) {
+        let sql = QUERIES[number];
+        let frame = self.pair.gpu.sql(sql).await.expect("a plan");
+        let plan = frame.create_physical_plan().await.expect("a plan");
+        let task = self.pair.gpu.task_ctx();
+        let rows = datafusion::physical_plan::collect(Arc::clone(&plan), task).await;
+        let rows = rows.unwrap_or_else(|error| panic!("{context}\n{sql}\n{error}"));
+        same(&self.expected[number], &rows)
+            .unwrap_or_else(|difference| panic!("{context}\n{sql}\n{difference}"));
+        let report = galatea::query_report(&plan).expect("a report");
+        assert!(
+            !placed || (report.device == QueryDevice::Emulated && report.fell_back == 0),
+            "{context}\n{sql}\n{:?}",
+            report.reasons
+        );
+    }
+
+    /// The query and the one beside it at once, on a device that holds nothing yet. Errors: how many of the two failed.
+    async fn both(&self, number: usize, context: &str, errors_allowed: bool) -> u32 {
+        let one = |sql: &'static str| {
+            let ctx = self.pair.gpu.clone();
+            tokio::spawn(async move { ctx.sql(sql).await?.collect().await })
+        };
+        let (first, second) = (one(QUERIES[number]), one(BESIDE));
+        let ended = tokio::time::timeout(WATCHDOG, async { (first.await, second.await) }).await;
+        let (first, second) = ended.unwrap_or_else(|_| panic!("{context}: a query hangs"));
+        let mut failed = 0;
+        for (outcome, expected) in [(first, &self.expected[number]), (second, &self.beside)] {
+            match outcome.unwrap_or_else(|panic| panic!("{context}: {panic}")) {
+                Ok(rows) => {
+                    same(expected, &rows).unwrap_or_else(|difference| panic!("{context}\n{difference}"));
+                }
+                Err(error) => {
+                    assert!(errors_allowed, "{context}: {error}");
+                    let text = error.to_string();
+                    let clear = ["CUDA call", "out of device memory", "kernel failed", "is lost"];
+                    assert!(clear.iter().any(|part| text.contains(part)), "{context}: {text}");
+                    failed += 1;
+                }
+            }
+        }
+        failed
+    }
+
+    /// Has each of a query's calls fail, or a sample of them; how many calls failed, and how many queries.
+    async fn campaign(
+        &self,
+        queries: &[usize],
+        codes: &[FaultCode],
+        times: u64,
+        errors_allowed: bool,
+    ) -> (u64, u32) {
+        let seed: u64 = rand::rng().random();
+        println!("seed {seed}");
+        let mut random = SmallRng::seed_from_u64(seed);
+        let (mut injected, mut failed) = (0, 0);
+        for &number in queries {
+            // Kernels are compiled, streams made.
+            self.good(number, true, "before").await;
+            let _ = self.both(number, "before", false).await;
+            let level = self.level();
+            for call in DriverCall::ALL {
+                self.faults.clear();
+                let _ = self.both(number, "counting", false).await;
+                let calls = self.faults.calls(call) as usize;
+                let tried = match calls <= EACH {
+                    true => (0..calls).collect(),
+                    false => sample(&mut random, calls, EACH).into_vec(),
+                };
+                for before in tried {
+                    let code = codes[(before + number) % codes.len()];
+                    let context = format!(
+                        "seed {seed}, query {number}: {times} calls {call:?} after {before} of {calls} return {code:?}"
+                    );
+                    self.faults.fail(call, before as u64, times, code);
+                    failed += self.both(number, &context, errors_allowed).await;
+                    injected += self.faults.injected();
+                    self.faults.clear();
+                    self.good(number, true, &context).await;
+                    assert_eq!(self.level(), level, "{context}");
+                }
+            }
+        }
+        (injected, failed)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_survive_every_failing_call() {
+    let bed = Bed::new(&[]).await;
+    let (injected, _) = bed.campaign(&[0, 1, 2, 3], &CODES, 1, false).await;
+    assert!(injected > 60, "{injected} calls failed");
+}
+
+/// So little memory that columns are streamed and memory is asked for again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_survive_failing_calls_in_little_memory() {
+    let bed = Bed::new(&[("galatea.gpu_memory_limit", "512 KiB")]).await;
+    let (injected, _) = bed
+        .campaign(&[0, 3], &[FaultCode::OutOfMemory, FaultCode::Refused], 3, false)
+        .await;
+    assert!(injected > 20, "{injected} calls failed");
+}
+
+/// Without the CPU to fall back to, what failed is said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn failures_are_typed_errors_where_queries_may_not_fall_back() {
+    let bed = Bed::new(&[("galatea.fallback", "error")]).await;
+    let (injected, failed) = bed.campaign(&[1], &CODES, 1, true).await;
+    assert!(
+        injected > 20 && failed > 10,
+        "{injected} calls, {failed} queries failed"
+    );
+}
+
+/// Calls of the first query of a session: the device is opened, streams are made, modules loaded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_first_query_survives_failing_calls() {
+    let mut opened = 0;
+    for call in [
+        DriverCall::CreateStream,
+        DriverCall::LoadModule,
+        DriverCall::RegisterHost,
+        DriverCall::CreateEvent,
+    ] {
+        for before in 0..6 {
+            let code = CODES[before as usize % CODES.len()];
+            let context = format!("call {before} {call:?} returns {code:?}");
+            let bed = Bed::new(&[]).await;
+            bed.faults.fail(call, before, 1, code);
+            bed.both(2, &context, true).await;
+            bed.faults.clear();
+            // A device that was asked for by name and could not be opened is an error for a while, then it is tried again.
+            if bed.both(2, &context, true).await == 0 {
+                bed.good(2, true, &context).await;
+                opened += 1;
+            }
+        }
+    }
+    assert!(opened > 12, "{opened} devices");
+}

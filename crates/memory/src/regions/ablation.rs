@@ -1,0 +1,117 @@
+//! Parts of the memory manager that can be left out, one at a time, to measure what each is worth (MultiQx §7.3, MQ-41), and the
+//! engine without a manager, to measure what it replaces (MQ-42). For experiments: results are the same under each.
+
+use galatea_device::{Device, DeviceError, HostMemory, HostView};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A part that is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ablation {
+    /// Lazy transfer: all pages of a scan are copied before its first launch (NoLazy).
+    Eager,
+    /// Copying from the source: host data is copied to a staging buffer first, and from there to the device (NoCow).
+    Copied,
+    /// Reference advice: a scan pins every region that is in device memory while its launches are queued (NoRef).
+    NoReference,
+    /// Access advice: pages count as written, so that an eviction copies them back to the host (NoAccess).
+    NoAccess,
+    /// Pages: a region comes and goes as a whole (NoPage).
+    WholeRegion,
+    /// The manager: queries do not take turns, nothing is evicted for them, and one that finds the device full fails. A
+    /// query's columns go when it ends.
+    Naive,
+}
+
+impl Ablation {
+    /// All of them, with the words that settings know them by.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Eager, "eager"),
+        (Self::Copied, "copied"),
+        (Self::NoReference, "no-reference"),
+        (Self::NoAccess, "no-access"),
+        (Self::WholeRegion, "whole-region"),
+        (Self::Naive, "naive"),
+    ];
+}
+
+/// A set of [`Ablation`]s; empty by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ablations(u8);
+
+impl Ablations {
+    /// Also without that part.
+    #[must_use]
+    pub fn with(self, ablation: Ablation) -> Self {
+        Self(self.0 | 1 << ablation as u8)
+    }
+
+    /// Whether that part is left out.
+    pub fn has(self, ablation: Ablation) -> bool {
+        self.0 & (1 << ablation as u8) != 0
+    }
+}
+
+/// The ablations in force on a device, and host memory that some of them copy through.
+#[derive(Debug, Default)]
+pub(super) struct Ablated {
+    set: AtomicU8,
+    device: OnceLock<Device>,
+    scratch: Mutex<Vec<Arc<HostMemory>>>,
+}
+
+/// Host memory is made in multiples of this many bytes, so that pages of about one size share it.
+const SCRATCH: usize = 1 << 20;
+
+impl Ablated {
+    pub(super) fn set(&self, device: &Device, ablations: Ablations) {
+        if self.set.swap(ablations.0, Ordering::Relaxed) != ablations.0 {
+            self.device.get_or_init(|| device.clone());
+            self.scratch.lock().clear();
+        }
+    }
+
+    pub(super) fn has(&self, ablation: Ablation) -> bool {
+        self.get().has(ablation)
+    }
+
+    pub(super) fn get(&self) -> Ablations {
+        Ablations(self.set.load(Ordering::Relaxed))
+    }
+
+    /// Pinned host memory of at least so many bytes that nobody else has. To be given back when copies from it are queued:
+    /// it is used again when they are done.
+    pub(super) fn take(&self, bytes: usize) -> Result<Arc<HostMemory>, DeviceError> {
+        let mut kept = self.scratch.lock();
+        // A copy that is under way holds the memory too.
+        let free = kept
+            .iter()
+            .position(|memory| memory.len() >= bytes && Arc::strong_count(memory) == 1);
+        if let Some(at) = free {
+            return Ok(kept.swap_remove(at));
+        }
+        drop(kept);
+        let memory = Arc::new(HostMemory::new(bytes.next_multiple_of(SCRATCH))?);
+        if let Some(device) = self.device.get() {
+            device.pin_if_possible(&memory)?;
+        }
+        Ok(memory)
+    }
+
+    pub(super) fn give(&self, memory: Arc<HostMemory>) {
+        self.scratch.lock().push(memory);
+    }
+
+    /// The same bytes in a staging buffer.
+    pub(super) fn staged(&self, view: &HostView) -> Result<HostView, DeviceError> {
+        let mut memory = self.take(view.len())?;
+        let shared = DeviceError::HostMemoryShared {
+            bytes: view.len() as u64,
+        };
+        let target = Arc::get_mut(&mut memory).ok_or(shared)?;
+        target.as_mut_slice()[..view.len()].copy_from_slice(view.as_slice());
+        self.give(Arc::clone(&memory));
+        HostView::new(memory, 0, view.len())
+    }
+}
