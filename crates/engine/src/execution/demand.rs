@@ -318,8 +318,7 @@ impl Demands {
             Some(observed) => observed.quantities.scaled_to(inputs.rows),
             None => Quantities::predicted(plan, bound, inputs.rows),
         };
-        let tables = bound.map_or(&[][..], |bound| &bound.parameters.tables);
-        let lookup_bytes: usize = tables.iter().map(|table| table.bytes.len()).sum();
+        let lookup_bytes: usize = bound.map_or(0, |bound| bound.parameters.table_bytes());
         let inputs = Inputs {
             table_bytes: inputs.table_bytes + lookup_bytes as u64,
             ..inputs

@@ -10,7 +10,7 @@ use crate::expression::Expr;
 use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::placement::{PipelineSource, Prediction, Subtree};
+use crate::placement::{Prediction, Subtree};
 use crate::reason::{Reason, milliseconds};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -341,23 +341,8 @@ impl DisplayAs for GpuExec {
                 .collect();
             named.join(", ")
         };
-        write!(f, "GpuExec: ")?;
-        match &self.subtree.source {
-            PipelineSource::Files { .. } => write!(f, "scan=files")?,
-            PipelineSource::Stored(_) => write!(f, "scan=store")?,
-            PipelineSource::Plan(_) => write!(f, "scan=batches")?,
-        }
-        let dimensions = &self.subtree.dimensions;
-        if !dimensions.is_empty() {
-            let joins: Vec<String> = (dimensions.iter().enumerate())
-                .map(|(number, dimension)| format!("d{number}: {}", dimension.named(columns)))
-                .collect();
-            write!(f, ", join=[{}]", joins.join(", "))?;
-        }
+        write!(f, "GpuExec: {}", self.subtree.described())?;
         let plan = &self.subtree.plan;
-        if !plan.filters.is_empty() {
-            write!(f, ", filter=[{}]", join(&plan.filters))?;
-        }
         match &plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => {
                 if !keys.is_empty() {

@@ -427,10 +427,7 @@ impl<'a> Run<'a> {
             view: &view,
             ..*self
         };
-        let within = Turn {
-            inputs: None,
-            ..turn
-        };
+        let within = Turn { inputs: None, ..turn };
         let (_, counting) = run.attempts(within)?;
         report.launches += counting.launches;
         report.link_bytes += counting.link_bytes;

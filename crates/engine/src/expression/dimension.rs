@@ -558,17 +558,21 @@ mod tests {
         let dimension = Dimension::new("k", &keys, &[(1, names), (2, numbers)], true).expect("dense keys");
         assert_eq!(dimension.keys, Keys::Integers(Interval { low: -2, high: 1 }));
         assert_eq!(
-            dimension.presence.as_deref(),
+            dimension.presence.as_ref().map(Table::bytes),
             Some(&[0b1101, 0, 0, 0][..]),
             "-1 is absent"
         );
         let names = dimension.column(1).expect("asked for");
-        assert_eq!((names.c_type, &names.table[..]), ("u8", &[1, 0, 0, 0][..]));
-        assert_eq!(names.nulls.as_deref(), Some(&[0b1000, 0, 0, 0][..]));
+        assert_eq!((names.c_type, names.table.bytes()), ("u8", &[1, 0, 0, 0][..]));
+        assert_eq!(
+            names.nulls.as_ref().map(Table::bytes),
+            Some(&[0b1000, 0, 0, 0][..])
+        );
         let numbers = dimension.column(2).expect("asked for");
         assert_eq!(numbers.c_type, "i16");
         let entries = numbers
             .table
+            .bytes()
             .chunks(2)
             .map(|entry| i16::from_le_bytes([entry[0], entry[1]]));
         assert_eq!(entries.collect::<Vec<_>>(), [300, -7, 12, -7]);

@@ -105,11 +105,11 @@ impl DimensionSource {
         let rows = self
             .rows
             .map_or_else(|| "unknown".to_string(), |rows| rows.to_string());
-        format!(
-            "{} on {}, rows {rows}",
-            self.key_name(),
-            self.wanted.named(columns)
-        )
+        let lookup = format!("{} on {}", self.key_name(), self.wanted.named(columns));
+        match &self.build {
+            None => format!("{lookup}, rows {rows}"),
+            Some(build) => format!("{lookup}, built by ({})", build.subtree.described()),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use galatea_device::{ArgumentBytes, Device, DeviceBuffer, Geometry, Program, Stream};
-use galatea_engine::expression::{ColumnBinding, ColumnKind, HEADERS, Kind, Parameters, Value, kind_for};
+use galatea_engine::expression::{
+    ColumnBinding, ColumnKind, HEADERS, Kind, LookupTable, Parameters, Value, kind_for,
+};
 
 /// Bytes kept of a string result: its length in four, then its bytes.
 const TEXT: usize = 128;

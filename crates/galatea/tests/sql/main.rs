@@ -4,6 +4,7 @@
 //! be equal as multisets of rows: exactly, but for floats, which may differ by rounding of sums.
 
 mod aggregates;
+mod builds;
 mod cancellation;
 mod compare;
 mod concurrent;

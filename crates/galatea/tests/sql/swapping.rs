@@ -46,7 +46,13 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     let never = AtomicBool::new(false);
     let earlier = memory
         .turns()
-        .begin("the earlier query", Priority::default(), Demand::default(), 1 << 40, &never)
+        .begin(
+            "the earlier query",
+            Priority::default(),
+            Demand::default(),
+            1 << 40,
+            &never,
+        )
         .expect("a turn");
     let frame = pair.gpu.sql(sql).await.expect("a plan");
     let plan = frame.create_physical_plan().await.expect("a plan");

@@ -1,0 +1,218 @@
+//! Build sides that pipelines make: whatever their columns, keys and memory, queries answer as the CPU does.
+
+use crate::compare::{Pair, same};
+use crate::joins::{PIPELINES, STRICT, dimension, facts, star};
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use galatea::QueryDevice;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+/// Whatever can be built on the device is.
+const BUILT: (&str, &str) = ("galatea.build_rows", "0");
+
+/// A chain of tables: `l` (many rows a key of o), `o` (sparse keys), `c` (few).
+fn chain(pair: &Pair, rows: i64, seed: u64) {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let orders = (rows / 4).max(1);
+    let keys: Vec<i64> = (0..orders).map(|order| order * 4 + order % 3 - 1000).collect();
+    let customers = (orders / 10).max(1);
+    let mut column = |of: &mut dyn FnMut(&mut SmallRng) -> Option<i64>, rows: i64| -> ArrayRef {
+        Arc::new((0..rows).map(|_| of(&mut rng)).collect::<Int64Array>())
+    };
+    let some =
+        |rng: &mut SmallRng, high: i64| (rng.random_range(0..12) > 0).then(|| rng.random_range(0..high));
+    let line_keys = column(
+        &mut |rng| Some(keys[rng.random_range(0..keys.len())] + i64::from(rng.random_range(0..9) == 0)),
+        rows,
+    );
+    let prices = column(&mut |rng| some(rng, 1_000_000_007), rows);
+    let dates = column(&mut |rng| some(rng, 900), rows);
+    let l = RecordBatch::try_from_iter_with_nullable([
+        ("k", line_keys, true),
+        ("price", prices, true),
+        ("day", dates, true),
+    ]);
+    pair.table("l", &[l.expect("one length")]);
+    let owners = column(&mut |rng| some(rng, customers + 3), orders);
+    let days = column(&mut |rng| some(rng, 900), orders);
+    let own: ArrayRef = Arc::new(Int64Array::from(keys));
+    let o = RecordBatch::try_from_iter_with_nullable([
+        ("k", own, true),
+        ("c", owners, true),
+        ("day", days, true),
+    ]);
+    pair.table("o", &[o.expect("one length")]);
+    let numbers = Int32Array::from_iter_values(0..customers as i32);
+    pair.table("c", &[dimension("k", Arc::new(numbers), seed + 1)]);
+}
+
+const CHAINS: &[&str] = &[
+    "SELECT count(*), sum(l.price) FROM l, o WHERE l.k = o.k",
+    "SELECT l.k, o.day, sum(l.price) FROM l, o WHERE l.k = o.k AND o.day < 500 AND l.day > 300 GROUP BY l.k, o.day",
+    "SELECT c.name, count(*), sum(l.price), max(o.day) FROM l, o, c WHERE l.k = o.k AND o.c = c.k AND c.open GROUP BY c.name",
+    "SELECT l.k, o.day, c.weight, c.paid FROM l, o, c WHERE l.k = o.k AND o.c = c.k AND l.price < 20000000",
+    "SELECT count(*), sum(o.day) FROM o WHERE EXISTS (SELECT * FROM l WHERE l.k = o.k AND l.price > 900000000)",
+    "SELECT count(*), sum(o.day) FROM o WHERE NOT EXISTS (SELECT * FROM l WHERE l.k = o.k)",
+    "SELECT count(*) FROM l WHERE l.k IN (SELECT o.k FROM o, c WHERE o.c = c.k AND c.size > 1000)",
+    "SELECT o.day, count(*) FROM l, o WHERE l.k = o.k AND l.day < o.day GROUP BY o.day",
+];
+
+#[tokio::test]
+async fn stars_with_sides_on_the_device_agree() {
+    for settings in [
+        &[STRICT, BUILT][..],
+        &[
+            STRICT,
+            BUILT,
+            ("galatea.chunk_rows", "33"),
+            ("galatea.cache_device", "false"),
+            ("galatea.block_threads", "32"),
+        ],
+        &[BUILT, ("galatea.gpu_memory_limit", "4 KiB")],
+    ] {
+        let pair = Pair::new(settings);
+        star(&pair, 700, 21);
+        for sql in PIPELINES {
+            pair.check(sql, false, &format!("{settings:?}")).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn chains_of_joins_are_graphs_of_pipelines() {
+    for (rows, seed) in [(1, 1), (31, 2), (33, 3), (2000, 4), (20_000, 5)] {
+        let pair = Pair::new(&[STRICT, BUILT, ("galatea.chunk_rows", "1000")]);
+        chain(&pair, rows, seed);
+        for sql in CHAINS {
+            pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
+        }
+    }
+    let pair = Pair::new(&[STRICT, BUILT]);
+    chain(&pair, 5000, 6);
+    let plan = pair
+        .gpu
+        .sql(&format!("EXPLAIN {}", CHAINS[2]))
+        .await
+        .expect("a plan");
+    let plan = pretty_format_batches(&plan.collect().await.expect("rows"))
+        .expect("text")
+        .to_string();
+    assert_eq!(plan.matches("GpuExec").count(), 1, "{plan}");
+    assert_eq!(plan.matches("built by").count(), 2, "{plan}");
+}
+
+#[tokio::test]
+async fn large_sides_are_built_by_default_and_small_ones_collected() {
+    let pair = Pair::new(&[STRICT]);
+    chain(&pair, 400_000, 7);
+    let plan = pair
+        .gpu
+        .sql(&format!("EXPLAIN {}", CHAINS[2]))
+        .await
+        .expect("a plan");
+    let plan = pretty_format_batches(&plan.collect().await.expect("rows"))
+        .expect("text")
+        .to_string();
+    assert_eq!(plan.matches("built by").count(), 1, "{plan}");
+    pair.check(CHAINS[2], true, "400000 rows").await;
+}
+
+/// What a pipeline cannot build is remembered, and collected from then on, or left to the CPU.
+#[tokio::test]
+async fn sides_that_cannot_be_built_are_left_to_the_cpu() {
+    let pair = Pair::new(&[BUILT]);
+    pair.table("f", &[facts(3000, 4)]);
+    let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..900).map(|row| row % 50)));
+    pair.table("n", &[dimension("k", keys, 5)]);
+    let spread: ArrayRef = Arc::new(Int64Array::from_iter_values(
+        (0..900).map(|row| i64::from(row) * (1 << 50)),
+    ));
+    pair.table("s", &[dimension("k", spread, 6)]);
+    for sql in [
+        "SELECT n.name, count(*), sum(f.v) FROM f JOIN n ON f.number = n.k GROUP BY n.name",
+        "SELECT count(*), sum(s.size) FROM f JOIN s ON f.v = s.k",
+    ] {
+        for run in 0..3 {
+            let context = format!("run {run}");
+            let expected = pair
+                .cpu
+                .sql(sql)
+                .await
+                .expect("a plan")
+                .collect()
+                .await
+                .expect("an answer");
+            let actual = pair
+                .gpu
+                .sql(sql)
+                .await
+                .expect("a plan")
+                .collect()
+                .await
+                .expect("an answer");
+            same(&expected, &actual).unwrap_or_else(|difference| panic!("{context}\n{sql}\n{difference}"));
+        }
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        assert_eq!(
+            report.fell_back, 0,
+            "{sql}: the refusal is remembered\n{:?}",
+            report.reasons
+        );
+    }
+    // Existence alone does not need unique keys.
+    let sql = "SELECT count(*) FROM f WHERE number IN (SELECT k FROM n WHERE size > 100)";
+    pair.check(sql, true, "repeated keys").await;
+    let report = galatea::last_query_report(&pair.gpu).expect("a report");
+    assert_eq!(report.device, QueryDevice::Emulated, "{:?}", report.reasons);
+}
+
+/// Build sides give way like whatever else a query has, and come back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_clients_with_little_memory_agree() {
+    let pair = Pair::new(&[
+        BUILT,
+        ("galatea.gpu_memory_limit", "1 MiB"),
+        ("galatea.chunk_rows", "500"),
+        ("galatea.block_threads", "32"),
+    ]);
+    chain(&pair, 10_000, 8);
+    let mut expected = Vec::new();
+    for sql in CHAINS {
+        expected.push(
+            pair.cpu
+                .sql(sql)
+                .await
+                .expect("a plan")
+                .collect()
+                .await
+                .expect("an answer"),
+        );
+    }
+    let expected = Arc::new(expected);
+    let clients = (0..6).map(|client| {
+        let (ctx, expected) = (pair.gpu.clone(), Arc::clone(&expected));
+        tokio::spawn(async move {
+            for turn in 0..3 {
+                let number = (client * 2 + turn) % CHAINS.len();
+                let frame = ctx.sql(CHAINS[number]).await.expect("a plan");
+                let rows = frame
+                    .collect()
+                    .await
+                    .unwrap_or_else(|error| panic!("{}\n{error}", CHAINS[number]));
+                same(&expected[number], &rows)
+                    .unwrap_or_else(|difference| panic!("{}\n{difference}", CHAINS[number]));
+            }
+        })
+    });
+    let clients: Vec<_> = clients.collect();
+    let all = tokio::time::timeout(
+        std::time::Duration::from_secs(120),
+        futures::future::join_all(clients),
+    )
+    .await;
+    for client in all.expect("nobody waits for ever") {
+        client.expect("right answers");
+    }
+}
