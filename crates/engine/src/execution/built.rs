@@ -3,7 +3,7 @@
 use super::error::RunError;
 use super::sinks::memory;
 use crate::expression::{BuiltColumn, Dimension};
-use crate::pipeline::sink::build::BuildPlan;
+use crate::pipeline::sink::build::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
@@ -90,8 +90,17 @@ pub(super) struct BuiltTable {
     /// Rows that are in them.
     pub rows: u64,
     unique: bool,
-    presence: WorkingRegion<u32>,
-    columns: Vec<Column>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Rows {
+        presence: WorkingRegion<u32>,
+        columns: Vec<Column>,
+    },
+    /// The words of all groups there can be.
+    Groups(WorkingRegion<u64>),
 }
 
 #[derive(Debug)]
@@ -131,26 +140,53 @@ impl BuiltTable {
             dimension: Arc::new(plan.dimension()),
             rows: 0,
             unique: plan.unique,
-            presence: bitmap()?,
-            columns: plan.columns.iter().map(column).collect::<Result<_, _>>()?,
+            content: Content::Rows {
+                presence: bitmap()?,
+                columns: plan.columns.iter().map(column).collect::<Result<_, _>>()?,
+            },
+        })
+    }
+
+    /// Groups without rows.
+    pub(super) fn of_groups(
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        plan: &GroupBuildPlan,
+        owner: u64,
+    ) -> Result<Self, RunError> {
+        const WHAT: &str = "groups of a build side";
+        let words = usize::try_from(plan.words()).unwrap_or(usize::MAX);
+        let zeroed = runtime.zeroed::<u64>(stream, words, WHAT)?;
+        Ok(Self {
+            dimension: Arc::new(plan.dimension()),
+            rows: 0,
+            unique: false,
+            content: Content::Groups(runtime.memory().working(owner, WHAT, zeroed)),
         })
     }
 
     /// Points the kernel that fills them at the arrays.
     pub(super) fn bind(&self, args: &mut PipelineArguments) {
-        args.groups = self.presence.address();
-        for (k, column) in self.columns.iter().enumerate() {
+        args.groups = self.address(BuiltColumn::PRESENCE);
+        let Content::Rows { columns, .. } = &self.content else {
+            return;
+        };
+        for (k, column) in columns.iter().enumerate() {
             args.outputs[k] = column.values.address();
             args.outputs[MAX_OUTPUTS / 2 + k] = column.nulls.as_ref().map_or(0, |nulls| nulls.address());
         }
     }
 
-    /// Address of a part, see [`BuiltColumn`].
+    /// Address of a part, see [`BuiltColumn`]; groups have one, number 0.
     pub(super) fn address(&self, part: usize) -> u64 {
+        let (presence, columns) = match &self.content {
+            Content::Groups(words) => return words.address(),
+            Content::Rows { presence, columns } => (presence, columns),
+        };
         if part == BuiltColumn::PRESENCE {
-            return self.presence.address();
+            return presence.address();
         }
-        let column = &self.columns[(part - 1) / 2];
+        let column = &columns[(part - 1) / 2];
         match &column.nulls {
             Some(nulls) if part.is_multiple_of(2) => nulls.address(),
             _ => column.values.address(),
@@ -159,11 +195,16 @@ impl BuiltTable {
 
     /// Makes the arrays wait for whatever brings them back, before `stream` reads them.
     pub(super) fn used_by(&self, stream: &Stream) -> Result<(), RunError> {
-        self.presence.used_by(stream)?;
-        for column in &self.columns {
-            column.values.used_by(stream)?;
-            if let Some(nulls) = &column.nulls {
-                nulls.used_by(stream)?;
+        match &self.content {
+            Content::Groups(words) => words.used_by(stream)?,
+            Content::Rows { presence, columns } => {
+                presence.used_by(stream)?;
+                for column in columns {
+                    column.values.used_by(stream)?;
+                    if let Some(nulls) = &column.nulls {
+                        nulls.used_by(stream)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -176,9 +217,9 @@ impl BuiltTable {
         stream: &Stream,
         control: &mut DeviceBuffer<u64>,
     ) -> Result<(), RunError> {
-        if self.unique {
+        if let (true, Content::Rows { presence, .. }) = (self.unique, &self.content) {
             let ones = InOut(control.slice_mut(1..2)?);
-            CountBits::new(runtime.device())?.launch(stream, In(&*self.presence), ones)?;
+            CountBits::new(runtime.device())?.launch(stream, In(&**presence), ones)?;
         }
         Ok(())
     }
@@ -199,19 +240,28 @@ impl BuiltTable {
 
     /// Lets others move it.
     pub(super) fn park(&mut self) {
-        self.presence.park();
-        for column in &mut self.columns {
-            column.values.park();
-            if let Some(nulls) = &mut column.nulls {
-                nulls.park();
+        match &mut self.content {
+            Content::Groups(words) => words.park(),
+            Content::Rows { presence, columns } => {
+                presence.park();
+                for column in columns {
+                    column.values.park();
+                    if let Some(nulls) = &mut column.nulls {
+                        nulls.park();
+                    }
+                }
             }
         }
     }
 
     /// What a launch does to its regions.
     pub(super) fn uses(&mut self, access: Access) -> Vec<Use<'_>> {
-        let mut uses = vec![self.presence.used(access)];
-        for column in &mut self.columns {
+        let (presence, columns) = match &mut self.content {
+            Content::Groups(words) => return vec![words.used(access)],
+            Content::Rows { presence, columns } => (presence, columns),
+        };
+        let mut uses = vec![presence.used(access)];
+        for column in columns {
             uses.push(column.values.used(access));
             uses.extend(column.nulls.as_mut().map(|nulls| nulls.used(access)));
         }

@@ -167,6 +167,7 @@ impl SinkMemory {
                 fully_sized: false,
             },
             SinkPlan::Materialise { .. } => Self::Pages(width),
+            SinkPlan::BuildGroups { aggregates, .. } => Self::Fixed(8 * rows * (1 + aggregates.len() as u64)),
             // A byte of presence and keys, and half of the width of each column: most are narrow.
             SinkPlan::Build { columns, .. } => Self::Fixed(rows * (1 + 4 * columns.len() as u64)),
         }
@@ -195,7 +196,8 @@ impl SinkMemory {
             (Strategy::Chains, ResultPlan::Rows(columns)) => {
                 Self::Pages(8 * RowLayout::new(columns).words as u64)
             }
-            (Strategy::Build, ResultPlan::Build(plan)) => Self::Fixed(plan.bytes()),
+            (_, ResultPlan::Build(plan)) => Self::Fixed(plan.bytes()),
+            (_, ResultPlan::BuildGroups(plan)) => Self::Fixed(8 * plan.words()),
             _ => Self::Fixed(slot_bytes),
         }
     }

@@ -352,7 +352,9 @@ impl DisplayAs for GpuExec {
                 write!(f, ", aggregates=[{}]", names.join(", "))?;
             }
             SinkPlan::Materialise { outputs } => write!(f, ", outputs=[{}]", join(outputs))?,
-            SinkPlan::Build { key, .. } => write!(f, ", build by={}", key.named(columns))?,
+            SinkPlan::Build { key, .. } | SinkPlan::BuildGroups { key, .. } => {
+                write!(f, ", build by={}", key.named(columns))?
+            }
         }
         if let Some(fetch) = self.subtree.fetch {
             write!(f, ", fetch={fetch}")?;

@@ -241,7 +241,7 @@ impl<'a> Run<'a> {
             Strategy::Append { .. } | Strategy::Chains => {
                 rows.finish().map(|batches| Pass::Done(Output::Batches(batches)))
             }
-            Strategy::Build => match contents.built.take() {
+            Strategy::Build | Strategy::BuildGroups => match contents.built.take() {
                 Some(table) => Ok(Pass::Done(Output::Built(Box::new(table)))),
                 None => unreachable!("a build sink leaves a build side"),
             },

@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
             SinkPlan::Aggregate { .. } => "group",
             SinkPlan::Materialise { .. } => "filter",
-            SinkPlan::Build { .. } => "build",
+            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => "build",
         }
     }
 

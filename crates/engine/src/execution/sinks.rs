@@ -200,6 +200,9 @@ impl SinkState {
             (Strategy::Build, ResultPlan::Build(plan)) => {
                 Form::Build(BuiltTable::new(runtime, stream, plan, needs.owner)?)
             }
+            (Strategy::BuildGroups, ResultPlan::BuildGroups(plan)) => {
+                Form::Build(BuiltTable::of_groups(runtime, stream, plan, needs.owner)?)
+            }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         let words = (CONTROL_WORDS + fixed_words) as u64;

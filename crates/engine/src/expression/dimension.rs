@@ -27,6 +27,7 @@ use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, Float32Type, Float64Type};
 
 use super::dictionary::{Bytes, ranked};
+use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
 use super::ir::is_text;
 use super::parameters::LookupTable;
@@ -61,6 +62,8 @@ pub struct Dimension {
     /// A bit per index: whether a row has it; `None` when every index has one.
     pub(super) presence: Option<Table>,
     columns: BTreeMap<usize, Payload>,
+    /// Of groups that a pipeline left on the device, instead of presence and columns.
+    pub(super) groups: Option<GroupWords>,
 }
 
 /// What index a key has.
@@ -235,6 +238,7 @@ impl Dimension {
             presence: (presence.ones < indexed.size).then(|| Table::Host(presence.words())),
             keys: indexed.keys,
             columns,
+            groups: None,
         })
     }
 
@@ -254,6 +258,18 @@ impl Dimension {
             keys: Keys::Integers(keys),
             presence: Some(Table::Built(BuiltColumn::PRESENCE)),
             columns: columns.iter().enumerate().map(payload).collect(),
+            groups: None,
+        }
+    }
+
+    /// The groups that a pipeline leaves on the device, as [`Self::built`].
+    pub(crate) fn grouped(keys: Interval, groups: GroupWords) -> Self {
+        Self {
+            rows: 0,
+            keys: Keys::Integers(keys),
+            presence: None,
+            columns: BTreeMap::new(),
+            groups: Some(groups),
         }
     }
 
@@ -276,7 +292,7 @@ impl Dimension {
     /// Whether it is built on the device.
     #[must_use]
     pub fn is_built(&self) -> bool {
-        matches!(self.presence, Some(Table::Built(_)))
+        self.groups.is_some() || matches!(self.presence, Some(Table::Built(_)))
     }
 
     /// Rows of the dimension; 0 of one that is built on the device.

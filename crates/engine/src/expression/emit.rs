@@ -333,7 +333,7 @@ impl<'a> Emitter<'a> {
         self.define_as(kind.c_type(), rhs)
     }
 
-    fn define_as(&mut self, c_type: &str, rhs: &str) -> String {
+    pub(super) fn define_as(&mut self, c_type: &str, rhs: &str) -> String {
         let rhs = match rhs {
             "!false" => "true",
             "!true" => "false",

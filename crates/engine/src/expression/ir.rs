@@ -186,6 +186,28 @@ impl Expr {
     }
 
     /// Whether dimension `dimension` has a row of that key.
+    /// The value where the condition is true, else NULL.
+    pub(crate) fn only_where(condition: Self, value: Self) -> Self {
+        let data_type = value.data_type().clone();
+        let kind = ExprKind::Case {
+            branches: vec![(condition, value)],
+            otherwise: None,
+        };
+        Self::new(kind, data_type, true)
+    }
+
+    /// Whether two values of one type are equal.
+    pub(crate) fn equal(left: Self, right: Self) -> Self {
+        let nullable = left.nullable() || right.nullable();
+        let kind = ExprKind::Compare {
+            operator: Comparison::Equal,
+            left,
+            right,
+            equal_zeros: true,
+        };
+        Self::new(kind, DataType::Boolean, nullable)
+    }
+
     /// Whether it is NULL.
     pub(crate) fn is_null(&self) -> Self {
         Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)

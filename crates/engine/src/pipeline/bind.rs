@@ -560,6 +560,8 @@ pub enum Strategy {
     Chains,
     /// Rows are stored in arrays by key.
     Build,
+    /// Groups are collected in arrays by key.
+    BuildGroups,
 }
 
 impl Strategy {
@@ -568,7 +570,12 @@ impl Strategy {
         match self {
             Self::Hash { waits, .. } => !waits,
             Self::Dense(layout) => layout.copies > 1,
-            Self::Scalar | Self::Shared(_) | Self::Append { .. } | Self::Chains | Self::Build => false,
+            Self::Scalar
+            | Self::Shared(_)
+            | Self::Append { .. }
+            | Self::Chains
+            | Self::Build
+            | Self::BuildGroups => false,
         }
     }
 
@@ -578,6 +585,7 @@ impl Strategy {
             Self::Shared(layout) => layout.combine == Combine::Warps,
             Self::Dense(layout) => layout.warps,
             Self::Hash { warps, .. } => *warps,
+            Self::BuildGroups => true,
             Self::Scalar | Self::Append { .. } | Self::Chains | Self::Build => false,
         }
     }
@@ -598,6 +606,7 @@ impl std::fmt::Display for Strategy {
             Self::Append { counted: true } => write!(f, "append after counting"),
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),
+            Self::BuildGroups => write!(f, "groups by key"),
         }
     }
 }

@@ -219,7 +219,7 @@ impl DimensionInput<'_> {
                 1,
                 WARPS_OF_A_BLOCK * 8 * WORDS_OF_A_CALL * aggregates.len() as u64,
             ),
-            SinkPlan::Materialise { .. } | SinkPlan::Build { .. } => (1, 0),
+            SinkPlan::Materialise { .. } | SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => (1, 0),
         };
         let limit = (self.shape.shared_bytes / share).saturating_sub(other.max(OTHER_SHARED_BYTES));
         let bytes = homes.bytes + candidate.bytes();

@@ -16,7 +16,7 @@
 use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, to_kernel_columns};
 use super::dimension_home::DimensionInput;
 use super::group_key::GroupKey;
-use super::sink::build::BuildPlan;
+use super::sink::build::{BuildPlan, GroupBuildPlan};
 use super::sink::shared::SharedHome;
 use super::sink::{self, OutputColumn};
 use super::sink_rows::{Cardinality, SinkInput, Sunk, group_of_slot, row_strategy};
@@ -120,6 +120,8 @@ pub enum ResultPlan {
     Rows(Vec<OutputColumn>),
     /// A build side, which stays on the device.
     Build(BuildPlan),
+    /// Groups that stay on the device as a build side.
+    BuildGroups(GroupBuildPlan),
 }
 
 impl BoundPipeline {
@@ -135,7 +137,7 @@ impl BoundPipeline {
                 };
                 key_words + accumulators.words
             }
-            ResultPlan::Rows(_) | ResultPlan::Build(_) => 0,
+            ResultPlan::Rows(_) | ResultPlan::Build(_) | ResultPlan::BuildGroups(_) => 0,
         }
     }
 }

@@ -69,6 +69,13 @@ pub enum SinkPlan {
         /// Whether no two rows may have the same key.
         unique: bool,
     },
+    /// A build side of other pipelines: groups by a key, as arrays of accumulators that stay on the device.
+    BuildGroups {
+        /// The key, column 0 of the build side. Rows whose key is NULL are filtered out before.
+        key: Expr,
+        /// Columns of the build side from 1 on.
+        aggregates: Vec<AggregateCall>,
+    },
 }
 
 impl PipelinePlan {
@@ -99,6 +106,12 @@ impl PipelinePlan {
     /// The expressions evaluated for surviving rows.
     pub fn sink_expressions(&self) -> Vec<&Expr> {
         match &self.sink {
+            SinkPlan::BuildGroups { key, aggregates } => {
+                let calls = aggregates
+                    .iter()
+                    .flat_map(|call| call.argument.iter().chain(&call.filter));
+                [key].into_iter().chain(calls).collect()
+            }
             SinkPlan::Aggregate { keys, aggregates } => {
                 let calls = aggregates
                     .iter()
@@ -166,8 +179,13 @@ impl PipelinePlan {
             SinkPlan::Materialise { outputs } => {
                 (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
             }
-            // Text with a dictionary goes by its codes; text without one is refused once that is known.
-            SinkPlan::Build { .. } => {}
+            SinkPlan::BuildGroups { aggregates, .. } => aggregates
+                .iter()
+                .filter(|call| call.function.orders_values())
+                .filter_map(|call| call.argument.as_ref())
+                .for_each(&mut whole),
+            // Text goes by its codes.
+            SinkPlan::Build { columns, .. } => columns.iter().map(|(_, column)| column).for_each(&mut whole),
         }
         all
     }

@@ -6,13 +6,16 @@ use super::generate::{ResultPlan, Shape};
 use super::group_key::{GroupKey, KeyLayout};
 use super::group_layout::{self, GroupedRows, PlacedKey};
 use super::sample;
+use super::sink::build::GroupBuildPlan;
+use super::sink::dense::DenseLayout;
 use super::sink::{self, hash::slots_for, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
 use crate::config::RowOutput;
-use crate::expression::{Emitter, Expr, Value};
+use crate::expression::{Dimension, Emitter, Expr, Value};
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
+use std::fmt::Write;
 
 /// Rows of a table, and how many of them are expected to pass the filters.
 #[derive(Debug, Clone, Copy)]
@@ -59,6 +62,31 @@ impl SinkInput<'_> {
     pub(super) fn sink_rows(&self, mut emitter: Emitter<'_>, code: &mut String) -> Result<Sunk, Reason> {
         match &self.plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::BuildGroups { key, aggregates } => {
+                let value = emitter.emit(&(self.rewrite)(key), code)?;
+                let keys = value.interval();
+                let size = keys.high.wrapping_sub(keys.low) as u128 + 1;
+                let rows = self.cardinality.rows;
+                Dimension::check_size("a key", u64::try_from(size).unwrap_or(u64::MAX), rows)?;
+                let mut accumulators = AccumulatorPlan::default();
+                self.calls(aggregates, true, &mut accumulators, &mut emitter, code)?;
+                let occupied = accumulators.row_count();
+                let words = sink::build::group_words(&accumulators, occupied, rows)?;
+                let group = emitter.key_index(keys, &value, code);
+                let _ = writeln!(code, "const u32 group = {group};");
+                let layout = DenseLayout {
+                    groups: size as u64,
+                    warps: true,
+                    copies: 1,
+                };
+                sink::dense::update(&accumulators, &layout, code);
+                Ok(Sunk {
+                    strategy: Strategy::BuildGroups,
+                    result: ResultPlan::BuildGroups(GroupBuildPlan { keys, words }),
+                    hot: Vec::new(),
+                    why: None,
+                })
+            }
             SinkPlan::Build { key, columns, unique } => {
                 let key = (self.rewrite)(key);
                 let columns: Vec<(usize, Expr)> = (columns.iter())
@@ -110,22 +138,13 @@ impl SinkInput<'_> {
             .map(|k| emitter.emit(k, code))
             .collect::<Result<Vec<Value>, _>>()?;
         let mut accumulators = AccumulatorPlan::default();
-        for call in aggregates {
-            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
-            let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
-            // An argument is evaluated for the rows that the call's filter keeps.
-            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
-            let argument = here(&call.argument)
-                .map(|a| emitter.emit_where(&kept, &a, code))
-                .transpose()?;
-            accumulators.call(
-                call,
-                argument.as_ref(),
-                filter.as_ref(),
-                self.cardinality.rows,
-                !keys.is_empty(),
-            )?;
-        }
+        self.calls(
+            aggregates,
+            !keys.is_empty(),
+            &mut accumulators,
+            &mut emitter,
+            code,
+        )?;
         if keys.is_empty() {
             sink::scalar::update(&accumulators, code);
             return Ok(Sunk {
@@ -175,6 +194,29 @@ impl SinkInput<'_> {
             hot,
             why,
         })
+    }
+
+    /// Adds the accumulators of calls, and emits their arguments.
+    fn calls(
+        &self,
+        aggregates: &[AggregateCall],
+        grouped: bool,
+        accumulators: &mut AccumulatorPlan,
+        emitter: &mut Emitter<'_>,
+        code: &mut String,
+    ) -> Result<(), Reason> {
+        for call in aggregates {
+            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
+            let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
+            // An argument is evaluated for the rows that the call's filter keeps.
+            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
+            let argument = here(&call.argument)
+                .map(|a| emitter.emit_where(&kept, &a, code))
+                .transpose()?;
+            let rows = self.cardinality.rows;
+            accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, grouped)?;
+        }
+        Ok(())
     }
 
     /// How hashed groups are collected.

@@ -9,7 +9,7 @@
 //! DataFusion can only guess at make dimensions smaller, not larger; the build side where that is not known. A semijoin or
 //! an antijoin says it itself, and asks for existence alone, so that keys may be repeated.
 
-use super::subtree::{Chain, Subtree, node, statistics};
+use super::subtree::{self, Chain, Subtree, node, statistics};
 use crate::expression::{Expr, MAX_INDICES, MAX_PAYLOAD, domain, is_key, lower, representable};
 use crate::history::PlanKey;
 use crate::pipeline::{PipelinePlan, SinkPlan};
@@ -55,9 +55,55 @@ pub struct Build {
 }
 
 /// A build side whose columns are not chosen yet.
-pub(super) struct Buildable {
-    chain: Chain,
-    key: Expr,
+pub(super) enum Buildable {
+    /// Rows of a table, after filters and lookups of its own.
+    Rows {
+        /// Filters and lookups.
+        chain: Chain,
+        /// The key, over the columns of the table.
+        key: Expr,
+    },
+    /// Groups of such rows by the key.
+    Groups(Subtree),
+}
+
+/// Groups that a join looks up by their key.
+struct Groups {
+    /// The aggregate.
+    plan: Arc<dyn ExecutionPlan>,
+    /// Its pipeline.
+    subtree: Subtree,
+    /// The columns of the join's input, over those of the aggregate.
+    columns: Vec<Expr>,
+    /// Which groups the input has, over the columns of the aggregate.
+    filters: Vec<Expr>,
+}
+
+impl Groups {
+    /// The groups by `key` that `plan` selects and projects, if they are of a table.
+    fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let chain = Chain::below(plan).ok()?;
+        let PipelineSource::Plan(aggregate) = &chain.source else {
+            return None;
+        };
+        let found = subtree::aggregate(aggregate)?.ok()?;
+        let SinkPlan::Aggregate { keys, .. } = &found.plan.sink else {
+            return None;
+        };
+        let by_key = lower(key, &plan.schema())
+            .ok()?
+            .substitute(&chain.columns)
+            .as_column()
+            == Some(0);
+        let one = matches!(keys.as_slice(), [key] if domain(key.data_type()).is_some());
+        let of_table = !matches!(found.source, PipelineSource::Plan(_));
+        (by_key && one && of_table && chain.dimensions.is_empty()).then(|| Self {
+            plan: Arc::clone(aggregate),
+            subtree: found,
+            columns: chain.columns,
+            filters: chain.filters,
+        })
+    }
 }
 
 impl Buildable {
@@ -69,12 +115,15 @@ impl Buildable {
         }
         let key = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
         domain(key.data_type())?;
-        Some(Self { chain, key })
+        Some(Self::Rows { chain, key })
     }
 
     /// The pipeline that makes the build side with those columns.
     pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
-        let Self { mut chain, key } = self;
+        let (mut chain, key) = match self {
+            Self::Rows { chain, key } => (chain, key),
+            Self::Groups(subtree) => return Ok(subtree),
+        };
         if key.nullable() {
             chain.filters.push(key.is_null().negated());
         }
@@ -85,6 +134,20 @@ impl Buildable {
             SinkPlan::Build { key, columns, unique },
             Arc::new(Schema::empty()),
         )
+    }
+
+    /// The pipeline that leaves the groups of a subtree on the device.
+    fn groups(mut subtree: Subtree) -> Option<Self> {
+        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
+            return None;
+        };
+        let key = keys.into_iter().next()?;
+        if key.nullable() {
+            subtree.plan.filters.push(key.is_null().negated());
+        }
+        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
+        subtree.plan.output = Arc::new(Schema::empty());
+        Some(Self::Groups(subtree))
     }
 }
 
@@ -132,8 +195,8 @@ pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
     }
     let facts = match join.join_type() {
         JoinType::Inner => by_size(join),
-        JoinType::LeftSemi | JoinType::LeftAnti => vec![JoinSide::Left],
-        JoinType::RightSemi | JoinType::RightAnti => vec![JoinSide::Right],
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left => vec![JoinSide::Left],
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::Right => vec![JoinSide::Right],
         other => return Err(refuse(format!("a {other} join has no device version"))),
     };
     let (fact, chain) = (facts.into_iter())
@@ -150,6 +213,33 @@ fn input(join: &HashJoinExec, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
         JoinSide::Right => join.right(),
         _ => join.left(),
     }
+}
+
+fn other(side: JoinSide) -> JoinSide {
+    match side {
+        JoinSide::Right => JoinSide::Left,
+        _ => JoinSide::Right,
+    }
+}
+
+/// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the widest range is the one that
+/// may be unique.
+fn key_pair(
+    dimension: &Arc<dyn ExecutionPlan>,
+    pairs: &[(&Arc<dyn PhysicalExpr>, &Arc<dyn PhysicalExpr>)],
+) -> Option<usize> {
+    if pairs.len() == 1 {
+        return Some(0);
+    }
+    let known = statistics(dimension);
+    let span = |key: &Arc<dyn PhysicalExpr>| {
+        let column = key.downcast_ref::<Column>()?;
+        let bounds = known.as_ref()?.column_statistics.get(column.index())?;
+        let number = |value: Option<&ScalarValue>| value.and_then(crate::expression::integer_literal);
+        number(bounds.max_value.get_value())?.checked_sub(number(bounds.min_value.get_value())?)
+    };
+    // The first of those that are equally wide.
+    (0..pairs.len()).rev().max_by_key(|number| span(pairs[*number].1))
 }
 
 /// The sides, larger first.
@@ -177,13 +267,15 @@ fn size(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
 
 /// Adds the dimension to the fact side's pipeline.
 fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain, Reason> {
-    let [(left, right)] = join.on() else {
-        return Err(refuse(format!("{} pairs of keys, limit 1", join.on().len())));
-    };
-    let (dimension, fact_key, key) = match fact {
-        JoinSide::Right => (join.left(), right, left),
-        _ => (join.right(), left, right),
-    };
+    let dimension = input(join, other(fact));
+    let pairs: Vec<_> = (join.on().iter())
+        .map(|(left, right)| match fact {
+            JoinSide::Right => (right, left),
+            _ => (left, right),
+        })
+        .collect();
+    let chosen = key_pair(dimension, &pairs).ok_or_else(|| refuse("no keys"))?;
+    let (fact_key, key) = pairs[chosen];
     let wanted = lower(fact_key, &input(join, fact).schema())?.substitute(&chain.columns);
     let schema = dimension.schema();
     let key_type = (key.data_type(&schema)).map_err(|error| refuse(error.to_string()))?;
@@ -196,63 +288,142 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
             right: key_type,
         });
     }
-    let inner = *join.join_type() == JoinType::Inner;
-    let buildable = Buildable::of(dimension, key);
-    let (known, limit) = match known_rows(dimension, key) {
-        Err(limit) if buildable.is_some() => (None, Some(limit)),
-        known => (known?, None),
-    };
-    let number = chain.dimensions.len();
-    let looked_up: Vec<(Expr, Option<usize>)> = (schema.fields().iter().enumerate())
-        .map(|(index, field)| {
-            let is_key = key.downcast_ref::<Column>().is_some_and(|c| c.index() == index);
-            // The key of the partner is the key looked for.
-            if is_key && field.data_type() == wanted.data_type() {
-                return (wanted.clone(), None);
-            }
-            (Expr::lookup(number, index, field, wanted.clone()), None)
-        })
-        .collect();
-    let own: Vec<(Expr, Option<usize>)> = chain.columns.iter().cloned().zip(chain.plain.clone()).collect();
-    let member = Expr::member(number, wanted.clone());
-    chain.filters.push(match join.join_type() {
-        JoinType::LeftAnti | JoinType::RightAnti if join.filter().is_some() => {
-            return Err(refuse("an antijoin with a condition beside the keys"));
+    let kind = *join.join_type();
+    let anti = matches!(kind, JoinType::LeftAnti | JoinType::RightAnti);
+    // Of a semijoin and an antijoin nothing is looked up.
+    let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
+    let conditional = join.filter().is_some() || pairs.len() > 1;
+    if anti && conditional {
+        return Err(refuse("an antijoin with a condition beside the keys"));
+    }
+    let Side {
+        columns: looked_up,
+        filters,
+        source,
+        buildable,
+    } = side(
+        dimension,
+        key,
+        &wanted,
+        (chain.dimensions.len(), looks_up || conditional, anti),
+    )?;
+    let own = chain.columns.clone();
+    let member = Expr::member(chain.dimensions.len(), wanted);
+    let mut conditions = vec![if anti { member.negated() } else { member }];
+    conditions.extend(filters);
+    for (_, (fact_key, key)) in pairs.iter().enumerate().filter(|(number, _)| *number != chosen) {
+        let fact_key = lower(fact_key, &input(join, fact).schema())?.substitute(&own);
+        let key = lower(key, &schema)?.substitute(&looked_up);
+        if fact_key.data_type() != key.data_type() {
+            return Err(refuse("keys of different types"));
         }
-        JoinType::LeftAnti | JoinType::RightAnti => member.negated(),
-        _ => member,
-    });
+        conditions.push(Expr::equal(fact_key, key));
+    }
     if let Some(filter) = join.filter() {
         let columns: Vec<Expr> = (filter.column_indices().iter())
-            .map(|column| {
-                let side = if column.side == fact { &own } else { &looked_up };
-                side[column.index].0.clone()
+            .map(|column| match column.side == fact {
+                true => own[column.index].clone(),
+                false => looked_up[column.index].clone(),
             })
             .collect();
         let filter = lower(filter.expression(), filter.schema())?.substitute(&columns);
-        chain.filters.extend(filter.conjuncts());
+        conditions.extend(filter.conjuncts());
     }
-    chain.dimensions.push(DimensionSource {
-        plan: Arc::clone(dimension),
-        key: Arc::clone(key),
-        wanted,
-        unique: inner || join.filter().is_some(),
-        rows: known,
-        shape: None,
-        limit,
-        build: None,
-    });
+    chain.dimensions.push(source);
     chain.buildable.push(buildable);
-    let columns = match (inner, fact) {
-        (false, _) => own,
+    let mut looked_up: Vec<(Expr, Option<usize>)> =
+        looked_up.into_iter().map(|column| (column, None)).collect();
+    match (kind, Expr::all(conditions.iter().cloned())) {
+        // Rows without a partner stay, with NULL for what they look up.
+        (JoinType::Left | JoinType::Right, Some(partner)) => {
+            for (column, _) in &mut looked_up {
+                *column = Expr::only_where(partner.clone(), column.clone());
+            }
+        }
+        _ => chain.filters.extend(conditions),
+    }
+    let own = own.into_iter().zip(chain.plain.clone());
+    let columns: Vec<(Expr, Option<usize>)> = match (looks_up, fact) {
+        (false, _) => own.collect(),
         (true, JoinSide::Right) => looked_up.into_iter().chain(own).collect(),
-        (true, _) => own.into_iter().chain(looked_up).collect(),
+        (true, _) => own.chain(looked_up).collect(),
     };
     chain.project(match &join.projection {
         Some(projection) => projection.iter().map(|i| columns[*i].clone()).collect(),
         None => columns,
     });
     Ok(chain)
+}
+
+/// The build side of a join.
+struct Side {
+    /// The columns of the join's input, as the rows of the pipeline look them up.
+    columns: Vec<Expr>,
+    /// What of the build side the input has.
+    filters: Vec<Expr>,
+    source: DimensionSource,
+    buildable: Option<Buildable>,
+}
+
+/// The build side made of `dimension` by `key`, which rows look up by `wanted`. Its number, whether no two rows may have the same key, and
+/// whether rows with a partner drop out.
+fn side(
+    dimension: &Arc<dyn ExecutionPlan>,
+    key: &Arc<dyn PhysicalExpr>,
+    wanted: &Expr,
+    (number, unique, anti): (usize, bool, bool),
+) -> Result<Side, Reason> {
+    let column = |schema: &Schema, index: usize, is_key: bool| {
+        let field = schema.field(index);
+        match is_key && field.data_type() == wanted.data_type() {
+            // The key of the partner is the key looked for.
+            true => wanted.clone(),
+            false => Expr::lookup(number, index, field, wanted.clone()),
+        }
+    };
+    let source = |plan: &Arc<dyn ExecutionPlan>, key| DimensionSource {
+        plan: Arc::clone(plan),
+        key,
+        wanted: wanted.clone(),
+        unique,
+        rows: None,
+        shape: None,
+        limit: None,
+        build: None,
+    };
+    if let Some(groups) = Groups::of(dimension, key).filter(|groups| !anti || groups.filters.is_empty()) {
+        let schema = groups.plan.schema();
+        let of_group: Vec<Expr> = (0..schema.fields().len())
+            .map(|index| column(&schema, index, index == 0))
+            .collect();
+        let key = Arc::new(Column::new(schema.field(0).name(), 0));
+        let over = |expressions: &[Expr]| expressions.iter().map(|e| e.substitute(&of_group)).collect();
+        return Ok(Side {
+            columns: over(&groups.columns),
+            filters: over(&groups.filters),
+            source: source(&groups.plan, key),
+            buildable: Buildable::groups(groups.subtree),
+        });
+    }
+    let schema = dimension.schema();
+    let is_key = |index| key.downcast_ref::<Column>().is_some_and(|c| c.index() == index);
+    let buildable = Buildable::of(dimension, key);
+    let (rows, limit) = match known_rows(dimension, key) {
+        Err(limit) if buildable.is_some() => (None, Some(limit)),
+        known => (known?, None),
+    };
+    Ok(Side {
+        columns: (0..schema.fields().len())
+            .map(|index| column(&schema, index, is_key(index)))
+            .collect(),
+        filters: Vec::new(),
+        source: DimensionSource {
+            rows,
+            limit,
+            ..source(dimension, Arc::clone(key))
+        },
+        buildable,
+    })
 }
 
 /// Rows a dimension is expected to have; refuses what its statistics already rule out.

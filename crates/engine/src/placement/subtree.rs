@@ -154,6 +154,12 @@ pub fn subtree(plan: &Arc<dyn ExecutionPlan>, _config: &GalateaConfig) -> Option
     })
 }
 
+/// The pipeline of an aggregate; `None` of other nodes.
+pub(super) fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
+    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    Some(aggregate_subtree(aggregate, plan.schema()))
+}
+
 pub(super) fn node(node: &str, detail: impl Into<String>) -> Reason {
     Reason::Node {
         node: node.into(),

@@ -57,7 +57,33 @@ const CHAINS: &[&str] = &[
     "SELECT count(*), sum(o.day) FROM o WHERE NOT EXISTS (SELECT * FROM l WHERE l.k = o.k)",
     "SELECT count(*) FROM l WHERE l.k IN (SELECT o.k FROM o, c WHERE o.c = c.k AND c.size > 1000)",
     "SELECT o.day, count(*) FROM l, o WHERE l.k = o.k AND l.day < o.day GROUP BY o.day",
+    "SELECT count(*), count(o.day), sum(o.c) FROM l LEFT JOIN o ON l.k = o.k AND o.day < 450",
+    // Groups as build sides.
+    "SELECT g.n, count(*), sum(o.day) FROM o LEFT JOIN (SELECT k, count(*) n FROM l WHERE day > 100 GROUP BY k) g ON o.k = g.k GROUP BY g.n",
+    "SELECT count(*), sum(o.day), sum(g.s), max(g.d), min(g.p), sum(g.n) FROM o,
+     (SELECT k, sum(price) s, count(day) n, max(day) d, min(price) p FROM l WHERE price > 1000 GROUP BY k) g
+     WHERE o.k = g.k AND g.n > 1",
+    "SELECT o.day, g.s, g.d + 1 AS d FROM o, (SELECT k, sum(price) s, max(day) d FROM l GROUP BY k HAVING sum(price) > 2500000000) g WHERE o.k = g.k",
+    "SELECT count(*), sum(l.price) FROM l, (SELECT k, avg(CAST(price AS DECIMAL(12, 2))) a, avg(CAST(day AS DOUBLE)) b FROM l GROUP BY k) g
+     WHERE l.k = g.k AND CAST(l.price AS DECIMAL(12, 2)) < 0.3 * g.a AND l.day > g.b / 2",
+    "SELECT l.k, o.day, sum(l.price) FROM l, o WHERE l.k = o.k AND o.k IN (SELECT k FROM l GROUP BY k HAVING count(*) > 6) GROUP BY l.k, o.day",
+    "SELECT count(*) FROM o WHERE NOT EXISTS (SELECT k, sum(price) FROM l WHERE l.k = o.k GROUP BY k)",
+    "SELECT c.k, g.n, g.w FROM c, (SELECT c.k, max(c.name) AS w, count(*) AS n FROM o, c WHERE o.c = c.k GROUP BY c.k) g WHERE c.k = g.k AND g.n > 3",
 ];
+
+/// Pairs of keys, of which one is unique.
+#[tokio::test]
+async fn joins_on_several_keys_look_up_by_one() {
+    let pair = Pair::new(&[STRICT, BUILT]);
+    chain(&pair, 4000, 9);
+    for sql in [
+        "SELECT count(*), sum(l.price) FROM l, o WHERE l.k = o.k AND l.day = o.day",
+        "SELECT o.c, count(*) FROM l JOIN o ON l.k = o.k AND l.day = o.day GROUP BY o.c",
+        "SELECT count(*) FROM l WHERE (k, day) IN (SELECT k, day FROM o)",
+    ] {
+        pair.check(sql, false, "two keys").await;
+    }
+}
 
 #[tokio::test]
 async fn stars_with_sides_on_the_device_agree() {

@@ -2,7 +2,7 @@
 
 use super::{Emitter, boolean};
 use crate::expression::dictionary::Bytes;
-use crate::expression::dimension::{Dimension, Keys, PayloadKind};
+use crate::expression::dimension::{Dimension, Keys, PayloadKind, Table};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
 use crate::expression::packed::{EntryIndex, Field, PackedDimension};
@@ -26,6 +26,12 @@ impl<'a> Emitter<'a> {
     pub(super) fn member(&mut self, dimension: usize, key: &Expr) -> Result<Value, Reason> {
         let found = self.known_dimension(dimension)?;
         let place = self.place(dimension, &found, key)?;
+        if let Some(groups) = &found.groups {
+            let table = self.parameters.lookup_table(Table::Built(0).of(dimension));
+            let test = format!("{} && {}", place.inside, groups.member(table, &place.index));
+            let member = self.define(&Kind::Bool, &test);
+            return Ok(boolean(self.unless_null(&member, place.null.as_ref()), None));
+        }
         let member = match (self.packed(dimension), &found.presence) {
             (Some(packed), _) => {
                 let word = self.packed_word(dimension, packed, 0, &place.index);
@@ -53,6 +59,11 @@ impl<'a> Emitter<'a> {
         key: &Expr,
     ) -> Result<Value, Reason> {
         let found = self.known_dimension(dimension)?;
+        if let Some(groups) = &found.groups {
+            let index = self.place(dimension, &found, key)?.index;
+            let table = self.parameters.lookup_table(Table::Built(0).of(dimension));
+            return groups.column(self, (table, &index), column, expression.data_type());
+        }
         let not_collected = Reason::Encoding {
             column,
             needed: "a column that was collected",

@@ -10,7 +10,7 @@
 //! | `dense` | `groups[copy][group]` in global memory | copies are added up after the last launch |
 //! | `hash` | slot of a hash table in global memory, or a partial group in heap pages | partial groups, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
-//! | `build` | not groups: arrays by key | none |
+//! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is dry |
 
 pub mod append;

@@ -93,7 +93,9 @@ impl Estimator {
                 (rows * row * 1e-9, groups, GROUP_VALUE)
             }
             SinkPlan::Materialise { .. } => (0.0, returned, ROW_VALUE),
-            SinkPlan::Build { .. } => (rows * BUILT_ROW * 1e-9, 0.0, ROW_VALUE),
+            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => {
+                (rows * BUILT_ROW * 1e-9, 0.0, ROW_VALUE)
+            }
         };
         let value = |field: &FieldRef| by_type(costs, field.data_type());
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
