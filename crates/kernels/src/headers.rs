@@ -52,6 +52,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/heap/runs.cuh",
     "galatea/heap/view.cuh",
     "galatea/heap/window.cuh",
+    "galatea/key_table.cuh",
     "galatea/kmeans/feature_sums.cuh",
     "galatea/kmeans/nearest.cuh",
     "galatea/kmeans/points.cuh",

@@ -90,6 +90,8 @@ pub(super) struct BuiltTable {
     /// Rows that are in them.
     pub rows: u64,
     unique: bool,
+    /// Slots of its table of keys, if it has one.
+    slots: Option<u64>,
     content: Content,
 }
 
@@ -124,6 +126,15 @@ impl BuiltTable {
             let zeroed = runtime.zeroed::<u32>(stream, words, WHAT)?;
             Ok(runtime.memory().working(owner, WHAT, zeroed))
         };
+        // A table of keys has two words of 32 bits a slot.
+        let presence = match plan.slots() {
+            None => bitmap()?,
+            Some(slots) => {
+                let words = usize::try_from(2 * slots).unwrap_or(usize::MAX);
+                let zeroed = runtime.zeroed::<u32>(stream, words, WHAT)?;
+                runtime.memory().working(owner, WHAT, zeroed)
+            }
+        };
         let column = |column: &BuiltColumn| -> Result<Column, RunError> {
             let bytes = plan.indices().saturating_mul(column.width as u64);
             let Some(mut values) = runtime.allocate(stream, bytes)? else {
@@ -140,8 +151,9 @@ impl BuiltTable {
             dimension: Arc::new(plan.dimension()),
             rows: 0,
             unique: plan.unique,
+            slots: plan.slots(),
             content: Content::Rows {
-                presence: bitmap()?,
+                presence,
                 columns: plan.columns.iter().map(column).collect::<Result<_, _>>()?,
             },
         })
@@ -161,6 +173,7 @@ impl BuiltTable {
             dimension: Arc::new(plan.dimension()),
             rows: 0,
             unique: false,
+            slots: None,
             content: Content::Groups(runtime.memory().working(owner, WHAT, zeroed)),
         })
     }
@@ -168,6 +181,7 @@ impl BuiltTable {
     /// Points the kernel that fills them at the arrays.
     pub(super) fn bind(&self, args: &mut PipelineArguments) {
         args.groups = self.address(BuiltColumn::PRESENCE);
+        args.capacity = self.slots.unwrap_or(0);
         let Content::Rows { columns, .. } = &self.content else {
             return;
         };
@@ -217,7 +231,9 @@ impl BuiltTable {
         stream: &Stream,
         control: &mut DeviceBuffer<u64>,
     ) -> Result<(), RunError> {
-        if let (true, Content::Rows { presence, .. }) = (self.unique, &self.content) {
+        // The kernel has counted the keys of a table of keys.
+        let counts = self.unique && self.slots.is_none();
+        if let (true, Content::Rows { presence, .. }) = (counts, &self.content) {
             let ones = InOut(control.slice_mut(1..2)?);
             CountBits::new(runtime.device())?.launch(stream, In(&**presence), ones)?;
         }

@@ -30,15 +30,13 @@ use super::dictionary::{Bytes, ranked};
 use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
 use super::ir::is_text;
+use super::key_space::KeySpace;
 use super::parameters::LookupTable;
 use super::value::{Kind, Value};
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.
 pub const MAX_INDICES: u64 = 16 << 20;
-
-/// Most indices of a dimension that is built on the device: its arrays are made and read at the rate of device memory.
-pub(crate) const MAX_BUILT_INDICES: u64 = 1 << 31;
 
 /// Indices a dimension may have per row, beyond [`FREE_INDICES`].
 const INDICES_PER_ROW: u64 = 64;
@@ -75,6 +73,8 @@ pub(super) enum Keys {
     Integers(Interval),
     /// The rank among these, which are sorted and distinct.
     Strings(ArrayRef),
+    /// The number of the key, or its slot in a table of keys on the device.
+    Space(KeySpace),
 }
 
 /// A table by index.
@@ -146,7 +146,7 @@ pub(crate) struct BuiltColumn {
 }
 
 impl BuiltColumn {
-    /// The part that holds a bit for every index that has a row.
+    /// The part that holds a bit for every index that has a row, or the table of keys.
     pub(crate) const PRESENCE: usize = 0;
 
     /// The part that holds the entries of the column at a position.
@@ -243,7 +243,7 @@ impl Dimension {
     }
 
     /// The dimension that a pipeline builds on the device: its shape, whatever its rows are.
-    pub(crate) fn built(keys: Interval, columns: &[BuiltColumn]) -> Self {
+    pub(crate) fn built(space: &KeySpace, columns: &[BuiltColumn]) -> Self {
         let payload = |(position, column): (usize, &BuiltColumn)| {
             let payload = Payload {
                 values: column.values.clone(),
@@ -253,10 +253,18 @@ impl Dimension {
             };
             (column.column, payload)
         };
+        let keys = match (space.parts.as_slice(), space.slots) {
+            ([keys], None) => Keys::Integers(*keys),
+            _ => Keys::Space(space.clone()),
+        };
         Self {
             rows: 0,
-            keys: Keys::Integers(keys),
-            presence: Some(Table::Built(BuiltColumn::PRESENCE)),
+            keys,
+            // A key that is in the table of keys has a row.
+            presence: space
+                .slots
+                .is_none()
+                .then_some(Table::Built(BuiltColumn::PRESENCE)),
             columns: columns.iter().enumerate().map(payload).collect(),
             groups: None,
         }
@@ -273,26 +281,12 @@ impl Dimension {
         }
     }
 
-    /// Refuses arrays out of proportion to the rows that they are built of: `size` indices, of at most `rows` rows.
-    pub(crate) fn check_size(name: &str, size: u64, rows: u64) -> Result<(), Reason> {
-        let allowed = (rows.saturating_mul(INDICES_PER_ROW))
-            .saturating_add(FREE_INDICES)
-            .min(MAX_BUILT_INDICES);
-        if size <= allowed {
-            return Ok(());
-        }
-        Err(Reason::Limit {
-            expression: format!("the join on {name}"),
-            asked: size,
-            limit: allowed,
-            unit: "indices, from the least key to the greatest",
-        })
-    }
-
     /// Whether it is built on the device.
     #[must_use]
     pub fn is_built(&self) -> bool {
-        self.groups.is_some() || matches!(self.presence, Some(Table::Built(_)))
+        self.groups.is_some()
+            || matches!(self.keys, Keys::Space(_))
+            || matches!(self.presence, Some(Table::Built(_)))
     }
 
     /// Rows of the dimension; 0 of one that is built on the device.
@@ -319,6 +313,7 @@ impl Dimension {
             Keys::Nothing => 0,
             Keys::Integers(keys) => (keys.high - keys.low + 1) as u32,
             Keys::Strings(keys) => keys.len() as u32,
+            Keys::Space(space) => space.indices() as u32,
         }
     }
 

@@ -109,6 +109,13 @@ impl fmt::Display for Named<'_> {
             ExprKind::Dictionary {
                 function, argument, ..
             } => write!(f, "[{function}]({})", named(argument)),
+            ExprKind::Tuple(parts) => {
+                write!(f, "(")?;
+                for (index, part) in parts.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, named(part))?;
+                }
+                write!(f, ")")
+            }
             ExprKind::Member { dimension, key } => write!(f, "{} IN d{dimension}", named(key)),
             ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
         }

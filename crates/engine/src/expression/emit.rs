@@ -259,6 +259,10 @@ impl<'a> Emitter<'a> {
                 argument,
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
+            ExprKind::Tuple(_) => Err(Reason::Expression {
+                expression: "several values".into(),
+                detail: "a key of a join, and nothing else".into(),
+            }),
             ExprKind::Member { dimension, key } => self.member(*dimension, key),
             ExprKind::Lookup {
                 dimension,

@@ -115,6 +115,8 @@ pub enum ExprKind {
         /// The same expression by device code, for strings that are not dictionary encoded.
         native: Option<Expr>,
     },
+    /// Several values that are a key together.
+    Tuple(Vec<Expr>),
     /// Whether a dimension has a row of that key; false for NULL.
     Member {
         /// Number of the [`Dimension`](super::Dimension).
@@ -186,6 +188,24 @@ impl Expr {
     }
 
     /// Whether dimension `dimension` has a row of that key.
+    /// The key of these parts; of one part itself. Its type is the first part's.
+    pub(crate) fn tuple(mut parts: Vec<Self>) -> Option<Self> {
+        if parts.len() < 2 {
+            return parts.pop();
+        }
+        let nullable = parts.iter().any(Self::nullable);
+        let data_type = parts[0].data_type().clone();
+        Some(Self::new(ExprKind::Tuple(parts), data_type, nullable))
+    }
+
+    /// The parts of a key.
+    pub(crate) fn parts(&self) -> &[Self] {
+        match self.kind() {
+            ExprKind::Tuple(parts) => parts,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
     /// The value where the condition is true, else NULL.
     pub(crate) fn only_where(condition: Self, value: Self) -> Self {
         let data_type = value.data_type().clone();
@@ -308,7 +328,7 @@ impl Expr {
                 .flat_map(|(when, then)| [when, then])
                 .chain(otherwise.iter())
                 .collect(),
-            ExprKind::Call { arguments, .. } => arguments.iter().collect(),
+            ExprKind::Call { arguments, .. } | ExprKind::Tuple(arguments) => arguments.iter().collect(),
         }
     }
 
@@ -496,6 +516,7 @@ impl Expr {
                 argument: go(argument),
                 native: native.as_ref().map(go),
             },
+            ExprKind::Tuple(parts) => ExprKind::Tuple(parts.iter().map(go).collect()),
             ExprKind::Member { dimension, key } => ExprKind::Member {
                 dimension: *dimension,
                 key: go(key),

@@ -483,7 +483,13 @@ fn kernel(bound: &BoundPipeline, items: u32, sink: &SinkFrame, dimensions: &str,
     ]
     .iter()
     .chain(sink.headers)
-    {
+    .chain(
+        if body.contains("key_table_find") && !sink.headers.contains(&"key_table") {
+            &["key_table"][..]
+        } else {
+            &[]
+        },
+    ) {
         let _ = writeln!(s, "#include \"galatea/{header}.cuh\"");
     }
     s.push_str("using namespace galatea;\n\n");

@@ -11,7 +11,7 @@ use super::sink::dense::DenseLayout;
 use super::sink::{self, hash::slots_for, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
 use crate::config::RowOutput;
-use crate::expression::{Dimension, Emitter, Expr, Value};
+use crate::expression::{Emitter, Expr, KeySpace, Value};
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
@@ -65,17 +65,24 @@ impl SinkInput<'_> {
             SinkPlan::BuildGroups { key, aggregates } => {
                 let value = emitter.emit(&(self.rewrite)(key), code)?;
                 let keys = value.interval();
-                let size = keys.high.wrapping_sub(keys.low) as u128 + 1;
                 let rows = self.cardinality.rows;
-                Dimension::check_size("a key", u64::try_from(size).unwrap_or(u64::MAX), rows)?;
+                let space = KeySpace::new(vec![keys], rows)?;
+                if space.slots.is_some() {
+                    return Err(Reason::Limit {
+                        expression: "groups of a build side".into(),
+                        asked: space.numbers(),
+                        limit: rows,
+                        unit: "keys, from the least to the greatest",
+                    });
+                }
                 let mut accumulators = AccumulatorPlan::default();
                 self.calls(aggregates, true, &mut accumulators, &mut emitter, code)?;
                 let occupied = accumulators.row_count();
                 let words = sink::build::group_words(&accumulators, occupied, rows)?;
-                let group = emitter.key_index(keys, &value, code);
-                let _ = writeln!(code, "const u32 group = {group};");
+                let number = emitter.key_number(&space, &[value], code);
+                let _ = writeln!(code, "const u32 group = u32({number});");
                 let layout = DenseLayout {
-                    groups: size as u64,
+                    groups: space.indices(),
                     warps: true,
                     copies: 1,
                 };

@@ -194,7 +194,7 @@ impl<'a> Placer<'a> {
         plan: &Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
     ) -> Result<Subtree, Reason> {
-        if found.materialises() && found.plan.filters.is_empty() {
+        if found.materialises() && found.plan.filters.is_empty() && found.dimensions.is_empty() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
                 detail: "every row is returned: nothing for the device to do".into(),

@@ -107,14 +107,18 @@ impl Groups {
 }
 
 impl Buildable {
-    /// The build side of `plan` by `key`, if a pipeline over a table can make it.
-    fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
+    /// The build side of `plan` by these keys together, if a pipeline over a table can make it.
+    fn of(plan: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<Self> {
         let chain = Chain::below(plan).ok()?;
         if matches!(chain.source, PipelineSource::Plan(_)) {
             return None;
         }
-        let key = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
-        domain(key.data_type())?;
+        let parts = keys.iter().map(|key| {
+            let part = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
+            domain(part.data_type())?;
+            Some(part)
+        });
+        let key = Expr::tuple(parts.collect::<Option<Vec<_>>>()?)?;
         Some(Self::Rows { chain, key })
     }
 
@@ -124,9 +128,10 @@ impl Buildable {
             Self::Rows { chain, key } => (chain, key),
             Self::Groups(subtree) => return Ok(subtree),
         };
-        if key.nullable() {
-            chain.filters.push(key.is_null().negated());
-        }
+        let nullable = key.parts().iter().filter(|part| part.nullable());
+        chain
+            .filters
+            .extend(nullable.map(|part| part.is_null().negated()));
         let columns: Vec<(usize, Expr)> = (columns.iter())
             .map(|column| (*column, chain.columns[*column].clone()))
             .collect();
@@ -224,11 +229,8 @@ fn other(side: JoinSide) -> JoinSide {
 
 /// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the widest range is the one that
 /// may be unique.
-fn key_pair(
-    dimension: &Arc<dyn ExecutionPlan>,
-    pairs: &[(&Arc<dyn PhysicalExpr>, &Arc<dyn PhysicalExpr>)],
-) -> Option<usize> {
-    if pairs.len() == 1 {
+fn key_pair(dimension: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<usize> {
+    if keys.len() == 1 {
         return Some(0);
     }
     let known = statistics(dimension);
@@ -239,7 +241,7 @@ fn key_pair(
         number(bounds.max_value.get_value())?.checked_sub(number(bounds.min_value.get_value())?)
     };
     // The first of those that are equally wide.
-    (0..pairs.len()).rev().max_by_key(|number| span(pairs[*number].1))
+    (0..keys.len()).rev().max_by_key(|number| span(keys[*number]))
 }
 
 /// The sides, larger first.
@@ -274,25 +276,31 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
             _ => (left, right),
         })
         .collect();
-    let chosen = key_pair(dimension, &pairs).ok_or_else(|| refuse("no keys"))?;
-    let (fact_key, key) = pairs[chosen];
-    let wanted = lower(fact_key, &input(join, fact).schema())?.substitute(&chain.columns);
+    let fact_schema = input(join, fact).schema();
+    let wanted = (pairs.iter())
+        .map(|(key, _)| Ok(lower(key, &fact_schema)?.substitute(&chain.columns)))
+        .collect::<Result<Vec<Expr>, Reason>>()?;
     let schema = dimension.schema();
-    let key_type = (key.data_type(&schema)).map_err(|error| refuse(error.to_string()))?;
-    let text = |t: &DataType| is_key(t) && t.primitive_width().is_none();
-    let alike = wanted.data_type() == &key_type || text(wanted.data_type()) && text(&key_type);
-    if !is_key(&key_type) || !alike {
-        return Err(Reason::Operator {
-            operator: "JOIN ON".into(),
-            left: wanted.data_type().clone(),
-            right: key_type,
-        });
+    // All parts together are the key where a pipeline can make the build side; otherwise one is, and the others are compared.
+    let keys: Vec<_> = pairs.iter().map(|(_, key)| *key).collect();
+    let alike = |number: usize| {
+        let key_type = keys[number].data_type(&schema);
+        key_type.is_ok_and(|key_type| key_type == *wanted[number].data_type())
+    };
+    let together = pairs.len() > 1 && (0..pairs.len()).all(alike);
+    let tuple = together.then(|| Buildable::of(dimension, &keys)).flatten();
+    let chosen: Vec<usize> = match tuple {
+        Some(_) => (0..pairs.len()).collect(),
+        None => vec![key_pair(dimension, &keys).ok_or_else(|| refuse("no keys"))?],
+    };
+    for number in &chosen {
+        check_key(keys[*number], &schema, &wanted[*number])?;
     }
     let kind = *join.join_type();
     let anti = matches!(kind, JoinType::LeftAnti | JoinType::RightAnti);
     // Of a semijoin and an antijoin nothing is looked up.
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
-    let conditional = join.filter().is_some() || pairs.len() > 1;
+    let conditional = join.filter().is_some() || pairs.len() > chosen.len();
     if anti && conditional {
         return Err(refuse("an antijoin with a condition beside the keys"));
     }
@@ -303,21 +311,22 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         buildable,
     } = side(
         dimension,
-        key,
-        &wanted,
+        &(chosen.iter())
+            .map(|number| (keys[*number], &wanted[*number]))
+            .collect::<Vec<_>>(),
+        tuple,
         (chain.dimensions.len(), looks_up || conditional, anti),
     )?;
     let own = chain.columns.clone();
-    let member = Expr::member(chain.dimensions.len(), wanted);
+    let member = Expr::member(chain.dimensions.len(), source.wanted.clone());
     let mut conditions = vec![if anti { member.negated() } else { member }];
     conditions.extend(filters);
-    for (_, (fact_key, key)) in pairs.iter().enumerate().filter(|(number, _)| *number != chosen) {
-        let fact_key = lower(fact_key, &input(join, fact).schema())?.substitute(&own);
-        let key = lower(key, &schema)?.substitute(&looked_up);
-        if fact_key.data_type() != key.data_type() {
+    for number in (0..pairs.len()).filter(|number| !chosen.contains(number)) {
+        let key = lower(keys[number], &schema)?.substitute(&looked_up);
+        if wanted[number].data_type() != key.data_type() {
             return Err(refuse("keys of different types"));
         }
-        conditions.push(Expr::equal(fact_key, key));
+        conditions.push(Expr::equal(wanted[number].clone(), key));
     }
     if let Some(filter) = join.filter() {
         let columns: Vec<Expr> = (filter.column_indices().iter())
@@ -365,20 +374,39 @@ struct Side {
     buildable: Option<Buildable>,
 }
 
-/// The build side made of `dimension` by `key`, which rows look up by `wanted`. Its number, whether no two rows may have the same key, and
-/// whether rows with a partner drop out.
+/// Refuses keys that are no numbers or texts, or that differ in type from what they are compared with.
+fn check_key(key: &Arc<dyn PhysicalExpr>, schema: &Schema, wanted: &Expr) -> Result<(), Reason> {
+    let key_type = (key.data_type(schema)).map_err(|error| refuse(error.to_string()))?;
+    let text = |t: &DataType| is_key(t) && t.primitive_width().is_none();
+    let alike = wanted.data_type() == &key_type || text(wanted.data_type()) && text(&key_type);
+    if is_key(&key_type) && alike {
+        return Ok(());
+    }
+    Err(Reason::Operator {
+        operator: "JOIN ON".into(),
+        left: wanted.data_type().clone(),
+        right: key_type,
+    })
+}
+
+/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: of several keys together. Its number,
+/// whether no two rows may have the same key, and whether rows with a partner drop out.
 fn side(
     dimension: &Arc<dyn ExecutionPlan>,
-    key: &Arc<dyn PhysicalExpr>,
-    wanted: &Expr,
+    keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
+    tuple: Option<Buildable>,
     (number, unique, anti): (usize, bool, bool),
 ) -> Result<Side, Reason> {
-    let column = |schema: &Schema, index: usize, is_key: bool| {
+    let parts = keys.iter().map(|(_, wanted)| Expr::clone(wanted)).collect();
+    let (Some((key, _)), Some(wanted)) = (keys.first(), Expr::tuple(parts)) else {
+        return Err(refuse("no keys"));
+    };
+    // The key of the partner is the key looked for.
+    let column = |schema: &Schema, index: usize, known: Option<&Expr>| {
         let field = schema.field(index);
-        match is_key && field.data_type() == wanted.data_type() {
-            // The key of the partner is the key looked for.
-            true => wanted.clone(),
-            false => Expr::lookup(number, index, field, wanted.clone()),
+        match known.filter(|known| known.data_type() == field.data_type()) {
+            Some(known) => known.clone(),
+            None => Expr::lookup(number, index, field, wanted.clone()),
         }
     };
     let source = |plan: &Arc<dyn ExecutionPlan>, key| DimensionSource {
@@ -391,10 +419,14 @@ fn side(
         limit: None,
         build: None,
     };
-    if let Some(groups) = Groups::of(dimension, key).filter(|groups| !anti || groups.filters.is_empty()) {
+    let groups = match tuple {
+        None => Groups::of(dimension, key).filter(|groups| !anti || groups.filters.is_empty()),
+        Some(_) => None,
+    };
+    if let Some(groups) = groups {
         let schema = groups.plan.schema();
         let of_group: Vec<Expr> = (0..schema.fields().len())
-            .map(|index| column(&schema, index, index == 0))
+            .map(|index| column(&schema, index, (index == 0).then_some(&wanted)))
             .collect();
         let key = Arc::new(Column::new(schema.field(0).name(), 0));
         let over = |expressions: &[Expr]| expressions.iter().map(|e| e.substitute(&of_group)).collect();
@@ -406,15 +438,32 @@ fn side(
         });
     }
     let schema = dimension.schema();
-    let is_key = |index| key.downcast_ref::<Column>().is_some_and(|c| c.index() == index);
-    let buildable = Buildable::of(dimension, key);
-    let (rows, limit) = match known_rows(dimension, key) {
-        Err(limit) if buildable.is_some() => (None, Some(limit)),
-        known => (known?, None),
+    let known = |index: usize| {
+        let is_column = |key: &Arc<dyn PhysicalExpr>| {
+            let column = key.downcast_ref::<Column>();
+            column.is_some_and(|column| column.index() == index)
+        };
+        let found = keys.iter().find(|(key, _)| is_column(key));
+        found.map(|(_, wanted)| *wanted)
+    };
+    let (buildable, rows, limit) = match tuple {
+        // Rows on the host are arranged by one key alone.
+        Some(tuple) => {
+            let limit = refuse(format!("{} pairs of keys, limit 1", keys.len()));
+            (Some(tuple), None, Some(limit))
+        }
+        None => {
+            let buildable = Buildable::of(dimension, &[*key]);
+            let (rows, limit) = match known_rows(dimension, key) {
+                Err(limit) if buildable.is_some() => (None, Some(limit)),
+                known => (known?, None),
+            };
+            (buildable, rows, limit)
+        }
     };
     Ok(Side {
         columns: (0..schema.fields().len())
-            .map(|index| column(&schema, index, is_key(index)))
+            .map(|index| column(&schema, index, known(index)))
             .collect(),
         filters: Vec::new(),
         source: DimensionSource {

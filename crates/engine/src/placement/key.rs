@@ -52,6 +52,10 @@ pub(super) fn dimension(source: &DimensionSource) -> PlanKey {
 pub(super) fn build(source: &DimensionSource) -> PlanKey {
     let mut state = DefaultHasher::new();
     "build".hash(&mut state);
+    if let Some(build) = &source.build {
+        let expressions = build.subtree.plan.expressions().into_iter();
+        expressions.for_each(|expression| expression.hash_shape(&mut state));
+    }
     dimension(source).0.hash(&mut state);
     PlanKey(state.finish())
 }

@@ -80,8 +80,59 @@ async fn joins_on_several_keys_look_up_by_one() {
         "SELECT count(*), sum(l.price) FROM l, o WHERE l.k = o.k AND l.day = o.day",
         "SELECT o.c, count(*) FROM l JOIN o ON l.k = o.k AND l.day = o.day GROUP BY o.c",
         "SELECT count(*) FROM l WHERE (k, day) IN (SELECT k, day FROM o)",
+        "SELECT l.k, l.day, o.c FROM l LEFT JOIN o ON l.k = o.k AND l.day = o.day WHERE l.price < 90000000",
+        "SELECT count(*) FROM o WHERE NOT EXISTS (SELECT * FROM l WHERE l.k = o.k AND l.day = o.day)",
     ] {
         pair.check(sql, false, "two keys").await;
+    }
+}
+
+/// Keys that are unique only together, and keys too far apart for arrays: a table of keys.
+#[tokio::test]
+async fn keys_far_apart_go_to_a_table_of_keys() {
+    for (rows, chunk) in [(1, "1000"), (33, "7"), (5000, "1000"), (40_000, "1000")] {
+        let pair = Pair::new(&[STRICT, BUILT, ("galatea.chunk_rows", chunk)]);
+        let many = |of: fn(i64) -> Option<i64>, rows: i64| -> ArrayRef {
+            Arc::new((0..rows).map(of).collect::<Int64Array>())
+        };
+        // (a, b) is unique, a and b alone are not; far is unique and spread over 63 bits.
+        let a = many(|row| Some(row / 4 * 1_000_003 - 5_000_000), rows);
+        let b = many(|row| Some(row % 4 * 77_777 + row / 4 % 50), rows);
+        let far = many(|row| Some((row * 0x1234_5678_9abc) ^ (row << 40)), rows);
+        let v = many(|row| (row % 7 > 0).then_some(row * 3), rows);
+        let columns = [("a", a, true), ("b", b, true), ("far", far, true), ("v", v, true)];
+        pair.table(
+            "s",
+            &[RecordBatch::try_from_iter_with_nullable(columns).expect("one length")],
+        );
+        let a = many(
+            |row| (row % 11 > 0).then_some(row % 30_000 / 4 * 1_000_003 - 5_000_000),
+            2 * rows,
+        );
+        let b = many(
+            |row| (row % 13 > 0).then_some(row % 5 * 77_777 + row % 30_000 / 4 % 50),
+            2 * rows,
+        );
+        let far = many(
+            |row| (row % 3 > 0).then_some((row * 0x1234_5678_9abc) ^ (row << 40)),
+            2 * rows,
+        );
+        let w = many(Some, 2 * rows);
+        let columns = [("a", a, true), ("b", b, true), ("far", far, true), ("w", w, true)];
+        pair.table(
+            "f",
+            &[RecordBatch::try_from_iter_with_nullable(columns).expect("one length")],
+        );
+        for sql in [
+            "SELECT count(*), sum(f.w), sum(s.v), count(s.v) FROM f, s WHERE f.a = s.a AND f.b = s.b",
+            "SELECT s.b, sum(s.v), max(f.w) FROM f, s WHERE f.a = s.a AND f.b = s.b AND s.v % 2 = 0 GROUP BY s.b",
+            "SELECT count(*), sum(s.v), sum(s.a) FROM f, s WHERE f.far = s.far",
+            "SELECT f.w, s.v, s.far FROM f LEFT JOIN s ON f.far = s.far",
+            "SELECT count(*) FROM f WHERE NOT EXISTS (SELECT * FROM s WHERE s.far = f.far AND s.v > 100)",
+            "SELECT count(*) FROM f WHERE f.a IN (SELECT a FROM s WHERE v > 100)",
+        ] {
+            pair.check(sql, false, &format!("{rows} rows")).await;
+        }
     }
 }
 

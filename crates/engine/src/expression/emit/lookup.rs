@@ -5,6 +5,7 @@ use crate::expression::dictionary::Bytes;
 use crate::expression::dimension::{Dimension, Keys, PayloadKind, Table};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
+use crate::expression::key_space::KeySpace;
 use crate::expression::packed::{EntryIndex, Field, PackedDimension};
 use crate::expression::value::{Kind, Value};
 use crate::reason::Reason;
@@ -198,9 +199,10 @@ impl<'a> Emitter<'a> {
         if let Some(place) = self.scope.places.get(&known) {
             return Ok(place.clone());
         }
-        let place = match self.packed(dimension) {
-            Some(packed) => self.packed_place(packed, found, key)?,
-            None => {
+        let place = match (self.packed(dimension), &found.keys) {
+            (Some(packed), _) => self.packed_place(packed, found, key)?,
+            (None, Keys::Space(space)) => self.numbered_place(dimension, space, key)?,
+            (None, _) => {
                 let value = self.text_operand(key)?;
                 let (offset, inside) = match &found.keys {
                     Keys::Nothing => ("0u".to_owned(), "false".to_owned()),
@@ -211,6 +213,7 @@ impl<'a> Emitter<'a> {
                         (offset, self.define(&Kind::Bool, &inside))
                     }
                     Keys::Strings(keys) => self.translated_rank(&Bytes::of(keys)?, key, &value)?,
+                    Keys::Space(_) => unreachable!("matched above"),
                 };
                 // Rows that are not there have any key: what is not inside must not be read either.
                 Place {
@@ -240,7 +243,7 @@ impl<'a> Emitter<'a> {
             EntryIndex::Key => {
                 let value = self.text_operand(key)?;
                 let (unsigned, number) = match &found.keys {
-                    Keys::Nothing => ("u32", "0u".to_owned()),
+                    Keys::Nothing | Keys::Space(_) => ("u32", "0u".to_owned()),
                     Keys::Integers(interval) => self.offset(*interval, &value),
                     Keys::Strings(keys) => ("u32", self.translated_rank(&Bytes::of(keys)?, key, &value)?.0),
                 };
@@ -259,13 +262,57 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Defines the index of a key that is among `keys`, of which there are fewer than 2^32.
-    pub(crate) fn key_index(&mut self, keys: Interval, key: &Value, code: &mut String) -> String {
-        let (_, offset) = self.offset(keys, key);
-        let index = self.define_as("u32", &format!("(u32){offset}"));
+    /// Defines the number of a key that is in the space.
+    pub(crate) fn key_number(&mut self, space: &KeySpace, parts: &[Value], code: &mut String) -> String {
+        let number = self.number(space, parts).0;
         code.push_str(&self.out);
         self.out.clear();
-        index
+        number
+    }
+
+    /// The number of a key, and C++ that says whether it is in the space at all.
+    fn number(&mut self, space: &KeySpace, parts: &[Value]) -> (String, String) {
+        let (mut number, mut inside) = (String::new(), Vec::new());
+        for (interval, part) in space.parts.iter().zip(parts) {
+            let (unsigned, offset) = self.offset(*interval, part);
+            let span = (interval.high - interval.low) as u64;
+            let most = self.parameters.literal(span);
+            inside.push(format!("{offset} <= ({unsigned})args.literals[{most}]"));
+            number = if number.is_empty() {
+                format!("(u64){offset}")
+            } else {
+                let radix = self.parameters.literal(span + 1);
+                format!("({number}) * args.literals[{radix}] + (u64){offset}")
+            };
+        }
+        let number = self.define_as("u64", &number);
+        let inside = self.define(&Kind::Bool, &inside.join(" && "));
+        (number, inside)
+    }
+
+    /// The place of a key by its number.
+    fn numbered_place(&mut self, dimension: usize, space: &KeySpace, key: &Expr) -> Result<Place, Reason> {
+        let mut parts = Vec::new();
+        for part in key.parts() {
+            parts.push(self.text_operand(part)?);
+        }
+        let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
+        let null = (!nulls.is_empty()).then(|| nulls.join(" || "));
+        let null = null.map(|null| self.define(&Kind::Bool, &null));
+        let (number, inside) = self.number(space, &parts);
+        let Some(slots) = space.slots else {
+            let index = self.define_as("u32", &format!("{inside} ? (u32){number} : 0u"));
+            return Ok(Place { inside, index, null });
+        };
+        let table = self.parameters.lookup_table(Table::Built(0).of(dimension));
+        let mask = self.parameters.literal(slots - 1);
+        let found = format!(
+            "{inside} ? key_table_find((const u64*)args.tables[{table}], args.literals[{mask}], {number}) : NO_SLOT"
+        );
+        let found = self.define_as("u32", &found);
+        let inside = self.define(&Kind::Bool, &format!("{found} != NO_SLOT"));
+        let index = self.define_as("u32", &format!("{inside} ? {found} : 0u"));
+        Ok(Place { inside, index, null })
     }
 
     /// The distance from the least key, modulo the machine type, which comes first.

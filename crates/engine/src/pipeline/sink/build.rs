@@ -1,7 +1,7 @@
 //! Build sides: each row is stored in arrays at its key's distance from the least one, with a bit that says it is there.
 //!
 //! ```text
-//! args.groups           a bit per index: whether a row has it
+//! args.groups           a bit per index: whether a row has it; where keys are far apart, a table of keys, whose slots are the indices
 //! args.outputs[k]       the entries of column k
 //! args.outputs[N/2 + k] a bit per index: whether column k is NULL there
 //! ```
@@ -12,7 +12,8 @@
 use super::super::bind::{AccumulatorPlan, FinishForm};
 use super::super::generate::SinkFrame;
 use crate::expression::{
-    BuiltColumn, Dimension, Emitter, Expr, GroupColumn, GroupForm, GroupWords, Interval, Value, domain,
+    BuiltColumn, Dimension, Emitter, Expr, GroupColumn, GroupForm, GroupWords, Interval, KeySpace, Value,
+    domain,
 };
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
@@ -24,7 +25,7 @@ use std::fmt::Write;
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
     /// The keys there can be.
-    pub(crate) keys: Interval,
+    pub(crate) keys: KeySpace,
     /// Its columns, in the order of the outputs.
     pub(crate) columns: Vec<BuiltColumn>,
     /// Whether no two rows may have the same key.
@@ -34,7 +35,12 @@ pub struct BuildPlan {
 impl BuildPlan {
     /// Number of indices.
     pub fn indices(&self) -> u64 {
-        (self.keys.high - self.keys.low + 1) as u64
+        self.keys.indices()
+    }
+
+    /// Slots of its table of keys, if it has one.
+    pub fn slots(&self) -> Option<u64> {
+        self.keys.slots
     }
 
     /// Bytes of the arrays.
@@ -44,12 +50,13 @@ impl BuildPlan {
             let nulls = if column.nullable { bits } else { 0 };
             self.indices().saturating_mul(column.width as u64) + nulls
         };
-        bits + self.columns.iter().map(column).sum::<u64>()
+        let presence = self.slots().map_or(bits, |slots| 8 * slots);
+        presence + self.columns.iter().map(column).sum::<u64>()
     }
 
     /// What others look up.
     pub fn dimension(&self) -> Dimension {
-        Dimension::built(self.keys, &self.columns)
+        Dimension::built(&self.keys, &self.columns)
     }
 }
 
@@ -188,11 +195,18 @@ pub(in crate::pipeline) fn store(
     rows: u64,
     code: &mut String,
 ) -> Result<BuildPlan, Reason> {
-    let value = emitter.emit(key, code)?;
-    let keys = value.interval();
-    let size = keys.high.wrapping_sub(keys.low) as u128 + 1;
-    Dimension::check_size("a key", u64::try_from(size).unwrap_or(u64::MAX), rows)?;
-    let index = emitter.key_index(keys, &value, code);
+    let mut parts = Vec::new();
+    for part in key.parts() {
+        parts.push(emitter.emit(part, code)?);
+    }
+    let keys = KeySpace::new(parts.iter().map(Value::interval).collect(), rows)?;
+    let number = emitter.key_number(&keys, &parts, code);
+    let index = match keys.slots {
+        None => format!("u32({number})"),
+        Some(_) => format!("key_table_insert(args.groups, args.capacity - 1, {number}, inserted)"),
+    };
+    let _ = writeln!(code, "const u32 slot = {index};");
+    let index = String::from("slot");
     let mut built = Vec::new();
     for (k, (column, expression)) in columns.iter().enumerate() {
         let value = emitter.emit(expression, code)?;
@@ -200,7 +214,9 @@ pub(in crate::pipeline) fn store(
         store_value(k, &column, &value, &index, code);
         built.push(column);
     }
-    let _ = writeln!(code, "present.set({index});");
+    if keys.slots.is_none() {
+        code.push_str("present.set(slot);\n");
+    }
     Ok(BuildPlan {
         keys,
         columns: built,
@@ -224,8 +240,16 @@ fn store_value(k: usize, column: &BuiltColumn, value: &Value, index: &str, code:
     }
 }
 
-/// The bits of the thread that are not written yet.
-pub fn frame() -> SinkFrame {
+/// The bits of the thread that are not written yet, or the keys that it found to be new.
+pub fn frame(plan: &BuildPlan) -> SinkFrame {
+    if plan.slots().is_some() {
+        return SinkFrame {
+            headers: &["key_table"],
+            prologue: "u32 inserted = 0;\n".into(),
+            epilogue: "if (inserted != 0) atomicAdd(args.counters, (unsigned long long)inserted);\n".into(),
+            ..SinkFrame::default()
+        };
+    }
     SinkFrame {
         headers: &["bit_run"],
         prologue: "BitRun present(reinterpret_cast<u32*>(args.groups));\n".into(),

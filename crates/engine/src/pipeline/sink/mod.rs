@@ -48,7 +48,7 @@ pub fn frame(bound: &BoundPipeline) -> SinkFrame {
         ) => hash::frame(accumulators, key, bound, *waits),
         (Strategy::Append { .. }, ResultPlan::Rows(_)) => append::frame(bound.block),
         (Strategy::Chains, ResultPlan::Rows(columns)) => chains::frame(columns),
-        (Strategy::Build, _) => build::frame(),
+        (Strategy::Build, ResultPlan::Build(plan)) => build::frame(plan),
         _ => SinkFrame::default(),
     }
 }

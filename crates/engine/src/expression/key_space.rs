@@ -1,0 +1,74 @@
+//! The keys of a build side on the device, of one part or several, as numbers.
+//!
+//! ```text
+//! number = ((part 0 - least) * span of part 1 + (part 1 - least)) * ...      the index itself where numbers lie close together,
+//!                                                                             else the slot of the number in a table of keys
+//! ```
+
+use super::interval::Interval;
+use crate::reason::Reason;
+
+/// Indices a build side may have per row of what it is made from, beyond [`FREE_INDICES`], to be arrays by key.
+const INDICES_PER_ROW: u64 = 64;
+
+/// Indices that arrays by key may have however few rows there are.
+const FREE_INDICES: u64 = 4 << 20;
+
+/// Most indices: they are numbers of 32 bits.
+const MAX_INDICES: u64 = 1 << 31;
+
+/// See [the module](self).
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KeySpace {
+    /// Of each part the values there can be.
+    pub(crate) parts: Vec<Interval>,
+    /// Slots of the table of keys, a power of two; `None`: numbers are indices.
+    pub(crate) slots: Option<u64>,
+}
+
+impl KeySpace {
+    /// The space of keys of these parts, for at most `rows` rows.
+    ///
+    /// # Errors
+    /// [`Reason::Limit`] of keys that do not fit 63 bits, or of more rows than there are indices.
+    pub(crate) fn new(parts: Vec<Interval>, rows: u64) -> Result<Self, Reason> {
+        let limit = |asked: u64, limit: u64, unit| Reason::Limit {
+            expression: "a join".into(),
+            asked,
+            limit,
+            unit,
+        };
+        let spans = parts
+            .iter()
+            .map(|part| part.high.checked_sub(part.low)?.checked_add(1));
+        let numbers = spans.fold(Some(1i128), |all, span| all?.checked_mul(span?));
+        let numbers = numbers.filter(|numbers| *numbers <= i128::from(i64::MAX));
+        let numbers = numbers.ok_or_else(|| limit(64, 63, "bits of a key"))? as u64;
+        let allowed = (rows.saturating_mul(INDICES_PER_ROW))
+            .saturating_add(FREE_INDICES)
+            .min(MAX_INDICES);
+        if numbers <= allowed {
+            return Ok(Self { parts, slots: None });
+        }
+        if rows > MAX_INDICES / 2 {
+            return Err(limit(rows, MAX_INDICES / 2, "rows of a build side"));
+        }
+        Ok(Self {
+            parts,
+            slots: Some((2 * rows.max(32)).next_power_of_two()),
+        })
+    }
+
+    /// Different keys there can be.
+    pub(crate) fn numbers(&self) -> u64 {
+        self.parts
+            .iter()
+            .map(|part| (part.high - part.low + 1) as u64)
+            .product()
+    }
+
+    /// Number of indices.
+    pub(crate) fn indices(&self) -> u64 {
+        self.slots.unwrap_or_else(|| self.numbers())
+    }
+}

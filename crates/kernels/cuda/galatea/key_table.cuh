@@ -1,0 +1,36 @@
+// Grid scope: keys of a build side, each at the slot that is its row's index: open addressing with linear probing. A slot holds the key plus one, 0
+// where it is free. There are more slots than keys, so every search ends.
+#pragma once
+
+#include "galatea/hash_table.cuh"
+#include "galatea/prelude.cuh"
+
+namespace galatea {
+
+constexpr u32 NO_SLOT = ~0u;
+
+// Thread scope. The slot of a key, which is inserted where it is not there; `inserted` counts the keys that were new.
+GALATEA_INLINE u32 key_table_insert(u64* slots, u64 mask, u64 key, u32& inserted) {
+    for (u64 at = hash_word(key) & mask;; at = (at + 1) & mask) {
+        u64 found = *reinterpret_cast<volatile u64*>(slots + at);
+        if (found == 0) {
+            found = atomicCAS(reinterpret_cast<unsigned long long*>(slots + at), 0ull, key + 1);
+            if (found == 0) {
+                ++inserted;
+                return u32(at);
+            }
+        }
+        if (found == key + 1) return u32(at);
+    }
+}
+
+// Thread scope. The slot of a key; NO_SLOT where it is not there.
+GALATEA_INLINE u32 key_table_find(const u64* slots, u64 mask, u64 key) {
+    for (u64 at = hash_word(key) & mask;; at = (at + 1) & mask) {
+        const u64 found = __ldg(reinterpret_cast<const unsigned long long*>(slots + at));
+        if (found == key + 1) return u32(at);
+        if (found == 0) return NO_SLOT;
+    }
+}
+
+}  // namespace galatea
