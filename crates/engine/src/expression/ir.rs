@@ -206,6 +206,24 @@ impl Expr {
         }
     }
 
+    /// Whether one of the conditions is true; `None` if there are none.
+    pub(crate) fn any(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        conditions.into_iter().reduce(|left, right| {
+            let nullable = left.nullable() || right.nullable();
+            Self::new(ExprKind::Or(left, right), DataType::Boolean, nullable)
+        })
+    }
+
+    /// Whether the condition is false or NULL.
+    pub(crate) fn not_true(condition: Self) -> Self {
+        let constant = |value| Self::literal(ScalarValue::Boolean(Some(value)));
+        let kind = ExprKind::Case {
+            branches: vec![(condition, constant(false))],
+            otherwise: Some(constant(true)),
+        };
+        Self::new(kind, DataType::Boolean, false)
+    }
+
     /// The value where the condition is true, else NULL.
     pub(crate) fn only_where(condition: Self, value: Self) -> Self {
         let data_type = value.data_type().clone();

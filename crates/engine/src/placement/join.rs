@@ -10,12 +10,15 @@
 //! an antijoin says it itself, and asks for existence alone, so that keys may be repeated.
 
 use super::subtree::{self, Chain, Subtree, node, statistics};
-use crate::expression::{Expr, MAX_INDICES, MAX_PAYLOAD, domain, is_key, lower, representable};
+use crate::expression::{
+    Comparison, Expr, ExprKind, MAX_INDICES, MAX_PAYLOAD, domain, is_key, lower, representable,
+};
 use crate::history::PlanKey;
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::placement::PipelineSource;
 use crate::reason::Reason;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -291,7 +294,11 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     let tuple = together.then(|| Buildable::of(dimension, &keys)).flatten();
     let chosen: Vec<usize> = match tuple {
         Some(_) => (0..pairs.len()).collect(),
-        None => vec![key_pair(dimension, &keys).ok_or_else(|| refuse("no keys"))?],
+        None => {
+            let of_groups = (0..keys.len()).find(|number| Groups::of(dimension, keys[*number]).is_some());
+            let chosen = of_groups.or_else(|| key_pair(dimension, &keys));
+            vec![chosen.ok_or_else(|| refuse("no keys"))?]
+        }
     };
     for number in &chosen {
         check_key(keys[*number], &schema, &wanted[*number])?;
@@ -300,6 +307,11 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     let anti = matches!(kind, JoinType::LeftAnti | JoinType::RightAnti);
     // Of a semijoin and an antijoin nothing is looked up.
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
+    if let (false, [number]) = (looks_up, chosen.as_slice())
+        && let Some(different) = Different::of(join, fact, &chain, (keys[*number], &wanted[*number]))
+    {
+        return Ok(different.attach(chain, dimension, keys[*number], anti));
+    }
     let conditional = join.filter().is_some() || pairs.len() > chosen.len();
     if anti && conditional {
         return Err(refuse("an antijoin with a condition beside the keys"));
@@ -362,6 +374,121 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         None => columns,
     });
     Ok(chain)
+}
+
+/// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row is told by the least and the
+/// greatest value of the column among the rows of the key.
+struct Different {
+    /// The pipeline that leaves least and greatest by key on the device.
+    groups: Subtree,
+    /// The key that rows look up.
+    wanted: Expr,
+    /// What is different from the column of the other rows.
+    own: Expr,
+    /// Type of the column.
+    data_type: DataType,
+}
+
+impl Different {
+    /// The join, if its condition is that and a pipeline over a table can make the build side.
+    fn of(
+        join: &HashJoinExec,
+        fact: JoinSide,
+        chain: &Chain,
+        (key, wanted): (&Arc<dyn PhysicalExpr>, &Expr),
+    ) -> Option<Self> {
+        let filter = join.filter()?;
+        let condition = lower(filter.expression(), filter.schema()).ok()?;
+        let ExprKind::Compare {
+            operator: Comparison::NotEqual,
+            left,
+            right,
+            ..
+        } = condition.kind()
+        else {
+            return None;
+        };
+        let column = |e: &Expr| filter.column_indices().get(e.as_column()?);
+        let (left, right) = (column(left)?, column(right)?);
+        let (own, others) = match (left.side == fact, right.side == fact) {
+            (true, false) => (left.index, right.index),
+            (false, true) => (right.index, left.index),
+            _ => return None,
+        };
+        let own = chain.columns.get(own)?.clone();
+        let Buildable::Rows {
+            chain: mut others_chain,
+            key,
+        } = Buildable::of(input(join, other(fact)), &[key])?
+        else {
+            return None;
+        };
+        let value = others_chain.columns.get(others)?.clone();
+        let data_type = value.data_type().clone();
+        if join.on().len() != 1 || domain(&data_type).is_none() || *own.data_type() != data_type {
+            return None;
+        }
+        if key.nullable() {
+            others_chain.filters.push(key.is_null().negated());
+        }
+        let call = |function, name: &str| AggregateCall {
+            function,
+            argument: Some(value.clone()),
+            filter: None,
+            field: Arc::new(Field::new(name, data_type.clone(), true)),
+        };
+        let aggregates = vec![
+            call(AggregateFunction::Min, "least"),
+            call(AggregateFunction::Max, "greatest"),
+        ];
+        let sink = SinkPlan::BuildGroups { key, aggregates };
+        Some(Self {
+            groups: others_chain.finish(sink, Arc::new(Schema::empty())).ok()?,
+            wanted: wanted.clone(),
+            own,
+            data_type,
+        })
+    }
+
+    /// Adds the build side and the condition.
+    fn attach(
+        self,
+        mut chain: Chain,
+        dimension: &Arc<dyn ExecutionPlan>,
+        key: &Arc<dyn PhysicalExpr>,
+        anti: bool,
+    ) -> Chain {
+        let number = chain.dimensions.len();
+        let differs = ["least", "greatest"]
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| {
+                let field = Field::new(name, self.data_type.clone(), true);
+                let value = Expr::lookup(number, 1 + index, &field, self.wanted.clone());
+                Expr::equal(self.own.clone(), value).negated()
+            });
+        let exists = [
+            Some(Expr::member(number, self.wanted.clone())),
+            Expr::any(differs),
+        ];
+        let exists: Vec<Expr> = exists.into_iter().flatten().collect();
+        match Expr::all(exists.iter().cloned()) {
+            Some(all) if anti => chain.filters.push(Expr::not_true(all)),
+            _ => chain.filters.extend(exists),
+        }
+        chain.dimensions.push(DimensionSource {
+            plan: Arc::clone(dimension),
+            key: Arc::clone(key),
+            wanted: self.wanted,
+            unique: true,
+            rows: None,
+            shape: None,
+            limit: Some(refuse("a condition that columns differ, beside the keys")),
+            build: None,
+        });
+        chain.buildable.push(Some(Buildable::Groups(self.groups)));
+        chain
+    }
 }
 
 /// The build side of a join.

@@ -58,6 +58,11 @@ const CHAINS: &[&str] = &[
     "SELECT count(*) FROM l WHERE l.k IN (SELECT o.k FROM o, c WHERE o.c = c.k AND c.size > 1000)",
     "SELECT o.day, count(*) FROM l, o WHERE l.k = o.k AND l.day < o.day GROUP BY o.day",
     "SELECT count(*), count(o.day), sum(o.c) FROM l LEFT JOIN o ON l.k = o.k AND o.day < 450",
+    // Rows of the same key that differ in a column.
+    "SELECT count(*), sum(a.price) FROM l a WHERE EXISTS (SELECT * FROM l b WHERE b.k = a.k AND b.day <> a.day)",
+    "SELECT count(*), sum(a.price) FROM l a WHERE a.day > 200 AND NOT EXISTS (SELECT * FROM l b WHERE b.k = a.k AND b.day <> a.day AND b.price > 500000000)",
+    "SELECT a.k, a.day FROM l a WHERE a.price > 900000000 AND EXISTS (SELECT * FROM l b WHERE b.k = a.k AND a.day <> b.day)
+     AND NOT EXISTS (SELECT * FROM l c WHERE c.k = a.k AND c.day <> a.day AND c.price < 100000000)",
     // Groups as build sides.
     "SELECT g.n, count(*), sum(o.day) FROM o LEFT JOIN (SELECT k, count(*) n FROM l WHERE day > 100 GROUP BY k) g ON o.k = g.k GROUP BY g.n",
     "SELECT count(*), sum(o.day), sum(g.s), max(g.d), min(g.p), sum(g.n) FROM o,
@@ -67,6 +72,7 @@ const CHAINS: &[&str] = &[
     "SELECT count(*), sum(l.price) FROM l, (SELECT k, avg(CAST(price AS DECIMAL(12, 2))) a, avg(CAST(day AS DOUBLE)) b FROM l GROUP BY k) g
      WHERE l.k = g.k AND CAST(l.price AS DECIMAL(12, 2)) < 0.3 * g.a AND l.day > g.b / 2",
     "SELECT l.k, o.day, sum(l.price) FROM l, o WHERE l.k = o.k AND o.k IN (SELECT k FROM l GROUP BY k HAVING count(*) > 6) GROUP BY l.k, o.day",
+    "SELECT count(*), sum(l.price) FROM l, (SELECT k, max(day) AS day FROM l WHERE price > 1000 GROUP BY k) g WHERE l.k = g.k AND l.day = g.day",
     "SELECT count(*) FROM o WHERE NOT EXISTS (SELECT k, sum(price) FROM l WHERE l.k = o.k GROUP BY k)",
     "SELECT c.k, g.n, g.w FROM c, (SELECT c.k, max(c.name) AS w, count(*) AS n FROM o, c WHERE o.c = c.k GROUP BY c.k) g WHERE c.k = g.k AND g.n > 3",
 ];
@@ -79,7 +85,7 @@ async fn joins_on_several_keys_look_up_by_one() {
     for sql in [
         "SELECT count(*), sum(l.price) FROM l, o WHERE l.k = o.k AND l.day = o.day",
         "SELECT o.c, count(*) FROM l JOIN o ON l.k = o.k AND l.day = o.day GROUP BY o.c",
-        "SELECT count(*) FROM l WHERE (k, day) IN (SELECT k, day FROM o)",
+        "SELECT count(*) FROM l WHERE EXISTS (SELECT * FROM o WHERE l.k = o.k AND l.day = o.day)",
         "SELECT l.k, l.day, o.c FROM l LEFT JOIN o ON l.k = o.k AND l.day = o.day WHERE l.price < 90000000",
         "SELECT count(*) FROM o WHERE NOT EXISTS (SELECT * FROM l WHERE l.k = o.k AND l.day = o.day)",
     ] {

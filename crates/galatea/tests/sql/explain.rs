@@ -94,7 +94,7 @@ async fn a_forbidden_fallback_is_an_error_that_says_why() {
     pair.table("t", &[batch(10, 1, Shape::Ordinary)]);
     let error = pair
         .gpu
-        .sql("SELECT a.v FROM t a LEFT JOIN t b ON a.k = b.k")
+        .sql("SELECT a.v FROM t a FULL JOIN t b ON a.k = b.k")
         .await
         .expect("plans lazily")
         .collect()
