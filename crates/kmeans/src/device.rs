@@ -418,7 +418,8 @@ impl<'p> DeviceRun<'p> {
     /// # Errors
     /// The device's.
     pub fn place_centroids(&mut self, rows: &[f64]) -> Result<()> {
-        self.begin(&Centroids::new(rows, self.points.features()))
+        let rows = self.points.without_offsets(rows);
+        self.begin(&Centroids::new(&rows, self.points.features()))
     }
 
     /// Queues an iteration, which goes on from where the one before left, whether it converged or not: for measurements.
@@ -438,7 +439,9 @@ impl<'p> DeviceRun<'p> {
         let (k, d) = (shape.clusters as usize, shape.features as usize);
         let mut centroids = Centroids::new(&vec![0.0; k * d], d);
         centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
-        Ok(centroids.rows())
+        let mut rows = centroids.rows();
+        self.points.add_offsets(&mut rows);
+        Ok(rows)
     }
 }
 

@@ -167,7 +167,7 @@ impl KMeans {
     /// device after every few, and says whether to go on.
     ///
     /// # Errors
-    /// [`KMeansError::Clusters`], [`KMeansError::TooFewPoints`], [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids;
+    /// [`KMeansError::Clusters`], [`KMeansError::NoPoints`], [`KMeansError::TooFewPoints`], [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids;
     /// [`KMeansError::NoShape`], [`KMeansError::Memory`] on a device; [`KMeansError::Cancelled`]; the device's.
     pub fn fit_with(
         &self,
@@ -218,8 +218,10 @@ impl KMeans {
             let done = processor.iterate(&mut centroids, rule, &mut monitor)?;
             let finish = processor.finish(&centroids, labels)?;
             if best.as_ref().is_none_or(|best| finish.inertia < best.inertia) {
+                let mut rows = centroids.rows();
+                points.add_offsets(&mut rows);
                 best = Some(Model {
-                    centroids: centroids.rows(),
+                    centroids: rows,
                     features: points.features(),
                     sizes: finish.masses,
                     inertia: finish.inertia,
@@ -238,6 +240,9 @@ impl KMeans {
                 clusters: self.clusters,
                 limit: MOST_CLUSTERS,
             });
+        }
+        if points.is_empty() {
+            return Err(KMeansError::NoPoints);
         }
         if self.clusters as u64 > points.len() {
             return Err(KMeansError::TooFewPoints {
@@ -272,7 +277,7 @@ impl KMeans {
                         expected,
                     });
                 }
-                rows.clone()
+                points.without_offsets(rows)
             }
         })
     }
@@ -307,7 +312,7 @@ impl Model {
                 centroids: self.features,
             });
         }
-        let centroids = Centroids::new(&self.centroids, self.features);
+        let centroids = Centroids::new(&points.without_offsets(&self.centroids), self.features);
         let finish = match device {
             Some(device) => {
                 let settings = KMeans::new(centroids.clusters());
