@@ -98,6 +98,8 @@ pub struct PassShape {
     pub copies: u32,
     /// Whether threads ask for their next points before they compute on those they have.
     pub ahead: bool,
+    /// Whether they compare centroids by twos: pays from 16 clusters on.
+    pub paired: bool,
     /// Labels that are written.
     pub labels: Option<LabelWidth>,
     /// Whether squared distances are summed.
@@ -178,6 +180,7 @@ impl PassShape {
             ("LABELS", labels),
             ("INERTIA", self.inertia.into()),
             ("AHEAD", self.ahead.into()),
+            ("PAIRED", self.paired.into()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))
         .into()

@@ -7,7 +7,9 @@ use datafusion::arrow::array::{
     AsArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch,
 };
 use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, Schema, UInt32Type, UInt64Type};
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, Schema, UInt32Type, UInt64Type,
+};
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
@@ -113,14 +115,10 @@ async fn centroids_and_labels_are_those_of_a_loop_over_rows() {
     let batch = rows(2000);
     pair.table("t", &[batch.slice(0, 900), batch.slice(900, 1100)]);
     let (x, y) = (
-        batch
-            .column(1)
-            .as_primitive::<Float32Type>(),
+        batch.column(1).as_primitive::<Float32Type>(),
         batch.column(2).as_primitive::<Float64Type>(),
     );
-    let z = batch
-        .column(3)
-        .as_primitive::<Decimal128Type>();
+    let z = batch.column(3).as_primitive::<Decimal128Type>();
     let points: Vec<Vec<f64>> = (100..2000)
         .map(|i| {
             vec![

@@ -6,6 +6,7 @@
 //   KMEANS_SUMS      0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
 //   KMEANS_CLUSTERS  k, for sums in registers      KMEANS_INERTIA   1: sums squared distances, by differences
 //   KMEANS_AHEAD     1: asks for the points of the next tile before it computes on those it has
+//   KMEANS_PAIRED    1: compares centroids by twos  (kmeans/nearest.cuh)
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
@@ -22,6 +23,7 @@
 #define KMEANS_LABELS 0
 #define KMEANS_INERTIA 0
 #define KMEANS_AHEAD 1
+#define KMEANS_PAIRED 0
 #endif
 
 using namespace galatea;
@@ -84,9 +86,8 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
 #endif
             u32 label[P];
             if (tile.live != 0) {
-                float score[P];
                 tile.shift(centroids.origin);
-                centroids.nearest(tile.x, label, score);
+                centroids.nearest<KMEANS_PAIRED>(tile.x, label);
 #if KMEANS_LABELS
                 if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
 #endif
