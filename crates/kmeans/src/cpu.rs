@@ -29,7 +29,7 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    fn new(clusters: usize, features: usize) -> Self {
+    pub(crate) fn new(clusters: usize, features: usize) -> Self {
         Self {
             sums: vec![0.0; clusters * features],
             masses: vec![0; clusters],
@@ -37,7 +37,14 @@ impl Partial {
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// As a slot of the device's partial sums.
+    pub(crate) fn words(&self) -> Vec<f64> {
+        let masses = self.masses.iter().map(|mass| *mass as f64);
+        let words = self.sums.iter().copied().chain(masses);
+        words.chain([self.inertia]).collect()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
         self.inertia += other.inertia;
         for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
             *sum += other;
@@ -222,6 +229,7 @@ impl Processor for Cpu<'_> {
             masses: partial.masses,
             inertia: partial.inertia,
             labels: wanted,
+            cpu_chunks: 0,
         })
     }
 }

@@ -5,7 +5,7 @@ use galatea_kernels::kmeans::{Centroids, Sums};
 use crate::cpu::Cpu;
 use crate::device::DeviceKMeans;
 use crate::labels::Labels;
-use crate::{KMeansError, Points, Result, init};
+use crate::{KMeansError, Points, Result, Share, init};
 
 /// Most clusters: labels number them with 32 bits, and memory ends before.
 const MOST_CLUSTERS: usize = 1 << 24;
@@ -57,6 +57,8 @@ pub struct KMeans {
     pub sums: Option<Sums>,
     /// Shared memory that a block on the device may take, bytes; all there is where nothing is said.
     pub shared_limit: Option<u64>,
+    /// Whether the CPU takes chunks of points that are not on the device.
+    pub share: Share,
 }
 
 /// A clustering.
@@ -76,6 +78,8 @@ pub struct Model {
     pub converged: bool,
     /// Where they were asked for.
     pub labels: Option<Labels>,
+    /// Chunks that the CPU took from the device, in all iterations of the start that won.
+    pub cpu_chunks: u64,
 }
 
 /// When iterations end.
@@ -99,6 +103,7 @@ pub(crate) struct Finish {
     pub(crate) masses: Vec<u64>,
     pub(crate) inertia: f64,
     pub(crate) labels: Option<Labels>,
+    pub(crate) cpu_chunks: u64,
 }
 
 /// Who is told of iterations, and may stop them.
@@ -144,6 +149,7 @@ impl KMeans {
             seed: 0,
             sums: None,
             shared_limit: None,
+            share: Share::Auto,
         }
     }
 
@@ -228,6 +234,7 @@ impl KMeans {
                     n_iter: done.iterations,
                     converged: done.converged,
                     labels: finish.labels,
+                    cpu_chunks: finish.cpu_chunks,
                 });
             }
         }

@@ -30,6 +30,7 @@ mod estimator;
 mod init;
 mod labels;
 mod points;
+mod share;
 
 pub use choose::{PassCost, choose, costs};
 pub use device::{DeviceKMeans, DeviceRun};
@@ -38,3 +39,4 @@ pub use estimator::{Init, KMeans, Model, Progress};
 pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Sums};
 pub use labels::Labels;
 pub use points::{CHUNK_BYTES, Points, PointsBuilder};
+pub use share::Share;

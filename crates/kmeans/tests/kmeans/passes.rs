@@ -4,14 +4,7 @@ use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model, Sums};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
-use crate::{columns, device, machine, points_of};
-
-/// Rows of the first k points, moved a little, so that none is a point.
-fn first_rows(columns: &[Vec<f32>], clusters: usize) -> Vec<f64> {
-    (0..clusters)
-        .flat_map(|point| columns.iter().map(move |column| f64::from(column[point]) + 0.25))
-        .collect()
-}
+use crate::{columns, device, first_rows, machine, points_of};
 
 /// Holds a model against the reference: labels are exact where the margin is above what floats can tell, and with all of them exact, sizes.
 fn hold(model: &Model, expected: &Reference, what: &str) {

@@ -4,33 +4,42 @@
 //! arrive, each with a launch of its own: in pages as far as there is room, through a ring of slots otherwise (thesis §5.4). Sums
 //! stay in device memory over all launches of a pass (KM-18); the update moves the centroids there, and only its state comes back. While
 //! everything is resident, several iterations are queued at once: once one has converged, those behind it do nothing.
+//!
+//! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
+
+mod places;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Event, In, InOut, Out, Stream};
 use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids, LabelWidth, PassShape};
 use galatea_kernels::{KmeansPass, KmeansState, KmeansUpdate, PassMemory, UpdateRule};
 use galatea_layout::model::Machine;
-use galatea_memory::regions::{MemoryManager, PagePin, Scan, Source};
+use galatea_memory::regions::MemoryManager;
 
 use crate::choose::choose;
 use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::labels::Labels;
-use crate::points::Chunk;
-use crate::{KMeans, KMeansError, Points, Result};
+use crate::share::{Split, Trial, share_of_cpu};
+use crate::{KMeans, KMeansError, Points, Result, Share};
 
 /// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
 const SLOTS: usize = 4;
 /// Launches that are queued ahead of the host.
 const AHEAD: usize = 16;
+/// After a wait of that long, iterations are queued one by one.
+const LONG: Duration = Duration::from_millis(50);
 /// Iterations that are queued at once at most.
 const BATCH: u32 = 16;
 /// Bytes of partial sums at most: blocks share slots beyond.
 const PARTIAL_BYTES: u64 = 32 << 20;
 /// Chunks whose labels come back together.
 const LABELLED: usize = 8;
+
+use places::{Places, Slot, Table};
 
 /// A device that clusters.
 #[derive(Debug)]
@@ -95,7 +104,9 @@ impl<'m> DeviceKMeans<'m> {
     pub fn start<'p>(&'p self, points: &'p Points, settings: &KMeans) -> Result<DeviceRun<'p>> {
         let (d, k) = (points.features() as u32, settings.clusters as u32);
         let shape = choose(&self.machine, (d, k), settings.sums, settings.shared_limit)?;
-        self.start_with(points, shape)
+        let mut run = self.start_with(points, shape)?;
+        run.share = settings.share;
+        Ok(run)
     }
 
     /// As [`Self::start`], with a shape.
@@ -111,31 +122,19 @@ impl<'m> DeviceKMeans<'m> {
             on: self,
             points,
             centroids: self.allocate("the centroids", Centroids::floats(k, d))?,
-            partials: self.allocate("the partial sums", slots * words)?,
+            // The last slot is the CPU's.
+            partials: self.allocate("the partial sums", (slots + 1) * words)?,
             shifts: self.allocate("the shifts of centroids", k)?,
             masses: self.allocate("the masses of clusters", k)?,
             state: self.allocate("the state of the fit", 1)?,
             slots: slots as u32,
+            share: Share::Device,
+            cpu_chunks: 0,
             pass,
             table: Table::default(),
             ring: Vec::new(),
         })
     }
-}
-
-/// A table of chunks on the device, and its words.
-#[derive(Debug, Default)]
-struct Table {
-    words: Vec<u64>,
-    buffer: Option<DeviceBuffer<u64>>,
-}
-
-/// A buffer that chunks pass through.
-#[derive(Debug)]
-struct Slot {
-    buffer: DeviceBuffer<u8>,
-    /// Behind the last launch that read it.
-    free: Option<Event>,
 }
 
 /// Memory and kernels of a clustering on a device.
@@ -149,111 +148,16 @@ pub struct DeviceRun<'p> {
     shifts: DeviceBuffer<f64>,
     masses: DeviceBuffer<u64>,
     state: DeviceBuffer<KmeansState>,
+    /// Of the device's partial sums.
     slots: u32,
+    share: Share,
+    /// Chunks that the CPU has taken.
+    cpu_chunks: u64,
     table: Table,
     ring: Vec<Slot>,
 }
 
-/// Where the chunks of a pass are, those that need no copy first.
-struct Places<'s> {
-    scan: Scan<'s>,
-    /// Chunks in the order of launches.
-    order: Vec<usize>,
-    /// By position; none: through a slot.
-    pages: Vec<Option<PagePin>>,
-    /// How many need no copy.
-    ready: usize,
-}
-
-impl<'p> DeviceRun<'p> {
-    /// Finds places for all chunks.
-    fn place(&mut self) -> Result<Places<'p>> {
-        let (on, points) = (self.on, self.points);
-        let scan = on.manager.scan(std::iter::once(points));
-        let chunks = points.chunks();
-        let missing = |chunk: &usize| !scan.has(0, *chunk);
-        let needed: u64 = (0..chunks.len())
-            .filter(missing)
-            .map(|c| points.page_bytes(c))
-            .sum();
-        if needed > 0 && self.ring.is_empty() && (!on.keep || needed > scan.room()) {
-            self.make_ring()?;
-        }
-        let mut found: Vec<(usize, Option<PagePin>)> = Vec::with_capacity(chunks.len());
-        let mut room = on.keep;
-        for chunk in 0..chunks.len() {
-            let page = scan.page(0, chunk, room)?;
-            room &= page.is_some();
-            found.push((chunk, page));
-        }
-        if self.ring.is_empty() && found.iter().any(|(_, page)| page.is_none()) {
-            self.make_ring()?;
-        }
-        let is_ready =
-            |(_, page): &(usize, Option<PagePin>)| page.as_ref().is_some_and(|page| page.is_here());
-        let (mut placed, away): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ready);
-        let ready = placed.len();
-        for (chunk, _) in &away {
-            on.device().pin_if_possible(chunks[*chunk].memory())?;
-        }
-        placed.extend(away);
-        let (order, pages) = placed.into_iter().unzip();
-        Ok(Places {
-            scan,
-            order,
-            pages,
-            ready,
-        })
-    }
-
-    fn make_ring(&mut self) -> Result<()> {
-        let largest = self.points.chunks().iter().map(Chunk::bytes).max().unwrap_or(0);
-        let on = self.on;
-        let wanted = SLOTS.min(self.points.chunks().len());
-        while self.ring.len() < wanted {
-            match on.manager.allocate(&on.transfer[0], largest)? {
-                Some(buffer) => self.ring.push(Slot { buffer, free: None }),
-                // One slot still works, without overlap.
-                None if !self.ring.is_empty() => break,
-                None => {
-                    return Err(KMeansError::Memory {
-                        what: "a chunk of points",
-                        bytes: largest,
-                        limit: on.device().budget().limit(),
-                    });
-                }
-            }
-        }
-        on.transfer[1].wait(&on.transfer[0].record()?)?;
-        on.compute.wait(&on.transfer[0].record()?)?;
-        Ok(())
-    }
-
-    /// Has the table of chunks on the device; `labels`: where those of the chunk at a position go.
-    fn write_table(&mut self, places: &Places<'_>, labels: impl Fn(usize) -> u64) -> Result<()> {
-        let mut words = Vec::with_capacity(places.order.len() * CHUNK_WORDS);
-        for (position, (&chunk, page)) in places.order.iter().zip(&places.pages).enumerate() {
-            let address = match page {
-                Some(page) => page.address(),
-                None => self.ring[position % self.ring.len()].buffer.address(),
-            };
-            let chunk = &self.points.chunks()[chunk];
-            words.extend([address, labels(position), chunk.len as u64, chunk.stride as u64]);
-        }
-        if self.table.buffer.is_none() || self.table.words != words {
-            let mut buffer = match self.table.buffer.take() {
-                Some(buffer) if buffer.len() == words.len() => buffer,
-                _ => self.on.allocate("the table of chunks", words.len())?,
-            };
-            self.on.compute.copy_from_slice(&mut buffer, &words)?;
-            self.table = Table {
-                words,
-                buffer: Some(buffer),
-            };
-        }
-        Ok(())
-    }
-
+impl DeviceRun<'_> {
     /// Queues a launch over the chunks at positions.
     fn launch(&mut self, pass: Option<&KmeansPass>, positions: std::ops::Range<usize>) -> Result<()> {
         if positions.is_empty() {
@@ -261,35 +165,15 @@ impl<'p> DeviceRun<'p> {
         }
         let table = self.table.buffer.as_ref().expect("written before launches");
         let words = positions.start * CHUNK_WORDS..positions.end * CHUNK_WORDS;
+        let of_device = self.slots as usize * self.slot_words();
         let memory = PassMemory {
             chunks: In(table.slice(words)?),
             centroids: In(&self.centroids),
-            partials: InOut(&mut self.partials),
+            partials: InOut(self.partials.slice_mut(..of_device)?),
             state: Some(In(&self.state)),
         };
         let pass = pass.unwrap_or(&self.pass);
         Ok(pass.launch(&self.on.compute, self.points.most(), memory)?)
-    }
-
-    /// Queues the copy of the chunk at a position, and has launches wait for it.
-    fn fetch(&mut self, places: &Places<'_>, position: usize) -> Result<()> {
-        let on = self.on;
-        let stream = &on.transfer[position % on.transfer.len()];
-        let chunk = &self.points.chunks()[places.order[position]];
-        if let Some(page) = &places.pages[position] {
-            let (event, _) = page.fetch(stream, |stream, target| chunk.copy(stream, target))?;
-            if let Some(event) = event {
-                on.compute.wait(&event)?;
-            }
-            return Ok(());
-        }
-        let index = position % self.ring.len();
-        let slot = &mut self.ring[index];
-        if let Some(free) = slot.free.take() {
-            stream.wait(&free)?;
-        }
-        chunk.copy(stream, &mut slot.buffer)?;
-        Ok(on.compute.wait(&stream.record()?)?)
     }
 
     /// Queues a pass over all chunks; labels are read back, chunk by chunk, into `labels`.
@@ -298,8 +182,11 @@ impl<'p> DeviceRun<'p> {
         places: &mut Places<'_>,
         pass: Option<&KmeansPass>,
         mut labels: Option<&mut ChunkLabels>,
+        split: Option<&Split>,
     ) -> Result<()> {
         let on = self.on;
+        // What is queued the CPU cannot take.
+        let ahead = split.map_or(AHEAD, |_| SLOTS);
         let width = labels.as_ref().map_or(0, |labels| labels.width.bytes());
         let most = self.points.most() as usize;
         let label_words = if labels.is_some() {
@@ -318,6 +205,10 @@ impl<'p> DeviceRun<'p> {
         let mut start = 0;
         while start < count {
             let ready = start < places.ready;
+            let passes_through = places.pages[start].is_none();
+            if passes_through && split.is_some_and(|split| !split.take_first()) {
+                break;
+            }
             // All that are there in one launch, but for labels, which have room for a few chunks.
             let mut end = if ready { places.ready } else { start + 1 };
             if labels.is_some() {
@@ -327,15 +218,18 @@ impl<'p> DeviceRun<'p> {
                 self.fetch(places, start)?;
             }
             self.launch(pass, start..end)?;
-            if places.pages[start].is_none() {
+            if passes_through {
                 let index = start % self.ring.len();
                 self.ring[index].free = Some(on.compute.record()?);
             }
             launched.push_back(on.compute.record()?);
-            if launched.len() > AHEAD
+            if launched.len() > ahead
                 && let Some(event) = launched.pop_front()
             {
                 event.synchronize()?;
+                if let Some(split) = split {
+                    split.device_did_one();
+                }
             }
             if let Some(labels) = labels.as_mut().filter(|_| end % LABELLED == 0 || end == count) {
                 for position in end.saturating_sub(1) / LABELLED * LABELLED..end {
@@ -354,9 +248,15 @@ impl<'p> DeviceRun<'p> {
         Ok(())
     }
 
+    /// Words of a slot of the partial sums.
+    fn slot_words(&self) -> usize {
+        let shape = self.pass.shape();
+        (shape.clusters * (shape.features + 1) + 1) as usize
+    }
+
     fn queue_update(&mut self, rule: UpdateRule) -> Result<()> {
         let shape = self.pass.shape();
-        let shape = (shape.clusters, shape.features, self.slots);
+        let shape = (shape.clusters, shape.features, self.slots + 1);
         self.on.update.launch(
             &self.on.compute,
             shape,
@@ -383,15 +283,42 @@ impl<'p> DeviceRun<'p> {
         Ok(stream.fill(&mut self.partials, 0)?)
     }
 
-    /// Queues so many iterations over places where all is resident, one otherwise.
-    fn queue_iterations(&mut self, most: u32, tolerance: f64) -> Result<()> {
+    /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are shared with the CPU, where it
+    /// is given the centroids. Whether all is resident.
+    fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&Centroids>) -> Result<bool> {
         let mut places = self.place()?;
         let resident = places.ready == places.order.len();
         for _ in 0..if resident { most } else { 1 } {
-            self.queue(&mut places, None, None)?;
+            match cpu.filter(|_| !resident) {
+                Some(centroids) => self.queue_shared(&mut places, centroids)?,
+                None => self.queue(&mut places, None, None, None)?,
+            }
             self.queue_update(UpdateRule::Means { tolerance })?;
         }
-        Ok(())
+        Ok(resident)
+    }
+
+    /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them from the
+    /// beginning (KM-19).
+    fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &Centroids) -> Result<()> {
+        let staying = places.pages.iter().filter(|page| page.is_some()).count();
+        let split = Split::new(staying..places.order.len());
+        let (points, order) = (self.points, places.order.clone());
+        let (queued, (partial, chunks)) = std::thread::scope(|scope| {
+            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, centroids));
+            let queued = self.queue(places, None, None, Some(&split));
+            split.stop_if(queued.is_err());
+            let of_cpu = cpu
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (queued, of_cpu)
+        });
+        queued?;
+        self.cpu_chunks += chunks;
+        let words = partial.words();
+        let start = self.slots as usize * self.slot_words();
+        let slot = self.partials.slice_mut(start..start + words.len())?;
+        Ok(self.on.compute.copy_from_slice(slot, &words)?)
     }
 
     /// What passes are made of.
@@ -427,7 +354,7 @@ impl<'p> DeviceRun<'p> {
     /// # Errors
     /// [`KMeansError::Memory`]; the device's.
     pub fn queue_iteration(&mut self) -> Result<()> {
-        self.queue_iterations(1, -1.0)
+        self.queue_iterations(1, -1.0, None).map(drop)
     }
 
     /// The centroids after all iterations that are queued, row after row.
@@ -461,9 +388,24 @@ impl Processor for DeviceRun<'_> {
         self.begin(centroids)?;
         let mut done = Iterations::default();
         let mut batch = 1;
+        let mut trial = Trial::new(self.share);
         while done.iterations < rule.max_iter {
-            self.queue_iterations(batch.min(rule.max_iter - done.iterations), rule.tolerance)?;
+            let shared = trial.shares();
+            if shared {
+                centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
+            }
+            let cpu = shared.then_some(&*centroids);
+            let begun = Instant::now();
+            let most = batch.min(rule.max_iter - done.iterations);
+            let resident = self.queue_iterations(most, rule.tolerance, cpu)?;
             let state = self.read_state()?;
+            trial.took(begun.elapsed());
+            // Whoever cancels waits for what is queued.
+            if !resident || begun.elapsed() > LONG {
+                batch = 1;
+            } else {
+                batch = (2 * batch).min(BATCH);
+            }
             done = Iterations {
                 iterations: state.iterations as u32,
                 shift: state.shift,
@@ -477,7 +419,6 @@ impl Processor for DeviceRun<'_> {
             if done.converged {
                 break;
             }
-            batch = (2 * batch).min(BATCH);
         }
         centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
         Ok(done)
@@ -495,7 +436,7 @@ impl Processor for DeviceRun<'_> {
             chunks: vec![Vec::new(); self.points.chunks().len()],
         });
         let mut places = self.place()?;
-        self.queue(&mut places, Some(&pass), wanted.as_mut())?;
+        self.queue(&mut places, Some(&pass), wanted.as_mut(), None)?;
         self.queue_update(UpdateRule::Fixed)?;
         let state = self.read_state()?;
         let labels = wanted.map(|wanted| {
@@ -509,6 +450,7 @@ impl Processor for DeviceRun<'_> {
             masses: self.on.compute.read(&self.masses, ..)?,
             inertia: state.inertia,
             labels,
+            cpu_chunks: std::mem::take(&mut self.cpu_chunks),
         })
     }
 }
