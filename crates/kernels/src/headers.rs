@@ -54,6 +54,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/kmeans/nearest.cuh",
     "galatea/kmeans/points.cuh",
     "galatea/kmeans/sums.cuh",
+    "galatea/kmeans/wide.cuh",
     "galatea/page_chain.cuh",
     "galatea/prelude.cuh",
     "galatea/strings.cuh",

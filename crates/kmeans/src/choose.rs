@@ -60,6 +60,9 @@ pub fn costs(
     shared_limit: Option<u64>,
 ) -> Vec<PassCost> {
     let limit = limit_of(machine, shared_limit);
+    if features > MOST_FEATURES {
+        return wide(machine, (features, clusters), sums, limit);
+    }
     let ways = Sums::ALL
         .into_iter()
         .filter(|way| sums.is_none_or(|only| only == *way));
@@ -99,6 +102,7 @@ pub fn costs(
                         copies,
                         ahead,
                         paired: clusters >= PAIRED_CLUSTERS,
+                        given: false,
                         labels: None,
                         inertia: false,
                     };
@@ -114,6 +118,76 @@ pub fn costs(
     found
 }
 
+/// Shapes for more features than registers hold.
+fn wide(
+    machine: &Machine,
+    (features, clusters): (u32, u32),
+    sums: Option<Sums>,
+    limit: u64,
+) -> Vec<PassCost> {
+    let ways = [Sums::Features, Sums::Global].into_iter();
+    let mut found = Vec::new();
+    for way in ways.filter(|way| sums.is_none_or(|only| only == *way)) {
+        let groups: &[u32] = if way == Sums::Features {
+            &[1, 2, 4, 8]
+        } else {
+            &[1]
+        };
+        for (threads, groups) in [512, 256, 128, 64]
+            .into_iter()
+            .flat_map(|t| groups.iter().map(move |g| (t, *g)))
+        {
+            let shape = PassShape {
+                features,
+                clusters,
+                sums: way,
+                points: 4,
+                threads,
+                copies: groups,
+                ahead: false,
+                paired: false,
+                given: false,
+                labels: None,
+                inertia: false,
+            };
+            if threads / groups >= 32 && shape.shared_bytes() <= limit {
+                let cycles = wide_cycles(machine, &shape);
+                found.push(PassCost { shape, cycles });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    found
+}
+
+/// Of a wide pass: points come again for every 8 centroids, from the cache of the device; a thread owns whole features of a group.
+fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
+    let (k, d) = (f64::from(shape.clusters), f64::from(shape.features));
+    let blocks = machine
+        .resident_blocks(shape.threads, shape.shared_bytes())
+        .min(2048 / shape.threads)
+        .max(1);
+    let warps = f64::from((blocks * shape.threads / 32).min(REGISTERS / 128 / 32));
+    let multiprocessors = f64::from(machine.multiprocessors);
+    let clock = machine.rounds_per_second / multiprocessors;
+    let times = (k / 8.0).ceil();
+    let memory = 128.0 * d / (machine.memory_bytes_per_second / multiprocessors / clock);
+    let (update, atomics) = match shape.sums {
+        Sums::Features => {
+            let width = f64::from(shape.threads / shape.copies);
+            (5.0 * (d / width).ceil() * width, 0.0)
+        }
+        _ => (
+            2.0 * d,
+            32.0 * d / (machine.global_atomics_per_second / multiprocessors / clock),
+        ),
+    };
+    let issue = (times * (8.0 * (d + 3.0) + 1.5 * d + 20.0) + update + 40.0) / 4.0;
+    let hidden = (WARPS_TO_HIDE / warps).max(1.0);
+    // A second level of cache is about twice as fast as memory.
+    overlapped([memory * (1.0 + (times - 1.0) / 2.0), atomics, issue * hidden])
+}
+
 fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
     let limit = machine.shared_bytes_per_block - machine.shared_bytes_reserved;
     asked.map_or(limit, |asked| asked.min(limit))
@@ -122,19 +196,13 @@ fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
 /// The cheapest shape.
 ///
 /// # Errors
-/// [`KMeansError::Features`] for more features than threads hold, [`KMeansError::NoShape`] where nothing fits.
+/// [`KMeansError::NoShape`] where nothing fits.
 pub fn choose(
     machine: &Machine,
     (features, clusters): (u32, u32),
     sums: Option<Sums>,
     shared_limit: Option<u64>,
 ) -> Result<PassShape> {
-    if features > MOST_FEATURES {
-        return Err(KMeansError::Features {
-            features: features as usize,
-            limit: MOST_FEATURES as usize,
-        });
-    }
     let found = costs(machine, (features, clusters), sums, shared_limit);
     let best = found.first().map(|cost| cost.shape);
     best.ok_or_else(|| {
@@ -147,6 +215,7 @@ pub fn choose(
             copies: 1,
             ahead: false,
             paired: false,
+            given: false,
             labels: None,
             inertia: false,
         };

@@ -1,6 +1,6 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model, Sums};
+use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model, Sums, choose};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
@@ -100,15 +100,23 @@ fn every_way_of_summing_agrees_with_the_reference() {
         (2000, 5, 33),
         (1500, 16, 9),
         (800, 32, 5),
+        (700, 3, 300),
+        (600, 33, 5),
+        (1300, 64, 20),
+        (300, 75, 9),
+        (400, 300, 12),
     ] {
         let columns = columns(n, d, 11);
         let first = first_rows(&columns, k);
         let expected = reference(&columns, &first, 2);
         let points = points_of(&columns, 1 << 14);
+        let mut tried = Vec::new();
         for sums in Sums::ALL {
-            if sums == Sums::Registers && k * (d + 1) > 40 {
+            // Too many accumulators for a way to hold, or features for registers.
+            if choose(&machine, (d as u32, k as u32), Some(sums), None).is_err() {
                 continue;
             }
+            tried.push(sums);
             let settings = KMeans {
                 sums: Some(sums),
                 ..settings(first.clone(), k)
@@ -119,5 +127,9 @@ fn every_way_of_summing_agrees_with_the_reference() {
             assert_eq!(model.n_iter, 2);
             hold(&model, &expected, &format!("n {n} d {d} k {k} {}", sums.name()));
         }
+        assert!(
+            tried.ends_with(&[Sums::Global]) && tried.contains(&Sums::Features),
+            "{tried:?}"
+        );
     }
 }
