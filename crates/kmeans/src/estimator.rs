@@ -26,6 +26,34 @@ pub enum Init {
     Given(Vec<f64>),
 }
 
+/// How an iteration is executed on the device (thesis §5.3, KM-11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// In a single pass: it reads points once, and wins at every size measured.
+    #[default]
+    Auto,
+    /// Assignment and update fused, in one pass over the points.
+    Single,
+    /// A pass that writes labels to device memory, and a pass that sums by them, over some chunks after the other, so that those that are
+    /// streamed cross the link once.
+    Multi,
+    /// Labels go to the CPU, which moves the centroids.
+    Cross,
+}
+
+impl Execution {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Single => "single-pass",
+            Self::Multi => "multi-pass",
+            Self::Cross => "cross-processing",
+        }
+    }
+}
+
 /// What is known after an iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
@@ -53,6 +81,8 @@ pub struct KMeans {
     pub n_init: u32,
     /// What is drawn is drawn from this.
     pub seed: u64,
+    /// How iterations are executed on the device.
+    pub execution: Execution,
     /// How the device replicates sums; the cheapest by the model where nothing is said.
     pub sums: Option<Sums>,
     /// Shared memory that a block on the device may take, bytes; all there is where nothing is said.
@@ -136,6 +166,26 @@ pub(crate) trait Processor {
     fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish>;
 }
 
+/// Iterations one by one; `iterate` says how far centroids moved.
+pub(crate) fn iterations(
+    rule: Rule,
+    monitor: &mut Monitor<'_>,
+    mut iterate: impl FnMut() -> Result<f64>,
+) -> Result<Iterations> {
+    let mut done = Iterations::default();
+    while done.iterations < rule.max_iter && !done.converged {
+        done.shift = iterate()?;
+        done.iterations += 1;
+        done.converged = done.shift <= rule.tolerance;
+        if !monitor.tell(done.iterations, done.shift) {
+            return Err(KMeansError::Cancelled {
+                iterations: done.iterations,
+            });
+        }
+    }
+    Ok(done)
+}
+
 impl KMeans {
     /// Of k clusters, with scikit-learn's defaults: k-means++, 300 iterations, `tol` 1e-4, one start.
     #[must_use]
@@ -147,6 +197,7 @@ impl KMeans {
             init: Init::PlusPlus,
             n_init: 1,
             seed: 0,
+            execution: Execution::Auto,
             sums: None,
             shared_limit: None,
             share: Share::Auto,

@@ -35,7 +35,7 @@ mod share;
 pub use choose::{PassCost, choose, costs};
 pub use device::{DeviceKMeans, DeviceRun};
 pub use error::{KMeansError, Result};
-pub use estimator::{Init, KMeans, Model, Progress};
+pub use estimator::{Execution, Init, KMeans, Model, Progress};
 pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Sums};
 pub use labels::Labels;
 pub use points::{CHUNK_BYTES, Points, PointsBuilder};

@@ -21,10 +21,11 @@ use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 
 use crate::choose::choose;
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
+use crate::cpu::{self, Partial};
+use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::labels::Labels;
 use crate::share::{Split, Trial, share_of_cpu};
-use crate::{KMeans, KMeansError, Points, Result, Share};
+use crate::{Execution, KMeans, KMeansError, Points, Result, Share, Sums};
 
 /// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
 const SLOTS: usize = 4;
@@ -106,6 +107,7 @@ impl<'m> DeviceKMeans<'m> {
         let shape = choose(&self.machine, (d, k), settings.sums, settings.shared_limit)?;
         let mut run = self.start_with(points, shape)?;
         run.share = settings.share;
+        run.execute_as(settings.execution)?;
         Ok(run)
     }
 
@@ -130,7 +132,10 @@ impl<'m> DeviceKMeans<'m> {
             slots: slots as u32,
             share: Share::Device,
             cpu_chunks: 0,
+            passes: vec![pass.clone()],
             pass,
+            cross: false,
+            labelled: None,
             table: Table::default(),
             ring: Vec::new(),
         })
@@ -143,6 +148,12 @@ pub struct DeviceRun<'p> {
     on: &'p DeviceKMeans<'p>,
     points: &'p Points,
     pass: KmeansPass,
+    /// Those of an iteration.
+    passes: Vec<KmeansPass>,
+    /// Whether the CPU moves the centroids.
+    cross: bool,
+    /// Labels of the chunks of a few launches.
+    labelled: Option<DeviceBuffer<u8>>,
     centroids: DeviceBuffer<f32>,
     partials: DeviceBuffer<f64>,
     shifts: DeviceBuffer<f64>,
@@ -159,7 +170,7 @@ pub struct DeviceRun<'p> {
 
 impl DeviceRun<'_> {
     /// Queues a launch over the chunks at positions.
-    fn launch(&mut self, pass: Option<&KmeansPass>, positions: std::ops::Range<usize>) -> Result<()> {
+    fn launch(&mut self, pass: &KmeansPass, positions: std::ops::Range<usize>) -> Result<()> {
         if positions.is_empty() {
             return Ok(());
         }
@@ -172,29 +183,26 @@ impl DeviceRun<'_> {
             partials: InOut(self.partials.slice_mut(..of_device)?),
             state: Some(In(&self.state)),
         };
-        let pass = pass.unwrap_or(&self.pass);
         Ok(pass.launch(&self.on.compute, self.points.most(), memory)?)
     }
 
-    /// Queues a pass over all chunks; labels are read back, chunk by chunk, into `labels`.
+    /// Queues passes over all chunks, one after the other over those of a launch; labels are read back, chunk by chunk, into `labels`.
     fn queue(
         &mut self,
         places: &mut Places<'_>,
-        pass: Option<&KmeansPass>,
+        passes: &[KmeansPass],
         mut labels: Option<&mut ChunkLabels>,
         split: Option<&Split>,
     ) -> Result<()> {
         let on = self.on;
         // What is queued the CPU cannot take.
         let ahead = split.map_or(AHEAD, |_| SLOTS);
-        let width = labels.as_ref().map_or(0, |labels| labels.width.bytes());
+        let width = passes[0].shape().labels.map_or(0, LabelWidth::bytes);
         let most = self.points.most() as usize;
-        let label_words = if labels.is_some() {
-            LABELLED * most * width
-        } else {
-            0
+        let labelled = match self.labelled.take() {
+            Some(labelled) if labelled.len() == LABELLED * most * width => labelled,
+            _ => on.allocate("the labels of some chunks", LABELLED * most * width)?,
         };
-        let labelled: DeviceBuffer<u8> = on.allocate("the labels of some chunks", label_words)?;
         let base = labelled.address();
         self.write_table(places, |position| match width {
             0 => 0,
@@ -211,13 +219,15 @@ impl DeviceRun<'_> {
             }
             // All that are there in one launch, but for labels, which have room for a few chunks.
             let mut end = if ready { places.ready } else { start + 1 };
-            if labels.is_some() {
+            if width > 0 {
                 end = end.min((start / LABELLED + 1) * LABELLED);
             }
             if !ready {
                 self.fetch(places, start)?;
             }
-            self.launch(pass, start..end)?;
+            for pass in passes {
+                self.launch(pass, start..end)?;
+            }
             if passes_through {
                 let index = start % self.ring.len();
                 self.ring[index].free = Some(on.compute.record()?);
@@ -245,6 +255,7 @@ impl DeviceRun<'_> {
             start = end;
         }
         places.scan.used(&Arc::new(on.compute.record()?));
+        self.labelled = Some(labelled);
         Ok(())
     }
 
@@ -288,10 +299,11 @@ impl DeviceRun<'_> {
     fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&Centroids>) -> Result<bool> {
         let mut places = self.place()?;
         let resident = places.ready == places.order.len();
+        let passes = self.passes.clone();
         for _ in 0..if resident { most } else { 1 } {
             match cpu.filter(|_| !resident) {
                 Some(centroids) => self.queue_shared(&mut places, centroids)?,
-                None => self.queue(&mut places, None, None, None)?,
+                None => self.queue(&mut places, &passes, None, None)?,
             }
             self.queue_update(UpdateRule::Means { tolerance })?;
         }
@@ -303,10 +315,10 @@ impl DeviceRun<'_> {
     fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &Centroids) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());
-        let (points, order) = (self.points, places.order.clone());
+        let (points, order, passes) = (self.points, places.order.clone(), self.passes.clone());
         let (queued, (partial, chunks)) = std::thread::scope(|scope| {
             let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, centroids));
-            let queued = self.queue(places, None, None, Some(&split));
+            let queued = self.queue(places, &passes, None, Some(&split));
             split.stop_if(queued.is_err());
             let of_cpu = cpu
                 .join()
@@ -319,6 +331,57 @@ impl DeviceRun<'_> {
         let start = self.slots as usize * self.slot_words();
         let slot = self.partials.slice_mut(start..start + words.len())?;
         Ok(self.on.compute.copy_from_slice(slot, &words)?)
+    }
+
+    /// Has iterations be executed so: compiles their passes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn execute_as(&mut self, execution: Execution) -> Result<()> {
+        let device = self.on.device();
+        let width = Some(LabelWidth::of(self.pass.shape().clusters));
+        let assignment = PassShape {
+            sums: Sums::None,
+            labels: width,
+            ..*self.pass.shape()
+        };
+        let update = PassShape {
+            given: true,
+            labels: width,
+            ..*self.pass.shape()
+        };
+        self.cross = execution == Execution::Cross;
+        self.passes = match execution {
+            Execution::Auto | Execution::Single => vec![self.pass.clone()],
+            Execution::Multi => vec![
+                KmeansPass::new(device, assignment)?,
+                KmeansPass::new(device, update)?,
+            ],
+            Execution::Cross => vec![KmeansPass::new(device, assignment)?],
+        };
+        Ok(())
+    }
+
+    /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go back.
+    fn cross(&mut self, centroids: &mut Centroids) -> Result<f64> {
+        let width = LabelWidth::of(self.pass.shape().clusters);
+        let mut labels = ChunkLabels {
+            chunks: vec![Vec::new(); self.points.chunks().len()],
+        };
+        let mut places = self.place()?;
+        let passes = self.passes.clone();
+        self.queue(&mut places, &passes, Some(&mut labels), None)?;
+        let shape = (centroids.clusters(), self.points.features());
+        let mut total = Partial::new(shape.0, shape.1);
+        for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
+            let labels = Labels::of_bytes(width, labels);
+            total.add(&cpu::sums_of(chunk, &labels, centroids, shape));
+        }
+        let shift = cpu::update(centroids, &total, shape.1);
+        self.on
+            .compute
+            .copy_from_slice(&mut self.centroids, centroids.words())?;
+        Ok(shift)
     }
 
     /// What passes are made of.
@@ -374,7 +437,6 @@ impl DeviceRun<'_> {
 
 /// Labels by chunk.
 struct ChunkLabels {
-    width: LabelWidth,
     chunks: Vec<Vec<u8>>,
 }
 
@@ -387,6 +449,9 @@ impl Processor for DeviceRun<'_> {
     ) -> Result<Iterations> {
         self.begin(centroids)?;
         let mut done = Iterations::default();
+        if self.cross {
+            return iterations(rule, monitor, || self.cross(centroids));
+        }
         let mut batch = 1;
         let mut trial = Trial::new(self.share);
         while done.iterations < rule.max_iter {
@@ -432,11 +497,10 @@ impl Processor for DeviceRun<'_> {
         shape.labels = labels.then_some(width);
         let pass = KmeansPass::new(self.on.device(), shape)?;
         let mut wanted = labels.then(|| ChunkLabels {
-            width,
             chunks: vec![Vec::new(); self.points.chunks().len()],
         });
         let mut places = self.place()?;
-        self.queue(&mut places, Some(&pass), wanted.as_mut(), None)?;
+        self.queue(&mut places, &[pass], wanted.as_mut(), None)?;
         self.queue_update(UpdateRule::Fixed)?;
         let state = self.read_state()?;
         let labels = wanted.map(|wanted| {

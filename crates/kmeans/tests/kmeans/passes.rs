@@ -1,6 +1,6 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model, Sums, choose};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Model, Sums, choose};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
@@ -131,5 +131,44 @@ fn every_way_of_summing_agrees_with_the_reference() {
             tried.ends_with(&[Sums::Global]) && tried.contains(&Sums::Features),
             "{tried:?}"
         );
+    }
+}
+
+#[test]
+fn every_execution_agrees_with_the_reference() {
+    let device = device(64 << 20);
+    let machine = machine(&device);
+    let manager = MemoryManager::new(&device).unwrap();
+    for (n, d, k) in [(5000, 4, 6), (3001, 5, 300), (1300, 40, 20)] {
+        let columns = columns(n, d, 17);
+        let first = first_rows(&columns, k);
+        let expected = reference(&columns, &first, 2);
+        // More chunks than labels of one launch.
+        let points = points_of(&columns, 4096);
+        for streamed in [false, true] {
+            let mut on = DeviceKMeans::new(&manager, machine).unwrap();
+            if streamed {
+                manager.clear().unwrap();
+                on = on.without_pages();
+            }
+            for execution in [Execution::Single, Execution::Multi, Execution::Cross] {
+                for sums in [None, Some(Sums::Features), Some(Sums::Global)] {
+                    let settings = KMeans {
+                        execution,
+                        sums,
+                        ..settings(first.clone(), k)
+                    };
+                    let model = settings
+                        .fit_with(&points, Some(&on), true, &mut |_| true)
+                        .unwrap();
+                    assert_eq!(model.n_iter, 2);
+                    hold(
+                        &model,
+                        &expected,
+                        &format!("n {n} d {d} k {k} {execution:?} {sums:?}"),
+                    );
+                }
+            }
+        }
     }
 }
