@@ -15,7 +15,7 @@ const VARIANCE_SAMPLE: u64 = 1 << 16;
 /// Where centroids begin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Init {
-    /// D² sampling, of at most 65536 points.
+    /// D² sampling (k-means++), of all points where they are at most 8 M values, of 65536 or more where there are more.
     #[default]
     PlusPlus,
     /// Different points, drawn at random.

@@ -1,6 +1,6 @@
 //! An iteration on the device against 64-bit floats.
 
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, PassShape, Points};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, PassShape, Points};
 use rayon::prelude::*;
 
 use crate::Result;
@@ -30,10 +30,16 @@ impl Verified {
 }
 
 /// One iteration, and the labels before it.
-pub(super) fn verify(on: &DeviceKMeans<'_>, points: &Points, shape: PassShape) -> Result<Verified> {
+pub(super) fn verify(
+    on: &DeviceKMeans<'_>,
+    points: &Points,
+    shape: PassShape,
+    execution: Execution,
+) -> Result<Verified> {
     let (k, d) = (shape.clusters as usize, shape.features as usize);
     let first = points.rows(0..k as u64);
     let mut run = on.start_with(points, shape)?;
+    run.execute_as(execution)?;
     run.place_centroids(&first)?;
     run.queue_iteration()?;
     let found = run.read_centroids()?;

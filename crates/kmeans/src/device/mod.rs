@@ -7,11 +7,11 @@
 //!
 //! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
 
+mod fit;
 mod places;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Event, In, InOut, Out, Stream};
@@ -22,19 +22,14 @@ use galatea_memory::regions::MemoryManager;
 
 use crate::choose::choose;
 use crate::cpu::{self, Partial};
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::labels::Labels;
-use crate::share::{Split, Trial, share_of_cpu};
+use crate::share::{Split, share_of_cpu};
 use crate::{Execution, KMeans, KMeansError, Points, Result, Share, Sums};
 
 /// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
 const SLOTS: usize = 4;
 /// Launches that are queued ahead of the host.
 const AHEAD: usize = 16;
-/// After a wait of that long, iterations are queued one by one.
-const LONG: Duration = Duration::from_millis(50);
-/// Iterations that are queued at once at most.
-const BATCH: u32 = 16;
 /// Bytes of partial sums at most: blocks share slots beyond.
 const PARTIAL_BYTES: u64 = 32 << 20;
 /// Chunks whose labels come back together.
@@ -417,7 +412,19 @@ impl DeviceRun<'_> {
     /// # Errors
     /// [`KMeansError::Memory`]; the device's.
     pub fn queue_iteration(&mut self) -> Result<()> {
+        if self.cross {
+            let mut centroids = self.centroids_there()?;
+            return self.cross(&mut centroids).map(drop);
+        }
         self.queue_iterations(1, -1.0, None).map(drop)
+    }
+
+    fn centroids_there(&self) -> Result<Centroids> {
+        let shape = self.pass.shape();
+        let (k, d) = (shape.clusters as usize, shape.features as usize);
+        let mut centroids = Centroids::new(&vec![0.0; k * d], d);
+        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
+        Ok(centroids)
     }
 
     /// The centroids after all iterations that are queued, row after row.
@@ -425,10 +432,7 @@ impl DeviceRun<'_> {
     /// # Errors
     /// The device's.
     pub fn read_centroids(&self) -> Result<Vec<f64>> {
-        let shape = self.pass.shape();
-        let (k, d) = (shape.clusters as usize, shape.features as usize);
-        let mut centroids = Centroids::new(&vec![0.0; k * d], d);
-        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
+        let centroids = self.centroids_there()?;
         let mut rows = centroids.rows();
         self.points.add_offsets(&mut rows);
         Ok(rows)
@@ -438,83 +442,4 @@ impl DeviceRun<'_> {
 /// Labels by chunk.
 struct ChunkLabels {
     chunks: Vec<Vec<u8>>,
-}
-
-impl Processor for DeviceRun<'_> {
-    fn iterate(
-        &mut self,
-        centroids: &mut Centroids,
-        rule: Rule,
-        monitor: &mut Monitor<'_>,
-    ) -> Result<Iterations> {
-        self.begin(centroids)?;
-        let mut done = Iterations::default();
-        if self.cross {
-            return iterations(rule, monitor, || self.cross(centroids));
-        }
-        let mut batch = 1;
-        let mut trial = Trial::new(self.share);
-        while done.iterations < rule.max_iter {
-            let shared = trial.shares();
-            if shared {
-                centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
-            }
-            let cpu = shared.then_some(&*centroids);
-            let begun = Instant::now();
-            let most = batch.min(rule.max_iter - done.iterations);
-            let resident = self.queue_iterations(most, rule.tolerance, cpu)?;
-            let state = self.read_state()?;
-            trial.took(begun.elapsed());
-            // Whoever cancels waits for what is queued.
-            if !resident || begun.elapsed() > LONG {
-                batch = 1;
-            } else {
-                batch = (2 * batch).min(BATCH);
-            }
-            done = Iterations {
-                iterations: state.iterations as u32,
-                shift: state.shift,
-                converged: state.done != 0,
-            };
-            if !monitor.tell(done.iterations, done.shift) {
-                return Err(KMeansError::Cancelled {
-                    iterations: done.iterations,
-                });
-            }
-            if done.converged {
-                break;
-            }
-        }
-        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
-        Ok(done)
-    }
-
-    fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish> {
-        self.begin(centroids)?;
-        let mut shape = *self.pass.shape();
-        shape.inertia = true;
-        let width = LabelWidth::of(shape.clusters);
-        shape.labels = labels.then_some(width);
-        let pass = KmeansPass::new(self.on.device(), shape)?;
-        let mut wanted = labels.then(|| ChunkLabels {
-            chunks: vec![Vec::new(); self.points.chunks().len()],
-        });
-        let mut places = self.place()?;
-        self.queue(&mut places, &[pass], wanted.as_mut(), None)?;
-        self.queue_update(UpdateRule::Fixed)?;
-        let state = self.read_state()?;
-        let labels = wanted.map(|wanted| {
-            let mut labels = Labels::new(shape.clusters);
-            for chunk in wanted.chunks {
-                labels.bytes_mut().extend(chunk);
-            }
-            labels
-        });
-        Ok(Finish {
-            masses: self.on.compute.read(&self.masses, ..)?,
-            inertia: state.inertia,
-            labels,
-            cpu_chunks: std::mem::take(&mut self.cpu_chunks),
-        })
-    }
 }

@@ -4,6 +4,7 @@
 
 mod choice;
 mod edges;
+mod estimator;
 mod offsets;
 mod out_of_core;
 mod passes;
