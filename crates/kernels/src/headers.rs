@@ -26,6 +26,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/heap_release.h",
     "galatea/args/heap_reset.h",
     "galatea/args/heap_verify.h",
+    "galatea/args/kmeans_masses.h",
     "galatea/args/kmeans_pass.h",
     "galatea/args/kmeans_update.h",
     "galatea/args/match_lanes.h",

@@ -10,6 +10,7 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, Schema, UInt32Type, UInt64Type,
 };
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
@@ -351,4 +352,30 @@ async fn a_dropped_stream_stops_its_clustering() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(iterations(), stopped);
     assert!(stopped.is_some());
+}
+
+/// README's statements give what stands below them.
+#[tokio::test]
+async fn the_example_of_the_readme_is_right() {
+    let readme = include_str!("../../../../README.md");
+    let section = readme.split("## Clustering").nth(1).expect("the section");
+    let block = |kind: &str, number: usize| {
+        let text = section.split(kind).nth(number + 1).expect("a block");
+        text.split("```").next().expect("its end").trim().to_string()
+    };
+    let (statements, output, labels) = (block("```sql", 0), block("```text", 0), block("```sql", 1));
+    let pair = Pair::new(&[]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let mut last = None;
+        for sql in statements.split(';').filter(|sql| !sql.trim().is_empty()) {
+            last = Some(run(ctx, sql).await.expect("a result"));
+        }
+        let found = pretty_format_batches(&[last.expect("a statement")])
+            .expect("a table")
+            .to_string();
+        assert_eq!(found, output, "\n{found}");
+        let found = run(ctx, labels.trim_end_matches(';')).await.expect("labels");
+        let counts = found.column(1).as_primitive::<Int64Type>();
+        assert_eq!(counts.values()[..], [3000; 3]);
+    }
 }

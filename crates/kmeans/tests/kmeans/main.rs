@@ -5,6 +5,7 @@
 mod choice;
 mod edges;
 mod estimator;
+mod masses;
 mod offsets;
 mod out_of_core;
 mod passes;
