@@ -246,8 +246,8 @@ pub(crate) struct AllocatorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
-    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions and sums; streaming,
-    /// points in host memory.
+    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions and sums; masses,
+    /// histograms of labels; streaming, points in host memory.
     #[arg(long, value_delimiter = ',', default_value = "iteration")]
     pub(crate) experiment: Vec<String>,
     /// Numbers of features, separated by commas.

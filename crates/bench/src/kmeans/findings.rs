@@ -1,7 +1,6 @@
 //! The thesis' figures 5.9 to 5.16 beside what was measured: which of their trends hold here.
 //!
-//! Figure 5.10, mass sums alone, has no rows: masses are summed with features in every way here. Figures 5.12 (values lost) and 5.15
-//! (chunk sizes of copies, `galatea bench residency`) are left out.
+//! Figures 5.12 (values lost) and 5.15 (chunk sizes of copies, `galatea bench residency`) are left out.
 
 use super::Row;
 use crate::harness::Findings;
@@ -29,6 +28,7 @@ pub(super) fn findings(rows: &[Row]) -> String {
     for &(d, k) in &shapes {
         let time = |execution| best(rows, of(execution, "resident", d, k));
         let (single, multi, cross) = (time("single-pass"), time("multi-pass"), time("cross-processing"));
+        mass_sums(&mut found, rows, k, d);
         feature_sums(&mut found, rows, (d, k));
         if let (Some(single), Some(multi), Some(cross), (4, 4)) = (single, multi, cross, (d, k)) {
             let ours = format!(
@@ -80,6 +80,36 @@ pub(super) fn findings(rows: &[Row]) -> String {
         streaming(&mut found, rows, (d, k));
     }
     found.finish()
+}
+
+/// Figure 5.10: which mass sum is the fastest.
+fn mass_sums(found: &mut Findings, rows: &[Row], k: u32, d: u32) {
+    let time = |sums: &'static str| {
+        best(rows, |row| {
+            of("mass sum", "resident", d, k)(row) && row.sums == sums
+        })
+    };
+    let (Some(local), Some(atomic)) = (time("partitioned local"), time("global atomic")) else {
+        return;
+    };
+    let private = time("partitioned private");
+    let (paper, holds) = match k {
+        0..=16 => ("private is best", private.is_some_and(|private| private < local)),
+        17..=127 => (
+            "private up to 1.7x over local while k is at most 64",
+            private.is_some_and(|private| private < local),
+        ),
+        _ => ("local wins", private.is_none_or(|private| local < private)),
+    };
+    let private = private.map_or("does not fit".to_string(), |ms| {
+        format!("{:.2}x local's rate", local / ms)
+    });
+    let ours = format!(
+        "{}: private {private}, global atomic {:.2}x",
+        verdict(holds && local < atomic),
+        local / atomic
+    );
+    found.add("5.10", &format!("k={k}, labels only"), paper, &ours);
 }
 
 /// Figure 5.9: Cluster Merge against Partitioned Features, in passes whose labels are known.

@@ -8,6 +8,7 @@
 
 mod findings;
 mod generate;
+mod masses;
 mod report;
 mod streamed;
 mod verify;
@@ -38,11 +39,13 @@ pub enum Experiment {
     Variants,
     /// Points in host memory (figure 5.16).
     Streaming,
+    /// Histograms of labels (figure 5.10).
+    Masses,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Iteration, Self::Variants, Self::Streaming];
+    pub const ALL: [Self; 4] = [Self::Iteration, Self::Variants, Self::Streaming, Self::Masses];
 
     /// Its name.
     #[must_use]
@@ -51,6 +54,7 @@ impl Experiment {
             Self::Iteration => "iteration",
             Self::Variants => "variants",
             Self::Streaming => "streaming",
+            Self::Masses => "masses",
         }
     }
 }
@@ -147,6 +151,17 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                             report.rows.push(row);
                         }
                     }
+                    // Once for all features: there are none.
+                    Experiment::Masses if features == plan.features[0] => {
+                        report.rows.extend(masses::measure(
+                            device,
+                            &clock,
+                            on.stream(),
+                            plan,
+                            (count, clusters),
+                        )?);
+                    }
+                    Experiment::Masses => {}
                     Experiment::Streaming => {
                         manager.clear()?;
                         report

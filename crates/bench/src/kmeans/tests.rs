@@ -42,7 +42,7 @@ fn variants_and_streaming_are_compared_with_the_thesis() {
     let device =
         Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
     let plan = Plan {
-        experiments: vec![Experiment::Variants, Experiment::Streaming],
+        experiments: vec![Experiment::Variants, Experiment::Streaming, Experiment::Masses],
         features: vec![4],
         clusters: vec![4],
         bytes: 1 << 16,
@@ -75,7 +75,10 @@ fn variants_and_streaming_are_compared_with_the_thesis() {
         (1, 1)
     );
     let summary = report.summary();
-    for figure in ["| 5.9 |", "| 5.11 |", "| 5.13 |", "| 5.14 |", "| 5.16 |"] {
+    assert_eq!(of("mass sum", "resident"), 4);
+    for figure in [
+        "| 5.9 |", "| 5.10 |", "| 5.11 |", "| 5.13 |", "| 5.14 |", "| 5.16 |",
+    ] {
         assert!(summary.contains(figure), "{summary}");
     }
     assert!(experiments(&["speed".to_string()]).is_err());

@@ -130,6 +130,18 @@ impl KmeansMasses {
         }))
     }
 
+    /// Threads of a block.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Blocks that run at once.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
     /// Adds the numbers of labels to `masses`, one a cluster. Labels are of the width of so many clusters, and below their number.
     ///
     /// # Errors
