@@ -29,7 +29,8 @@ pub enum Init {
 /// How an iteration is executed on the device (thesis §5.3, KM-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
-    /// In a single pass: it reads points once, and wins at every size measured.
+    /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a block's accumulators fill its
+    /// shared memory; `galatea bench kmeans --experiment variants` compares them.
     #[default]
     Auto,
     /// Assignment and update fused, in one pass over the points.

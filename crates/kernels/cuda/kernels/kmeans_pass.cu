@@ -130,7 +130,6 @@ using Sums = WideGlobalSums<D, P>;
 
 extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
     kmeans_pass(const __grid_constant__ KmeansPassArguments args) {
-    GALATEA_DYNAMIC_SHARED(memory);
     if (args.state != nullptr && args.state[1] != 0) return;
     const u32 k = args.clusters;
     const WideCentroids<D> centroids(args.centroids, k);
@@ -138,6 +137,7 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
 #if KMEANS_SUMS == 0
     Sums sums;
 #elif KMEANS_SUMS == 3
+    GALATEA_DYNAMIC_SHARED(memory);
     Sums sums(reinterpret_cast<float*>(memory), k, args.copies);
 #else
     Sums sums{partials, k};
