@@ -258,6 +258,10 @@ pub(crate) struct AllocatorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
+    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions and sums; masses,
+    /// histograms of labels; streaming, points in host memory.
+    #[arg(long, value_delimiter = ',', default_value = "iteration")]
+    pub(crate) experiment: Vec<String>,
     /// Numbers of features, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 16])]
     pub(crate) features: Vec<u32>,

@@ -33,6 +33,7 @@
 mod calibration;
 mod files;
 mod install;
+mod kmeans;
 mod layout;
 mod session;
 mod system_tables;
@@ -118,6 +119,7 @@ fn install_rules(
     let rules = with_placement(state.physical_optimizers(), &runtime);
     let mut installed = install::with_rules(&state, config, rules);
     system_tables::register(&mut installed, &runtime);
+    kmeans::register(&mut installed, &runtime);
     let config = GalateaConfig::of(installed.config_options());
     *state = installed;
     Some((runtime, config))

@@ -4,7 +4,7 @@
 pub const CHUNK_WORDS: usize = 4;
 /// Strides of chunks are multiples of this, in points.
 pub const STRIDE_POINTS: usize = 64;
-/// Features that a thread holds of its points at most: a pass has registers for no more.
+/// Features that a thread holds of its points in registers at most; passes over more are wide (`kmeans/wide.cuh`).
 pub const MOST_FEATURES: u32 = 32;
 
 /// How accumulators are replicated: `kmeans/sums.cuh` has the table of what each costs.
@@ -84,7 +84,7 @@ impl LabelWidth {
 /// What a pass is compiled for, and how its blocks are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PassShape {
-    /// d, from 1 to [`MOST_FEATURES`].
+    /// d. Above [`MOST_FEATURES`] the pass is wide: it sums by [`Sums::Features`], [`Sums::Global`] or not at all.
     pub features: u32,
     /// k.
     pub clusters: u32,
@@ -94,10 +94,15 @@ pub struct PassShape {
     pub points: u32,
     /// Threads of a block, whole warps.
     pub threads: u32,
-    /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses of [`Sums::Features`].
+    /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses of [`Sums::Features`];
+    /// in a wide pass the groups that threads of a block are divided in.
     pub copies: u32,
     /// Whether threads ask for their next points before they compute on those they have.
     pub ahead: bool,
+    /// Whether they compare centroids by twos: pays from 16 clusters on.
+    pub paired: bool,
+    /// Whether labels are read where they would be written.
+    pub given: bool,
     /// Labels that are written.
     pub labels: Option<LabelWidth>,
     /// Whether squared distances are summed.
@@ -107,11 +112,20 @@ pub struct PassShape {
 /// Points that an accumulator of floats takes at most before it is added to one of doubles, where a block's threads do not share it.
 const POINTS_OF_A_FLOAT: u64 = 4096;
 
+/// The same in a wide pass, whose merges are of more words.
+const POINTS_OF_A_WIDE_FLOAT: u64 = 16384;
+
 impl PassShape {
     /// Points of a block at a time.
     #[must_use]
     pub fn tile_points(&self) -> u64 {
         u64::from(self.threads) * u64::from(self.points)
+    }
+
+    /// Whether features are more than registers hold.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        self.features > MOST_FEATURES
     }
 
     /// Lanes that share the features of a point, for [`Sums::Features`].
@@ -129,6 +143,12 @@ impl PassShape {
             u64::from(self.threads),
         );
         let copies = u64::from(self.copies);
+        if self.is_wide() {
+            return match self.sums {
+                Sums::Features => 4 * (copies * k * d + k + self.tile_points()),
+                _ => 0,
+            };
+        }
         let sums = match self.sums {
             Sums::None | Sums::Global => 0,
             Sums::Registers => t / 32 * k * (d + 1),
@@ -146,6 +166,9 @@ impl PassShape {
     pub(crate) fn flush_tiles(&self) -> u32 {
         let tiles = match self.sums {
             Sums::None | Sums::Global => u64::from(u32::MAX),
+            Sums::Features if self.is_wide() => {
+                POINTS_OF_A_WIDE_FLOAT * u64::from(self.copies) / self.tile_points()
+            }
             Sums::Registers | Sums::Private => POINTS_OF_A_FLOAT / u64::from(self.points),
             Sums::Features => POINTS_OF_A_FLOAT * self.lanes() / (32 * u64::from(self.points)),
             // Shared by a block, whose clusters are many: each takes a small part of the points.
@@ -178,6 +201,9 @@ impl PassShape {
             ("LABELS", labels),
             ("INERTIA", self.inertia.into()),
             ("AHEAD", self.ahead.into()),
+            ("PAIRED", self.paired.into()),
+            ("GIVEN", self.given.into()),
+            ("WIDE", self.is_wide().into()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))
         .into()

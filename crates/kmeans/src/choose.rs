@@ -4,10 +4,13 @@
 //!
 //! ```text
 //!   memory   128 d bytes / bytes per cycle, more where warps cannot ask for enough at once
-//!   issue    (k4 (d + 3 + (d + 1) / 4P) + 2 d + update) / 4      k4: k rounded up to 4; 3: compare, two selects
-//!   compare  6 k4 / 4                                             those three, at half rate
+//!   issue    (k4 (d + c + (d + 1) / 4P) + 2 d + 10 + 60 / P + update) / 4    k4: k rounded up to 4; 60: of a tile, 110 with the next
+//!   compare  2 c k4 / 4                                           c: 3, compare and two selects, at half rate; 2 for pairs
 //!   shared   k4 (d + 1) / P + update                              16-byte reads take 4 cycles
 //! ```
+//!
+//! Counts are those of the compiled loops. Several blocks of a multiprocessor each read centroids, merge and wait at barriers: measured on an
+//! H200, at d 4 and k 4 to 64, times grow with their number to the power of 0.06.
 //!
 //! Updates are those of the table in `kmeans/sums.cuh`; conflicts of copies that lanes share are counted by the analyser of
 //! `galatea_layout`, and the times overlap as its model of grouped aggregation says: both sum by group, and share the machine.
@@ -20,6 +23,10 @@ use crate::{KMeansError, Result};
 
 /// Warps of a multiprocessor that hide the latency of what a pass does one after the other.
 const WARPS_TO_HIDE: f64 = 12.0;
+/// Clusters from which on comparing by twos pays for finding which of the two it was.
+const PAIRED_CLUSTERS: u32 = 16;
+/// The power of the number of blocks of a multiprocessor that times grow with.
+const BLOCKS_POWER: f64 = 0.06;
 /// Registers of a thread at most.
 const MOST_REGISTERS: u32 = 255;
 /// Registers of a multiprocessor.
@@ -53,6 +60,9 @@ pub fn costs(
     shared_limit: Option<u64>,
 ) -> Vec<PassCost> {
     let limit = limit_of(machine, shared_limit);
+    if features > MOST_FEATURES {
+        return wide(machine, (features, clusters), sums, limit);
+    }
     let ways = Sums::ALL
         .into_iter()
         .filter(|way| sums.is_none_or(|only| only == *way));
@@ -62,16 +72,20 @@ pub fn costs(
         if way == Sums::Registers && clusters * (features + 1) > 40 {
             continue;
         }
-        let points: u32 = match (way, features) {
-            (Sums::Features, _) | (_, 3..) => 4,
-            _ => 8,
+        let points: &[u32] = match (way, features) {
+            (Sums::Features, _) | (_, 9..) => &[4],
+            (_, 3..) => &[4, 8],
+            _ => &[8],
         };
         let copies: &[u32] = match way {
             Sums::Shared => &[1, 2, 4, 8, 16, 32],
             Sums::Features => &[4],
             _ => &[1],
         };
-        for ahead in [false, true] {
+        let forms = points
+            .iter()
+            .flat_map(|points| [(*points, false), (*points, true)]);
+        for (points, ahead) in forms {
             let registers = registers(features, points, way, clusters, ahead);
             if registers > MOST_REGISTERS {
                 continue;
@@ -87,6 +101,8 @@ pub fn costs(
                         threads,
                         copies,
                         ahead,
+                        paired: clusters >= PAIRED_CLUSTERS,
+                        given: false,
                         labels: None,
                         inertia: false,
                     };
@@ -102,6 +118,76 @@ pub fn costs(
     found
 }
 
+/// Shapes for more features than registers hold.
+fn wide(
+    machine: &Machine,
+    (features, clusters): (u32, u32),
+    sums: Option<Sums>,
+    limit: u64,
+) -> Vec<PassCost> {
+    let ways = [Sums::Features, Sums::Global].into_iter();
+    let mut found = Vec::new();
+    for way in ways.filter(|way| sums.is_none_or(|only| only == *way)) {
+        let groups: &[u32] = if way == Sums::Features {
+            &[1, 2, 4, 8]
+        } else {
+            &[1]
+        };
+        for (threads, groups) in [512, 256, 128, 64]
+            .into_iter()
+            .flat_map(|t| groups.iter().map(move |g| (t, *g)))
+        {
+            let shape = PassShape {
+                features,
+                clusters,
+                sums: way,
+                points: 4,
+                threads,
+                copies: groups,
+                ahead: false,
+                paired: false,
+                given: false,
+                labels: None,
+                inertia: false,
+            };
+            if threads / groups >= 32 && shape.shared_bytes() <= limit {
+                let cycles = wide_cycles(machine, &shape);
+                found.push(PassCost { shape, cycles });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    found
+}
+
+/// Of a wide pass: points come again for every 8 centroids, from the cache of the device; a thread owns whole features of a group.
+fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
+    let (k, d) = (f64::from(shape.clusters), f64::from(shape.features));
+    let blocks = machine
+        .resident_blocks(shape.threads, shape.shared_bytes())
+        .min(2048 / shape.threads)
+        .max(1);
+    let warps = f64::from((blocks * shape.threads / 32).min(REGISTERS / 128 / 32));
+    let multiprocessors = f64::from(machine.multiprocessors);
+    let clock = machine.rounds_per_second / multiprocessors;
+    let times = (k / 8.0).ceil();
+    let memory = 128.0 * d / (machine.memory_bytes_per_second / multiprocessors / clock);
+    let (update, atomics) = match shape.sums {
+        Sums::Features => {
+            let width = f64::from(shape.threads / shape.copies);
+            (5.0 * (d / width).ceil() * width, 0.0)
+        }
+        _ => (
+            2.0 * d,
+            32.0 * d / (machine.global_atomics_per_second / multiprocessors / clock),
+        ),
+    };
+    let issue = (times * (8.0 * (d + 3.0) + 1.5 * d + 20.0) + update + 40.0) / 4.0;
+    let hidden = (WARPS_TO_HIDE / warps).max(1.0);
+    // A second level of cache is about twice as fast as memory.
+    overlapped([memory * (1.0 + (times - 1.0) / 2.0), atomics, issue * hidden])
+}
+
 fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
     let limit = machine.shared_bytes_per_block - machine.shared_bytes_reserved;
     asked.map_or(limit, |asked| asked.min(limit))
@@ -110,19 +196,13 @@ fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
 /// The cheapest shape.
 ///
 /// # Errors
-/// [`KMeansError::Features`] for more features than threads hold, [`KMeansError::NoShape`] where nothing fits.
+/// [`KMeansError::NoShape`] where nothing fits.
 pub fn choose(
     machine: &Machine,
     (features, clusters): (u32, u32),
     sums: Option<Sums>,
     shared_limit: Option<u64>,
 ) -> Result<PassShape> {
-    if features > MOST_FEATURES {
-        return Err(KMeansError::Features {
-            features: features as usize,
-            limit: MOST_FEATURES as usize,
-        });
-    }
     let found = costs(machine, (features, clusters), sums, shared_limit);
     let best = found.first().map(|cost| cost.shape);
     best.ok_or_else(|| {
@@ -134,6 +214,8 @@ pub fn choose(
             threads: 32,
             copies: 1,
             ahead: false,
+            paired: false,
+            given: false,
             labels: None,
             inertia: false,
         };
@@ -147,14 +229,14 @@ pub fn choose(
 }
 
 /// Rounds of an atomic of a warp whose lanes share copies.
-fn rounds(clusters: u32, copies: u32) -> f64 {
+fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
     let Ok(uniform) = Frequencies::uniform(clusters as usize) else {
         return 32.0;
     };
-    let rows = uniform.column(256 * 32, 0);
-    let word = |cluster: u32, lane: usize| cluster * copies + lane as u32 % copies;
+    let column = uniform.column(256 * 32, 0);
+    let word = |cluster: u32, lane: usize| cluster * rows * copies + lane as u32 % copies;
     Analyser::default()
-        .groups(&rows, &Tiles::paper(), word)
+        .groups(&column, &Tiles::paper(), word)
         .mean_write_rounds()
 }
 
@@ -194,10 +276,14 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
             (d / 4.0 + 4.75 * steps + 2.0, d + 3.5 * steps + 2.0, 45.0 * steps)
         }
         Sums::Shared => {
-            let conflict = rounds(shape.clusters, shape.copies);
+            let conflict = rounds(shape.clusters, shape.features | 1, shape.copies);
             let each = d + 1.0;
-            // A load, an addition and a compare-and-swap, again where lanes meet.
-            (6.0 * each * conflict.sqrt(), 2.0 * each * conflict, 60.0 * each)
+            // A load, an addition and a compare-and-swap, again for each lane that meets others.
+            (
+                8.3 * each * conflict,
+                2.0 * each * conflict,
+                60.0 * each * conflict,
+            )
         }
         Sums::Global => {
             let rate = machine.global_atomics_per_second / multiprocessors / clock;
@@ -211,9 +297,12 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
     let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
     let bytes_per_cycle = machine.memory_bytes_per_second * share / multiprocessors / clock;
     let memory = 128.0 * d / bytes_per_cycle;
-    let issue = (k4 * (d + 3.0 + (d + 1.0) / (4.0 * p)) + 2.0 * d + issue) / 4.0;
-    let compare = 6.0 * k4 / 4.0;
+    let compared = if shape.paired { 2.0 } else { 3.0 };
+    let tile = if shape.ahead { 110.0 } else { 60.0 };
+    let issue = (k4 * (d + compared + (d + 1.0) / (4.0 * p)) + 2.0 * d + 10.0 + tile / p + issue) / 4.0;
+    let compare = 2.0 * compared * k4 / 4.0;
     let shared = k4 * (d + 1.0) / p + shared;
     let hidden = (WARPS_TO_HIDE / warps).max(1.0);
-    overlapped([memory, shared.max(waits / warps), issue.max(compare) * hidden])
+    let blocks = f64::from(blocks).powf(BLOCKS_POWER);
+    overlapped([memory, shared.max(waits / warps), issue.max(compare) * hidden]) * blocks
 }

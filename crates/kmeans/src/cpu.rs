@@ -7,10 +7,10 @@
 use galatea_kernels::kmeans::Centroids;
 use rayon::prelude::*;
 
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
+use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::labels::Labels;
 use crate::points::Chunk;
-use crate::{KMeansError, Points, Result};
+use crate::{Points, Result};
 
 /// Points that a thread assigns at a time.
 const BLOCK: usize = 256;
@@ -29,7 +29,7 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    fn new(clusters: usize, features: usize) -> Self {
+    pub(crate) fn new(clusters: usize, features: usize) -> Self {
         Self {
             sums: vec![0.0; clusters * features],
             masses: vec![0; clusters],
@@ -37,7 +37,14 @@ impl Partial {
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    /// As a slot of the device's partial sums.
+    pub(crate) fn words(&self) -> Vec<f64> {
+        let masses = self.masses.iter().map(|mass| *mass as f64);
+        let words = self.sums.iter().copied().chain(masses);
+        words.chain([self.inertia]).collect()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
         self.inertia += other.inertia;
         for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
             *sum += other;
@@ -165,6 +172,33 @@ pub(crate) fn pass<'c>(
     total
 }
 
+/// Sums of a chunk whose labels are known.
+pub(crate) fn sums_of(
+    chunk: &Chunk,
+    labels: &Labels,
+    centroids: &Centroids,
+    (clusters, features): (usize, usize),
+) -> Partial {
+    let view = View::new(centroids.words(), clusters, features);
+    let starts: Vec<usize> = (0..chunk.len).step_by(PIECE).collect();
+    let piece = |start: usize| {
+        let mut partial = Partial::new(clusters, features);
+        let end = chunk.len.min(start + PIECE);
+        let labels: Vec<usize> = (start..end).map(|point| labels.get(point) as usize).collect();
+        labels.iter().for_each(|label| partial.masses[*label] += 1);
+        for (f, origin) in view.origin.iter().enumerate() {
+            for (label, x) in labels.iter().zip(&chunk.feature(f)[start..end]) {
+                partial.sums[label * features + f] += f64::from(x - origin);
+            }
+        }
+        partial
+    };
+    let pieces: Vec<Partial> = starts.into_par_iter().map(piece).collect();
+    let mut total = Partial::new(clusters, features);
+    pieces.iter().for_each(|piece| total.add(piece));
+    total
+}
+
 /// Moves centroids to the means of a pass; the sum of the squares of how far.
 pub(crate) fn update(centroids: &mut Centroids, partial: &Partial, features: usize) -> f64 {
     let before = centroids.relative().to_vec();
@@ -190,22 +224,10 @@ impl Processor for Cpu<'_> {
         monitor: &mut Monitor<'_>,
     ) -> Result<Iterations> {
         let (k, d) = (centroids.clusters(), self.points.features());
-        let mut done = Iterations::default();
-        while done.iterations < rule.max_iter {
+        iterations(rule, monitor, || {
             let partial = pass(self.points.chunks().iter(), centroids, (k, d), false, None);
-            done.shift = update(centroids, &partial, d);
-            done.iterations += 1;
-            if !monitor.tell(done.iterations, done.shift) {
-                return Err(KMeansError::Cancelled {
-                    iterations: done.iterations,
-                });
-            }
-            if done.shift <= rule.tolerance {
-                done.converged = true;
-                break;
-            }
-        }
-        Ok(done)
+            Ok(update(centroids, &partial, d))
+        })
     }
 
     fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish> {
@@ -222,6 +244,7 @@ impl Processor for Cpu<'_> {
             masses: partial.masses,
             inertia: partial.inertia,
             labels: wanted,
+            cpu_chunks: 0,
         })
     }
 }

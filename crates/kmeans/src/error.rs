@@ -28,6 +28,9 @@ pub enum KMeansError {
         /// The most.
         limit: usize,
     },
+    /// No point at all.
+    #[error("there are no points to cluster")]
+    NoPoints,
     /// Fewer points than clusters.
     #[error(
         "{clusters} clusters of {points} points: each cluster needs a point\nhint: lower k to {points} or less"

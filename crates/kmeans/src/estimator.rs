@@ -5,7 +5,7 @@ use galatea_kernels::kmeans::{Centroids, Sums};
 use crate::cpu::Cpu;
 use crate::device::DeviceKMeans;
 use crate::labels::Labels;
-use crate::{KMeansError, Points, Result, init};
+use crate::{KMeansError, Points, Result, Share, init};
 
 /// Most clusters: labels number them with 32 bits, and memory ends before.
 const MOST_CLUSTERS: usize = 1 << 24;
@@ -15,7 +15,7 @@ const VARIANCE_SAMPLE: u64 = 1 << 16;
 /// Where centroids begin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Init {
-    /// D² sampling, of at most 65536 points.
+    /// D² sampling (k-means++), of all points where they are at most 8 M values, of 65536 or more where there are more.
     #[default]
     PlusPlus,
     /// Different points, drawn at random.
@@ -24,6 +24,35 @@ pub enum Init {
     First,
     /// Those given, row after row.
     Given(Vec<f64>),
+}
+
+/// How an iteration is executed on the device (thesis §5.3, KM-11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a block's accumulators fill its
+    /// shared memory; `galatea bench kmeans --experiment variants` compares them.
+    #[default]
+    Auto,
+    /// Assignment and update fused, in one pass over the points.
+    Single,
+    /// A pass that writes labels to device memory, and a pass that sums by them, over some chunks after the other, so that those that are
+    /// streamed cross the link once.
+    Multi,
+    /// Labels go to the CPU, which moves the centroids.
+    Cross,
+}
+
+impl Execution {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Single => "single-pass",
+            Self::Multi => "multi-pass",
+            Self::Cross => "cross-processing",
+        }
+    }
 }
 
 /// What is known after an iteration.
@@ -53,10 +82,14 @@ pub struct KMeans {
     pub n_init: u32,
     /// What is drawn is drawn from this.
     pub seed: u64,
+    /// How iterations are executed on the device.
+    pub execution: Execution,
     /// How the device replicates sums; the cheapest by the model where nothing is said.
     pub sums: Option<Sums>,
     /// Shared memory that a block on the device may take, bytes; all there is where nothing is said.
     pub shared_limit: Option<u64>,
+    /// Whether the CPU takes chunks of points that are not on the device.
+    pub share: Share,
 }
 
 /// A clustering.
@@ -76,6 +109,8 @@ pub struct Model {
     pub converged: bool,
     /// Where they were asked for.
     pub labels: Option<Labels>,
+    /// Chunks that the CPU took from the device, in all iterations of the start that won.
+    pub cpu_chunks: u64,
 }
 
 /// When iterations end.
@@ -99,6 +134,7 @@ pub(crate) struct Finish {
     pub(crate) masses: Vec<u64>,
     pub(crate) inertia: f64,
     pub(crate) labels: Option<Labels>,
+    pub(crate) cpu_chunks: u64,
 }
 
 /// Who is told of iterations, and may stop them.
@@ -131,6 +167,26 @@ pub(crate) trait Processor {
     fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish>;
 }
 
+/// Iterations one by one; `iterate` says how far centroids moved.
+pub(crate) fn iterations(
+    rule: Rule,
+    monitor: &mut Monitor<'_>,
+    mut iterate: impl FnMut() -> Result<f64>,
+) -> Result<Iterations> {
+    let mut done = Iterations::default();
+    while done.iterations < rule.max_iter && !done.converged {
+        done.shift = iterate()?;
+        done.iterations += 1;
+        done.converged = done.shift <= rule.tolerance;
+        if !monitor.tell(done.iterations, done.shift) {
+            return Err(KMeansError::Cancelled {
+                iterations: done.iterations,
+            });
+        }
+    }
+    Ok(done)
+}
+
 impl KMeans {
     /// Of k clusters, with scikit-learn's defaults: k-means++, 300 iterations, `tol` 1e-4, one start.
     #[must_use]
@@ -142,8 +198,10 @@ impl KMeans {
             init: Init::PlusPlus,
             n_init: 1,
             seed: 0,
+            execution: Execution::Auto,
             sums: None,
             shared_limit: None,
+            share: Share::Auto,
         }
     }
 
@@ -167,7 +225,7 @@ impl KMeans {
     /// device after every few, and says whether to go on.
     ///
     /// # Errors
-    /// [`KMeansError::Clusters`], [`KMeansError::TooFewPoints`], [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids;
+    /// [`KMeansError::Clusters`], [`KMeansError::NoPoints`], [`KMeansError::TooFewPoints`], [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids;
     /// [`KMeansError::NoShape`], [`KMeansError::Memory`] on a device; [`KMeansError::Cancelled`]; the device's.
     pub fn fit_with(
         &self,
@@ -218,14 +276,17 @@ impl KMeans {
             let done = processor.iterate(&mut centroids, rule, &mut monitor)?;
             let finish = processor.finish(&centroids, labels)?;
             if best.as_ref().is_none_or(|best| finish.inertia < best.inertia) {
+                let mut rows = centroids.rows();
+                points.add_offsets(&mut rows);
                 best = Some(Model {
-                    centroids: centroids.rows(),
+                    centroids: rows,
                     features: points.features(),
                     sizes: finish.masses,
                     inertia: finish.inertia,
                     n_iter: done.iterations,
                     converged: done.converged,
                     labels: finish.labels,
+                    cpu_chunks: finish.cpu_chunks,
                 });
             }
         }
@@ -238,6 +299,9 @@ impl KMeans {
                 clusters: self.clusters,
                 limit: MOST_CLUSTERS,
             });
+        }
+        if points.is_empty() {
+            return Err(KMeansError::NoPoints);
         }
         if self.clusters as u64 > points.len() {
             return Err(KMeansError::TooFewPoints {
@@ -272,7 +336,7 @@ impl KMeans {
                         expected,
                     });
                 }
-                rows.clone()
+                points.without_offsets(rows)
             }
         })
     }
@@ -307,7 +371,7 @@ impl Model {
                 centroids: self.features,
             });
         }
-        let centroids = Centroids::new(&self.centroids, self.features);
+        let centroids = Centroids::new(&points.without_offsets(&self.centroids), self.features);
         let finish = match device {
             Some(device) => {
                 let settings = KMeans::new(centroids.clusters());

@@ -18,6 +18,23 @@ impl Labels {
         }
     }
 
+    /// Those that bytes are.
+    pub(crate) fn of_bytes(width: LabelWidth, bytes: Vec<u8>) -> Self {
+        Self { width, bytes }
+    }
+
+    /// The label of a point.
+    ///
+    /// # Panics
+    /// Where there are not as many.
+    #[must_use]
+    pub fn get(&self, point: usize) -> u32 {
+        let width = self.width.bytes();
+        let mut word = [0; 4];
+        word[..width].copy_from_slice(&self.bytes[point * width..][..width]);
+        u32::from_ne_bytes(word)
+    }
+
     /// Bytes of a label.
     #[must_use]
     pub fn width(&self) -> LabelWidth {

@@ -15,8 +15,18 @@
 //!   Model ── centroids, sizes, inertia, labels
 //! ```
 //!
-//! Points are 32-bit floats, as in the thesis (KM-1). Sums are of floats relative to an origin amid the centroids, for at most 4096
-//! points at a time, and of doubles from there on.
+//! | what | where |
+//! | --- | --- |
+//! | executions: single-pass, multi-pass, cross-processing (KM-11) | [`Execution`] |
+//! | feature sums: cluster merge, partitioned features; masses with them: private, local, global (KM-4 to KM-10) | [`Sums`] |
+//! | mass sums alone | [`galatea_kernels::MassSum`] |
+//! | shared memory of a block, checked before a launch (KM-13) | [`PassShape::shared_bytes`], [`choose`] |
+//! | chunks that the CPU takes (KM-17 to KM-21) | [`Share`] |
+//!
+//! Points are 32-bit floats, as in the thesis (KM-1); 64-bit ones are converted ([`PointsBuilder::append_wide`]). Sums are of floats relative
+//! to an origin amid the centroids, for at most 4096 points at a time, 16384 where features are more than 32, and of doubles from there on. On the
+//! CPU a seed gives the same result on any number of threads; on the device sums differ in their last bits from run to run, since blocks
+//! add theirs in any order.
 //!
 //! Ties go to the lowest label, clusters without points keep their centroids, values that are not finite and more clusters than points
 //! are errors (KM-2).
@@ -30,11 +40,13 @@ mod estimator;
 mod init;
 mod labels;
 mod points;
+mod share;
 
 pub use choose::{PassCost, choose, costs};
 pub use device::{DeviceKMeans, DeviceRun};
 pub use error::{KMeansError, Result};
-pub use estimator::{Init, KMeans, Model, Progress};
+pub use estimator::{Execution, Init, KMeans, Model, Progress};
 pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Sums};
 pub use labels::Labels;
 pub use points::{CHUNK_BYTES, Points, PointsBuilder};
+pub use share::Share;

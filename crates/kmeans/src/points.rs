@@ -2,6 +2,9 @@
 //!
 //! A chunk holds its points as `data[feature * stride + point]`, the stride a multiple of 64 points, so that threads load aligned
 //! vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20); all but the last are equally full.
+//!
+//! Values are 32-bit floats, as in the thesis. Those that come as 64-bit floats are kept as distances from an offset of their feature
+//! where they are much closer to each other than to zero (times, coordinates of a city), so that what tells points apart survives.
 
 use std::sync::Arc;
 
@@ -26,6 +29,8 @@ pub struct Points {
     features: usize,
     len: u64,
     chunks: Vec<Chunk>,
+    /// By feature: what was subtracted of its values.
+    offsets: Vec<f64>,
 }
 
 /// Some consecutive points.
@@ -105,7 +110,23 @@ impl Points {
     pub fn rows(&self, range: std::ops::Range<u64>) -> Vec<f64> {
         let mut rows = Vec::with_capacity((range.end - range.start) as usize * self.features);
         range.for_each(|point| self.gather(point, &mut rows));
+        self.add_offsets(&mut rows);
         rows
+    }
+
+    /// Makes rows of kept values those of the values that came.
+    pub(crate) fn add_offsets(&self, rows: &mut [f64]) {
+        for row in rows.chunks_exact_mut(self.features) {
+            row.iter_mut()
+                .zip(&self.offsets)
+                .for_each(|(value, offset)| *value += offset);
+        }
+    }
+
+    /// The opposite of [`Self::add_offsets`].
+    pub(crate) fn without_offsets(&self, rows: &[f64]) -> Vec<f64> {
+        let pairs = rows.iter().zip(self.offsets.iter().cycle());
+        pairs.map(|(value, offset)| value - offset).collect()
     }
 
     pub(crate) fn chunks(&self) -> &[Chunk] {
@@ -117,7 +138,7 @@ impl Points {
         self.chunks.iter().map(|chunk| chunk.len).max().unwrap_or(0) as u32
     }
 
-    /// Appends the values of a point.
+    /// Appends the values of a point as they are kept.
     pub(crate) fn gather(&self, point: u64, values: &mut Vec<f64>) {
         let full = self.chunks.first().map_or(1, |chunk| chunk.len as u64);
         let (chunk, at) = (&self.chunks[(point / full) as usize], (point % full) as usize);
@@ -163,6 +184,8 @@ pub struct PointsBuilder {
     len: u64,
     /// By feature: values that are not finite.
     not_finite: Vec<u64>,
+    /// By feature, once there are points.
+    offsets: Option<Vec<f64>>,
 }
 
 impl PointsBuilder {
@@ -194,6 +217,7 @@ impl PointsBuilder {
             chunks: Vec::new(),
             filling: None,
             len: 0,
+            offsets: None,
         })
     }
 
@@ -202,6 +226,48 @@ impl PointsBuilder {
     /// # Errors
     /// [`KMeansError::Shape`] for another number of columns, or columns of different lengths; host memory.
     pub fn append<C: AsRef<[f32]>>(&mut self, columns: &[C]) -> Result<()> {
+        let offsets = self.offsets.get_or_insert_with(|| vec![0.0; self.names.len()]);
+        if offsets.iter().all(|offset| *offset == 0.0) {
+            return self.append_kept(columns);
+        }
+        let widen = |column: &C| column.as_ref().iter().map(|value| f64::from(*value)).collect();
+        let wide: Vec<Vec<f64>> = columns.iter().map(widen).collect();
+        self.append_wide(&wide)
+    }
+
+    /// As [`Self::append`], of 64-bit floats, which are rounded to 32-bit ones, as distances from an offset where the first points are
+    /// closer to each other than to zero. Values beyond 32-bit floats count as infinite.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_wide<C: AsRef<[f64]>>(&mut self, columns: &[C]) -> Result<()> {
+        if columns.iter().any(|column| column.as_ref().is_empty()) && self.offsets.is_none() {
+            return Ok(());
+        }
+        let offsets = self
+            .offsets
+            .get_or_insert_with(|| columns.iter().map(|column| offset_of(column.as_ref())).collect());
+        let kept: Vec<Vec<f32>> = columns
+            .iter()
+            .zip(offsets.iter().chain(std::iter::repeat(&0.0)))
+            .map(|(column, offset)| {
+                column
+                    .as_ref()
+                    .iter()
+                    .map(|value| (value - offset) as f32)
+                    .collect()
+            })
+            .collect();
+        self.append_kept(&kept)
+    }
+
+    /// By feature: how many values so far are NaN or infinite.
+    #[must_use]
+    pub fn not_finite(&self) -> &[u64] {
+        &self.not_finite
+    }
+
+    fn append_kept<C: AsRef<[f32]>>(&mut self, columns: &[C]) -> Result<()> {
         let shape = |what: String, found, expected| {
             Err(KMeansError::Shape {
                 what,
@@ -292,6 +358,26 @@ impl PointsBuilder {
             features: self.names.len(),
             len: self.len,
             chunks: self.chunks,
+            offsets: self.offsets.unwrap_or_else(|| vec![0.0; self.names.len()]),
         })
+    }
+}
+
+/// What to subtract of values: nothing, unless they are 16 times closer to each other than to zero. It has few significant bits, so that
+/// differences to it are exact.
+fn offset_of(values: &[f64]) -> f64 {
+    let finite = || values.iter().copied().filter(|value| value.is_finite());
+    let (least, most) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+        (least.min(value), most.max(value))
+    });
+    let (middle, spread) = (least / 2.0 + most / 2.0, most - least);
+    if !middle.is_finite() || middle.abs() < 16.0 * spread {
+        return 0.0;
+    }
+    let unit = spread.log2().floor().exp2();
+    if unit > 0.0 {
+        (middle / unit).round() * unit
+    } else {
+        middle
     }
 }

@@ -3,10 +3,14 @@
 //! Points are those of the thesis (§5.5.1): ten centres, uniform in [-100, 100]^d, as many points around each with a normal
 //! distribution of deviation 10, from a seed. An iteration is what a fit does: nearest centroids, sums, new centroids; times are of the
 //! device, by events, over iterations in a row. Every shape that is timed is first held against 64-bit floats on fewer points: labels
-//! beyond the reach of rounding, centroids.
+//! beyond the reach of rounding, centroids. Other experiments compare the published variants (`variants`), and points that stay in host
+//! memory, with and without the CPU's help (`streaming`); the thesis' outcomes are written beside them.
 
+mod findings;
 mod generate;
+mod masses;
 mod report;
+mod streamed;
 mod verify;
 
 pub use report::{KmeansReport, Row};
@@ -14,7 +18,7 @@ pub use report::{KmeansReport, Row};
 use galatea_device::{Device, In, Out};
 use galatea_engine::calibration;
 use galatea_kernels::ReadBandwidth;
-use galatea_kmeans::{DeviceKMeans, PassCost, Points, Sums, costs};
+use galatea_kmeans::{DeviceKMeans, Execution, PassCost, Points, Sums, costs};
 use galatea_memory::regions::MemoryManager;
 
 use crate::Result;
@@ -26,9 +30,55 @@ use generate::Generator;
 /// Points that shapes are verified on.
 const VERIFIED: u64 = (1 << 17) + 17;
 
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Experiment {
+    /// Ways of summing, in a single pass over points on the device.
+    Iteration,
+    /// Executions and ways of summing of the thesis (figures 5.9, 5.11, 5.13, 5.14).
+    Variants,
+    /// Points in host memory (figure 5.16).
+    Streaming,
+    /// Histograms of labels (figure 5.10).
+    Masses,
+}
+
+impl Experiment {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Iteration, Self::Variants, Self::Streaming, Self::Masses];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Iteration => "iteration",
+            Self::Variants => "variants",
+            Self::Streaming => "streaming",
+            Self::Masses => "masses",
+        }
+    }
+}
+
+/// Experiments by name.
+///
+/// # Errors
+/// A name that there is not, with those there are.
+pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
+    let of = |name: &String| {
+        let found = Experiment::ALL
+            .into_iter()
+            .find(|experiment| experiment.name() == name);
+        let known = Experiment::ALL.map(Experiment::name).join(", ");
+        found.ok_or_else(|| format!("unknown experiment: {name}\nhint: experiments are {known}"))
+    };
+    names.iter().map(of).collect()
+}
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
+    /// What to compare.
+    pub experiments: Vec<Experiment>,
     /// Numbers of features.
     pub features: Vec<u32>,
     /// Numbers of clusters.
@@ -85,8 +135,40 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                 clusters,
                 floor,
             };
-            for cost in shapes(plan, &machine, (features, clusters)) {
-                report.rows.push(case.measure(&cost, &machine, plan)?);
+            for experiment in &plan.experiments {
+                match experiment {
+                    Experiment::Iteration => {
+                        for cost in shapes(plan, &machine, (features, clusters)) {
+                            report
+                                .rows
+                                .push(case.measure(&cost, &machine, plan, Execution::Single)?);
+                        }
+                    }
+                    Experiment::Variants => {
+                        for (execution, cost) in variants(plan, &machine, (features, clusters)) {
+                            let mut row = case.measure(&cost, &machine, plan, execution)?;
+                            row.experiment = experiment.name().to_string();
+                            report.rows.push(row);
+                        }
+                    }
+                    // Once for all features: there are none.
+                    Experiment::Masses if features == plan.features[0] => {
+                        report.rows.extend(masses::measure(
+                            device,
+                            &clock,
+                            on.stream(),
+                            plan,
+                            (count, clusters),
+                        )?);
+                    }
+                    Experiment::Masses => {}
+                    Experiment::Streaming => {
+                        manager.clear()?;
+                        report
+                            .rows
+                            .extend(streamed::measure(&manager, &case, &machine, plan)?);
+                    }
+                }
             }
             done(features, clusters);
         }
@@ -108,6 +190,25 @@ fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32))
                 .collect()
         }
     }
+}
+
+/// Executions, each with the cheapest shape of each way of summing; where the CPU sums, there is one.
+fn variants(
+    plan: &Plan,
+    machine: &galatea_layout::model::Machine,
+    of: (u32, u32),
+) -> Vec<(Execution, PassCost)> {
+    let cheapest = |sums| costs(machine, of, sums, plan.shared_limit).into_iter().next();
+    let ways: Vec<PassCost> = Sums::ALL
+        .into_iter()
+        .filter_map(|way| cheapest(Some(way)))
+        .collect();
+    let each = |execution| ways.iter().map(move |cost| (execution, *cost));
+    let cross = cheapest(None).map(|cost| (Execution::Cross, cost));
+    each(Execution::Single)
+        .chain(each(Execution::Multi))
+        .chain(cross)
+        .collect()
 }
 
 /// Milliseconds of reading so many bytes of device memory.
@@ -135,10 +236,17 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn measure(&self, cost: &PassCost, machine: &galatea_layout::model::Machine, plan: &Plan) -> Result<Row> {
+    fn measure(
+        &self,
+        cost: &PassCost,
+        machine: &galatea_layout::model::Machine,
+        plan: &Plan,
+        execution: Execution,
+    ) -> Result<Row> {
         let shape = cost.shape;
-        let verified = verify::verify(self.on, self.fewer, shape)?;
+        let verified = verify::verify(self.on, self.fewer, shape, execution)?;
         let mut run = self.on.start_with(self.points, shape)?;
+        run.execute_as(execution)?;
         run.place_centroids(&self.points.rows(0..u64::from(self.clusters)))?;
         // The first brings the points to the device.
         run.queue_iteration()?;
@@ -149,7 +257,9 @@ impl Case<'_> {
         let (registers, spilled) = run.registers();
         let median = ms(|time| time.median);
         Ok(Row {
-            experiment: "iteration".to_string(),
+            experiment: Experiment::Iteration.name().to_string(),
+            execution: execution.name().to_string(),
+            place: "resident".to_string(),
             features: shape.features,
             clusters: shape.clusters,
             points: self.points.len(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::findings;
 use crate::Result;
 use crate::harness::Files;
 use crate::machine::Machine;
@@ -14,6 +15,10 @@ use crate::machine::Machine;
 pub struct Row {
     /// What was measured.
     pub experiment: String,
+    /// single-pass, multi-pass or cross-processing.
+    pub execution: String,
+    /// resident, streamed, streamed with the CPU's help, or the CPU.
+    pub place: String,
     /// d.
     pub features: u32,
     /// k.
@@ -50,7 +55,7 @@ pub struct Row {
     pub ms_max: f64,
     /// By the model.
     pub predicted_ms: f64,
-    /// Reading as many bytes once.
+    /// Reading as many bytes once, or copying them to the device where they are streamed.
     pub floor_ms: Option<f64>,
     /// Median over floor.
     pub ratio: Option<f64>,
@@ -74,6 +79,8 @@ impl Row {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         let mut cells = vec![
             ("experiment", self.experiment.clone()),
+            ("execution", self.execution.clone()),
+            ("place", self.place.clone()),
             ("features", self.features.to_string()),
             ("clusters", self.clusters.to_string()),
             ("points", self.points.to_string()),
@@ -125,14 +132,16 @@ impl KmeansReport {
     #[must_use]
     pub fn summary(&self) -> String {
         let mut text = String::from(
-            "| d | k | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
-             | ---: | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+            "| execution | place | d | k | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
+             | --- | --- | ---: | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
         );
         for row in &self.rows {
             // Writing to a String does not fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
+                row.execution,
+                row.place,
                 row.features,
                 row.clusters,
                 row.sums,
@@ -153,6 +162,9 @@ impl KmeansReport {
                 row.centroid_error,
                 if row.right { "yes" } else { "NO" },
             );
+        }
+        if self.rows.iter().any(|row| row.experiment != "iteration") {
+            let _ = write!(text, "\n{}", findings::findings(&self.rows));
         }
         text
     }

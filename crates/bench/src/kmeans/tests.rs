@@ -2,7 +2,7 @@
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
-use super::{Plan, run, ways};
+use super::{Experiment, Plan, experiments, run, ways};
 use crate::machine::Machine;
 
 #[test]
@@ -10,6 +10,7 @@ fn every_way_of_summing_is_verified_and_timed() {
     let device =
         Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
     let plan = Plan {
+        experiments: vec![Experiment::Iteration],
         features: vec![2, 4],
         clusters: vec![3, 8],
         bytes: 1 << 16,
@@ -34,4 +35,51 @@ fn every_way_of_summing_is_verified_and_timed() {
 fn ways_have_names() {
     assert_eq!(ways(&["private".to_string()]).expect("a way").len(), 1);
     assert!(ways(&["none".to_string()]).is_err());
+}
+
+#[test]
+fn variants_and_streaming_are_compared_with_the_thesis() {
+    let device =
+        Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
+    let plan = Plan {
+        experiments: vec![Experiment::Variants, Experiment::Streaming, Experiment::Masses],
+        features: vec![4],
+        clusters: vec![4],
+        bytes: 1 << 16,
+        runs: 1,
+        sums: Vec::new(),
+        shapes: 0,
+        shared_limit: None,
+        machine: Machine::default(),
+    };
+    let report = run(&device, &plan, |_, _| {}).expect("a report");
+    assert!(report.rows.iter().all(|row| row.right), "{}", report.summary());
+    let of = |execution: &str, place: &str| {
+        let rows = report.rows.iter();
+        rows.filter(|row| row.execution == execution && row.place == place)
+            .count()
+    };
+    assert_eq!(
+        (of("single-pass", "resident"), of("multi-pass", "resident")),
+        (5, 5)
+    );
+    assert_eq!(
+        (of("cross-processing", "resident"), of("single-pass", "streamed")),
+        (1, 1)
+    );
+    assert_eq!(
+        (
+            of("single-pass", "streamed with the CPU"),
+            of("single-pass", "cpu")
+        ),
+        (1, 1)
+    );
+    let summary = report.summary();
+    assert_eq!(of("mass sum", "resident"), 4);
+    for figure in [
+        "| 5.9 |", "| 5.10 |", "| 5.11 |", "| 5.13 |", "| 5.14 |", "| 5.16 |",
+    ] {
+        assert!(summary.contains(figure), "{summary}");
+    }
+    assert!(experiments(&["speed".to_string()]).is_err());
 }

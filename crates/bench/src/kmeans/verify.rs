@@ -1,35 +1,45 @@
 //! An iteration on the device against 64-bit floats.
 
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, PassShape, Points};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, PassShape, Points};
 use rayon::prelude::*;
 
 use crate::Result;
 
-/// Squared distances that differ by less than this share of their greatest terms are a tie to 32-bit floats.
-const TIE: f64 = 4e-6;
+/// How much two squared distances can differ that scores in 32-bit floats tell the wrong way round. With x and c relative to the origin, the
+/// error of a score x·c - |c|²/2 is below ε ((d + 3) |x| |c| + |c|²), ε = 2^-24; of the difference of two, twice that; squared
+/// distances differ by twice as much as scores. The origin is taken to be the mean of the centroids, which is a fourth more or less.
+fn tie(features: usize, point: f64, centroid: f64) -> f64 {
+    let score = 2f64.powi(-24) * ((features as f64 + 3.0) * point * centroid + centroid * centroid);
+    1.25 * 4.0 * score
+}
 
 /// How a shape did.
 pub(super) struct Verified {
     /// Share of points whose label is another one than the reference's, ties or not.
     pub(super) label_mismatch: f64,
-    /// The same without ties.
+    /// Those whose centroid is farther than the nearest by more than rounding explains.
     wrong: u64,
-    /// Greatest difference of a coordinate of the centroids, in shares of 100.
+    /// Greatest difference of a coordinate of the centroids to the mean of the points that the device gave them, in shares of 100.
     pub(super) centroid_error: f64,
 }
 
 impl Verified {
     pub(super) fn is_right(&self) -> bool {
-        // A point of a tie that changes its cluster moves both.
-        self.wrong == 0 && self.centroid_error < 1e-4 + 10.0 * self.label_mismatch
+        self.wrong == 0 && self.centroid_error < 1e-5
     }
 }
 
 /// One iteration, and the labels before it.
-pub(super) fn verify(on: &DeviceKMeans<'_>, points: &Points, shape: PassShape) -> Result<Verified> {
+pub(super) fn verify(
+    on: &DeviceKMeans<'_>,
+    points: &Points,
+    shape: PassShape,
+    execution: Execution,
+) -> Result<Verified> {
     let (k, d) = (shape.clusters as usize, shape.features as usize);
     let first = points.rows(0..k as u64);
     let mut run = on.start_with(points, shape)?;
+    run.execute_as(execution)?;
     run.place_centroids(&first)?;
     run.queue_iteration()?;
     let found = run.read_centroids()?;
@@ -43,6 +53,16 @@ pub(super) fn verify(on: &DeviceKMeans<'_>, points: &Points, shape: PassShape) -
     .expect("labels were asked for");
     let labels: Vec<u32> = labels.iter().collect();
 
+    let mean = |f: usize| first.iter().skip(f).step_by(d).sum::<f64>() / k as f64;
+    let origin: Vec<f64> = (0..d).map(mean).collect();
+    let length = |row: &[f64]| {
+        let squares = row
+            .iter()
+            .zip(&origin)
+            .map(|(value, origin)| (value - origin).powi(2));
+        squares.sum::<f64>().sqrt()
+    };
+    let farthest = first.chunks_exact(d).map(length).fold(0.0, f64::max);
     let pieces: Vec<_> = (0..points.len())
         .step_by(4096)
         .collect::<Vec<_>>()
@@ -64,17 +84,19 @@ pub(super) fn verify(on: &DeviceKMeans<'_>, points: &Points, shape: PassShape) -
                         nearest = cluster;
                     }
                 }
-                if *label as usize != nearest {
+                let label = *label as usize;
+                if label != nearest {
                     other += 1;
-                    let scale = 150.0 * 150.0 * d as f64;
                     let margin = squares
-                        .get(*label as usize)
+                        .get(label)
                         .map_or(f64::INFINITY, |of| of - squares[nearest]);
-                    wrong += u64::from(margin > TIE * scale);
+                    wrong += u64::from(margin > tie(d, length(row), farthest));
                 }
-                masses[nearest] += 1;
-                for (sum, x) in sums[nearest * d..][..d].iter_mut().zip(row) {
-                    *sum += x;
+                if label < k {
+                    masses[label] += 1;
+                    for (sum, x) in sums[label * d..][..d].iter_mut().zip(row) {
+                        *sum += x;
+                    }
                 }
             }
             (sums, masses, other, wrong)

@@ -21,6 +21,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Re
     .map_err(BenchError::from)?;
     let bytes = if arguments.emulated { 1 << 20 } else { 2 << 30 };
     let plan = Plan {
+        experiments: kmeans::experiments(&arguments.experiment).map_err(CliError::Other)?,
         features: arguments.features.clone(),
         clusters: arguments.clusters.clone(),
         bytes: arguments.bytes.unwrap_or(bytes),

@@ -19,6 +19,7 @@ mod guards;
 mod hostile;
 mod install;
 mod joins;
+mod kmeans;
 mod limits;
 mod memory;
 mod placed;

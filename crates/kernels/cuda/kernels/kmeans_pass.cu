@@ -6,12 +6,16 @@
 //   KMEANS_SUMS      0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
 //   KMEANS_CLUSTERS  k, for sums in registers      KMEANS_INERTIA   1: sums squared distances, by differences
 //   KMEANS_AHEAD     1: asks for the points of the next tile before it computes on those it has
+//   KMEANS_PAIRED    1: compares centroids by twos  (kmeans/nearest.cuh)
+//   KMEANS_GIVEN     1: labels are read where they would be written (a second pass of multi-pass execution, thesis §5.3)
+//   KMEANS_WIDE      1: features are too many for registers (kmeans/wide.cuh); sums are 0, 3 or 5
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
 #include "galatea/args/kmeans_pass.h"
 #include "galatea/kmeans/feature_sums.cuh"
 #include "galatea/kmeans/nearest.cuh"
+#include "galatea/kmeans/wide.cuh"
 
 #ifndef KMEANS_FEATURES
 #define KMEANS_FEATURES 4
@@ -22,12 +26,16 @@
 #define KMEANS_LABELS 0
 #define KMEANS_INERTIA 0
 #define KMEANS_AHEAD 1
+#define KMEANS_PAIRED 0
+#define KMEANS_GIVEN 0
+#define KMEANS_WIDE 0
 #endif
 
 using namespace galatea;
 
 constexpr u32 D = KMEANS_FEATURES, P = KMEANS_POINTS;
 
+#if KMEANS_WIDE == 0
 #if KMEANS_SUMS == 0
 using Sums = NoSums<D>;
 #elif KMEANS_SUMS == 1
@@ -84,10 +92,13 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
 #endif
             u32 label[P];
             if (tile.live != 0) {
-                float score[P];
                 tile.shift(centroids.origin);
-                centroids.nearest(tile.x, label, score);
-#if KMEANS_LABELS
+#if KMEANS_GIVEN
+                load_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
+#else
+                centroids.nearest<KMEANS_PAIRED>(tile.x, label);
+#endif
+#if KMEANS_LABELS && !KMEANS_GIVEN
                 if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
 #endif
 #if KMEANS_INERTIA
@@ -106,3 +117,63 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
     if (threadIdx.x == 0) add_partial(partials + u64(k) * (D + 1), inertia);
 #endif
 }
+
+#else
+
+#if KMEANS_SUMS == 0
+using Sums = WideNoSums<D, P>;
+#elif KMEANS_SUMS == 3
+using Sums = WideFeatureSums<D, P>;
+#else
+using Sums = WideGlobalSums<D, P>;
+#endif
+
+extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
+    kmeans_pass(const __grid_constant__ KmeansPassArguments args) {
+    if (args.state != nullptr && args.state[1] != 0) return;
+    const u32 k = args.clusters;
+    const WideCentroids<D> centroids(args.centroids, k);
+    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
+#if KMEANS_SUMS == 0
+    Sums sums;
+#elif KMEANS_SUMS == 3
+    GALATEA_DYNAMIC_SHARED(memory);
+    Sums sums(reinterpret_cast<float*>(memory), k, args.copies);
+#else
+    Sums sums{partials, k};
+#endif
+    __syncthreads();
+#if KMEANS_INERTIA
+    double inertia = 0.0;
+#endif
+    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
+    while (walk.more()) {
+        for (u32 tiles = 0; tiles < args.flush_tiles && walk.more(); ++tiles) {
+            const WideTile<D, P> tile(args.chunks, walk);
+            walk.next();
+            u32 label[P];
+            if (tile.live != 0) {
+#if KMEANS_GIVEN
+                load_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
+#else
+                centroids.nearest(tile, label);
+#endif
+#if KMEANS_LABELS && !KMEANS_GIVEN
+                if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
+#endif
+#if KMEANS_INERTIA
+                inertia += centroids.distances(tile, label);
+#endif
+            }
+            sums.add(tile, centroids.origin, label);
+        }
+        sums.merge(partials);
+    }
+#if KMEANS_INERTIA
+    __shared__ Scratch<double> scratch;
+    inertia = block_reduce(inertia, Sum{}, scratch);
+    if (threadIdx.x == 0) add_partial(partials + u64(k) * (D + 1), inertia);
+#endif
+}
+
+#endif

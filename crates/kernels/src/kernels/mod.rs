@@ -14,6 +14,7 @@ mod heap_gather;
 mod heap_release;
 mod heap_reset;
 mod heap_verify;
+mod kmeans_masses;
 mod kmeans_pass;
 mod kmeans_update;
 mod match_lanes;
@@ -37,6 +38,7 @@ pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
 pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
+pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
@@ -69,6 +71,7 @@ pub const KERNELS: &[KernelEntry] = &[
     HeapRelease::ENTRY,
     HeapReset::ENTRY,
     HeapVerify::ENTRY,
+    KmeansMasses::ENTRY,
     KmeansPass::ENTRY,
     KmeansUpdate::ENTRY,
     MatchLanes::ENTRY,

@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod choice;
 mod edges;
+mod estimator;
+mod masses;
+mod offsets;
+mod out_of_core;
 mod passes;
 mod reference;
 
@@ -57,4 +62,11 @@ fn points_of(columns: &[Vec<f32>], chunk_bytes: usize) -> Points {
     let mut builder = PointsBuilder::with_chunk_bytes(names, chunk_bytes).unwrap();
     builder.append(columns).unwrap();
     builder.finish().unwrap()
+}
+
+/// Rows of the first k points, moved a little, so that none is a point.
+fn first_rows(columns: &[Vec<f32>], clusters: usize) -> Vec<f64> {
+    (0..clusters)
+        .flat_map(|point| columns.iter().map(move |column| f64::from(column[point]) + 0.25))
+        .collect()
 }

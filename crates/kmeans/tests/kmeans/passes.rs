@@ -1,17 +1,10 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model, Sums};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Model, Sums, choose};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
-use crate::{columns, device, machine, points_of};
-
-/// Rows of the first k points, moved a little, so that none is a point.
-fn first_rows(columns: &[Vec<f32>], clusters: usize) -> Vec<f64> {
-    (0..clusters)
-        .flat_map(|point| columns.iter().map(move |column| f64::from(column[point]) + 0.25))
-        .collect()
-}
+use crate::{columns, device, first_rows, machine, points_of};
 
 /// Holds a model against the reference: labels are exact where the margin is above what floats can tell, and with all of them exact, sizes.
 fn hold(model: &Model, expected: &Reference, what: &str) {
@@ -107,15 +100,23 @@ fn every_way_of_summing_agrees_with_the_reference() {
         (2000, 5, 33),
         (1500, 16, 9),
         (800, 32, 5),
+        (700, 3, 300),
+        (600, 33, 5),
+        (1300, 64, 20),
+        (300, 75, 9),
+        (400, 300, 12),
     ] {
         let columns = columns(n, d, 11);
         let first = first_rows(&columns, k);
         let expected = reference(&columns, &first, 2);
         let points = points_of(&columns, 1 << 14);
+        let mut tried = Vec::new();
         for sums in Sums::ALL {
-            if sums == Sums::Registers && k * (d + 1) > 40 {
+            // Too many accumulators for a way to hold, or features for registers.
+            if choose(&machine, (d as u32, k as u32), Some(sums), None).is_err() {
                 continue;
             }
+            tried.push(sums);
             let settings = KMeans {
                 sums: Some(sums),
                 ..settings(first.clone(), k)
@@ -125,6 +126,49 @@ fn every_way_of_summing_agrees_with_the_reference() {
                 .unwrap();
             assert_eq!(model.n_iter, 2);
             hold(&model, &expected, &format!("n {n} d {d} k {k} {}", sums.name()));
+        }
+        assert!(
+            tried.ends_with(&[Sums::Global]) && tried.contains(&Sums::Features),
+            "{tried:?}"
+        );
+    }
+}
+
+#[test]
+fn every_execution_agrees_with_the_reference() {
+    let device = device(64 << 20);
+    let machine = machine(&device);
+    let manager = MemoryManager::new(&device).unwrap();
+    for (n, d, k) in [(5000, 4, 6), (3001, 5, 300), (1300, 40, 20)] {
+        let columns = columns(n, d, 17);
+        let first = first_rows(&columns, k);
+        let expected = reference(&columns, &first, 2);
+        // More chunks than labels of one launch.
+        let points = points_of(&columns, 4096);
+        for streamed in [false, true] {
+            let mut on = DeviceKMeans::new(&manager, machine).unwrap();
+            if streamed {
+                manager.clear().unwrap();
+                on = on.without_pages();
+            }
+            for execution in [Execution::Single, Execution::Multi, Execution::Cross] {
+                for sums in [None, Some(Sums::Features), Some(Sums::Global)] {
+                    let settings = KMeans {
+                        execution,
+                        sums,
+                        ..settings(first.clone(), k)
+                    };
+                    let model = settings
+                        .fit_with(&points, Some(&on), true, &mut |_| true)
+                        .unwrap();
+                    assert_eq!(model.n_iter, 2);
+                    hold(
+                        &model,
+                        &expected,
+                        &format!("n {n} d {d} k {k} {execution:?} {sums:?}"),
+                    );
+                }
+            }
         }
     }
 }

@@ -7,6 +7,10 @@
 // A thread has P points, so that one read of a centroid, which all lanes share, serves 32 P points: for P = 4 a fourth of an
 // instruction a centroid and point. No distance leaves its register (KM-16).
 //
+// Comparisons run at half the rate of multiply-adds, so keeping label and score a centroid (compare, two selects) costs as much as 6 of
+// them. Where centroids are many, a thread compares the greater score of two, and keeps which two: 2 such instructions a
+// centroid. Which of the two it was is found by the score of the first once more, which comes out the same to the last bit.
+//
 // Layout of the centroids, in device memory and in shared memory, k4 = k rounded up to a multiple of 4:
 //     float origin[round4(d)], row[k4][d], norm[k4]
 // norm is -|c|^2 / 2, and -infinity for the rows that fill up the last group of four, which are zero otherwise.
@@ -39,41 +43,90 @@ template <u32 D> struct Centroids {
         return Centroids(shared, clusters);
     }
 
-    // Thread scope: of each point the label of the greatest score, of equal ones the least, and that score.
-    template <u32 P>
-    GALATEA_INLINE void nearest(const float (&x)[D][P], u32 (&label)[P], float (&score)[P]) const {
+    // The scores of a group of four, for P points: use(each, p, score), in the order of centroids.
+    template <u32 P, class Use> GALATEA_INLINE void scores(const float (&x)[D][P], u32 group, Use use) const {
+        const float4* const row = reinterpret_cast<const float4*>(rows) + group * D;
+        const float4 norm = reinterpret_cast<const float4*>(norms)[group];
+        float c[4 * D];
+#pragma unroll
+        for (u32 q = 0; q < D; ++q) {
+            const float4 four = row[q];
+            c[4 * q] = four.x;
+            c[4 * q + 1] = four.y;
+            c[4 * q + 2] = four.z;
+            c[4 * q + 3] = four.w;
+        }
+        const float start[4] = {norm.x, norm.y, norm.z, norm.w};
+#pragma unroll
+        for (u32 each = 0; each < 4; ++each) {
+#pragma unroll
+            for (u32 p = 0; p < P; ++p) {
+                float s = start[each];
+#pragma unroll
+                for (u32 f = 0; f < D; ++f) s = fmaf(x[f][p], c[each * D + f], s);
+                use(each, p, s);
+            }
+        }
+    }
+
+    // Thread scope: of each point the label of the greatest score, of equal ones the least.
+    template <bool Paired, u32 P>
+    GALATEA_INLINE void nearest(const float (&x)[D][P], u32 (&label)[P]) const {
+        float best[P];
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
             label[p] = 0;
-            score[p] = __int_as_float(0xff800000);
+            best[p] = __int_as_float(0xff800000);
         }
 #pragma unroll 1
         for (u32 group = 0; group < groups; ++group) {
-            const float4* const row = reinterpret_cast<const float4*>(rows) + group * D;
-            const float4 norm = reinterpret_cast<const float4*>(norms)[group];
-            float c[4 * D];
+            if constexpr (Paired) {
+                float first[P];
+                scores<P>(x, group, [&](u32 each, u32 p, float s) {
+                    if (each % 2 == 0) {
+                        first[p] = s;
+                        return;
+                    }
+                    const float most = fmaxf(first[p], s);
+                    if (most > best[p]) label[p] = 4 * group + each - 1;
+                    best[p] = fmaxf(best[p], most);
+                });
+            } else {
+                scores<P>(x, group, [&](u32 each, u32 p, float s) {
+                    if (s > best[p]) {
+                        best[p] = s;
+                        label[p] = 4 * group + each;
+                    }
+                });
+            }
+        }
+        if constexpr (Paired) {
 #pragma unroll
-            for (u32 q = 0; q < D; ++q) {
-                const float4 four = row[q];
+            for (u32 p = 0; p < P; ++p) {
+                float s = norms[label[p]];
+                float c[D];
+                load_row(rows + label[p] * D, c);
+#pragma unroll
+                for (u32 f = 0; f < D; ++f) s = fmaf(x[f][p], c[f], s);
+                if (s != best[p]) label[p] += 1;
+            }
+        }
+    }
+
+    // Thread scope. A row, by vectors where rows are aligned to them.
+    GALATEA_INLINE static void load_row(const float* row, float (&c)[D]) {
+        if constexpr (D % 4 == 0) {
+#pragma unroll
+            for (u32 q = 0; q < D / 4; ++q) {
+                const float4 four = reinterpret_cast<const float4*>(row)[q];
                 c[4 * q] = four.x;
                 c[4 * q + 1] = four.y;
                 c[4 * q + 2] = four.z;
                 c[4 * q + 3] = four.w;
             }
-            const float start[4] = {norm.x, norm.y, norm.z, norm.w};
+        } else {
 #pragma unroll
-            for (u32 each = 0; each < 4; ++each) {
-#pragma unroll
-                for (u32 p = 0; p < P; ++p) {
-                    float s = start[each];
-#pragma unroll
-                    for (u32 f = 0; f < D; ++f) s = fmaf(x[f][p], c[each * D + f], s);
-                    if (s > score[p]) {
-                        score[p] = s;
-                        label[p] = 4 * group + each;
-                    }
-                }
-            }
+            for (u32 f = 0; f < D; ++f) c[f] = row[f];
         }
     }
 

@@ -118,4 +118,19 @@ GALATEA_INLINE void store_labels(unsigned char* labels, u32 first, const u32 (&l
     }
 }
 
+// Thread scope. Loads the first `live` of P labels from `first` on.
+template <u32 Bytes, u32 P>
+GALATEA_INLINE void load_labels(const unsigned char* labels, u32 first, u32 (&label)[P], u32 live) {
+    using T = typename Label<Bytes>::Type;
+    const T* const source = reinterpret_cast<const T*>(labels) + first;
+    if (live == P) {
+        const Vector<T, P> all = *reinterpret_cast<const Vector<T, P>*>(source);
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) label[p] = all.item[p];
+    } else {
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) label[p] = p < live ? source[p] : 0;
+    }
+}
+
 }  // namespace galatea

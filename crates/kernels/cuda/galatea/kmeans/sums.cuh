@@ -148,47 +148,52 @@ template <u32 D> struct PrivateSums {
     }
 };
 
+// Rows of a cluster are an odd number, so that clusters begin in different banks where there are fewer copies than banks: masses are the
+// last row of D even ones, and apart from D odd ones.
 template <u32 D> struct SharedSums {
-    float* sums;  // [cluster][feature][copy]
-    u32* masses;  // [cluster][copy]
+    static constexpr u32 ROWS = D % 2 == 0 ? D + 1 : D;
+    float* sums;  // [cluster][row][copy]
+    u32* masses;  // of copy 0 and cluster 0
     u32 clusters;
     u32 copies;
     GALATEA_INLINE static u32 floats(u32 clusters, u32, u32 copies) { return clusters * (D + 1) * copies; }
     GALATEA_INLINE SharedSums(float* memory, u32 clusters, u32 copies)
-        : sums(memory), masses(reinterpret_cast<u32*>(memory + clusters * D * copies)), clusters(clusters),
-          copies(copies) {
+        : sums(memory), masses(reinterpret_cast<u32*>(memory + (D % 2 == 0 ? D : clusters * D) * copies)),
+          clusters(clusters), copies(copies) {
         clear(memory, floats(clusters, 0, copies));
     }
+    GALATEA_INLINE u32* mass(u32 cluster) const { return masses + cluster * (D % 2 == 0 ? ROWS : 1) * copies; }
     template <u32 P>
     GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
         const u32 copy = threadIdx.x & (copies - 1);
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
             if (p < live) {
-                float* const own = sums + label[p] * (D * copies) + copy;
+                float* const own = sums + label[p] * (ROWS * copies) + copy;
 #pragma unroll
                 for (u32 f = 0; f < D; ++f) atomicAdd(own + f * copies, x[f][p]);
-                atomicAdd(masses + label[p] * copies + copy, 1u);
+                atomicAdd(mass(label[p]) + copy, 1u);
             }
         }
     }
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
         for (u32 i = threadIdx.x; i < clusters * D; i += blockDim.x) {
+            float* const own = sums + (i / D * ROWS + i % D) * copies;
             double total = 0.0;
             for (u32 copy = 0; copy < copies; ++copy) {
-                const u32 at = i * copies + ((copy + threadIdx.x) & (copies - 1));
-                total += sums[at];
-                sums[at] = 0.0f;
+                float& word = own[(copy + threadIdx.x) & (copies - 1)];
+                total += word;
+                word = 0.0f;
             }
             add_partial(partials + i, total);
         }
         for (u32 c = threadIdx.x; c < clusters; c += blockDim.x) {
             u32 total = 0;
             for (u32 copy = 0; copy < copies; ++copy) {
-                const u32 at = c * copies + ((copy + threadIdx.x) & (copies - 1));
-                total += masses[at];
-                masses[at] = 0;
+                u32& word = mass(c)[(copy + threadIdx.x) & (copies - 1)];
+                total += word;
+                word = 0;
             }
             add_partial(partials + clusters * D + c, total);
         }

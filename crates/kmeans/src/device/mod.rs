@@ -4,6 +4,11 @@
 //! arrive, each with a launch of its own: in pages as far as there is room, through a ring of slots otherwise (thesis §5.4). Sums
 //! stay in device memory over all launches of a pass (KM-18); the update moves the centroids there, and only its state comes back. While
 //! everything is resident, several iterations are queued at once: once one has converged, those behind it do nothing.
+//!
+//! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
+
+mod fit;
+mod places;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,24 +18,24 @@ use galatea_device::{Device, DeviceBuffer, DeviceError, Event, In, InOut, Out, S
 use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids, LabelWidth, PassShape};
 use galatea_kernels::{KmeansPass, KmeansState, KmeansUpdate, PassMemory, UpdateRule};
 use galatea_layout::model::Machine;
-use galatea_memory::regions::{MemoryManager, PagePin, Scan, Source};
+use galatea_memory::regions::MemoryManager;
 
 use crate::choose::choose;
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
+use crate::cpu::{self, Partial};
 use crate::labels::Labels;
-use crate::points::Chunk;
-use crate::{KMeans, KMeansError, Points, Result};
+use crate::share::{Split, share_of_cpu};
+use crate::{Execution, KMeans, KMeansError, Points, Result, Share, Sums};
 
 /// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
 const SLOTS: usize = 4;
 /// Launches that are queued ahead of the host.
 const AHEAD: usize = 16;
-/// Iterations that are queued at once at most.
-const BATCH: u32 = 16;
 /// Bytes of partial sums at most: blocks share slots beyond.
 const PARTIAL_BYTES: u64 = 32 << 20;
 /// Chunks whose labels come back together.
 const LABELLED: usize = 8;
+
+use places::{Places, Slot, Table};
 
 /// A device that clusters.
 #[derive(Debug)]
@@ -95,7 +100,10 @@ impl<'m> DeviceKMeans<'m> {
     pub fn start<'p>(&'p self, points: &'p Points, settings: &KMeans) -> Result<DeviceRun<'p>> {
         let (d, k) = (points.features() as u32, settings.clusters as u32);
         let shape = choose(&self.machine, (d, k), settings.sums, settings.shared_limit)?;
-        self.start_with(points, shape)
+        let mut run = self.start_with(points, shape)?;
+        run.share = settings.share;
+        run.execute_as(settings.execution)?;
+        Ok(run)
     }
 
     /// As [`Self::start`], with a shape.
@@ -111,31 +119,22 @@ impl<'m> DeviceKMeans<'m> {
             on: self,
             points,
             centroids: self.allocate("the centroids", Centroids::floats(k, d))?,
-            partials: self.allocate("the partial sums", slots * words)?,
+            // The last slot is the CPU's.
+            partials: self.allocate("the partial sums", (slots + 1) * words)?,
             shifts: self.allocate("the shifts of centroids", k)?,
             masses: self.allocate("the masses of clusters", k)?,
             state: self.allocate("the state of the fit", 1)?,
             slots: slots as u32,
+            share: Share::Device,
+            cpu_chunks: 0,
+            passes: vec![pass.clone()],
             pass,
+            cross: false,
+            labelled: None,
             table: Table::default(),
             ring: Vec::new(),
         })
     }
-}
-
-/// A table of chunks on the device, and its words.
-#[derive(Debug, Default)]
-struct Table {
-    words: Vec<u64>,
-    buffer: Option<DeviceBuffer<u64>>,
-}
-
-/// A buffer that chunks pass through.
-#[derive(Debug)]
-struct Slot {
-    buffer: DeviceBuffer<u8>,
-    /// Behind the last launch that read it.
-    free: Option<Event>,
 }
 
 /// Memory and kernels of a clustering on a device.
@@ -144,170 +143,61 @@ pub struct DeviceRun<'p> {
     on: &'p DeviceKMeans<'p>,
     points: &'p Points,
     pass: KmeansPass,
+    /// Those of an iteration.
+    passes: Vec<KmeansPass>,
+    /// Whether the CPU moves the centroids.
+    cross: bool,
+    /// Labels of the chunks of a few launches.
+    labelled: Option<DeviceBuffer<u8>>,
     centroids: DeviceBuffer<f32>,
     partials: DeviceBuffer<f64>,
     shifts: DeviceBuffer<f64>,
     masses: DeviceBuffer<u64>,
     state: DeviceBuffer<KmeansState>,
+    /// Of the device's partial sums.
     slots: u32,
+    share: Share,
+    /// Chunks that the CPU has taken.
+    cpu_chunks: u64,
     table: Table,
     ring: Vec<Slot>,
 }
 
-/// Where the chunks of a pass are, those that need no copy first.
-struct Places<'s> {
-    scan: Scan<'s>,
-    /// Chunks in the order of launches.
-    order: Vec<usize>,
-    /// By position; none: through a slot.
-    pages: Vec<Option<PagePin>>,
-    /// How many need no copy.
-    ready: usize,
-}
-
-impl<'p> DeviceRun<'p> {
-    /// Finds places for all chunks.
-    fn place(&mut self) -> Result<Places<'p>> {
-        let (on, points) = (self.on, self.points);
-        let scan = on.manager.scan(std::iter::once(points));
-        let chunks = points.chunks();
-        let missing = |chunk: &usize| !scan.has(0, *chunk);
-        let needed: u64 = (0..chunks.len())
-            .filter(missing)
-            .map(|c| points.page_bytes(c))
-            .sum();
-        if needed > 0 && self.ring.is_empty() && (!on.keep || needed > scan.room()) {
-            self.make_ring()?;
-        }
-        let mut found: Vec<(usize, Option<PagePin>)> = Vec::with_capacity(chunks.len());
-        let mut room = on.keep;
-        for chunk in 0..chunks.len() {
-            let page = scan.page(0, chunk, room)?;
-            room &= page.is_some();
-            found.push((chunk, page));
-        }
-        if self.ring.is_empty() && found.iter().any(|(_, page)| page.is_none()) {
-            self.make_ring()?;
-        }
-        let is_ready =
-            |(_, page): &(usize, Option<PagePin>)| page.as_ref().is_some_and(|page| page.is_here());
-        let (mut placed, away): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ready);
-        let ready = placed.len();
-        for (chunk, _) in &away {
-            on.device().pin_if_possible(chunks[*chunk].memory())?;
-        }
-        placed.extend(away);
-        let (order, pages) = placed.into_iter().unzip();
-        Ok(Places {
-            scan,
-            order,
-            pages,
-            ready,
-        })
-    }
-
-    fn make_ring(&mut self) -> Result<()> {
-        let largest = self.points.chunks().iter().map(Chunk::bytes).max().unwrap_or(0);
-        let on = self.on;
-        let wanted = SLOTS.min(self.points.chunks().len());
-        while self.ring.len() < wanted {
-            match on.manager.allocate(&on.transfer[0], largest)? {
-                Some(buffer) => self.ring.push(Slot { buffer, free: None }),
-                // One slot still works, without overlap.
-                None if !self.ring.is_empty() => break,
-                None => {
-                    return Err(KMeansError::Memory {
-                        what: "a chunk of points",
-                        bytes: largest,
-                        limit: on.device().budget().limit(),
-                    });
-                }
-            }
-        }
-        on.transfer[1].wait(&on.transfer[0].record()?)?;
-        on.compute.wait(&on.transfer[0].record()?)?;
-        Ok(())
-    }
-
-    /// Has the table of chunks on the device; `labels`: where those of the chunk at a position go.
-    fn write_table(&mut self, places: &Places<'_>, labels: impl Fn(usize) -> u64) -> Result<()> {
-        let mut words = Vec::with_capacity(places.order.len() * CHUNK_WORDS);
-        for (position, (&chunk, page)) in places.order.iter().zip(&places.pages).enumerate() {
-            let address = match page {
-                Some(page) => page.address(),
-                None => self.ring[position % self.ring.len()].buffer.address(),
-            };
-            let chunk = &self.points.chunks()[chunk];
-            words.extend([address, labels(position), chunk.len as u64, chunk.stride as u64]);
-        }
-        if self.table.buffer.is_none() || self.table.words != words {
-            let mut buffer = match self.table.buffer.take() {
-                Some(buffer) if buffer.len() == words.len() => buffer,
-                _ => self.on.allocate("the table of chunks", words.len())?,
-            };
-            self.on.compute.copy_from_slice(&mut buffer, &words)?;
-            self.table = Table {
-                words,
-                buffer: Some(buffer),
-            };
-        }
-        Ok(())
-    }
-
+impl DeviceRun<'_> {
     /// Queues a launch over the chunks at positions.
-    fn launch(&mut self, pass: Option<&KmeansPass>, positions: std::ops::Range<usize>) -> Result<()> {
+    fn launch(&mut self, pass: &KmeansPass, positions: std::ops::Range<usize>) -> Result<()> {
         if positions.is_empty() {
             return Ok(());
         }
         let table = self.table.buffer.as_ref().expect("written before launches");
         let words = positions.start * CHUNK_WORDS..positions.end * CHUNK_WORDS;
+        let of_device = self.slots as usize * self.slot_words();
         let memory = PassMemory {
             chunks: In(table.slice(words)?),
             centroids: In(&self.centroids),
-            partials: InOut(&mut self.partials),
+            partials: InOut(self.partials.slice_mut(..of_device)?),
             state: Some(In(&self.state)),
         };
-        let pass = pass.unwrap_or(&self.pass);
         Ok(pass.launch(&self.on.compute, self.points.most(), memory)?)
     }
 
-    /// Queues the copy of the chunk at a position, and has launches wait for it.
-    fn fetch(&mut self, places: &Places<'_>, position: usize) -> Result<()> {
-        let on = self.on;
-        let stream = &on.transfer[position % on.transfer.len()];
-        let chunk = &self.points.chunks()[places.order[position]];
-        if let Some(page) = &places.pages[position] {
-            let (event, _) = page.fetch(stream, |stream, target| chunk.copy(stream, target))?;
-            if let Some(event) = event {
-                on.compute.wait(&event)?;
-            }
-            return Ok(());
-        }
-        let index = position % self.ring.len();
-        let slot = &mut self.ring[index];
-        if let Some(free) = slot.free.take() {
-            stream.wait(&free)?;
-        }
-        chunk.copy(stream, &mut slot.buffer)?;
-        Ok(on.compute.wait(&stream.record()?)?)
-    }
-
-    /// Queues a pass over all chunks; labels are read back, chunk by chunk, into `labels`.
+    /// Queues passes over all chunks, one after the other over those of a launch; labels are read back, chunk by chunk, into `labels`.
     fn queue(
         &mut self,
         places: &mut Places<'_>,
-        pass: Option<&KmeansPass>,
+        passes: &[KmeansPass],
         mut labels: Option<&mut ChunkLabels>,
+        split: Option<&Split>,
     ) -> Result<()> {
         let on = self.on;
-        let width = labels.as_ref().map_or(0, |labels| labels.width.bytes());
+        // What is queued the CPU cannot take.
+        let ahead = split.map_or(AHEAD, |_| SLOTS);
+        let width = passes[0].shape().labels.map_or(0, LabelWidth::bytes);
         let most = self.points.most() as usize;
-        let label_words = if labels.is_some() {
-            LABELLED * most * width
-        } else {
-            0
+        let labelled = match self.labelled.take() {
+            Some(labelled) if labelled.len() == LABELLED * most * width => labelled,
+            _ => on.allocate("the labels of some chunks", LABELLED * most * width)?,
         };
-        let labelled: DeviceBuffer<u8> = on.allocate("the labels of some chunks", label_words)?;
         let base = labelled.address();
         self.write_table(places, |position| match width {
             0 => 0,
@@ -318,24 +208,33 @@ impl<'p> DeviceRun<'p> {
         let mut start = 0;
         while start < count {
             let ready = start < places.ready;
+            let passes_through = places.pages[start].is_none();
+            if passes_through && split.is_some_and(|split| !split.take_first()) {
+                break;
+            }
             // All that are there in one launch, but for labels, which have room for a few chunks.
             let mut end = if ready { places.ready } else { start + 1 };
-            if labels.is_some() {
+            if width > 0 {
                 end = end.min((start / LABELLED + 1) * LABELLED);
             }
             if !ready {
                 self.fetch(places, start)?;
             }
-            self.launch(pass, start..end)?;
-            if places.pages[start].is_none() {
+            for pass in passes {
+                self.launch(pass, start..end)?;
+            }
+            if passes_through {
                 let index = start % self.ring.len();
                 self.ring[index].free = Some(on.compute.record()?);
             }
             launched.push_back(on.compute.record()?);
-            if launched.len() > AHEAD
+            if launched.len() > ahead
                 && let Some(event) = launched.pop_front()
             {
                 event.synchronize()?;
+                if let Some(split) = split {
+                    split.device_did_one();
+                }
             }
             if let Some(labels) = labels.as_mut().filter(|_| end % LABELLED == 0 || end == count) {
                 for position in end.saturating_sub(1) / LABELLED * LABELLED..end {
@@ -351,12 +250,19 @@ impl<'p> DeviceRun<'p> {
             start = end;
         }
         places.scan.used(&Arc::new(on.compute.record()?));
+        self.labelled = Some(labelled);
         Ok(())
+    }
+
+    /// Words of a slot of the partial sums.
+    fn slot_words(&self) -> usize {
+        let shape = self.pass.shape();
+        (shape.clusters * (shape.features + 1) + 1) as usize
     }
 
     fn queue_update(&mut self, rule: UpdateRule) -> Result<()> {
         let shape = self.pass.shape();
-        let shape = (shape.clusters, shape.features, self.slots);
+        let shape = (shape.clusters, shape.features, self.slots + 1);
         self.on.update.launch(
             &self.on.compute,
             shape,
@@ -383,15 +289,94 @@ impl<'p> DeviceRun<'p> {
         Ok(stream.fill(&mut self.partials, 0)?)
     }
 
-    /// Queues so many iterations over places where all is resident, one otherwise.
-    fn queue_iterations(&mut self, most: u32, tolerance: f64) -> Result<()> {
+    /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are shared with the CPU, where it
+    /// is given the centroids. Whether all is resident.
+    fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&Centroids>) -> Result<bool> {
         let mut places = self.place()?;
         let resident = places.ready == places.order.len();
+        let passes = self.passes.clone();
         for _ in 0..if resident { most } else { 1 } {
-            self.queue(&mut places, None, None)?;
+            match cpu.filter(|_| !resident) {
+                Some(centroids) => self.queue_shared(&mut places, centroids)?,
+                None => self.queue(&mut places, &passes, None, None)?,
+            }
             self.queue_update(UpdateRule::Means { tolerance })?;
         }
+        Ok(resident)
+    }
+
+    /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them from the
+    /// beginning (KM-19).
+    fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &Centroids) -> Result<()> {
+        let staying = places.pages.iter().filter(|page| page.is_some()).count();
+        let split = Split::new(staying..places.order.len());
+        let (points, order, passes) = (self.points, places.order.clone(), self.passes.clone());
+        let (queued, (partial, chunks)) = std::thread::scope(|scope| {
+            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, centroids));
+            let queued = self.queue(places, &passes, None, Some(&split));
+            split.stop_if(queued.is_err());
+            let of_cpu = cpu
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (queued, of_cpu)
+        });
+        queued?;
+        self.cpu_chunks += chunks;
+        let words = partial.words();
+        let start = self.slots as usize * self.slot_words();
+        let slot = self.partials.slice_mut(start..start + words.len())?;
+        Ok(self.on.compute.copy_from_slice(slot, &words)?)
+    }
+
+    /// Has iterations be executed so: compiles their passes.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn execute_as(&mut self, execution: Execution) -> Result<()> {
+        let device = self.on.device();
+        let width = Some(LabelWidth::of(self.pass.shape().clusters));
+        let assignment = PassShape {
+            sums: Sums::None,
+            labels: width,
+            ..*self.pass.shape()
+        };
+        let update = PassShape {
+            given: true,
+            labels: width,
+            ..*self.pass.shape()
+        };
+        self.cross = execution == Execution::Cross;
+        self.passes = match execution {
+            Execution::Auto | Execution::Single => vec![self.pass.clone()],
+            Execution::Multi => vec![
+                KmeansPass::new(device, assignment)?,
+                KmeansPass::new(device, update)?,
+            ],
+            Execution::Cross => vec![KmeansPass::new(device, assignment)?],
+        };
         Ok(())
+    }
+
+    /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go back.
+    fn cross(&mut self, centroids: &mut Centroids) -> Result<f64> {
+        let width = LabelWidth::of(self.pass.shape().clusters);
+        let mut labels = ChunkLabels {
+            chunks: vec![Vec::new(); self.points.chunks().len()],
+        };
+        let mut places = self.place()?;
+        let passes = self.passes.clone();
+        self.queue(&mut places, &passes, Some(&mut labels), None)?;
+        let shape = (centroids.clusters(), self.points.features());
+        let mut total = Partial::new(shape.0, shape.1);
+        for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
+            let labels = Labels::of_bytes(width, labels);
+            total.add(&cpu::sums_of(chunk, &labels, centroids, shape));
+        }
+        let shift = cpu::update(centroids, &total, shape.1);
+        self.on
+            .compute
+            .copy_from_slice(&mut self.centroids, centroids.words())?;
+        Ok(shift)
     }
 
     /// What passes are made of.
@@ -418,7 +403,8 @@ impl<'p> DeviceRun<'p> {
     /// # Errors
     /// The device's.
     pub fn place_centroids(&mut self, rows: &[f64]) -> Result<()> {
-        self.begin(&Centroids::new(rows, self.points.features()))
+        let rows = self.points.without_offsets(rows);
+        self.begin(&Centroids::new(&rows, self.points.features()))
     }
 
     /// Queues an iteration, which goes on from where the one before left, whether it converged or not: for measurements.
@@ -426,7 +412,19 @@ impl<'p> DeviceRun<'p> {
     /// # Errors
     /// [`KMeansError::Memory`]; the device's.
     pub fn queue_iteration(&mut self) -> Result<()> {
-        self.queue_iterations(1, -1.0)
+        if self.cross {
+            let mut centroids = self.centroids_there()?;
+            return self.cross(&mut centroids).map(drop);
+        }
+        self.queue_iterations(1, -1.0, None).map(drop)
+    }
+
+    fn centroids_there(&self) -> Result<Centroids> {
+        let shape = self.pass.shape();
+        let (k, d) = (shape.clusters as usize, shape.features as usize);
+        let mut centroids = Centroids::new(&vec![0.0; k * d], d);
+        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
+        Ok(centroids)
     }
 
     /// The centroids after all iterations that are queued, row after row.
@@ -434,78 +432,14 @@ impl<'p> DeviceRun<'p> {
     /// # Errors
     /// The device's.
     pub fn read_centroids(&self) -> Result<Vec<f64>> {
-        let shape = self.pass.shape();
-        let (k, d) = (shape.clusters as usize, shape.features as usize);
-        let mut centroids = Centroids::new(&vec![0.0; k * d], d);
-        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
-        Ok(centroids.rows())
+        let centroids = self.centroids_there()?;
+        let mut rows = centroids.rows();
+        self.points.add_offsets(&mut rows);
+        Ok(rows)
     }
 }
 
 /// Labels by chunk.
 struct ChunkLabels {
-    width: LabelWidth,
     chunks: Vec<Vec<u8>>,
-}
-
-impl Processor for DeviceRun<'_> {
-    fn iterate(
-        &mut self,
-        centroids: &mut Centroids,
-        rule: Rule,
-        monitor: &mut Monitor<'_>,
-    ) -> Result<Iterations> {
-        self.begin(centroids)?;
-        let mut done = Iterations::default();
-        let mut batch = 1;
-        while done.iterations < rule.max_iter {
-            self.queue_iterations(batch.min(rule.max_iter - done.iterations), rule.tolerance)?;
-            let state = self.read_state()?;
-            done = Iterations {
-                iterations: state.iterations as u32,
-                shift: state.shift,
-                converged: state.done != 0,
-            };
-            if !monitor.tell(done.iterations, done.shift) {
-                return Err(KMeansError::Cancelled {
-                    iterations: done.iterations,
-                });
-            }
-            if done.converged {
-                break;
-            }
-            batch = (2 * batch).min(BATCH);
-        }
-        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
-        Ok(done)
-    }
-
-    fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish> {
-        self.begin(centroids)?;
-        let mut shape = *self.pass.shape();
-        shape.inertia = true;
-        let width = LabelWidth::of(shape.clusters);
-        shape.labels = labels.then_some(width);
-        let pass = KmeansPass::new(self.on.device(), shape)?;
-        let mut wanted = labels.then(|| ChunkLabels {
-            width,
-            chunks: vec![Vec::new(); self.points.chunks().len()],
-        });
-        let mut places = self.place()?;
-        self.queue(&mut places, Some(&pass), wanted.as_mut())?;
-        self.queue_update(UpdateRule::Fixed)?;
-        let state = self.read_state()?;
-        let labels = wanted.map(|wanted| {
-            let mut labels = Labels::new(shape.clusters);
-            for chunk in wanted.chunks {
-                labels.bytes_mut().extend(chunk);
-            }
-            labels
-        });
-        Ok(Finish {
-            masses: self.on.compute.read(&self.masses, ..)?,
-            inertia: state.inertia,
-            labels,
-        })
-    }
 }

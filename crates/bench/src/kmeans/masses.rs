@@ -1,0 +1,89 @@
+//! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each way of replicating them.
+
+use galatea_device::{Device, In, InOut, Stream};
+use galatea_kernels::kmeans::LabelWidth;
+use galatea_kernels::{KmeansMasses, MassSum};
+use rayon::prelude::*;
+
+use super::{Experiment, Plan, Row};
+use crate::Result;
+use crate::harness::Clock;
+use crate::result::Summary;
+
+/// Labels made by one task.
+const TASK: usize = 1 << 16;
+
+/// The label of a point: any, as often as the others.
+fn label_of(point: u64, clusters: u32) -> u32 {
+    let mixed = (point.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    ((u64::from(mixed.wrapping_mul(0x85eb_ca6b) ^ mixed >> 13) * u64::from(clusters)) >> 32) as u32
+}
+
+pub(super) fn measure(
+    device: &Device,
+    clock: &Clock,
+    stream: &Stream,
+    plan: &Plan,
+    (points, clusters): (u64, u32),
+) -> Result<Vec<Row>> {
+    let width = LabelWidth::of(clusters).bytes();
+    let mut bytes = vec![0u8; points as usize * width];
+    bytes
+        .par_chunks_mut(TASK * width)
+        .enumerate()
+        .for_each(|(task, bytes)| {
+            for (at, bytes) in bytes.chunks_exact_mut(width).enumerate() {
+                let label = label_of((task * TASK + at) as u64, clusters);
+                bytes.copy_from_slice(&label.to_le_bytes()[..width]);
+            }
+        });
+    let mut expected = vec![0u64; clusters as usize];
+    (0..points).for_each(|point| expected[label_of(point, clusters) as usize] += 1);
+    let labels = device.upload(stream, &bytes)?;
+    let limit = u64::from(device.info().shared_memory_per_block).saturating_sub(1024);
+    let limit = plan.shared_limit.map_or(limit, |asked| asked.min(limit));
+    let mut rows = Vec::new();
+    for way in MassSum::ALL {
+        let Some(mut masses) = KmeansMasses::new(device, stream, way, clusters, limit)? else {
+            continue;
+        };
+        let mut counts = device.zeroed::<u64>(stream, clusters as usize)?;
+        masses.launch(stream, In(&labels), InOut(&mut counts))?;
+        let right = stream.read(&counts, ..)? == expected;
+        let time = clock.sustained(|| Ok(masses.launch(stream, In(&labels), InOut(&mut counts))?))?;
+        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
+        let median = ms(|time| time.median);
+        rows.push(Row {
+            experiment: Experiment::Masses.name().to_string(),
+            execution: "mass sum".to_string(),
+            place: "resident".to_string(),
+            features: 0,
+            clusters,
+            points,
+            bytes: bytes.len() as u64,
+            sums: way.name().to_string(),
+            points_per_thread: (16 / width) as u32,
+            ahead: false,
+            threads: masses.threads(),
+            copies: 1,
+            blocks: masses.blocks(),
+            shared_bytes: way.shared_bytes(clusters, masses.threads()),
+            registers: 0,
+            spilled_bytes: 0,
+            runs: plan.runs as u64,
+            ms_median: median,
+            ms_min: ms(|time| time.min),
+            ms_max: ms(|time| time.max),
+            predicted_ms: f64::NAN,
+            floor_ms: None,
+            ratio: None,
+            gbytes_s: bytes.len() as f64 / median / 1e6,
+            mpoints_s: points as f64 / median / 1e3,
+            label_mismatch: 0.0,
+            centroid_error: 0.0,
+            right,
+            machine: plan.machine.clone(),
+        });
+    }
+    Ok(rows)
+}

@@ -1,0 +1,381 @@
+//! k-means in SQL, on the CPU and on the emulated device, against a loop over rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::{
+    AsArray, Decimal128Array, Float32Array, Float64Array, Int64Array, RecordBatch,
+};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, Schema, UInt32Type, UInt64Type,
+};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+
+use crate::compare::Pair;
+
+/// Rows (id, x, y, z): x of three heaps, y a 64-bit one, z a decimal.
+fn rows(count: i64) -> RecordBatch {
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("x", DataType::Float32, true),
+        Field::new("y", DataType::Float64, true),
+        Field::new("z", DataType::Decimal128(10, 2), true),
+    ]);
+    let noise = |i: i64| ((i * 7919) % 101) as f64 / 101.0;
+    let ids: Vec<i64> = (0..count).collect();
+    RecordBatch::try_new(
+        Arc::new(schema),
+        vec![
+            Arc::new(Int64Array::from(ids.clone())),
+            Arc::new(Float32Array::from_iter_values(
+                ids.iter().map(|i| ((i % 3) as f64 * 10.0 + noise(*i)) as f32),
+            )),
+            Arc::new(Float64Array::from_iter_values(
+                ids.iter().map(|i| (i % 3) as f64 * -7.0 + noise(i + 5)),
+            )),
+            Arc::new(
+                Decimal128Array::from_iter_values(
+                    ids.iter().map(|i| i128::from(i % 3) * 500 + i128::from(i % 50)),
+                )
+                .with_precision_and_scale(10, 2)
+                .expect("a decimal"),
+            ),
+        ],
+    )
+    .expect("columns of one length")
+}
+
+async fn run(ctx: &SessionContext, sql: &str) -> Result<RecordBatch, String> {
+    let frame = ctx.sql(sql).await.map_err(|error| error.to_string())?;
+    let schema = Arc::new(frame.schema().as_arrow().clone());
+    let batches = frame.collect().await.map_err(|error| error.to_string())?;
+    concat_batches(&schema, &batches).map_err(|error| error.to_string())
+}
+
+async fn error(ctx: &SessionContext, sql: &str) -> String {
+    match run(ctx, sql).await {
+        Ok(batch) => panic!("{sql} has {} rows", batch.num_rows()),
+        Err(error) => error,
+    }
+}
+
+fn floats(batch: &RecordBatch, name: &str) -> Vec<f64> {
+    let column = batch.column_by_name(name).expect("the column");
+    column.as_primitive::<Float64Type>().values().to_vec()
+}
+
+fn labels(batch: &RecordBatch) -> Vec<u32> {
+    let column = batch.column_by_name("label").expect("labels");
+    column.as_primitive::<UInt32Type>().values().to_vec()
+}
+
+/// Lloyd's iterations from the first k rows, to the end.
+fn reference(points: &[Vec<f64>], k: usize) -> (Vec<Vec<f64>>, Vec<u32>, f64) {
+    let mut centroids: Vec<Vec<f64>> = points[..k].to_vec();
+    loop {
+        let square = |point: &[f64], centroid: &[f64]| -> f64 {
+            point.iter().zip(centroid).map(|(x, c)| (x - c).powi(2)).sum()
+        };
+        let nearest = |point: &Vec<f64>| {
+            let of = |c: &usize| square(point, &centroids[*c]);
+            (0..k).min_by(|a, b| of(a).total_cmp(&of(b))).expect("a centroid")
+        };
+        let found: Vec<usize> = points.iter().map(nearest).collect();
+        let inertia = points
+            .iter()
+            .zip(&found)
+            .map(|(point, c)| square(point, &centroids[*c]))
+            .sum();
+        let mut moved = centroids.clone();
+        for (cluster, centroid) in moved.iter_mut().enumerate() {
+            let of: Vec<&Vec<f64>> = points
+                .iter()
+                .zip(&found)
+                .filter(|(_, c)| **c == cluster)
+                .map(|(p, _)| p)
+                .collect();
+            for (f, value) in centroid.iter_mut().enumerate().filter(|_| !of.is_empty()) {
+                *value = of.iter().map(|point| point[f]).sum::<f64>() / of.len() as f64;
+            }
+        }
+        if moved == centroids {
+            return (centroids, found.iter().map(|c| *c as u32).collect(), inertia);
+        }
+        centroids = moved;
+    }
+}
+
+#[tokio::test]
+async fn centroids_and_labels_are_those_of_a_loop_over_rows() {
+    let pair = Pair::new(&[]);
+    let batch = rows(2000);
+    pair.table("t", &[batch.slice(0, 900), batch.slice(900, 1100)]);
+    let (x, y) = (
+        batch.column(1).as_primitive::<Float32Type>(),
+        batch.column(2).as_primitive::<Float64Type>(),
+    );
+    let z = batch.column(3).as_primitive::<Decimal128Type>();
+    let points: Vec<Vec<f64>> = (100..2000)
+        .map(|i| {
+            vec![
+                f64::from(x.value(i)),
+                y.value(i),
+                z.value(i) as f64 / 100.0,
+                (i / 100) as f64,
+            ]
+        })
+        .collect();
+    let (expected, expected_labels, inertia) = reference(&points, 5);
+    let query = "(SELECT id, x, y, z, id / 100 AS w FROM t WHERE id >= 100)";
+    let settings = "k => 5, init => 'first', tol => 0, features => 'x, y, z, w'";
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let found = run(
+            ctx,
+            &format!("SELECT * FROM kmeans({query}, {settings}) ORDER BY label"),
+        )
+        .await
+        .expect("centroids");
+        assert_eq!(labels(&found), [0, 1, 2, 3, 4]);
+        for (f, name) in ["x", "y", "z", "w"].into_iter().enumerate() {
+            for (found, expected) in floats(&found, name).iter().zip(&expected) {
+                assert!(
+                    (found - expected[f]).abs() < 1e-3,
+                    "{name}: {found} is not {}",
+                    expected[f]
+                );
+            }
+        }
+        let sizes: Vec<u64> = (0..5)
+            .map(|c| expected_labels.iter().filter(|l| **l == c).count() as u64)
+            .collect();
+        assert_eq!(
+            found
+                .column_by_name("size")
+                .expect("sizes")
+                .as_primitive::<UInt64Type>()
+                .values(),
+            &sizes[..]
+        );
+        let total = floats(&found, "inertia")[0];
+        assert!(
+            (total - inertia).abs() < 1e-3 * inertia,
+            "{total} is not {inertia}"
+        );
+
+        let sql = format!("SELECT id, label, z FROM kmeans_labels({query}, {settings}) AS l ORDER BY id");
+        let found = run(ctx, &sql).await.expect("labels");
+        assert_eq!(
+            found.column(0).as_primitive::<Int64Type>().values()[..3],
+            [100, 101, 102]
+        );
+        assert_eq!(labels(&found), expected_labels);
+    }
+}
+
+#[tokio::test]
+async fn ctes_joins_and_aliases_work_around_a_clustering() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[rows(300)]);
+    let sql = "WITH near AS (SELECT id, x, y FROM t WHERE id < 200), \
+               c AS (SELECT * FROM kmeans((SELECT x, y FROM near), k => 3, seed => 4)), \
+               l AS (SELECT * FROM kmeans_labels((SELECT * FROM near), k => 3, seed => 4, features => 'x,y')) \
+               SELECT l.label, count(*) = max(c.size) AS same FROM l JOIN c ON l.label = c.label GROUP BY l.label ORDER BY 1";
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let found = run(ctx, sql).await.expect("a result");
+        assert_eq!(found.num_rows(), 3);
+        assert!(
+            found.column(1).as_boolean().iter().all(|same| same == Some(true)),
+            "{found:?}"
+        );
+    }
+    // A table of that name is one still.
+    let sql = "CREATE TABLE kmeans AS SELECT 1 AS a";
+    run(&pair.cpu, sql).await.expect("a table");
+    assert_eq!(
+        run(&pair.cpu, "SELECT a FROM kmeans")
+            .await
+            .expect("a row")
+            .num_rows(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn it_runs_on_the_device_and_says_so() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[rows(500)]);
+    let ran = |ctx: SessionContext, sql: &'static str| async move {
+        let plan = ctx
+            .sql(sql)
+            .await
+            .expect("a plan")
+            .create_physical_plan()
+            .await
+            .expect("a physical plan");
+        collect(Arc::clone(&plan), ctx.task_ctx())
+            .await
+            .expect("a result");
+        displayable(plan.as_ref()).indent(false).to_string()
+    };
+    let sql = "SELECT * FROM kmeans((SELECT x, y FROM t WHERE x < 15), k => 2)";
+    let text = ran(pair.gpu.clone(), sql).await;
+    assert!(
+        text.contains("KMeansExec: kmeans, k=2, features=[x, y], ran on the emulated device"),
+        "{text}"
+    );
+    let text = ran(pair.cpu.clone(), sql).await;
+    assert!(text.contains("ran on the CPU because"), "{text}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_clustered_is_named() {
+    let pair = Pair::new(&[]);
+    let batch = rows(100);
+    pair.table("t", std::slice::from_ref(&batch));
+    let holes = "(SELECT CASE WHEN id % 10 = 0 THEN NULL ELSE x END AS a, \
+                 CASE WHEN id % 25 = 0 THEN NULL WHEN id % 25 = 1 THEN 'NaN'::double ELSE y END AS b FROM t)";
+    for ctx in [&pair.cpu, &pair.gpu] {
+        for (call, parts) in [
+            (
+                format!("kmeans({holes}, k => 2)"),
+                &[
+                    "column a is NULL in 10 rows",
+                    "column b is NULL in 4 rows, NaN or infinite in 4",
+                ][..],
+            ),
+            (
+                "kmeans((SELECT x FROM t), k => 101)".into(),
+                &["101 clusters of 100 points"],
+            ),
+            (
+                "kmeans((SELECT x FROM t WHERE id < 0), k => 2)".into(),
+                &["no points"],
+            ),
+            (
+                "kmeans((SELECT x, 'a' AS name FROM t), k => 2)".into(),
+                &["column name is of type Utf8", "features =>"],
+            ),
+            (
+                "kmeans_labels((SELECT id, x FROM t), k => 2, features => 'q')".into(),
+                &["none of the query's columns: id, x"],
+            ),
+            (
+                "kmeans((SELECT x FROM t))".into(),
+                &["needs the number of clusters"],
+            ),
+            (
+                "kmeans((SELECT x FROM t), k => 0)".into(),
+                &["k is 0: it must be a whole number from 1"],
+            ),
+            (
+                "kmeans((SELECT x FROM t), k => 2, k => 3)".into(),
+                &["k is given twice"],
+            ),
+            (
+                "kmeans((SELECT x FROM t), k => 2, colour => 1)".into(),
+                &["no setting colour"],
+            ),
+            (
+                "kmeans((SELECT x FROM t), k => 2, init => 'best')".into(),
+                &["init is 'best'"],
+            ),
+            ("kmeans(k => 2)".into(), &["needs a query"]),
+            ("kmeans(3, k => 2)".into(), &["does not take the argument 3"]),
+            (
+                "kmeans((SELECT x AS size FROM t), k => 2)".into(),
+                &["two columns size"],
+            ),
+        ] {
+            let text = error(ctx, &format!("SELECT * FROM {call}")).await;
+            for part in parts {
+                assert!(text.contains(part), "{call}: {text}");
+            }
+        }
+    }
+}
+
+/// A setting that forbids to fall back.
+#[tokio::test]
+async fn without_fallback_what_the_device_cannot_do_is_an_error() {
+    let pair = Pair::new(&[
+        ("galatea.fallback", "error"),
+        ("galatea.gpu_memory_limit", "64KB"),
+    ]);
+    pair.table("t", &[rows(20_000)]);
+    let text = error(
+        &pair.gpu,
+        "SELECT * FROM kmeans((SELECT x, y FROM t), k => 2000, init => 'first')",
+    )
+    .await;
+    assert!(text.contains("device") && text.contains("galatea."), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_stream_stops_its_clustering() {
+    let pair = Pair::new(&[]);
+    let batch = rows(100_000);
+    let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).expect("a table");
+    pair.cpu
+        .register_table("t", Arc::new(table))
+        .expect("a new table");
+    // Iterations without end.
+    let sql = "SELECT * FROM kmeans((SELECT x, y FROM t), k => 200, n_init => 1000000, max_iter => 1000000, tol => 0)";
+    let plan = pair
+        .cpu
+        .sql(sql)
+        .await
+        .expect("a plan")
+        .create_physical_plan()
+        .await
+        .expect("a physical plan");
+    let mut stream = plan.execute(0, pair.cpu.task_ctx()).expect("a stream");
+    let iterations = || {
+        let of = |plan: &Arc<dyn datafusion::physical_plan::ExecutionPlan>| {
+            plan.metrics()?.sum_by_name("iterations")
+        };
+        let mut plan = Arc::clone(&plan);
+        while plan.name() != "KMeansExec" {
+            plan = Arc::clone(plan.children()[0]);
+        }
+        of(&plan).map(|value| value.as_usize())
+    };
+    let waited = tokio::time::timeout(Duration::from_millis(1500), stream.next()).await;
+    assert!(waited.is_err(), "it ended: {waited:?}");
+    drop(stream);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let stopped = iterations();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(iterations(), stopped);
+    assert!(stopped.is_some());
+}
+
+/// README's statements give what stands below them.
+#[tokio::test]
+async fn the_example_of_the_readme_is_right() {
+    let readme = include_str!("../../../../README.md");
+    let section = readme.split("## Clustering").nth(1).expect("the section");
+    let block = |kind: &str, number: usize| {
+        let text = section.split(kind).nth(number + 1).expect("a block");
+        text.split("```").next().expect("its end").trim().to_string()
+    };
+    let (statements, output, labels) = (block("```sql", 0), block("```text", 0), block("```sql", 1));
+    let pair = Pair::new(&[]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let mut last = None;
+        for sql in statements.split(';').filter(|sql| !sql.trim().is_empty()) {
+            last = Some(run(ctx, sql).await.expect("a result"));
+        }
+        let found = pretty_format_batches(&[last.expect("a statement")])
+            .expect("a table")
+            .to_string();
+        assert_eq!(found, output, "\n{found}");
+        let found = run(ctx, labels.trim_end_matches(';')).await.expect("labels");
+        let counts = found.column(1).as_primitive::<Int64Type>();
+        assert_eq!(counts.values()[..], [3000; 3]);
+    }
+}

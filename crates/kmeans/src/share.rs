@@ -1,0 +1,183 @@
+//! Chunks of points that device and CPU share (thesis §5.4).
+//!
+//! Chunks that are not in device memory pass through the link. The CPU can process them where they are instead: it takes them from the end,
+//! while the device takes them from the beginning, until they meet. So each takes as many as its rate allows, without knowing it before.
+//! Near the end the rates that were measured so far decide: the CPU leaves a chunk that the device would be done with sooner.
+//! Sums of the CPU's chunks are one more slot of partial sums on the device.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use galatea_kernels::kmeans::Centroids;
+
+use crate::Points;
+use crate::cpu::{self, Partial};
+
+/// Whether the CPU takes chunks of points that are not on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Share {
+    /// Where iterations with the CPU's help were faster than without: one of each is measured, after a first that brings
+    /// points to the device.
+    #[default]
+    Auto,
+    /// Never.
+    Device,
+    /// From the first iteration on.
+    Both,
+}
+
+/// Which iterations are shared.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    share: Share,
+    /// Of iterations so far.
+    times: Vec<Duration>,
+}
+
+impl Trial {
+    pub(crate) fn new(share: Share) -> Self {
+        Self {
+            share,
+            times: Vec::new(),
+        }
+    }
+
+    pub(crate) fn shares(&self) -> bool {
+        match (self.share, self.times.as_slice()) {
+            (Share::Device, _) | (Share::Auto, [] | [_]) => false,
+            (Share::Both, _) | (Share::Auto, [_, _]) => true,
+            (Share::Auto, [_, alone, together, ..]) => together < alone,
+        }
+    }
+
+    /// How long an iteration took.
+    pub(crate) fn took(&mut self, time: Duration) {
+        if self.times.len() < 3 {
+            self.times.push(time);
+        }
+    }
+}
+
+/// Positions that nobody has taken yet.
+#[derive(Debug)]
+pub(crate) struct Split {
+    /// The first, and in the upper half the one behind the last.
+    free: AtomicU64,
+    begun: Instant,
+    /// Chunks that the device is done with.
+    done: AtomicU64,
+    stopped: AtomicBool,
+}
+
+fn unpack(free: u64) -> (u64, u64) {
+    (free & u64::from(u32::MAX), free >> 32)
+}
+
+impl Split {
+    pub(crate) fn new(positions: Range<usize>) -> Self {
+        Self {
+            free: AtomicU64::new(positions.start as u64 | (positions.end as u64) << 32),
+            begun: Instant::now(),
+            done: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes the first for the device; whether there was one.
+    pub(crate) fn take_first(&self) -> bool {
+        let take = |free| {
+            let (first, end) = unpack(free);
+            (first < end).then_some(free + 1)
+        };
+        self.free
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
+    }
+
+    /// Takes the last for the CPU, which needs so long for one: none where the device would be done with all that are left before.
+    fn take_last(&self, needed: Duration) -> Option<usize> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let done = self.done.load(Ordering::Relaxed);
+        let of_device = (done > 0).then(|| self.begun.elapsed().as_secs_f64() / done as f64);
+        let take = |free| {
+            let (first, end) = unpack(free);
+            let left = end.saturating_sub(first);
+            let sooner = of_device.is_some_and(|each| left as f64 * each < needed.as_secs_f64());
+            (left > 0 && !sooner).then(|| free - (1 << 32))
+        };
+        let taken = self
+            .free
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .ok()?;
+        Some(unpack(taken).1 as usize - 1)
+    }
+
+    pub(crate) fn device_did_one(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Leaves the rest where something failed.
+    pub(crate) fn stop_if(&self, failed: bool) {
+        self.stopped.fetch_or(failed, Ordering::Relaxed);
+    }
+}
+
+/// Sums over the chunks that the CPU gets hold of, and how many these are.
+pub(crate) fn share_of_cpu(
+    points: &Points,
+    order: &[usize],
+    split: &Split,
+    centroids: &Centroids,
+) -> (Partial, u64) {
+    let shape = (centroids.clusters(), points.features());
+    let mut total = Partial::new(shape.0, shape.1);
+    let (mut taken, mut needed) = (0, Duration::ZERO);
+    while let Some(position) = split.take_last(needed) {
+        let begun = Instant::now();
+        let chunk = &points.chunks()[order[position]];
+        total.add(&cpu::pass(std::iter::once(chunk), centroids, shape, false, None));
+        needed = begun.elapsed();
+        taken += 1;
+    }
+    (total, taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_position_is_taken_once() {
+        let split = Split::new(3..8);
+        assert!(split.take_first());
+        assert_eq!(split.take_last(Duration::ZERO), Some(7));
+        assert!(split.take_first() && split.take_first());
+        assert_eq!(split.take_last(Duration::ZERO), Some(6));
+        assert_eq!(split.take_last(Duration::ZERO), None);
+        assert!(!split.take_first());
+    }
+
+    #[test]
+    fn the_cpu_leaves_what_the_device_has_done_sooner() {
+        let split = Split::new(0..2);
+        split.device_did_one();
+        assert_eq!(split.take_last(Duration::from_secs(1 << 20)), None);
+        assert_eq!(split.take_last(Duration::ZERO), Some(1));
+    }
+
+    #[test]
+    fn the_faster_way_is_kept() {
+        let ms = Duration::from_millis;
+        for (together, shares) in [(8, true), (12, false)] {
+            let mut trial = Trial::new(Share::Auto);
+            for (time, shared) in [(50, false), (10, false), (together, true), (99, shares)] {
+                assert_eq!(trial.shares(), shared);
+                trial.took(ms(time));
+            }
+            assert_eq!(trial.shares(), shares);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Points that are larger than the device's memory.
+
+use galatea_device::Device;
+use galatea_kmeans::{DeviceKMeans, Init, KMeans, KMeansError, Model, Points, Share, Sums};
+use galatea_memory::regions::MemoryManager;
+
+use crate::{columns, device, first_rows, machine, points_of};
+
+const CHUNK: usize = 1 << 16;
+
+/// 4 MiB of points in 64 chunks, the last one smaller.
+fn points() -> Points {
+    points_of(&columns((1 << 18) - 77, 4, 5), CHUNK)
+}
+
+fn settings(points: &Points) -> KMeans {
+    let first: Vec<f64> = points.rows(0..14).iter().map(|value| value + 0.25).collect();
+    KMeans {
+        max_iter: 5,
+        tol: 0.0,
+        init: Init::Given(first),
+        share: Share::Device,
+        ..KMeans::new(14)
+    }
+}
+
+fn fit(device: &Device, limit: Option<u64>, keep: bool, settings: &KMeans, points: &Points) -> Model {
+    device.budget().set_limit(limit);
+    device.budget().reset_peak();
+    let manager = MemoryManager::new(device).unwrap();
+    let mut on = DeviceKMeans::new(&manager, machine(device)).unwrap();
+    if !keep {
+        on = on.without_pages();
+    }
+    let model = settings.fit_with(points, Some(&on), true, &mut |_| true).unwrap();
+    assert!(limit.is_none_or(|limit| device.budget().peak() <= limit));
+    model
+}
+
+/// Equal as far as the order of additions allows, which is that of chunks.
+fn hold(found: &Model, expected: &Model) {
+    assert_eq!(found.labels, expected.labels);
+    assert_eq!((&found.sizes, found.n_iter), (&expected.sizes, expected.n_iter));
+    for (found, expected) in found.centroids.iter().zip(&expected.centroids) {
+        assert!((found - expected).abs() < 1e-3, "{found} is not {expected}");
+    }
+    assert!((found.inertia / expected.inertia - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn what_does_not_fit_is_streamed() {
+    let points = points();
+    let device = device(32 << 20);
+    let settings = settings(&points);
+    let expected = fit(&device, None, true, &settings, &points);
+    assert_eq!(expected.sizes.iter().sum::<u64>(), points.len());
+    for (limit, keep) in [
+        (Some(2 << 20), true),
+        (Some(1 << 20), true),
+        (Some(1 << 20), false),
+        (None, false),
+    ] {
+        let found = fit(&device, limit, keep, &settings, &points);
+        hold(&found, &expected);
+        if keep {
+            // Part of the points stayed.
+            assert!(
+                device.budget().peak() > 14 * CHUNK as u64,
+                "{}",
+                device.budget().peak()
+            );
+        } else {
+            assert!(
+                device.budget().peak() < 14 * CHUNK as u64,
+                "{}",
+                device.budget().peak()
+            );
+        }
+    }
+}
+
+#[test]
+fn the_cpu_takes_chunks_from_the_end() {
+    let points = points();
+    let device = device(32 << 20);
+    let alone = settings(&points);
+    let expected = fit(&device, None, true, &alone, &points);
+    assert_eq!(expected.cpu_chunks, 0);
+    for share in [Share::Both, Share::Auto] {
+        let settings = KMeans {
+            share,
+            ..alone.clone()
+        };
+        for (limit, keep) in [(Some(1 << 20), true), (None, false)] {
+            let found = fit(&device, limit, keep, &settings, &points);
+            hold(&found, &expected);
+            // Of 64 chunks and 5 iterations, of which two of auto's are the device's.
+            let iterations = if share == Share::Both { 5 } else { 3 };
+            assert!(found.cpu_chunks > 0, "{share:?}");
+            assert!(
+                found.cpu_chunks <= 64 * iterations,
+                "{share:?} {}",
+                found.cpu_chunks
+            );
+        }
+    }
+    // What can stay on the device is not shared.
+    let settings = KMeans {
+        share: Share::Both,
+        ..alone
+    };
+    let found = fit(&device, None, true, &settings, &points);
+    assert_eq!(found.cpu_chunks, 0);
+    hold(&found, &expected);
+}
+
+#[test]
+fn runs_that_end_early_give_memory_back() {
+    let points = points();
+    let device = device(32 << 20);
+    let settings = settings(&points);
+    device.budget().set_limit(Some(2 << 20));
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
+    let before = device.budget().used();
+    for share in [Share::Device, Share::Both] {
+        let settings = KMeans {
+            share,
+            ..settings.clone()
+        };
+        let mut told = 0;
+        let stopped = settings.fit_with(&points, Some(&on), false, &mut |progress| {
+            told = progress.iteration;
+            progress.iteration < 2
+        });
+        assert!(
+            matches!(stopped, Err(KMeansError::Cancelled { iterations: 2 })),
+            "{stopped:?}"
+        );
+        assert_eq!(told, 2);
+        manager.clear().unwrap();
+        assert_eq!(device.budget().used(), before);
+    }
+    // Not even one chunk fits beside what others hold.
+    device.budget().set_limit(Some(before + (40 << 10)));
+    let failed = settings.fit_with(&points, Some(&on), false, &mut |_| true);
+    match failed {
+        Err(KMeansError::Memory { what, bytes, limit }) => {
+            assert_eq!((what, limit), ("a chunk of points", before + (40 << 10)));
+            assert!(bytes <= CHUNK as u64 && bytes > 40 << 10, "{bytes}");
+        }
+        other => panic!("{other:?}"),
+    }
+    manager.clear().unwrap();
+    assert_eq!(device.budget().used(), before);
+    device.budget().set_limit(None);
+    let model = settings
+        .fit_with(&points, Some(&on), false, &mut |_| true)
+        .unwrap();
+    assert_eq!(model.n_iter, 5);
+}
+
+/// Copies that lanes share, of odd and even numbers of features.
+#[test]
+fn shared_accumulators_with_few_copies_add_up() {
+    let device = device(32 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
+    for (d, k) in [(3, 20), (4, 20)] {
+        let columns = columns(3000, d, 3);
+        let points = points_of(&columns, CHUNK);
+        let settings = KMeans {
+            max_iter: 3,
+            tol: 0.0,
+            init: Init::Given(first_rows(&columns, k)),
+            ..KMeans::new(k)
+        };
+        let expected = settings.fit_predict(&points).unwrap();
+        for copies in [1, 4, 16] {
+            let rows = 4 * (k * (d + 1) * copies + k * (d + 1) + 4);
+            let settings = KMeans {
+                sums: Some(Sums::Shared),
+                shared_limit: Some(rows as u64 + 64),
+                ..settings.clone()
+            };
+            let found = settings
+                .fit_with(&points, Some(&on), true, &mut |_| true)
+                .unwrap();
+            hold(&found, &expected);
+        }
+    }
+}
