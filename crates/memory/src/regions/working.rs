@@ -347,10 +347,9 @@ impl<T: Pod> Held for WorkingRegion<T> {
                     side.give_up(spill);
                     PageState::Device
                 }
-                (_, PageState::Device) => PageState::Device,
+                (_, PageState::Device) | (Access::ReadWrite, PageState::Nothing) => PageState::Device,
                 // Of content that nobody needed there is none to load; what a launch writes is.
                 (Access::Read, PageState::Nothing) => PageState::Nothing,
-                (Access::ReadWrite, PageState::Nothing) => PageState::Device,
             };
         }
         if !content.pages.iter().any(PageState::is_in_file) {
