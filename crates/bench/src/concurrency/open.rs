@@ -29,7 +29,7 @@ pub(super) fn trace(seed: u64, rate: f64, time: Duration, queries: usize) -> Vec
     loop {
         // Exponential gaps make a Poisson process.
         at += -(1.0 - random.random_range(0.0..1.0_f64)).ln() / rate;
-        if !(at < time.as_secs_f64()) {
+        if at >= time.as_secs_f64() {
             return arrivals;
         }
         arrivals.push((Duration::from_secs_f64(at), random.random_range(0..queries)));

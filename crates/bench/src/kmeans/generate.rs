@@ -78,5 +78,5 @@ impl Generator {
 /// The centre of a point: neighbours have any.
 fn centre_of(point: u64) -> usize {
     let mixed = point.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed >> 32) * CENTRES as u64 >> 32) as usize
+    (((mixed >> 32) * CENTRES as u64) >> 32) as usize
 }

@@ -177,9 +177,9 @@ impl SinkMemory {
     pub(crate) fn of_bound(bound: &BoundPipeline, rows: u64, config: &GalateaConfig) -> Self {
         let slot_bytes = 8 * bound.slot_words() as u64;
         match (&bound.strategy, &bound.result) {
-            (Strategy::Shared(layout), _) => Self::Fixed(slot_bytes * u64::from(layout.groups)),
+            (Strategy::Shared(layout), _) => Self::Fixed(slot_bytes * layout.groups),
             (Strategy::Dense(layout), _) => {
-                Self::Fixed(slot_bytes * u64::from(layout.groups) * u64::from(layout.copies))
+                Self::Fixed(slot_bytes * layout.groups * u64::from(layout.copies))
             }
             (Strategy::Hash { waits, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
                 slot_bytes,

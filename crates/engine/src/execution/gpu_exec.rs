@@ -353,7 +353,7 @@ impl DisplayAs for GpuExec {
             }
             SinkPlan::Materialise { outputs } => write!(f, ", outputs=[{}]", join(outputs))?,
             SinkPlan::Build { key, .. } | SinkPlan::BuildGroups { key, .. } => {
-                write!(f, ", build by={}", key.named(columns))?
+                write!(f, ", build by={}", key.named(columns))?;
             }
         }
         if let Some(fetch) = self.subtree.fetch {

@@ -38,10 +38,10 @@ impl KeySpace {
             limit,
             unit,
         };
-        let spans = parts
+        let span = |part: &Interval| part.high.checked_sub(part.low)?.checked_add(1);
+        let numbers = parts
             .iter()
-            .map(|part| part.high.checked_sub(part.low)?.checked_add(1));
-        let numbers = spans.fold(Some(1i128), |all, span| all?.checked_mul(span?));
+            .try_fold(1i128, |all, part| all.checked_mul(span(part)?));
         let numbers = numbers.filter(|numbers| *numbers <= i128::from(i64::MAX));
         let numbers = numbers.ok_or_else(|| limit(64, 63, "bits of a key"))? as u64;
         let allowed = (rows.saturating_mul(INDICES_PER_ROW))

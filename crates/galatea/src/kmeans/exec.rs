@@ -223,7 +223,7 @@ impl Execution {
     }
 
     fn labelled(&self, model: &Model) -> Result<Vec<RecordBatch>> {
-        let labels = model.labels.as_ref().map(|labels| labels.iter());
+        let labels = model.labels.as_ref().map(galatea_kmeans::Labels::iter);
         let mut labels = labels.into_iter().flatten();
         let labelled = self.rows.batches.iter().map(|batch| {
             let mut columns = batch.columns().to_vec();

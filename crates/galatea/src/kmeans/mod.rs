@@ -81,8 +81,11 @@ impl KMeansPlanner {
     }
 }
 
+/// Arguments with their names.
+type NamedArguments = Vec<(Ident, SqlExpr)>;
+
 /// The query and the named arguments of a call.
-fn arguments(function: Function, args: Vec<FunctionArg>) -> Result<(Box<Query>, Vec<(Ident, SqlExpr)>)> {
+fn arguments(function: Function, args: Vec<FunctionArg>) -> Result<(Box<Query>, NamedArguments)> {
     let name = function.name();
     let mut query = None;
     let mut named = Vec::new();
