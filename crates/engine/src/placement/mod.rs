@@ -9,6 +9,7 @@
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 
 mod annotate;
+mod build_side;
 mod cost;
 mod decide;
 mod join;
@@ -17,7 +18,7 @@ mod subtree;
 mod timing;
 
 pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
-pub use join::{Build, DimensionSource};
+pub use build_side::{Build, DimensionSource};
 pub use subtree::{PipelineSource, Prediction, Subtree, subtree};
 
 pub(crate) use decide::Decision;

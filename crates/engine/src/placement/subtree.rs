@@ -1,7 +1,8 @@
 //! From a physical subtree to a pipeline plan.
 
+use super::build_side::{Build, Buildable, DimensionSource};
 use super::is_candidate;
-use super::join::{self, Build, Buildable, DimensionSource};
+use super::join;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, lower};
 use crate::history::PlanKey;

@@ -1,0 +1,420 @@
+//! Build sides: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline can make them on the device.
+
+use super::join::{input, other, refuse};
+use super::subtree::{self, Chain, Subtree, statistics};
+use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, lower};
+use crate::history::PlanKey;
+use crate::pipeline::SinkPlan;
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use crate::placement::PipelineSource;
+use crate::reason::Reason;
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{JoinSide, ScalarValue};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use std::sync::Arc;
+
+/// A table whose rows a pipeline looks up by key.
+#[derive(Debug, Clone)]
+pub struct DimensionSource {
+    /// What makes its rows.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// The key, over the plan's columns.
+    pub key: Arc<dyn PhysicalExpr>,
+    /// What is looked up, over the pipeline's columns.
+    pub wanted: Expr,
+    /// Whether no two rows may have the same key.
+    pub unique: bool,
+    /// Rows it is expected to have.
+    pub rows: Option<u64>,
+    /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
+    pub shape: Option<PlanKey>,
+    /// Why its rows cannot be arranged on the host, if that is known before.
+    pub limit: Option<Reason>,
+    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the host.
+    pub build: Option<Build>,
+}
+
+/// A build side that a pipeline makes.
+#[derive(Debug, Clone)]
+pub struct Build {
+    /// The pipeline.
+    pub subtree: Box<Subtree>,
+    /// By what a refusal at run time is remembered.
+    pub shape: Option<PlanKey>,
+}
+
+/// A build side whose columns are not chosen yet.
+pub(super) enum Buildable {
+    /// Rows of a table, after filters and lookups of its own.
+    Rows {
+        /// Filters and lookups.
+        chain: Chain,
+        /// The key, over the columns of the table.
+        key: Expr,
+    },
+    /// Groups of such rows by the key.
+    Groups(Subtree),
+}
+
+/// Groups that a join looks up by their key.
+pub(super) struct Groups {
+    /// The aggregate.
+    plan: Arc<dyn ExecutionPlan>,
+    /// Its pipeline.
+    subtree: Subtree,
+    /// The columns of the join's input, over those of the aggregate.
+    columns: Vec<Expr>,
+    /// Which groups the input has, over the columns of the aggregate.
+    filters: Vec<Expr>,
+}
+
+impl Groups {
+    /// The groups by `key` that `plan` selects and projects, if they are of a table.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let chain = Chain::below(plan).ok()?;
+        let PipelineSource::Plan(aggregate) = &chain.source else {
+            return None;
+        };
+        let found = subtree::aggregate(aggregate)?.ok()?;
+        let SinkPlan::Aggregate { keys, .. } = &found.plan.sink else {
+            return None;
+        };
+        let by_key = lower(key, &plan.schema())
+            .ok()?
+            .substitute(&chain.columns)
+            .as_column()
+            == Some(0);
+        let one = matches!(keys.as_slice(), [key] if domain(key.data_type()).is_some());
+        let of_table = !matches!(found.source, PipelineSource::Plan(_));
+        (by_key && one && of_table && chain.dimensions.is_empty()).then(|| Self {
+            plan: Arc::clone(aggregate),
+            subtree: found,
+            columns: chain.columns,
+            filters: chain.filters,
+        })
+    }
+}
+
+impl Buildable {
+    /// The build side of `plan` by these keys together, if a pipeline over a table can make it.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<Self> {
+        let chain = Chain::below(plan).ok()?;
+        if matches!(chain.source, PipelineSource::Plan(_)) {
+            return None;
+        }
+        let parts = keys.iter().map(|key| {
+            let part = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
+            domain(part.data_type())?;
+            Some(part)
+        });
+        let key = Expr::tuple(parts.collect::<Option<Vec<_>>>()?)?;
+        Some(Self::Rows { chain, key })
+    }
+
+    /// The pipeline that makes the build side with those columns.
+    pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
+        let (mut chain, key) = match self {
+            Self::Rows { chain, key } => (chain, key),
+            Self::Groups(subtree) => return Ok(subtree),
+        };
+        let nullable = key.parts().iter().filter(|part| part.nullable());
+        chain
+            .filters
+            .extend(nullable.map(|part| part.is_null().negated()));
+        let columns: Vec<(usize, Expr)> = (columns.iter())
+            .map(|column| (*column, chain.columns[*column].clone()))
+            .collect();
+        chain.finish(
+            SinkPlan::Build { key, columns, unique },
+            Arc::new(Schema::empty()),
+        )
+    }
+
+    /// The pipeline that leaves the groups of a subtree on the device.
+    fn groups(mut subtree: Subtree) -> Option<Self> {
+        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
+            return None;
+        };
+        let key = keys.into_iter().next()?;
+        if key.nullable() {
+            subtree.plan.filters.push(key.is_null().negated());
+        }
+        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
+        subtree.plan.output = Arc::new(Schema::empty());
+        Some(Self::Groups(subtree))
+    }
+}
+
+/// A key as people read it.
+fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
+    key.downcast_ref::<Column>()
+        .map_or_else(|| key.to_string(), |column| column.name().to_owned())
+}
+
+impl DimensionSource {
+    /// Name of the key.
+    pub fn key_name(&self) -> String {
+        key_name(&self.key)
+    }
+
+    /// The lookup as people read it, over the pipeline's columns.
+    pub fn named(&self, columns: &Schema) -> String {
+        let rows = self
+            .rows
+            .map_or_else(|| "unknown".to_string(), |rows| rows.to_string());
+        let lookup = format!("{} on {}", self.key_name(), self.wanted.named(columns));
+        match &self.build {
+            None => format!("{lookup}, rows {rows}"),
+            Some(build) => format!("{lookup}, built by ({})", build.subtree.described()),
+        }
+    }
+}
+
+/// The build side of a join.
+pub(super) struct Side {
+    /// The columns of the join's input, as the rows of the pipeline look them up.
+    pub(super) columns: Vec<Expr>,
+    /// What of the build side the input has.
+    pub(super) filters: Vec<Expr>,
+    pub(super) source: DimensionSource,
+    pub(super) buildable: Option<Buildable>,
+}
+
+/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: of several keys together. Its number,
+/// whether no two rows may have the same key, and whether rows with a partner drop out.
+pub(super) fn side(
+    dimension: &Arc<dyn ExecutionPlan>,
+    keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
+    tuple: Option<Buildable>,
+    (number, unique, anti): (usize, bool, bool),
+) -> Result<Side, Reason> {
+    let parts = keys.iter().map(|(_, wanted)| Expr::clone(wanted)).collect();
+    let (Some((key, _)), Some(wanted)) = (keys.first(), Expr::tuple(parts)) else {
+        return Err(refuse("no keys"));
+    };
+    // The key of the partner is the key looked for.
+    let column = |schema: &Schema, index: usize, known: Option<&Expr>| {
+        let field = schema.field(index);
+        match known.filter(|known| known.data_type() == field.data_type()) {
+            Some(known) => known.clone(),
+            None => Expr::lookup(number, index, field, wanted.clone()),
+        }
+    };
+    let source = |plan: &Arc<dyn ExecutionPlan>, key| DimensionSource {
+        plan: Arc::clone(plan),
+        key,
+        wanted: wanted.clone(),
+        unique,
+        rows: None,
+        shape: None,
+        limit: None,
+        build: None,
+    };
+    let groups = match tuple {
+        None => Groups::of(dimension, key).filter(|groups| !anti || groups.filters.is_empty()),
+        Some(_) => None,
+    };
+    if let Some(groups) = groups {
+        let schema = groups.plan.schema();
+        let of_group: Vec<Expr> = (0..schema.fields().len())
+            .map(|index| column(&schema, index, (index == 0).then_some(&wanted)))
+            .collect();
+        let key = Arc::new(Column::new(schema.field(0).name(), 0));
+        let over = |expressions: &[Expr]| expressions.iter().map(|e| e.substitute(&of_group)).collect();
+        return Ok(Side {
+            columns: over(&groups.columns),
+            filters: over(&groups.filters),
+            source: source(&groups.plan, key),
+            buildable: Buildable::groups(groups.subtree),
+        });
+    }
+    let schema = dimension.schema();
+    let known = |index: usize| {
+        let is_column = |key: &Arc<dyn PhysicalExpr>| {
+            let column = key.downcast_ref::<Column>();
+            column.is_some_and(|column| column.index() == index)
+        };
+        let found = keys.iter().find(|(key, _)| is_column(key));
+        found.map(|(_, wanted)| *wanted)
+    };
+    let (buildable, rows, limit) = match tuple {
+        // Rows on the host are arranged by one key alone.
+        Some(tuple) => {
+            let limit = refuse(format!("{} pairs of keys, limit 1", keys.len()));
+            (Some(tuple), None, Some(limit))
+        }
+        None => {
+            let buildable = Buildable::of(dimension, &[*key]);
+            let (rows, limit) = match known_rows(dimension, key) {
+                Err(limit) if buildable.is_some() => (None, Some(limit)),
+                known => (known?, None),
+            };
+            (buildable, rows, limit)
+        }
+    };
+    Ok(Side {
+        columns: (0..schema.fields().len())
+            .map(|index| column(&schema, index, known(index)))
+            .collect(),
+        filters: Vec::new(),
+        source: DimensionSource {
+            rows,
+            limit,
+            ..source(dimension, Arc::clone(key))
+        },
+        buildable,
+    })
+}
+
+/// Rows a dimension is expected to have; refuses what its statistics already rule out.
+fn known_rows(
+    dimension: &Arc<dyn ExecutionPlan>,
+    key: &Arc<dyn PhysicalExpr>,
+) -> Result<Option<u64>, Reason> {
+    let limit = |asked: u64, unit| Reason::Limit {
+        expression: format!("the join on {}", key_name(key)),
+        asked,
+        limit: MAX_INDICES,
+        unit,
+    };
+    let Some(known) = statistics(dimension) else {
+        return Ok(None);
+    };
+    let rows = known.num_rows.get_value().map(|rows| *rows as u64);
+    if let Some(rows) = rows.filter(|rows| *rows > MAX_INDICES) {
+        return Err(limit(rows, "rows of the dimension"));
+    }
+    let bounds = key
+        .downcast_ref::<Column>()
+        .and_then(|column| known.column_statistics.get(column.index()));
+    let number = |value: Option<&ScalarValue>| value.and_then(crate::expression::integer_literal);
+    let ends = bounds.map(|b| (number(b.min_value.get_value()), number(b.max_value.get_value())));
+    if let Some((Some(low), Some(high))) = ends {
+        let span = u64::try_from(high.saturating_sub(low)).unwrap_or(0);
+        if span >= MAX_INDICES {
+            return Err(limit(
+                span.saturating_add(1),
+                "indices, from the least key to the greatest",
+            ));
+        }
+    }
+    Ok(rows)
+}
+
+/// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row is told by the least and the
+/// greatest value of the column among the rows of the key.
+pub(super) struct Different {
+    /// The pipeline that leaves least and greatest by key on the device.
+    groups: Subtree,
+    /// The key that rows look up.
+    wanted: Expr,
+    /// What is different from the column of the other rows.
+    own: Expr,
+    /// Type of the column.
+    data_type: DataType,
+}
+
+impl Different {
+    /// The join, if its condition is that and a pipeline over a table can make the build side.
+    pub(super) fn of(
+        join: &HashJoinExec,
+        fact: JoinSide,
+        chain: &Chain,
+        (key, wanted): (&Arc<dyn PhysicalExpr>, &Expr),
+    ) -> Option<Self> {
+        let filter = join.filter()?;
+        let condition = lower(filter.expression(), filter.schema()).ok()?;
+        let ExprKind::Compare {
+            operator: Comparison::NotEqual,
+            left,
+            right,
+            ..
+        } = condition.kind()
+        else {
+            return None;
+        };
+        let column = |e: &Expr| filter.column_indices().get(e.as_column()?);
+        let (left, right) = (column(left)?, column(right)?);
+        let (own, others) = match (left.side == fact, right.side == fact) {
+            (true, false) => (left.index, right.index),
+            (false, true) => (right.index, left.index),
+            _ => return None,
+        };
+        let own = chain.columns.get(own)?.clone();
+        let Buildable::Rows {
+            chain: mut others_chain,
+            key,
+        } = Buildable::of(input(join, other(fact)), &[key])?
+        else {
+            return None;
+        };
+        let value = others_chain.columns.get(others)?.clone();
+        let data_type = value.data_type().clone();
+        if join.on().len() != 1 || domain(&data_type).is_none() || *own.data_type() != data_type {
+            return None;
+        }
+        if key.nullable() {
+            others_chain.filters.push(key.is_null().negated());
+        }
+        let call = |function, name: &str| AggregateCall {
+            function,
+            argument: Some(value.clone()),
+            filter: None,
+            field: Arc::new(Field::new(name, data_type.clone(), true)),
+        };
+        let aggregates = vec![
+            call(AggregateFunction::Min, "least"),
+            call(AggregateFunction::Max, "greatest"),
+        ];
+        let sink = SinkPlan::BuildGroups { key, aggregates };
+        Some(Self {
+            groups: others_chain.finish(sink, Arc::new(Schema::empty())).ok()?,
+            wanted: wanted.clone(),
+            own,
+            data_type,
+        })
+    }
+
+    /// Adds the build side and the condition.
+    pub(super) fn attach(
+        self,
+        mut chain: Chain,
+        dimension: &Arc<dyn ExecutionPlan>,
+        key: &Arc<dyn PhysicalExpr>,
+        anti: bool,
+    ) -> Chain {
+        let number = chain.dimensions.len();
+        let differs = ["least", "greatest"]
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| {
+                let field = Field::new(name, self.data_type.clone(), true);
+                let value = Expr::lookup(number, 1 + index, &field, self.wanted.clone());
+                Expr::equal(self.own.clone(), value).negated()
+            });
+        let exists = [
+            Some(Expr::member(number, self.wanted.clone())),
+            Expr::any(differs),
+        ];
+        let exists: Vec<Expr> = exists.into_iter().flatten().collect();
+        match Expr::all(exists.iter().cloned()) {
+            Some(all) if anti => chain.filters.push(Expr::not_true(all)),
+            _ => chain.filters.extend(exists),
+        }
+        chain.dimensions.push(DimensionSource {
+            plan: Arc::clone(dimension),
+            key: Arc::clone(key),
+            wanted: self.wanted,
+            unique: true,
+            rows: None,
+            shape: None,
+            limit: Some(refuse("a condition that columns differ, beside the keys")),
+            build: None,
+        });
+        chain.buildable.push(Some(Buildable::Groups(self.groups)));
+        chain
+    }
+}
