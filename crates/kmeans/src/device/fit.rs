@@ -41,7 +41,7 @@ impl Processor for DeviceRun<'_> {
             let resident = self.queue_iterations(most, rule.tolerance, cpu)?;
             let state = self.read_state()?;
             trial.took(begun.elapsed());
-            // Whoever cancels waits for what is queued.
+            // A cancelled fit waits for what is queued.
             if !resident || begun.elapsed() > LONG {
                 batch = 1;
             } else {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A region that its owner holds is pinned: the manager has no way to reach its memory. Between launches the owner may park
-//! it; then whoever finds the device full can move it out: pages whose newest content is on the device are copied to pinned host memory, or to a
+//! it; then a query that finds the device full moves it out: pages whose newest content is on the device are copied to pinned host memory, or to a
 //! file where the host's budget has no room, and the device memory is freed behind the copies in the order of the owner's stream. Nobody waits
 //! but for files. An eviction stops between two pages when the owner comes back or goes.
 //!
@@ -192,7 +192,7 @@ impl<T: Pod> Deref for WorkingRegion<T> {
     type Target = DeviceBuffer<T>;
 
     /// # Panics
-    /// While the region is parked: whoever parks it takes it back with [`MemoryManager::grant`](super::MemoryManager::grant) first.
+    /// While the region is parked: its owner takes it back with [`MemoryManager::grant`](super::MemoryManager::grant) first.
     fn deref(&self) -> &DeviceBuffer<T> {
         self.held.as_ref().expect("a region is held where it is used")
     }

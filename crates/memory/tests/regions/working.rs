@@ -1,4 +1,4 @@
-//! Working regions: what is parked can be moved to the host and comes back as it was, whatever the host has room for, whoever interferes.
+//! Working regions: what is parked can be moved to the host and comes back as it was, in host memory and in files.
 
 use crate::{Column, load, own_device, watched};
 use galatea_device::{Access, Device, DeviceBuffer, Stream};
