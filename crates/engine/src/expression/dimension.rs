@@ -30,19 +30,13 @@ use super::dictionary::{Bytes, ranked};
 use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
 use super::ir::is_text;
-use super::key_space::KeySpace;
+use super::key_space::{KeySpace, indices_for};
 use super::parameters::LookupTable;
 use super::value::{Kind, Value};
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.
 pub const MAX_INDICES: u64 = 16 << 20;
-
-/// Indices a dimension may have per row, beyond [`FREE_INDICES`].
-const INDICES_PER_ROW: u64 = 64;
-
-/// Indices a dimension may have however few rows are left of it: arrays of some megabytes are cheaper than any other join.
-const FREE_INDICES: u64 = 4 << 20;
 
 /// Most columns of a dimension that one pipeline reads.
 pub const MAX_PAYLOAD: usize = 8;
@@ -214,9 +208,7 @@ impl Dimension {
         };
         let rows = keys.len() as u64;
         let indexed = Indexed::new(name, keys)?;
-        let allowed = (rows.saturating_mul(INDICES_PER_ROW))
-            .saturating_add(FREE_INDICES)
-            .min(MAX_INDICES);
+        let allowed = indices_for(rows).min(MAX_INDICES);
         if indexed.size > allowed {
             return Err(limit(
                 indexed.size,
@@ -603,7 +595,7 @@ mod tests {
         let scattered = keys(vec![0, 10_000_000]);
         assert_eq!(
             limit(Dimension::new("k", &scattered, &[], true)),
-            (10_000_001, 2 * INDICES_PER_ROW + FREE_INDICES)
+            (10_000_001, 2 * 64 + (4 << 20))
         );
         let ends = keys(vec![i64::MIN, i64::MAX]);
         assert_eq!(limit(Dimension::new("k", &ends, &[], true)).0, u64::MAX);

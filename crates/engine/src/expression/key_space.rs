@@ -11,8 +11,13 @@ use crate::reason::Reason;
 /// Indices a build side may have per row of what it is made from, beyond [`FREE_INDICES`], to be arrays by key.
 const INDICES_PER_ROW: u64 = 64;
 
-/// Indices that arrays by key may have however few rows there are.
+/// Indices that arrays by key may have however few rows there are: arrays of some megabytes are cheaper than any other join.
 const FREE_INDICES: u64 = 4 << 20;
+
+/// Indices that arrays by key may have for so many rows.
+pub(super) fn indices_for(rows: u64) -> u64 {
+    rows.saturating_mul(INDICES_PER_ROW).saturating_add(FREE_INDICES)
+}
 
 /// Most indices: they are numbers of 32 bits.
 const MAX_INDICES: u64 = 1 << 31;
@@ -44,9 +49,7 @@ impl KeySpace {
             .try_fold(1i128, |all, part| all.checked_mul(span(part)?));
         let numbers = numbers.filter(|numbers| *numbers <= i128::from(i64::MAX));
         let numbers = numbers.ok_or_else(|| limit(64, 63, "bits of a key"))? as u64;
-        let allowed = (rows.saturating_mul(INDICES_PER_ROW))
-            .saturating_add(FREE_INDICES)
-            .min(MAX_INDICES);
+        let allowed = indices_for(rows).min(MAX_INDICES);
         if numbers <= allowed {
             return Ok(Self { parts, slots: None });
         }

@@ -134,7 +134,9 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     let chosen: Vec<usize> = match tuple {
         Some(_) => (0..pairs.len()).collect(),
         None => {
-            let of_groups = (0..keys.len()).find(|number| Groups::of(dimension, keys[*number]).is_some());
+            let is_of_groups = |number: &usize| Groups::of(dimension, keys[*number]).is_some();
+            // Of one key there is nothing to choose.
+            let of_groups = (0..keys.len()).find(|number| keys.len() == 1 || is_of_groups(number));
             let chosen = of_groups.or_else(|| key_pair(dimension, &keys));
             vec![chosen.ok_or_else(|| refuse("no keys"))?]
         }

@@ -1,9 +1,8 @@
 //! Build sides that pipelines make: whatever their columns, keys and memory, queries answer as the CPU does.
 
 use crate::compare::{Pair, same};
-use crate::joins::{PIPELINES, STRICT, dimension, facts, star};
+use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
 use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
-use datafusion::arrow::util::pretty::pretty_format_batches;
 use galatea::QueryDevice;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -174,14 +173,7 @@ async fn chains_of_joins_are_graphs_of_pipelines() {
     }
     let pair = Pair::new(&[STRICT, BUILT]);
     chain(&pair, 5000, 6);
-    let plan = pair
-        .gpu
-        .sql(&format!("EXPLAIN {}", CHAINS[2]))
-        .await
-        .expect("a plan");
-    let plan = pretty_format_batches(&plan.collect().await.expect("rows"))
-        .expect("text")
-        .to_string();
+    let plan = text(&pair, &format!("EXPLAIN {}", CHAINS[2])).await;
     assert_eq!(plan.matches("GpuExec").count(), 1, "{plan}");
     assert_eq!(plan.matches("built by").count(), 2, "{plan}");
 }
@@ -190,14 +182,7 @@ async fn chains_of_joins_are_graphs_of_pipelines() {
 async fn large_sides_are_built_by_default_and_small_ones_collected() {
     let pair = Pair::new(&[STRICT]);
     chain(&pair, 400_000, 7);
-    let plan = pair
-        .gpu
-        .sql(&format!("EXPLAIN {}", CHAINS[2]))
-        .await
-        .expect("a plan");
-    let plan = pretty_format_batches(&plan.collect().await.expect("rows"))
-        .expect("text")
-        .to_string();
+    let plan = text(&pair, &format!("EXPLAIN {}", CHAINS[2])).await;
     assert_eq!(plan.matches("built by").count(), 1, "{plan}");
     pair.check(CHAINS[2], true, "400000 rows").await;
 }

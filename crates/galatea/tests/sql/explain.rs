@@ -2,19 +2,7 @@
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
-use datafusion::arrow::util::pretty::pretty_format_batches;
-
-async fn text(pair: &Pair, sql: &str) -> String {
-    let batches = pair
-        .gpu
-        .sql(sql)
-        .await
-        .expect("plans")
-        .collect()
-        .await
-        .expect("runs");
-    pretty_format_batches(&batches).expect("prints").to_string()
-}
+use crate::joins::text;
 
 #[tokio::test]
 async fn explain_shows_pipelines_strategies_and_reasons() {
