@@ -13,13 +13,14 @@
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::{Duration, Instant};
 
 /// Times the first of those that wait may be overtaken.
 const OVERTAKES: u32 = 16;
 /// How often a waiting query looks whether it was cancelled.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Which queries run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,7 +63,8 @@ pub struct Demand {
 #[derive(Debug, Default)]
 pub struct Turns {
     state: Mutex<State>,
-    changed: Condvar,
+    /// Wakes running queries that wait for memory.
+    freed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -82,11 +84,15 @@ struct Query {
     what: String,
     priority: Priority,
     demand: Demand,
+    /// Bytes of the device.
+    capacity: u64,
     since: Instant,
     running: bool,
     overtaken: u32,
     /// Waits for room in the middle of its run.
     starved: bool,
+    /// Wakes it when its turn comes.
+    turn: Arc<Condvar>,
 }
 
 /// What is known of a query.
@@ -118,64 +124,99 @@ impl Demand {
     }
 }
 
-impl State {
+/// What runs, summed up once for all that wait.
+struct Running<'s> {
+    count: usize,
+    starved: bool,
+    /// Bytes of working memory and, by policies that count them, of regions.
+    bytes: u64,
+    regions: HashMap<usize, u64>,
+    state: &'s State,
+}
+
+impl Running<'_> {
     /// Whether the query fits beside those that run.
-    fn admits(&self, number: u64, capacity: u64) -> bool {
-        let running = || self.queries.values().filter(|query| query.running);
-        let count = running().count();
-        let Some(query) = self.queries.get(&number) else {
-            return false;
-        };
-        if count == 0 {
+    fn admits(&self, query: &Query) -> bool {
+        let policy = self.state.policy;
+        if self.count == 0 {
             return true;
         }
         // Those that have begun go first.
-        if running().any(|query| query.starved) {
+        if self.starved {
             return false;
         }
-        if let Admission::Fixed(most) = self.policy {
-            return count < most as usize;
+        if let Admission::Fixed(most) = policy {
+            return self.count < most as usize;
         }
-        let together = || running().chain([query]);
-        let working: u64 = together().map(|query| query.demand.working(self.policy)).sum();
-        if self.policy == Admission::Working {
-            return working <= capacity;
+        let working = self.bytes + query.demand.working(policy);
+        if policy == Admission::Working {
+            return working <= query.capacity;
         }
-        let mut regions = HashMap::new();
-        for (region, bytes) in together().flat_map(|query| &query.demand.regions) {
-            regions.insert(*region, *bytes);
+        let own = query.demand.regions.iter();
+        let more = own.filter(|(region, _)| !self.regions.contains_key(region));
+        working + more.map(|(_, bytes)| bytes).sum::<u64>() <= query.capacity
+    }
+}
+
+impl State {
+    fn running(&self) -> Running<'_> {
+        let running = || self.queries.values().filter(|query| query.running);
+        let regions: HashMap<usize, u64> = match self.policy {
+            Admission::Weight | Admission::Peak => running()
+                .flat_map(|query| query.demand.regions.iter().copied())
+                .collect(),
+            Admission::Working | Admission::Fixed(_) => HashMap::new(),
+        };
+        let working: u64 = running().map(|query| query.demand.working(self.policy)).sum();
+        Running {
+            count: running().count(),
+            starved: running().any(|query| query.starved),
+            bytes: working + regions.values().sum::<u64>(),
+            regions,
+            state: self,
         }
-        working + regions.values().sum::<u64>() <= capacity
     }
 
-    /// Whether it is that query's turn: it fits, none that is before it does, and none that came earlier has been overtaken too often.
-    fn is_turn(&self, number: u64, capacity: u64) -> bool {
-        let Some(own) = self.queries.get(&number) else {
-            return false;
-        };
-        let mut others = (self.queries.iter()).filter(|(other, query)| **other != number && !query.running);
-        self.admits(number, capacity)
-            && others.all(|(other, query)| {
-                let earlier = *other < number;
-                if earlier && query.overtaken >= OVERTAKES {
-                    return false;
-                }
-                let before = match query.priority.cmp(&own.priority) {
-                    Ordering::Less => false,
-                    Ordering::Equal => earlier,
-                    // One that has been overtaken too often lets nobody pass who came later.
-                    Ordering::Greater => earlier || own.overtaken < OVERTAKES,
-                };
-                !before || !self.admits(*other, capacity)
-            })
+    /// The query whose turn it is: it fits, none that is before it does, and none that came earlier has been overtaken too often.
+    fn next_turn(&self) -> Option<u64> {
+        let running = self.running();
+        let waiting = || self.queries.iter().filter(|(_, query)| !query.running);
+        let fitting: Vec<_> = waiting().filter(|(_, query)| running.admits(query)).collect();
+        // Nobody passes the first that has been overtaken too often.
+        let barrier = waiting().find(|(_, query)| query.overtaken >= OVERTAKES);
+        let last = barrier.map_or(u64::MAX, |(number, _)| *number);
+        let mut candidates = fitting.iter().filter(|(number, _)| **number <= last);
+        let is_before =
+            |other: &(&u64, &Query), own: &(&u64, &Query)| match other.1.priority.cmp(&own.1.priority) {
+                Ordering::Less => false,
+                Ordering::Equal => other.0 < own.0,
+                Ordering::Greater => other.0 < own.0 || own.1.overtaken < OVERTAKES,
+            };
+        let next = candidates.find(|own| !fitting.iter().any(|other| is_before(other, own)));
+        next.map(|(number, _)| **number)
+    }
+
+    /// Begins the queries whose turn it is, and wakes them. To be called after every change: that it is done once, by who changes
+    /// something, and not by each that waits, is what lets hundreds wait.
+    fn admit(&mut self) {
+        while let Some(number) = self.next_turn() {
+            for (_, query) in self.queries.range_mut(..number) {
+                query.overtaken += u32::from(!query.running);
+            }
+            if let Some(query) = self.queries.get_mut(&number) {
+                query.running = true;
+                query.turn.notify_one();
+            }
+        }
     }
 }
 
 impl Turns {
     /// Changes the policy.
     pub fn set_admission(&self, policy: Admission) {
-        self.state.lock().policy = policy;
-        self.changed.notify_all();
+        let mut state = self.state.lock();
+        state.policy = policy;
+        state.admit();
     }
 
     /// Waits for the turn of a query on a device of `capacity` bytes; none if `cancelled` is set first.
@@ -190,16 +231,19 @@ impl Turns {
         let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
+        let turn = Arc::new(Condvar::new());
         state.queries.insert(
             number,
             Query {
                 what: what.to_owned(),
                 priority,
                 demand,
+                capacity,
                 since: Instant::now(),
                 running: false,
                 overtaken: 0,
                 starved: false,
+                turn: Arc::clone(&turn),
             },
         );
         let lease = Lease {
@@ -207,24 +251,17 @@ impl Turns {
             number,
             seen: Mutex::new((0, 0)),
         };
-        while !state.is_turn(number, capacity) {
-            self.changed.wait_for(&mut state, LOOK);
+        state.admit();
+        while !state.queries.get(&number).is_some_and(|query| query.running) {
+            turn.wait_for(&mut state, LOOK);
             if cancelled.load(Memory::Relaxed) {
                 // The lease takes the lock when it goes.
                 drop(state);
                 return None;
             }
         }
-        for (_, query) in state.queries.range_mut(..number) {
-            query.overtaken += u32::from(!query.running);
-        }
-        if let Some(query) = state.queries.get_mut(&number) {
-            query.running = true;
-        }
         *lease.seen.lock() = (state.freed, state.ended);
         drop(state);
-        // The query that came next may fit too.
-        self.changed.notify_all();
         Some(lease)
     }
 
@@ -278,18 +315,20 @@ impl Lease<'_> {
 
     /// Says what of its demand is left, as far as it is known by now.
     pub fn update(&self, demand: Demand) {
-        if let Some(query) = self.turns.state.lock().queries.get_mut(&self.number) {
-            query.demand = demand;
-        }
-        self.turns.changed.notify_all();
+        self.change(|query| query.demand = demand);
     }
 
     /// The same of its working memory alone; what it reads stays as it was.
     pub fn update_working(&self, weighted: u64, peak: u64) {
-        if let Some(query) = self.turns.state.lock().queries.get_mut(&self.number) {
-            (query.demand.weighted, query.demand.peak) = (weighted, peak);
+        self.change(|query| (query.demand.weighted, query.demand.peak) = (weighted, peak));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Query)) {
+        let mut state = self.turns.state.lock();
+        if let Some(query) = state.queries.get_mut(&self.number) {
+            change(query);
         }
-        self.turns.changed.notify_all();
+        state.admit();
     }
 
     /// After the device was found full, and all working memory of this query given up or parked: waits until it is worth another try.
@@ -302,7 +341,7 @@ impl Lease<'_> {
         state.freed += 1;
         let own = state.freed;
         self.set_starved(&mut state, true);
-        self.turns.changed.notify_all();
+        self.turns.freed.notify_all();
         loop {
             if cancelled.load(Memory::Relaxed) {
                 room = false;
@@ -323,9 +362,10 @@ impl Lease<'_> {
                 room = true;
                 break;
             }
-            self.turns.changed.wait_for(&mut state, LOOK);
+            self.turns.freed.wait_for(&mut state, LOOK);
         }
         self.set_starved(&mut state, false);
+        state.admit();
         *self.seen.lock() = (state.freed, state.ended);
         room
     }
@@ -346,7 +386,8 @@ impl Drop for Lease<'_> {
             state.freed += 1;
             state.ended += 1;
         }
+        state.admit();
         drop(state);
-        self.turns.changed.notify_all();
+        self.turns.freed.notify_all();
     }
 }

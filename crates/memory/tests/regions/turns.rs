@@ -4,7 +4,7 @@ use crate::watched;
 use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time in which a query that may begin does.
@@ -200,6 +200,31 @@ fn first_come_first_served() {
                 let order = order.lock().unwrap();
                 assert_eq!(*order, [0, 1, 2, 3, 4, 5, 6, 7], "{policy:?}");
             }
+        }
+    });
+}
+
+/// With hundreds waiting a decision costs what is decided, not a wake-up of all: 400 queries with four updates each, one at a time.
+#[test]
+fn hundreds_wait_for_their_turn() {
+    watched(|| {
+        for policy in [Admission::Fixed(1), Admission::Weight, Admission::Working] {
+            let turns = Turns::default();
+            turns.set_admission(policy);
+            let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            std::thread::scope(|scope| {
+                for number in 0..400 {
+                    let (turns, running, most) = (&turns, &running, &most);
+                    scope.spawn(move || {
+                        let lease = begun(turns, demand(60, 60, &[(number % 7, 10)]), 100);
+                        most.fetch_max(1 + running.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+                        (0..4).for_each(|_| lease.update_working(60, 60));
+                        running.fetch_sub(1, Ordering::SeqCst);
+                    });
+                }
+            });
+            assert_eq!(most.into_inner(), 1, "{policy:?}");
+            assert!(turns.queries().is_empty());
         }
     });
 }
