@@ -51,7 +51,7 @@ const fn case(
 }
 
 const CASES: &[Case] = &[
-    case("64 MiB", (1, 15), "working", "frequency"),
+    case("64 MiB", (1, 15), "auto", "frequency"),
     case(SMALL, (1, 15), "weight", "lru"),
     case(SMALL, (4, 8), "peak", "mru"),
     case(SMALL, (4, 8), "fix-1", "lfu"),
@@ -59,7 +59,7 @@ const CASES: &[Case] = &[
     case(SMALL, (4, 8), "fix-3", "cost"),
     case(SMALL, (4, 8), "working", "random"),
     case("64 MiB", (32, 2), "weight", "cost"),
-    case(SMALL, (32, 2), "working", "frequency"),
+    case(SMALL, (32, 2), "auto", "frequency"),
     case(SMALL, (32, 2), "fix-3", "lru"),
 ];
 

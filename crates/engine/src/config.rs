@@ -158,8 +158,9 @@ settings! {
         /// columns that are used more), lru, mru, lfu, random, or cost (MultiQx's cost-driven replacement).
         pub replacement: ReplacementPolicy = ReplacementPolicy::Frequency,
         /// Which queries may use the device at once: working, those whose working memory fits together; weight and peak, those
-        /// whose columns fit too, by their average and their greatest demand; fix-N, N at most. The others wait in order.
-        pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Working),
+        /// whose columns fit too, by their average and their greatest demand; fix-N, N at most; auto, as weight, but two at least and
+        /// small ones beside them. The others wait in order.
+        pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Auto),
         /// How urgent the session's queries are beside those of other sessions on the device: low, normal or high. The urgent are
         /// first among those that wait, though none waits for more than 16 that came later, and their kernels begin first.
         pub priority: QueryPriority = QueryPriority::Normal,

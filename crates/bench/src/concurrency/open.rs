@@ -14,7 +14,7 @@ use super::{Bed, ConcurrencyReport};
 use crate::{BenchError, Result};
 
 /// The policies of admission that are compared, the first of which sets the rate.
-pub(super) const POLICIES: [&str; 6] = ["fix-1", "fix-2", "fix-3", "peak", "weight", "working"];
+pub(super) const POLICIES: [&str; 7] = ["fix-1", "fix-2", "fix-3", "peak", "weight", "working", "auto"];
 
 /// Arrivals per query that one at a time would answer.
 const LOAD: f64 = 2.0;

@@ -90,5 +90,5 @@ fn most_steps(plan: &Plan) -> usize {
         + of(plan.experiments.naive, queries + queries * (queries + 1) / 2)
         + of(plan.experiments.beside, 2)
         + of(plan.experiments.cancel, queries)
-        + of(plan.experiments.open, 6)
+        + of(plan.experiments.open, 7)
 }

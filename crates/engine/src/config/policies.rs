@@ -77,6 +77,7 @@ pub struct AdmissionPolicy(pub Admission);
 impl Display for AdmissionPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            Admission::Auto => f.write_str("auto"),
             Admission::Working => f.write_str("working"),
             Admission::Weight => f.write_str("weight"),
             Admission::Peak => f.write_str("peak"),
@@ -87,12 +88,13 @@ impl Display for AdmissionPolicy {
 
 impl SettingValue for AdmissionPolicy {
     fn accepts() -> String {
-        "working, weight, peak or fix-N with N from 1 on".to_string()
+        "auto, working, weight, peak or fix-N with N from 1 on".to_string()
     }
 
     fn parse(text: &str) -> Option<Self> {
         let text = text.to_ascii_lowercase();
         let policy = match text.as_str() {
+            "auto" => Admission::Auto,
             "working" => Admission::Working,
             "weight" => Admission::Weight,
             "peak" => Admission::Peak,

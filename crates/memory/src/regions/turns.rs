@@ -1,8 +1,8 @@
 //! Turns: which queries run at once (MultiQx §5).
 //!
-//! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes ([`Turns::begin`]): by default when
-//! its working memory fits beside that of the running ones, by MultiQx's policies when its regions do too, those that several read
-//! counted once. Nothing running always admits.
+//! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes ([`Turns::begin`]): when that fits
+//! beside what the running ones use, regions that several read counted once; by default two may run whatever they read, and small ones
+//! beside them ([`Admission`]). Nothing running always admits.
 //! Those that wait go by their [`Priority`], and in the order they came among equals; a later one that fits, or that is more urgent, may
 //! overtake another [`OVERTAKES`] times, whatever its priority.
 //!
@@ -19,14 +19,21 @@ use std::time::{Duration, Instant};
 
 /// Times the first of those that wait may be overtaken.
 const OVERTAKES: u32 = 16;
+/// Queries that [`Admission::Auto`] lets run whatever they read: one more than the scan that is larger than the device.
+const ALWAYS: usize = 2;
+/// Share of the device that a query may read and still count as small.
+const SMALL: u64 = 16;
 /// How often a waiting query looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Which queries run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
-    /// Those whose working memory fits together: regions give way page by page, at the cost of streaming what is not there.
+    /// Those whose weighted demands fit together, regions included; [`ALWAYS`] at least, and beside them those that read
+    /// little, as far as their working memory fits: regions give way page by page.
     #[default]
+    Auto,
+    /// Those whose working memory fits together, whatever they read.
     Working,
     /// Those whose weighted demands fit together, regions included (MultiQx Weight).
     Weight,
@@ -128,9 +135,11 @@ impl Demand {
 struct Running<'s> {
     count: usize,
     starved: bool,
-    /// Bytes of working memory and, by policies that count them, of regions.
-    bytes: u64,
+    /// Bytes of working memory.
+    working: u64,
+    /// By policies that count them, their regions, and the bytes of those.
     regions: HashMap<usize, u64>,
+    read: u64,
     state: &'s State,
 }
 
@@ -148,13 +157,17 @@ impl Running<'_> {
         if let Admission::Fixed(most) = policy {
             return self.count < most as usize;
         }
-        let working = self.bytes + query.demand.working(policy);
-        if policy == Admission::Working {
+        let working = self.working + query.demand.working(policy);
+        if policy == Admission::Working || working > query.capacity {
             return working <= query.capacity;
         }
         let own = query.demand.regions.iter();
+        let reads: u64 = own.clone().map(|(_, bytes)| bytes).sum();
+        if policy == Admission::Auto && (self.count < ALWAYS || reads <= query.capacity / SMALL) {
+            return true;
+        }
         let more = own.filter(|(region, _)| !self.regions.contains_key(region));
-        working + more.map(|(_, bytes)| bytes).sum::<u64>() <= query.capacity
+        working + self.read + more.map(|(_, bytes)| bytes).sum::<u64>() <= query.capacity
     }
 }
 
@@ -162,16 +175,16 @@ impl State {
     fn running(&self) -> Running<'_> {
         let running = || self.queries.values().filter(|query| query.running);
         let regions: HashMap<usize, u64> = match self.policy {
-            Admission::Weight | Admission::Peak => running()
+            Admission::Auto | Admission::Weight | Admission::Peak => running()
                 .flat_map(|query| query.demand.regions.iter().copied())
                 .collect(),
             Admission::Working | Admission::Fixed(_) => HashMap::new(),
         };
-        let working: u64 = running().map(|query| query.demand.working(self.policy)).sum();
         Running {
             count: running().count(),
             starved: running().any(|query| query.starved),
-            bytes: working + regions.values().sum::<u64>(),
+            working: running().map(|query| query.demand.working(self.policy)).sum(),
+            read: regions.values().sum(),
             regions,
             state: self,
         }

@@ -61,7 +61,9 @@ fn until(turns: &Turns, count: usize) {
     }
 }
 
-const POLICIES: [Admission; 5] = [
+const POLICIES: [Admission; 7] = [
+    Admission::Auto,
+    Admission::Working,
     Admission::Weight,
     Admission::Peak,
     Admission::Fixed(0),
@@ -89,6 +91,7 @@ fn nothing_running_always_admits() {
 fn queries_are_admitted_exactly_when_they_fit() {
     let weight = Admission::Weight;
     let peak = Admission::Peak;
+    let auto = Admission::Auto;
     let (small, large) = (working(40), demand(40, 70, &[]));
     let (one, other) = (demand(10, 10, &[(1, 50)]), demand(10, 10, &[(2, 50)]));
     // The policy, what runs, what comes, the capacity that it takes.
@@ -109,11 +112,26 @@ fn queries_are_admitted_exactly_when_they_fit() {
         ),
         (
             weight,
-            vec![one.clone(), other],
+            vec![one.clone(), other.clone()],
             demand(0, 0, &[(1, 50), (3, 7)]),
             127,
         ),
-        (peak, vec![one.clone()], one, 70),
+        (peak, vec![one.clone()], one.clone(), 70),
+        // Two run whatever they read, and those beside them that read a sixteenth of the device.
+        (auto, vec![one.clone()], other.clone(), 20),
+        (
+            auto,
+            vec![one.clone(), other.clone()],
+            demand(10, 10, &[(3, 50)]),
+            180,
+        ),
+        (
+            auto,
+            vec![one.clone(), other.clone()],
+            demand(1, 1, &[(3, 5)]),
+            80,
+        ),
+        (Admission::Working, vec![one.clone(), other], one, 30),
     ];
     watched(move || {
         for (number, (policy, running, comes, capacity)) in table.into_iter().enumerate() {
