@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         let (mut placed, mut fallen) = (0, 0);
         count_placed(&plan, &mut placed, &mut fallen);
         report.update(|report| {
-            *report = QueryReport::planned(placed, emulated, reasons);
+            *report = QueryReport::planned(placed, emulated, reasons.texts);
         });
         self.runtime.reports().record(report.clone());
         if config.device == DeviceChoice::Cpu {
@@ -102,6 +102,11 @@ impl PlacementExec {
         &self.reasons
     }
 
+    /// The plan below.
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
     /// Where the plan runs.
     pub fn device(&self) -> QueryDevice {
         self.device
@@ -109,7 +114,16 @@ impl PlacementExec {
 }
 
 impl DisplayAs for PlacementExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        if matches!(format, DisplayFormatType::TreeRender) {
+            writeln!(f, "device={}", self.device)?;
+            let reasons = self.reasons.join("; ");
+            return if reasons.is_empty() {
+                Ok(())
+            } else {
+                writeln!(f, "on the CPU={reasons}")
+            };
+        }
         write!(f, "PlacementExec: device={}", self.device)?;
         if !self.reasons.is_empty() {
             write!(f, ", on the CPU because=[{}]", self.reasons.join("; "))?;
@@ -117,7 +131,7 @@ impl DisplayAs for PlacementExec {
         let (mut placed, mut fallen) = (0, 0);
         count_placed(&self.input, &mut placed, &mut fallen);
         if fallen > 0 {
-            write!(f, ", {fallen} of {placed} GPU subtrees ran on the CPU after all")?;
+            write!(f, ", {fallen} of {placed} GPU subtrees fell back to the CPU")?;
         }
         Ok(())
     }

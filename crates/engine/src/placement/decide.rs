@@ -15,11 +15,14 @@ use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +33,37 @@ const DOUBT: f64 = 0.7;
 /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are not better than that.
 const GAIN: f64 = 0.25;
 
+/// Why nodes of a plan stay on the CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Reasons {
+    /// Each reason once.
+    pub(crate) texts: Vec<String>,
+    /// Whether some of them keep more on the CPU than the order of rows.
+    pub(crate) concern_work: bool,
+}
+
+impl Reasons {
+    /// A reason that keeps work on the CPU.
+    pub(crate) fn work(reason: &Reason) -> Self {
+        Self {
+            texts: vec![reason.to_string()],
+            concern_work: true,
+        }
+    }
+
+    fn add(&mut self, text: String, is_work: bool) {
+        self.concern_work |= is_work;
+        if !self.texts.contains(&text) {
+            self.texts.push(text);
+        }
+    }
+}
+
 /// What was decided of one plan.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// Why nodes stay on the CPU.
-    pub(crate) reasons: Vec<String>,
+    pub(crate) reasons: Reasons,
     /// By what the query's time is remembered, where its times decide.
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
@@ -72,7 +101,7 @@ pub(super) fn place(
             saved: seconds(placer.gain.get()),
             of: seconds(whole),
         };
-        decision.reasons = vec![little.to_string()];
+        decision.reasons = Reasons::work(&little);
         return Ok(plan);
     };
     let (cpu, cpu_basis) = match measured.host {
@@ -93,7 +122,7 @@ pub(super) fn place(
         cpu,
         cpu_basis,
     };
-    decision.reasons = vec![slower.to_string()];
+    decision.reasons = Reasons::work(&slower);
     Ok(plan)
 }
 
@@ -138,7 +167,7 @@ impl<'a> Placer<'a> {
         &self,
         plan: Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
-        reasons: &mut Vec<String>,
+        reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(outcome) = subtree(&plan, self.config) {
             match ends(&plan)
@@ -161,7 +190,9 @@ impl<'a> Placer<'a> {
                 }
                 Err(reason) => note(reasons, &plan, &reason),
             }
-        } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan)) {
+        } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan))
+            && !orders_result(&plan)
+        {
             note(reasons, &plan, &reason);
         }
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
@@ -315,16 +346,31 @@ fn fetch_below(plan: &Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Option<us
     fetch.filter(|_| passes)
 }
 
-fn note(reasons: &mut Vec<String>, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
+fn note(reasons: &mut Reasons, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
     let text = match reason {
         Reason::Node { .. } | Reason::Setting { .. } | Reason::EmulatedDevice | Reason::Device { .. } => {
             reason.to_string()
         }
         _ => format!("{}: {reason}", plan.name()),
     };
-    if !reasons.contains(&text) {
-        reasons.push(text);
+    reasons.add(text, !plan.is::<SortExec>());
+}
+
+/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs, the query's work is below.
+fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(sort) = plan.downcast_ref::<SortExec>() else {
+        return false;
+    };
+    let mut below = sort.input();
+    while !below.is::<AggregateExec>() && below.children().len() == 1 && is_narrow(below) {
+        below = below.children()[0];
     }
+    sort.fetch().is_some() || below.is::<AggregateExec>()
+}
+
+/// Whether a node returns the rows of its input, or some of them.
+fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
 pub use build_side::{Build, DimensionSource};
 pub use subtree::{PipelineSource, Prediction, Subtree, subtree};
 
-pub(crate) use decide::Decision;
+pub(crate) use decide::{Decision, Reasons};
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::reason::Reason;
@@ -102,15 +102,15 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
                 );
             }
             Err(reason) => {
-                decision.reasons.push(reason.to_string());
+                decision.reasons = Reasons::work(&reason);
                 plan
             }
         };
         let refused = config.fallback == Fallback::Error && config.device != DeviceChoice::Cpu;
-        if refused && does_work(&decision.reasons) {
+        if refused && decision.reasons.concern_work {
             return plan_err!(
                 "parts of the query cannot run on the device and galatea.fallback is error:\n  {}\nhint: SET galatea.fallback = 'allow'",
-                decision.reasons.join("\n  ")
+                decision.reasons.texts.join("\n  ")
             );
         }
         DECISION.with(|slot| *slot.borrow_mut() = decision);
@@ -124,11 +124,6 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-/// Ordering a result that is already small is not what `fallback = error` is about.
-fn does_work(reasons: &[String]) -> bool {
-    reasons.iter().any(|reason| !reason.starts_with("SortExec:"))
 }
 
 /// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A projection alone is

@@ -64,9 +64,9 @@ async fn loading_is_shared_among_the_runs_of_a_query() {
     let (placed, decision) = decide(&runtime, &plan);
     assert!(!placed);
     assert!(
-        decision.reasons[0].contains("predicted, with loading"),
+        decision.reasons.texts[0].contains("predicted, with loading"),
         "{:?}",
-        decision.reasons
+        decision.reasons.texts
     );
     let query = decision.query.expect("its runs are counted");
     for _ in 0..5000 {
@@ -87,9 +87,9 @@ async fn measured_times_count_more_than_predicted_ones() {
     let (placed, decision) = decide(&runtime, &plan);
     assert!(!placed && decision.query == Some(query));
     assert!(
-        decision.reasons[0].contains("900 ms on the device (measured)"),
+        decision.reasons.texts[0].contains("900 ms on the device (measured)"),
         "{:?}",
-        decision.reasons
+        decision.reasons.texts
     );
     history.ran(query, false, ms(1500));
     assert!(decide(&runtime, &plan).0, "the CPU turned out to take longer");
@@ -110,9 +110,9 @@ async fn a_small_part_of_a_query_is_not_worth_a_guess() {
     let (placed, decision) = decide(&runtime, &plan);
     assert!(!placed);
     assert!(
-        decision.reasons[0].contains("is expected to save"),
+        decision.reasons.texts[0].contains("is expected to save"),
         "{:?}",
-        decision.reasons
+        decision.reasons.texts
     );
 }
 
@@ -121,7 +121,7 @@ async fn a_limit_makes_the_cpu_stop_early() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, "SELECT v FROM t WHERE v % 3 = 1 LIMIT 10").await;
     let (placed, decision) = decide(&runtime, &plan);
-    assert!(!placed && !decision.reasons.is_empty());
+    assert!(!placed && !decision.reasons.texts.is_empty());
 }
 
 #[tokio::test]
