@@ -5,6 +5,7 @@
 //! expression  DataFusion's expressions as typed IR, and as C++ for one row
 //! pipeline    source → filters → sink as one generated kernel
 //! execution   columns, chunks, launches, results
+//! explain     plans as text
 //! calibration what the cost model knows of a device: measured once, or scaled from another's
 //! metrics     what it counts, for a recorder of the program's
 //! history     what earlier runs have shown: refusals and times
@@ -15,6 +16,7 @@
 pub mod calibration;
 pub mod config;
 pub mod execution;
+pub mod explain;
 pub mod expression;
 pub mod history;
 pub mod metrics;

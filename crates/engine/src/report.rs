@@ -1,4 +1,4 @@
-//! What became of a query: where it ran, why not on the GPU, and where its time went.
+//! The report of a query: where it ran, why not on the GPU, and where its time went.
 //!
 //! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and the GPU subtrees of that
 //! plan complete it, so that queries of one session that run at once do not meet. The session keeps the report of the plan made

@@ -43,6 +43,7 @@ pub use files::FileQueries;
 pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::calibration::Calibrated;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
+pub use galatea_engine::explain::outline;
 pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts, sql,
@@ -141,7 +142,7 @@ fn with_placement(
     rules
 }
 
-/// What became of the session's last query; none when it has planned none, or is not a Galatea session.
+/// The report of the session's last query; none when it has planned none, or is not a Galatea session.
 ///
 /// Of queries at once this is the one planned last; [`query_report`] gives that of each plan.
 pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {

@@ -74,6 +74,9 @@ pub type ProgressCallback = Arc<dyn Fn(LoadProgress) + Send + Sync>;
 /// A table that gives encoded columns.
 #[async_trait]
 pub trait ColumnSource: Send + Sync + Debug {
+    /// The table's name, as EXPLAIN shows it.
+    fn name(&self) -> &str;
+
     /// All columns of the table.
     fn schema(&self) -> SchemaRef;
 

@@ -6,12 +6,12 @@ use super::run::Output;
 use super::run_report::RunReport;
 use super::source::store_error;
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
-use crate::expression::Expr;
+use crate::explain::{ByteCount, Facts};
 use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
-use crate::pipeline::{PipelinePlan, SinkPlan};
-use crate::placement::{Prediction, Subtree};
-use crate::reason::{Reason, milliseconds};
+use crate::pipeline::PipelinePlan;
+use crate::placement::Subtree;
+use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use arrow::array::RecordBatch;
@@ -24,7 +24,9 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
 use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricValue, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
@@ -52,7 +54,7 @@ pub struct GpuExec {
     last: Arc<Mutex<Option<Outcome>>>,
 }
 
-/// What became of the last execution, for EXPLAIN ANALYZE.
+/// How the last execution ended, for EXPLAIN ANALYZE.
 #[derive(Debug)]
 enum Outcome {
     Ran(Box<RunReport>),
@@ -97,6 +99,25 @@ impl GpuExec {
             Some(Outcome::Ran(report)) => Some(RunReport::clone(report)),
             _ => None,
         }
+    }
+
+    /// What EXPLAIN says of it; `spent`: also where the time and the bytes of the last execution went.
+    pub(crate) fn facts(&self, spent: bool) -> Facts {
+        let mut facts = Facts::planned(&self.subtree);
+        if self.config.device == DeviceChoice::Emulated {
+            facts.push("device", "emulated");
+        }
+        match &*self.last.lock() {
+            None => {}
+            Some(Outcome::FellBack(reason)) => facts.push("fell back to the CPU", reason),
+            Some(Outcome::Ran(report)) => {
+                facts.extend(Facts::ran(report));
+                if spent {
+                    facts.extend(Facts::spent(report));
+                }
+            }
+        }
+        facts
     }
 
     /// Whether the last execution had to run on the CPU.
@@ -294,6 +315,15 @@ impl Task {
                 .counter(name, 0)
                 .add(usize::try_from(value).unwrap_or(usize::MAX));
         };
+        let bytes = |name: &'static str, value: u64| {
+            let value = Arc::new(ByteCount::new(value));
+            MetricBuilder::new(&self.metrics)
+                .with_category(MetricCategory::Bytes)
+                .build(MetricValue::Custom {
+                    name: name.into(),
+                    value,
+                });
+        };
         let time = |name: &'static str, value: std::time::Duration| {
             MetricBuilder::new(&self.metrics)
                 .subset_time(name, 0)
@@ -305,8 +335,8 @@ impl Task {
         count("rows_passed", report.rows_passed);
         count("chunks", report.chunks as u64);
         count("chunks_skipped", report.chunks_skipped as u64);
-        count("device_bytes", report.device_bytes);
-        count("link_bytes", report.link_bytes);
+        bytes("device_bytes", report.device_bytes);
+        bytes("link_bytes", report.link_bytes);
         count("launches", report.launches as u64);
         time("generate_time", report.generate);
         time("compile_time", report.compile);
@@ -333,76 +363,13 @@ fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
 }
 
 impl DisplayAs for GpuExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let columns = &self.subtree.schema;
-        let join = |expressions: &[Expr]| {
-            let named: Vec<String> = (expressions.iter())
-                .map(|expression| expression.named(columns).to_string())
-                .collect();
-            named.join(", ")
-        };
-        write!(f, "GpuExec: {}", self.subtree.described())?;
-        let plan = &self.subtree.plan;
-        match &plan.sink {
-            SinkPlan::Aggregate { keys, aggregates } => {
-                if !keys.is_empty() {
-                    write!(f, ", group_by=[{}]", join(keys))?;
-                }
-                let names: Vec<&str> = aggregates.iter().map(|call| call.field.name().as_str()).collect();
-                write!(f, ", aggregates=[{}]", names.join(", "))?;
-            }
-            SinkPlan::Materialise { outputs } => write!(f, ", outputs=[{}]", join(outputs))?,
-            SinkPlan::Build { key, .. } | SinkPlan::BuildGroups { key, .. } => {
-                write!(f, ", build by={}", key.named(columns))?;
-            }
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let facts = self.facts(false);
+        if matches!(format, DisplayFormatType::TreeRender) {
+            let mut lines = facts.0.iter();
+            return lines.try_for_each(|fact| writeln!(f, "{}={}", fact.name, fact.values()));
         }
-        if let Some(fetch) = self.subtree.fetch {
-            write!(f, ", fetch={fetch}")?;
-        }
-        if let Some(Prediction { device, cpu }) = self.subtree.prediction {
-            let (device, cpu) = (milliseconds(device), milliseconds(cpu));
-            write!(f, ", predicted=[{device}, on the CPU {cpu}]")?;
-        }
-        if self.config.device == DeviceChoice::Emulated {
-            write!(f, ", device=emulated")?;
-        }
-        match &*self.last.lock() {
-            None => Ok(()),
-            Some(Outcome::FellBack(reason)) => write!(f, ", ran on the CPU because=[{reason}]"),
-            Some(Outcome::Ran(report)) => {
-                write!(
-                    f,
-                    ", strategy={}, columns={}, compiled={}, grid={}",
-                    report.strategy,
-                    if report.resident { "resident" } else { "streamed" },
-                    report.compiled,
-                    report.grid
-                )?;
-                if !report.dimension_rows.is_empty() {
-                    write!(f, ", dimension rows={:?}", report.dimension_rows)?;
-                    let homes = report.dimensions.iter().enumerate();
-                    let homes: Vec<String> =
-                        homes.map(|(number, home)| format!("d{number}: {home}")).collect();
-                    write!(f, ", dimensions=[{}]", homes.join(", "))?;
-                }
-                if let Some(why) = &report.why {
-                    write!(f, ", model=[{why}]")?;
-                }
-                if report.grown > 0 {
-                    write!(f, ", hash table grown {} times", report.grown)?;
-                }
-                if report.gave_way > 0 {
-                    write!(f, ", gave way to earlier queries {} times", report.gave_way)?;
-                }
-                if report.pages > 0 {
-                    write!(f, ", heap pages={}", report.pages)?;
-                }
-                if let Some(fraction) = report.ceiling {
-                    write!(f, ", ceiling={:.0}%", fraction * 100.0)?;
-                }
-                Ok(())
-            }
-        }
+        write!(f, "GpuExec: {facts}")
     }
 }
 

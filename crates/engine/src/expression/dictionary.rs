@@ -16,7 +16,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use hashbrown::HashMap;
 use rayon::slice::ParallelSliceMut;
 
@@ -48,7 +49,20 @@ impl Hash for HostFunction {
 
 impl fmt::Display for HostFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.expression.fmt(f)
+        let quoted = Arc::clone(&self.expression).transform(|part| {
+            let literal = part
+                .downcast_ref::<Literal>()
+                .and_then(|literal| literal.value().try_as_str().flatten());
+            let Some(text) = literal else {
+                return Ok(Transformed::no(part));
+            };
+            let quoted = format!("'{}'", text.replace('\'', "''"));
+            Ok(Transformed::yes(
+                Arc::new(Literal::new(quoted.into())) as Arc<dyn PhysicalExpr>
+            ))
+        });
+        let expression = quoted.map_or_else(|_| Arc::clone(&self.expression), |quoted| quoted.data);
+        write!(f, "{}", fmt_sql(expression.as_ref()))
     }
 }
 

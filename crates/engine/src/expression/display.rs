@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Decimal128Type, DecimalType, Schema};
+use datafusion::common::ScalarValue;
 
 use super::ir::{Expr, ExprKind};
 
@@ -46,7 +47,7 @@ impl fmt::Display for Named<'_> {
                 Some(field) => f.write_str(field.name()),
                 None => write!(f, "#{index}"),
             },
-            ExprKind::Literal(value) => write!(f, "{value}"),
+            ExprKind::Literal(value) => write!(f, "{}", Quoted(value)),
             ExprKind::Arithmetic {
                 operator,
                 left,
@@ -106,6 +107,10 @@ impl fmt::Display for Named<'_> {
                 }
                 write!(f, ")")
             }
+            // A function of one column names it itself.
+            ExprKind::Dictionary {
+                function, argument, ..
+            } if argument.as_column().is_some() => write!(f, "{function}"),
             ExprKind::Dictionary {
                 function, argument, ..
             } => write!(f, "[{function}]({})", named(argument)),
@@ -118,6 +123,23 @@ impl fmt::Display for Named<'_> {
             }
             ExprKind::Member { dimension, key } => write!(f, "{} IN d{dimension}", named(key)),
             ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
+        }
+    }
+}
+
+/// A literal as SQL writes it: text in quotes, decimals with their point.
+struct Quoted<'a>(&'a ScalarValue);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            ScalarValue::Decimal128(Some(value), precision, scale) => {
+                f.write_str(&Decimal128Type::format_decimal(*value, *precision, *scale))
+            }
+            value => match value.try_as_str().flatten() {
+                Some(text) => write!(f, "'{}'", text.replace('\'', "''")),
+                None => write!(f, "{value}"),
+            },
         }
     }
 }

@@ -159,18 +159,6 @@ impl DimensionSource {
     pub fn key_name(&self) -> String {
         key_name(&self.key)
     }
-
-    /// The lookup as people read it, over the pipeline's columns.
-    pub fn named(&self, columns: &Schema) -> String {
-        let rows = self
-            .rows
-            .map_or_else(|| "unknown".to_string(), |rows| rows.to_string());
-        let lookup = format!("{} on {}", self.key_name(), self.wanted.named(columns));
-        match &self.build {
-            None => format!("{lookup}, rows {rows}"),
-            Some(build) => format!("{lookup}, built by ({})", build.subtree.described()),
-        }
-    }
 }
 
 /// The build side of a join.

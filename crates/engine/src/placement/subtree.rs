@@ -81,29 +81,6 @@ impl Subtree {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
     }
 
-    /// Source, joins and filters as people read them.
-    pub fn described(&self) -> String {
-        let scan = match &self.source {
-            PipelineSource::Files { .. } => "files",
-            PipelineSource::Stored(_) => "store",
-            PipelineSource::Plan(_) => "batches",
-        };
-        let mut text = format!("scan={scan}");
-        let columns = &self.schema;
-        let joins = (self.dimensions.iter().enumerate())
-            .map(|(number, side)| format!("d{number}: {}", side.named(columns)))
-            .collect::<Vec<_>>();
-        let filters = (self.plan.filters.iter())
-            .map(|filter| filter.named(columns).to_string())
-            .collect::<Vec<_>>();
-        for (what, list) in [("join", joins), ("filter", filters)] {
-            if !list.is_empty() {
-                text += &format!(", {what}=[{}]", list.join(", "));
-            }
-        }
-        text
-    }
-
     /// The pipelines that make its build sides.
     pub fn builds(&self) -> impl Iterator<Item = &Subtree> {
         self.dimensions

@@ -97,12 +97,12 @@ async fn a_refusal_is_remembered_for_the_shape() {
         format!("SELECT f.k, sum(d.n) AS s FROM f JOIN d ON f.k = d.k WHERE f.k > {least} GROUP BY f.k")
     };
     let before = text(&pair.gpu, &format!("EXPLAIN {}", sql(10))).await;
-    assert!(before.contains("join=["), "{before}");
+    assert!(before.contains("joins=["), "{before}");
     pair.check(&sql(10), false, "refused while it runs").await;
     // The same pipeline, whatever the constant, is the CPU's from now on; what feeds it is placed for itself.
     let after = text(&pair.gpu, &format!("EXPLAIN {}", sql(20))).await;
     assert!(
-        !after.contains("join=[") && after.contains("rows of one key"),
+        !after.contains("joins=[") && after.contains("rows of one key"),
         "{after}"
     );
     pair.check(&sql(20), false, "refused while it is planned").await;
@@ -115,7 +115,7 @@ async fn a_refusal_is_remembered_for_the_shape() {
         .await
         .expect("made");
     let changed = text(&pair.gpu, &format!("EXPLAIN {}", sql(10))).await;
-    assert!(changed.contains("join=["), "{changed}");
+    assert!(changed.contains("joins=["), "{changed}");
 }
 
 #[tokio::test]

@@ -367,6 +367,10 @@ impl FileTable {
 
 #[async_trait]
 impl ColumnSource for FileTable {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

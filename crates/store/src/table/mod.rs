@@ -146,6 +146,10 @@ pub(crate) fn text_to_dictionary(
 
 #[async_trait]
 impl ColumnSource for Snapshot {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
@@ -481,6 +485,10 @@ fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<Vec<LocalChunk>> 
 
 #[async_trait]
 impl ColumnSource for StoredTable {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.shared.schema)
     }

@@ -1,0 +1,113 @@
+//! What EXPLAIN shows of TPC-H 1, 3 and 6 and of query 2.1 of the Star Schema Benchmark, in all forms, as files to read and to
+//! compare with. `INSTA_UPDATE=always cargo test --workspace --test explain` writes them anew.
+
+use arrow::array::AsArray;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use galatea::EmulatorOptions;
+use galatea_bench::workload::Workload;
+use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
+use galatea_bench::workload::tables::Tables;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const SCALE: f64 = 0.005;
+
+/// A session with the workload's tables, whose plans are the same on every machine.
+async fn session(workload: Workload, root: &Path) -> SessionContext {
+    let directory = root.join(workload.to_string());
+    let options = GenerateOptions::new(workload, SCALE, &directory);
+    generate(&options, &NoProgress, &AtomicBool::new(false)).expect("generated");
+    let ctx = galatea::session()
+        .with_config(SessionConfig::new().with_target_partitions(2))
+        .with_emulated_device(EmulatorOptions::default())
+        .with_setting("galatea.device", "emulated")
+        .build()
+        .expect("a session");
+    let tables = Tables::find(workload, &directory).expect("tables");
+    tables.register(&ctx).await.expect("registered");
+    ctx
+}
+
+async fn explained(ctx: &SessionContext, format: &str, sql: &str) -> String {
+    let frame = ctx
+        .sql(&format!("EXPLAIN FORMAT {format} {sql}"))
+        .await
+        .expect("plans");
+    let batches = frame.collect().await.expect("explains");
+    let rows = batches.iter().flat_map(|batch| {
+        let (kinds, plans) = (
+            batch.column(0).as_string::<i32>(),
+            batch.column(1).as_string::<i32>(),
+        );
+        kinds
+            .iter()
+            .zip(plans)
+            .map(|(kind, plan)| (kind.unwrap_or(""), plan.unwrap_or("").to_string()))
+    });
+    let physical = rows
+        .filter(|(kind, _)| *kind == "physical_plan")
+        .map(|(_, plan)| plan);
+    physical.collect::<Vec<_>>().join("\n").replace(" \n", "\n")
+}
+
+async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    let frame = ctx.sql(sql).await.expect("plans");
+    frame.create_physical_plan().await.expect("a plan")
+}
+
+#[tokio::test]
+async fn plans_read_as_they_did() {
+    let root = tempfile::tempdir().expect("a folder");
+    for (workload, names) in [(Workload::Tpch, &["1", "3", "6"][..]), (Workload::Ssb, &["2.1"])] {
+        let ctx = session(workload, root.path()).await;
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        for query in workload.select(SCALE, &names).expect("queries") {
+            let title = format!("{workload}-{}", query.name);
+            let plan = planned(&ctx, &query.sql).await;
+            let texts = [
+                ("indent", explained(&ctx, "indent", &query.sql).await),
+                ("tree", explained(&ctx, "tree", &query.sql).await),
+                ("outline", galatea::outline(&plan, false)),
+            ];
+            for (format, text) in texts {
+                // Paths of local files have no leading slash in plans.
+                let folder = root.path().to_string_lossy().trim_start_matches('/').to_string();
+                insta::with_settings!({omit_expression => true, description => &query.title}, {
+                    insta::assert_snapshot!(format!("{title}-{format}"), text.replace(&folder, "<root>"));
+                });
+            }
+        }
+    }
+}
+
+/// After it has run, a plan says by which strategy, how long it took and what it read.
+#[tokio::test]
+async fn a_plan_that_ran_says_where_time_and_bytes_went() {
+    let root = tempfile::tempdir().expect("a folder");
+    let ctx = session(Workload::Tpch, root.path()).await;
+    let sql = &Workload::Tpch.select(SCALE, &["6".to_string()]).expect("a query")[0].sql;
+    let plan = planned(&ctx, sql).await;
+    collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
+    let outline = galatea::outline(&plan, true);
+    let fact = |name: &str| {
+        let line = outline
+            .lines()
+            .find_map(|line| line.trim_start_matches(['│', ' ']).strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in\n{outline}"))
+            .trim()
+            .to_string()
+    };
+    assert_eq!(fact("strategy"), "scalar");
+    assert_eq!(fact("source"), "file lineitem.parquet");
+    assert!(fact("rows").contains(" passed the filters"), "{outline}");
+    for phase in ["generate", "compile", "transfer", "kernel"] {
+        assert!(fact("time").contains(&format!("{phase} ")), "{outline}");
+    }
+    assert!(
+        fact("read").contains("KB at ") && fact("read").contains("GB/s"),
+        "{outline}"
+    );
+    assert!(fact("over the link").ends_with("KB"), "{outline}");
+}

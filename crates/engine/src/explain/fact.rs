@@ -1,0 +1,287 @@
+//! What there is to say of a GPU subtree, by name.
+
+use crate::execution::RunReport;
+use crate::expression::Expr;
+use crate::pipeline::SinkPlan;
+use crate::pipeline::aggregate::AggregateCall;
+use crate::placement::{DimensionSource, PipelineSource, Prediction, Subtree};
+use crate::reason::milliseconds;
+use arrow::datatypes::Schema;
+use datafusion::common::{human_readable_count, human_readable_size};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use std::fmt;
+
+/// A named property of a GPU subtree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fact {
+    /// Its name, one or two words.
+    pub(crate) name: &'static str,
+    /// Its values.
+    pub(crate) values: Vec<String>,
+    /// Whether there may be any number of values.
+    pub(crate) is_list: bool,
+    /// Of a join whose build side a pipeline makes: the facts of that pipeline, after each value.
+    pub(crate) below: Vec<Option<Facts>>,
+}
+
+impl Fact {
+    fn one(name: &'static str, value: impl Into<String>) -> Self {
+        Self {
+            name,
+            values: vec![value.into()],
+            is_list: false,
+            below: Vec::new(),
+        }
+    }
+
+    fn list(name: &'static str, values: Vec<String>) -> Option<Self> {
+        (!values.is_empty()).then_some(Self {
+            name,
+            values,
+            is_list: true,
+            below: Vec::new(),
+        })
+    }
+
+    /// The values in one line, in brackets where there may be any number of them.
+    fn line(&self) -> String {
+        let text = self.values();
+        if self.is_list { format!("[{text}]") } else { text }
+    }
+
+    /// The values in one line.
+    pub(crate) fn values(&self) -> String {
+        let below = self
+            .below
+            .iter()
+            .map(Option::as_ref)
+            .chain(std::iter::repeat(None));
+        let values = self.values.iter().zip(below).map(|(value, below)| match below {
+            Some(facts) => format!("{value}, built by ({facts})"),
+            None => value.clone(),
+        });
+        values.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// All facts of a subtree, in the order in which they are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts(pub(crate) Vec<Fact>);
+
+impl fmt::Display for Facts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, fact) in self.0.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{}={}", fact.name, fact.line())?;
+        }
+        Ok(())
+    }
+}
+
+impl Facts {
+    /// Adds a fact.
+    pub(crate) fn push(&mut self, name: &'static str, value: &str) {
+        self.0.push(Fact::one(name, value));
+    }
+
+    /// Adds facts.
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// What is planned.
+    pub(crate) fn planned(subtree: &Subtree) -> Self {
+        let columns = &*subtree.schema;
+        let named = |expressions: &[Expr]| -> Vec<String> {
+            expressions
+                .iter()
+                .map(|expression| bare(expression, columns))
+                .collect()
+        };
+        let mut facts = vec![Fact::one("source", source(subtree))];
+        facts.extend(joins(&subtree.dimensions, columns));
+        facts.extend(Fact::list("filters", named(&subtree.plan.filters)));
+        match &subtree.plan.sink {
+            SinkPlan::Aggregate { keys, aggregates } => {
+                facts.extend(Fact::list("keys", named(keys)));
+                facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
+            }
+            SinkPlan::Materialise { outputs } => facts.extend(Fact::list("outputs", named(outputs))),
+            SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
+            SinkPlan::BuildGroups { key, aggregates } => {
+                facts.push(Fact::one("build side by", bare(key, columns)));
+                facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
+            }
+        }
+        if let Some(fetch) = subtree.fetch {
+            facts.push(Fact::one("fetch", fetch.to_string()));
+        }
+        if let Some(Prediction { device, cpu }) = subtree.prediction {
+            let (device, cpu) = (milliseconds(device), milliseconds(cpu));
+            facts.push(Fact::one("predicted", format!("{device} here, {cpu} on the CPU")));
+        }
+        Self(facts)
+    }
+
+    /// How a run collected its rows, and why so.
+    pub(crate) fn ran(report: &RunReport) -> Self {
+        let columns = if report.resident { "resident" } else { "streamed" };
+        let mut facts = vec![
+            Fact::one("strategy", report.strategy.clone()),
+            Fact::one("columns", columns),
+            Fact::one("compiled", report.compiled),
+            Fact::one("grid", report.grid.to_string()),
+        ];
+        let rows = report.dimension_rows.iter().map(ToString::to_string).collect();
+        facts.extend(Fact::list("dimension rows", rows));
+        let homes = report.dimensions.iter().enumerate();
+        let homes = homes.map(|(number, home)| format!("d{number}: {home}")).collect();
+        facts.extend(Fact::list("dimensions", homes));
+        facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
+        let counts = [
+            ("hash table grown", report.grown as u64),
+            ("gave way to earlier queries", report.gave_way as u64),
+            ("heap pages", report.pages),
+        ];
+        let counted = counts.into_iter().filter(|(_, count)| *count > 0);
+        facts.extend(counted.map(|(name, count)| Fact::one(name, count.to_string())));
+        if let Some(fraction) = report.ceiling {
+            facts.push(Fact::one("ceiling", format!("{:.0}%", fraction * 100.0)));
+        }
+        Self(facts)
+    }
+
+    /// Where a run's time and bytes went; its metrics say the same, number by number.
+    pub(crate) fn spent(report: &RunReport) -> Self {
+        let skipped = match report.chunks_skipped {
+            0 => String::new(),
+            skipped => format!(", {skipped} of {} chunks skipped", report.chunks + skipped),
+        };
+        let count = |rows: u64| human_readable_count(usize::try_from(rows).unwrap_or(usize::MAX));
+        let size = |bytes: u64| human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let rows = format!(
+            "{} scanned, {} passed the filters{skipped}",
+            count(report.rows),
+            count(report.rows_passed)
+        );
+        let phases = [
+            ("generate", report.generate),
+            ("compile", report.compile),
+            ("transfer", report.transfer),
+            ("kernel", report.kernel),
+        ];
+        let phases = phases.map(|(name, time)| format!("{name} {}", milliseconds(time)));
+        let time = format!("{}: {}", milliseconds(report.total), phases.join(", "));
+        Self(vec![
+            Fact::one("rows", rows),
+            Fact::one("time", time),
+            Fact::one("read", size(report.device_bytes) + &rate(report)),
+            Fact::one("over the link", size(report.link_bytes)),
+        ])
+    }
+}
+
+/// The rate at which kernels read, beside what the device was measured to reach.
+fn rate(report: &RunReport) -> String {
+    if report.kernel.is_zero() {
+        return String::new();
+    }
+    let rate = report.device_bytes as f64 / report.kernel.as_secs_f64();
+    let gigabytes = |rate: f64| format!("{:.2} GB/s", rate / 1e9);
+    let memory = if report.resident {
+        "device memory"
+    } else {
+        "the link"
+    };
+    match report.ceiling {
+        Some(fraction) if fraction > 0.0 => format!(
+            " at {}, {:.0} % of the {} of {memory}",
+            gigabytes(rate),
+            fraction * 100.0,
+            gigabytes(rate / fraction)
+        ),
+        _ => format!(" at {}", gigabytes(rate)),
+    }
+}
+
+fn source(subtree: &Subtree) -> String {
+    match &subtree.source {
+        PipelineSource::Stored(table) => format!("store {}", table.name()),
+        PipelineSource::Files { scan } => {
+            let scan = scan.data_source().downcast_ref::<FileScanConfig>();
+            let mut files = scan
+                .into_iter()
+                .flat_map(|scan| scan.file_groups.iter())
+                .flat_map(|group| group.iter());
+            match (files.next(), files.count()) {
+                (None, _) => "no files".to_string(),
+                (Some(file), 0) => format!(
+                    "file {}",
+                    file.object_meta.location.filename().unwrap_or_default()
+                ),
+                (Some(file), more) => {
+                    let name = file.object_meta.location.filename().unwrap_or_default();
+                    format!("files {name} and {more} more")
+                }
+            }
+        }
+        PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
+    }
+}
+
+fn joins(sides: &[DimensionSource], columns: &Schema) -> Option<Fact> {
+    let values = sides.iter().enumerate().map(|(number, side)| {
+        let lookup = format!(
+            "d{number}: {} on {}",
+            side.key_name(),
+            bare(&side.wanted, columns)
+        );
+        match (&side.build, side.rows) {
+            (Some(_), _) => lookup,
+            (None, Some(rows)) => format!("{lookup}, rows {rows}"),
+            (None, None) => format!("{lookup}, rows unknown"),
+        }
+    });
+    let mut fact = Fact::list("joins", values.collect())?;
+    let built = sides.iter().map(|side| side.build.as_ref());
+    fact.below = built
+        .map(|build| build.map(|build| Facts::planned(&build.subtree)))
+        .collect();
+    Some(fact)
+}
+
+fn calls(aggregates: &[AggregateCall], columns: &Schema) -> Vec<String> {
+    let call = |call: &AggregateCall| {
+        let function = format!("{:?}", call.function).to_lowercase();
+        let argument =
+            (call.argument.as_ref()).map_or_else(|| "*".to_string(), |argument| bare(argument, columns));
+        match &call.filter {
+            Some(filter) => format!("{function}({argument}) FILTER (WHERE {})", bare(filter, columns)),
+            None => format!("{function}({argument})"),
+        }
+    };
+    aggregates.iter().map(call).collect()
+}
+
+/// An expression without the parentheses around all of it.
+fn bare(expression: &Expr, columns: &Schema) -> String {
+    let text = expression.named(columns).to_string();
+    let inner = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+    let Some(inner) = inner.filter(|_| expression.parts().len() == 1) else {
+        return text;
+    };
+    let mut depth = 0_i32;
+    let mut quoted = false;
+    for letter in inner.chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            '(' if !quoted => depth += 1,
+            ')' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return text;
+        }
+    }
+    inner.to_string()
+}

@@ -1,0 +1,119 @@
+//! A plan as an outline: a node per line, the facts of a GPU subtree on lines of their own.
+//!
+//! ```text
+//! runs on     GPU
+//!
+//! SortExec: expr=[l_returnflag@0 ASC NULLS LAST], preserve_partitioning=[false]
+//! └─ GpuExec
+//!    source      store lineitem
+//!    filters     l_shipdate <= 1998-09-02
+//!    keys        l_returnflag
+//!                l_linestatus
+//! ```
+
+use super::fact::{Fact, Facts};
+use crate::execution::GpuExec;
+use crate::placement::PlacementExec;
+use crate::reason::milliseconds;
+use datafusion::common::human_readable_count;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The plan as readable text; `analysed`: it has run, and each node shows its rows and its time.
+#[must_use]
+pub fn outline(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
+    let mut lines = Vec::new();
+    let mut root = plan;
+    if let Some(placement) = plan.downcast_ref::<PlacementExec>() {
+        lines.push(format!("{:NAME$}{}", "runs on", placement.device()));
+        push_values(&mut lines, "", "on the CPU", placement.reasons());
+        lines.push(String::new());
+        root = placement.input();
+    }
+    node(root, analysed, "", "", &mut lines);
+    lines.join("\n")
+}
+
+/// Columns of a fact's name.
+const NAME: usize = 14;
+
+fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, lines: &mut Vec<String>) {
+    let children = plan.children();
+    match plan.downcast_ref::<GpuExec>() {
+        Some(gpu) => {
+            lines.push(format!("{first}GpuExec"));
+            let bar = if children.is_empty() { "   " } else { "│  " };
+            facts(&gpu.facts(analysed), &format!("{rest}{bar}"), lines);
+        }
+        None => lines.push(format!("{first}{}{}", Line(plan.as_ref()), cost(plan, analysed))),
+    }
+    for (number, child) in children.iter().enumerate() {
+        let (branch, bar) = match number + 1 == children.len() {
+            true => ("└─ ", "   "),
+            false => ("├─ ", "│  "),
+        };
+        node(
+            child,
+            analysed,
+            &format!("{rest}{branch}"),
+            &format!("{rest}{bar}"),
+            lines,
+        );
+    }
+}
+
+fn facts(facts: &Facts, indent: &str, lines: &mut Vec<String>) {
+    for Fact {
+        name, values, below, ..
+    } in &facts.0
+    {
+        for (number, value) in values.iter().enumerate() {
+            let name = if number == 0 { *name } else { "" };
+            push_values(lines, indent, name, std::slice::from_ref(value));
+            if let Some(Some(built)) = below.get(number) {
+                self::facts(built, &format!("{indent}{:NAME$}  ", ""), lines);
+            }
+        }
+    }
+}
+
+/// A name, and its values below each other.
+fn push_values(lines: &mut Vec<String>, indent: &str, name: &str, values: &[String]) {
+    let all = values.iter().flat_map(|value| value.lines());
+    for (number, value) in all.enumerate() {
+        let name = if number == 0 { name } else { "" };
+        // Names that are wider keep a space.
+        let gap = NAME.saturating_sub(name.chars().count()).max(1);
+        lines.push(format!("{indent}{name}{:gap$}{value}", ""));
+    }
+}
+
+/// Rows and time of a node of DataFusion's that has run.
+fn cost(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
+    let Some(metrics) = plan.metrics().filter(|_| analysed) else {
+        return String::new();
+    };
+    let rows = metrics
+        .output_rows()
+        .map(|rows| format!("{} rows", human_readable_count(rows)));
+    let time = metrics
+        .elapsed_compute()
+        .map(|nanoseconds| milliseconds(Duration::from_nanos(nanoseconds as u64)));
+    let parts: Vec<String> = rows.into_iter().chain(time).collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("  ({})", parts.join(", "))
+    }
+}
+
+/// A node as its own line of EXPLAIN.
+struct Line<'a>(&'a dyn ExecutionPlan);
+
+impl fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DisplayAs::fmt_as(self.0, DisplayFormatType::Default, f)
+    }
+}
