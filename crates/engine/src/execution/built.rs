@@ -101,8 +101,8 @@ enum Content {
         presence: WorkingRegion<u32>,
         columns: Vec<Column>,
     },
-    /// The words of all groups there can be.
-    Groups(WorkingRegion<u64>),
+    /// The words of all groups there can be, from the number on.
+    Groups(WorkingRegion<u64>, usize),
 }
 
 #[derive(Debug)]
@@ -174,8 +174,24 @@ impl BuiltTable {
             rows: 0,
             unique: false,
             slots: None,
-            content: Content::Groups(runtime.memory().working(owner, WHAT, zeroed)),
+            content: Content::Groups(runtime.memory().working(owner, WHAT, zeroed), 0),
         })
+    }
+
+    /// A group table whose entries are the rows of another pipeline; its words begin at number `first`.
+    pub(super) fn of_table(
+        dimension: Dimension,
+        words: WorkingRegion<u64>,
+        first: usize,
+        entries: u64,
+    ) -> Self {
+        Self {
+            dimension: Arc::new(dimension),
+            rows: entries,
+            unique: false,
+            slots: None,
+            content: Content::Groups(words, first),
+        }
     }
 
     /// Points the kernel that fills them at the arrays.
@@ -194,7 +210,7 @@ impl BuiltTable {
     /// Address of a part, see [`BuiltColumn`]; groups have one, number 0.
     pub(super) fn address(&self, part: usize) -> u64 {
         let (presence, columns) = match &self.content {
-            Content::Groups(words) => return words.address(),
+            Content::Groups(words, first) => return words.address() + 8 * *first as u64,
             Content::Rows { presence, columns } => (presence, columns),
         };
         if part == BuiltColumn::PRESENCE {
@@ -210,7 +226,7 @@ impl BuiltTable {
     /// Makes the arrays wait for whatever brings them back, before `stream` reads them.
     pub(super) fn used_by(&self, stream: &Stream) -> Result<(), RunError> {
         match &self.content {
-            Content::Groups(words) => words.used_by(stream)?,
+            Content::Groups(words, _) => words.used_by(stream)?,
             Content::Rows { presence, columns } => {
                 presence.used_by(stream)?;
                 for column in columns {
@@ -257,7 +273,7 @@ impl BuiltTable {
     /// Lets others move it.
     pub(super) fn park(&mut self) {
         match &mut self.content {
-            Content::Groups(words) => words.park(),
+            Content::Groups(words, _) => words.park(),
             Content::Rows { presence, columns } => {
                 presence.park();
                 for column in columns {
@@ -273,7 +289,7 @@ impl BuiltTable {
     /// What a launch does to its regions.
     pub(super) fn uses(&mut self, access: Access) -> Vec<Use<'_>> {
         let (presence, columns) = match &mut self.content {
-            Content::Groups(words) => return vec![words.used(access)],
+            Content::Groups(words, _) => return vec![words.used(access)],
             Content::Rows { presence, columns } => (presence, columns),
         };
         let mut uses = vec![presence.used(access)];

@@ -237,7 +237,7 @@ impl Task {
             cancelled,
             builds: Mutex::default(),
         };
-        let (output, mut report) = graph.run(&self.subtree).await?;
+        let (output, mut report) = graph.run(&self.subtree, false).await?;
         let Output::Batches(batches) = output else {
             unreachable!("a node returns rows");
         };

@@ -18,17 +18,38 @@ use super::run_report::RunReport;
 use super::source::{load, surviving};
 use crate::config::GalateaConfig;
 use crate::metrics::{self, PipelineOutcome};
-use crate::placement::{DimensionSource, Subtree};
+use crate::placement::{DimensionSource, PipelineSource, Subtree};
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
+use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::{BoxFuture, try_join_all};
+use galatea_store::{TableId, TableView};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+
+/// The rows that are the entries of a group table.
+fn entries(rows: u64) -> Result<TableView, RunError> {
+    let limit = |_| {
+        RunError::Unsupported(Reason::Limit {
+            expression: "groups as the rows of a pipeline".into(),
+            asked: rows,
+            limit: u64::from(u32::MAX),
+            unit: "entries of their table",
+        })
+    };
+    Ok(TableView {
+        id: TableId::next(),
+        schema: Arc::new(Schema::empty()),
+        rows,
+        chunk_rows: vec![u32::try_from(rows).map_err(limit)?],
+        columns: Vec::new(),
+    })
+}
 
 /// One execution of a subtree.
 pub(super) struct Graph<'a> {
@@ -45,10 +66,11 @@ pub(super) struct Graph<'a> {
 }
 
 impl Graph<'_> {
-    /// Runs the pipeline of a subtree after those of its build sides.
+    /// Runs the pipeline of a subtree after those of its build sides; `keep`: its groups stay on the device.
     pub(super) fn run<'s>(
         &'s self,
         subtree: &'s Subtree,
+        keep: bool,
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         Box::pin(async move {
             let started = Instant::now();
@@ -62,9 +84,12 @@ impl Graph<'_> {
             });
             let sides = try_join_all(sides).await?;
             let (plan, source) = (&subtree.plan, &subtree.source);
-            let view = load(self.runtime, source, plan, self.config, self.context)
-                .await
-                .map_err(Failure::Store)?;
+            let view = match (source, sides.last()) {
+                (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
+                _ => load(self.runtime, source, plan, self.config, self.context)
+                    .await
+                    .map_err(Failure::Store)?,
+            };
             let load_time = started.elapsed();
             self.report.update(|report| report.phases.load += load_time);
             let columns: Vec<usize> = plan.columns().into_iter().collect();
@@ -81,6 +106,7 @@ impl Graph<'_> {
                     view: &view,
                     sides: &sides,
                     chunks: &chunks,
+                    keep,
                     fetch,
                     cancelled: &cancelled,
                 };
@@ -109,7 +135,7 @@ impl Graph<'_> {
             let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
             return Ok(BuildSide::Collected(collected));
         };
-        match self.run(&build.subtree).await {
+        match self.run(&build.subtree, true).await {
             Ok((Output::Built(table), report)) => {
                 self.builds.lock().push(report);
                 Ok(BuildSide::Built(Box::new(Mutex::new(*table))))

@@ -223,6 +223,18 @@ impl TableState {
     }
 }
 
+impl TableState {
+    /// The slots, parked, and how many there are. The heap is left to the next query.
+    pub(super) fn keep(mut self, runtime: &DeviceRuntime) -> (WorkingRegion<u64>, u64) {
+        let entries = self.capacity();
+        if let Some(heap) = self.heap {
+            heap.keep(runtime);
+        }
+        self.slots.park();
+        (self.slots, entries)
+    }
+}
+
 /// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None when there
 /// is room for all groups there can be.
 fn limit(capacity: u64, threads: u64, most: u64) -> u64 {

@@ -228,7 +228,10 @@ impl<'a> Run<'a> {
         sink.fold(self.runtime, compute, bound)?;
         sink.count(self.runtime, compute)?;
         let ended = compute.record()?;
-        let mut contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
+        let mut contents = match self.kept(bound)? {
+            Some(entries) => sink.keep(self.runtime, compute, bound, entries, report)?,
+            None => sink.finish(self.runtime, compute, bound, &mut rows, report)?,
+        };
         if fresh && placement.is_resident() {
             let launches = self.runtime.launches();
             launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));
@@ -237,14 +240,13 @@ impl<'a> Run<'a> {
         report.rows_passed = contents.rows_passed;
         report.link_bytes += contents.bytes;
         raise(contents.error, bound)?;
+        if let Some(table) = contents.built.take() {
+            return Ok(Pass::Done(Output::Built(Box::new(table))));
+        }
         match bound.strategy {
             Strategy::Append { .. } | Strategy::Chains => {
                 rows.finish().map(|batches| Pass::Done(Output::Batches(batches)))
             }
-            Strategy::Build | Strategy::BuildGroups => match contents.built.take() {
-                Some(table) => Ok(Pass::Done(Output::Built(Box::new(table)))),
-                None => unreachable!("a build sink leaves a build side"),
-            },
             _ => {
                 let (batches, bytes) =
                     results::groups(self.runtime, compute, self.plan, bound, &contents, self.cancelled)?;

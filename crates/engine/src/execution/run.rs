@@ -9,10 +9,11 @@ use super::prepared::Prepared;
 use super::run_report::RunReport;
 use super::sinks::{SinkNeeds, SinkState};
 use crate::config::{GalateaConfig, RowOutput};
-use crate::expression::ErrorCode;
+use crate::expression::{Dimension, ErrorCode};
 use crate::metrics;
 use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, Shape};
+use crate::pipeline::generate::{BoundPipeline, ResultPlan, Shape};
+use crate::pipeline::sink::kept;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
@@ -45,6 +46,8 @@ pub(super) struct Run<'a> {
     pub sides: &'a [BuildSide],
     /// Chunks that may hold matching rows.
     pub chunks: &'a [usize],
+    /// Whether groups stay on the device, for another pipeline.
+    pub keep: bool,
     /// Rows after which a run that returns rows stops.
     pub fetch: Option<u64>,
     /// Set when nobody waits for the result any more.
@@ -74,7 +77,7 @@ impl Turn<'_> {
 pub(super) enum Output {
     /// Rows, or groups.
     Batches(Vec<RecordBatch>),
-    /// A build side, parked.
+    /// A build side, or groups for another pipeline, parked.
     Built(Box<BuiltTable>),
 }
 
@@ -272,6 +275,7 @@ impl<'a> Run<'a> {
         )?;
         self.check()?;
         let pipeline = &preparation.pipeline;
+        self.kept(&pipeline.bound)?;
         *roomy = pipeline.bound.strategy.is_roomy();
         report.strategy = pipeline.bound.strategy.to_string();
         report.why = pipeline.bound.why.clone();
@@ -400,6 +404,14 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What is left of groups that stay on the device.
+    pub(super) fn kept(&self, bound: &BoundPipeline) -> Result<Option<Dimension>, RunError> {
+        if !self.keep || !matches!(bound.result, ResultPlan::Groups { .. }) {
+            return Ok(None);
+        }
+        kept::entries(bound).map(Some).map_err(RunError::Unsupported)
+    }
+
     /// Units of all chunks.
     pub(super) fn units(&self, bound: &BoundPipeline) -> u64 {
         let units = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.unit_rows));
@@ -425,6 +437,7 @@ impl<'a> Run<'a> {
         let run = Run {
             plan: &plan,
             view: &view,
+            keep: false,
             ..*self
         };
         let within = Turn { inputs: None, ..turn };

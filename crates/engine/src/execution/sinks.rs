@@ -7,6 +7,7 @@ use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run::raise;
 use super::run_report::RunReport;
+use crate::expression::Dimension;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
@@ -422,6 +423,44 @@ impl SinkState {
             }
         }
         Ok(contents)
+    }
+}
+
+impl SinkState {
+    /// Leaves the groups on the device, as the rows of another pipeline, which `dimension` describes.
+    pub(super) fn keep(
+        mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        bound: &BoundPipeline,
+        dimension: Dimension,
+        report: &mut RunReport,
+    ) -> Result<Contents, RunError> {
+        let control = stream.read(&self.control, ..CONTROL_WORDS)?;
+        let built = match self.form {
+            Form::Fixed(words) => {
+                self.control.park();
+                let entries = words / bound.slot_words().max(1);
+                BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64)
+            }
+            Form::Table(mut table) => {
+                let (held, waiting) = (control[1], control[4]);
+                if waiting > 0 {
+                    table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
+                    stream.synchronize()?;
+                }
+                let (slots, entries) = table.keep(runtime);
+                BuiltTable::of_table(dimension, slots, 0, entries)
+            }
+            form => unreachable!("{form:?} has no groups"),
+        };
+        Ok(Contents {
+            rows_passed: control[3],
+            error: control[0] as u32,
+            bytes: 8 * control.len() as u64,
+            built: Some(built),
+            ..Contents::default()
+        })
     }
 }
 

@@ -33,6 +33,12 @@ pub(super) async fn load(
             })?;
             store.file_table(scan, &context.runtime_env())?
         }
+        PipelineSource::Groups(_) => {
+            return Err(StoreError::UnsupportedSource {
+                table: "groups".into(),
+                reason: "they are on the device".into(),
+            });
+        }
         PipelineSource::Plan(child) => {
             let stored = StoredTable::from_plan(store, "batches", child, context, None).await?;
             stored.snapshot() as Arc<dyn ColumnSource>

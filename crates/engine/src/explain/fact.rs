@@ -225,6 +225,7 @@ fn source(subtree: &Subtree) -> String {
                 }
             }
         }
+        PipelineSource::Groups(_) => format!("groups d{}", subtree.dimensions.len() - 1),
         PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
     }
 }

@@ -69,6 +69,8 @@ pub(super) enum Keys {
     Strings(ArrayRef),
     /// The number of the key, or its slot in a table of keys on the device.
     Space(KeySpace),
+    /// Nothing but the number of the row of the pipeline: the entries are its rows.
+    Rows,
 }
 
 /// A table by index.
@@ -273,6 +275,17 @@ impl Dimension {
         }
     }
 
+    /// The entries of a group table that a pipeline leaves on the device, as the rows of another one.
+    pub(crate) fn entries(groups: GroupWords) -> Self {
+        Self {
+            rows: 0,
+            keys: Keys::Rows,
+            presence: None,
+            columns: BTreeMap::new(),
+            groups: Some(groups),
+        }
+    }
+
     /// Whether it is built on the device.
     #[must_use]
     pub fn is_built(&self) -> bool {
@@ -306,6 +319,7 @@ impl Dimension {
             Keys::Integers(keys) => (keys.high - keys.low + 1) as u32,
             Keys::Strings(keys) => keys.len() as u32,
             Keys::Space(space) => space.indices() as u32,
+            Keys::Rows => u32::MAX,
         }
     }
 

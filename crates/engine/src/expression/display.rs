@@ -114,6 +114,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Dictionary {
                 function, argument, ..
             } => write!(f, "[{function}]({})", named(argument)),
+            ExprKind::RowNumber => write!(f, "entry"),
             ExprKind::Tuple(parts) => {
                 write!(f, "(")?;
                 for (index, part) in parts.iter().enumerate() {

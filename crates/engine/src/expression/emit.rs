@@ -130,6 +130,11 @@ impl<'a> Emitter<'a> {
         self.parameters.literal(word)
     }
 
+    /// Adds a literal of two words; returns the index of the first.
+    pub(crate) fn wide_parameter(&mut self, value: i128) -> usize {
+        self.parameters.wide_literal(value)
+    }
+
     /// Replaces the condition of [`Self::with_guard`] for what is emitted from now on.
     pub fn set_guard(&mut self, condition: Option<&str>) {
         self.guards = condition.map(str::to_owned).into_iter().collect();
@@ -259,6 +264,10 @@ impl<'a> Emitter<'a> {
                 argument,
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
+            ExprKind::RowNumber => Err(Reason::Expression {
+                expression: "the number of a row".into(),
+                detail: "a key of groups, and nothing else".into(),
+            }),
             ExprKind::Tuple(_) => Err(Reason::Expression {
                 expression: "several values".into(),
                 detail: "a key of a join, and nothing else".into(),

@@ -1,45 +1,67 @@
-//! Groups as a build side: the accumulator words of each group at its key's index, from which aggregates are finished where they are looked up.
+//! Group tables that stay on the device: the words of each group at its key's index, or in a slot of a hash table. Keys are decoded, and
+//! aggregates finished, where they are looked up.
 //!
 //! ```text
-//! word of group g:  words[g * stride + word]        one of them counts its rows: 0 says that there is no such group
+//! word of entry e:  words[e * stride + word]        one of them is 0 where there is no group: the count of its rows, or the first of its key
 //! ```
 
 use super::emit::Emitter;
-use super::interval::{Interval, domain};
+use super::interval::Interval;
 use super::value::{Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use std::collections::BTreeMap;
 
-/// The words of the groups of a build side.
+/// The words of the groups of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupWords {
     /// Words of a group.
     pub(crate) stride: usize,
-    /// The word that counts its rows.
-    pub(crate) rows: usize,
-    /// Aggregates, by column of the build side.
+    /// The word that is 0 where there is no group; `None`: every entry is one.
+    pub(crate) occupied: Option<usize>,
+    /// Parts of the key and aggregates, by column.
     pub(crate) columns: BTreeMap<usize, GroupColumn>,
 }
 
-/// An aggregate of a group.
+/// A part of the key, or an aggregate of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupColumn {
     /// How it is made from the words.
     pub(crate) form: GroupForm,
-    /// The word that counts its values; NULL where that is 0. `None`: never NULL.
-    pub(crate) valid: Option<usize>,
+    /// Where it is NULL.
+    pub(crate) null: GroupNull,
+}
+
+/// Where a column of groups is NULL.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum GroupNull {
+    /// Nowhere.
+    Never,
+    /// Where the word, which counts its values, is 0.
+    Counted(usize),
+    /// Where the bit of the word is set.
+    Bit { word: usize, bit: usize },
+    /// Where its digit is the last of its part.
+    LastDigit,
 }
 
 /// See [`GroupColumn`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum GroupForm {
-    /// A count, or a sum of 64 bits, within the interval.
+    /// A digit of the group's number, which is the index, or one less than a word.
+    Digit {
+        number: Option<usize>,
+        /// The product of the radices of the digits behind it.
+        divisor: u64,
+        radix: u64,
+        value: DigitValue,
+    },
+    /// A count, a sum or a key of 64 bits, within the interval.
     Integer { word: usize, interval: Interval },
-    /// A sum of 128 bits.
-    Wide { word: usize },
-    /// A sum of doubles.
+    /// A sum or a key of 128 bits, within the interval.
+    Wide { word: usize, interval: Interval },
+    /// A sum or a key that is a double.
     Float { word: usize },
     /// The rank of an integer within the interval, complemented for MIN.
     Rank {
@@ -47,27 +69,50 @@ pub(crate) enum GroupForm {
         complement: bool,
         interval: Interval,
     },
-    /// The rank of a code, complemented for MIN.
+    /// The rank of a double, complemented for MIN.
+    RankFloat { word: usize, complement: bool },
+    /// A code of the dictionary, complemented for MIN.
     Code {
         word: usize,
         complement: bool,
         values: ArrayRef,
     },
-    /// A decimal average of sums of 64 bits: the sum times the factor, divided by the count towards zero.
+    /// A decimal average: the sum times the factor, divided by the count towards zero.
     Average {
         sum: usize,
         count: usize,
         factor: i64,
-        /// Whether sum times factor may leave 64 bits.
-        wide: bool,
+        product: Product,
         interval: Interval,
     },
     /// An average of doubles.
     AverageFloat { sum: usize, count: usize },
 }
 
+/// What a digit of a key stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum DigitValue {
+    /// The least of these integers plus the digit.
+    Integer(Interval),
+    /// 0 or 1.
+    Boolean,
+    /// A code of the dictionary.
+    Code(ArrayRef),
+}
+
+/// Bits of a sum, and of the sum times a factor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// 64 and 64.
+    Narrow,
+    /// 64 and 128.
+    Widened,
+    /// 128 and 128.
+    Wide,
+}
+
 impl GroupWords {
-    /// The words as C++, by the index in table number `table`.
+    /// The word as C++, by the index in table number `table`.
     fn word(&self, table: usize, index: &str, word: usize) -> String {
         format!(
             "((const u64*)args.tables[{table}])[u64({index}) * {}u + {word}u]",
@@ -77,10 +122,13 @@ impl GroupWords {
 
     /// C++ that says whether there is a group at the index.
     pub(super) fn member(&self, table: usize, index: &str) -> String {
-        format!("{} != 0", self.word(table, index, self.rows))
+        match self.occupied {
+            Some(word) => format!("{} != 0", self.word(table, index, word)),
+            None => "true".to_owned(),
+        }
     }
 
-    /// The aggregate of the group at the index.
+    /// The column of the group at the index.
     ///
     /// # Errors
     /// [`Reason::Encoding`] of a column that is not there.
@@ -95,69 +143,36 @@ impl GroupWords {
             column,
             needed: "an aggregate that was made",
         })?;
-        let mut word = |word: usize| emitter.define_as("u64", &self.word(table, index, word));
-        let flip = |word: String, complement: bool| if complement { format!("~{word}") } else { word };
-        let (kind, code, range) = match &found.form {
-            GroupForm::Integer { word: at, interval } => {
-                (interval.kind(), format!("i64({})", word(*at)), Some(*interval))
-            }
-            GroupForm::Wide { word: at } => {
-                let (low, high) = (word(*at), word(*at + 1));
-                (Kind::I128, format!("make_i128({low}, {high})"), domain(data_type))
-            }
-            GroupForm::Float { word: at } => (
-                Kind::F64,
-                format!("__longlong_as_double(i64({}))", word(*at)),
-                None,
-            ),
-            GroupForm::Rank {
-                word: at,
-                complement,
-                interval,
-            } => {
-                let rank = flip(word(*at), *complement);
-                (
-                    interval.kind(),
-                    format!("i64({rank} ^ (1ull << 63))"),
-                    Some(*interval),
-                )
-            }
-            GroupForm::Code {
-                word: at,
-                complement,
-                values,
-            } => {
-                let values = ArrayRef::clone(values);
-                (Kind::Code { values }, flip(word(*at), *complement), None)
-            }
-            GroupForm::Average {
-                sum,
-                count,
-                factor,
-                wide,
-                interval,
-            } => {
-                let (sum, count) = (word(*sum), word(*count));
-                let average = match wide {
-                    true => format!(
-                        "{count} == 0 ? i128(0) : i128(i64({sum})) * i128({factor}ll) / i128(i64({count}))"
-                    ),
-                    false => format!("{count} == 0 ? i64(0) : i64({sum}) * {factor}ll / i64({count})"),
-                };
-                (interval.kind(), format!("({average})"), Some(*interval))
-            }
-            GroupForm::AverageFloat { sum, count } => {
-                let (sum, count) = (word(*sum), word(*count));
-                (
-                    Kind::F64,
-                    format!("__longlong_as_double(i64({sum})) / double({count})"),
-                    None,
-                )
-            }
+        let mut entry = Entry {
+            words: self,
+            emitter,
+            table,
+            index,
         };
-        let null = found.valid.map(&mut word);
-        let code = emitter.define_as(kind.c_type(), &format!("{}({code})", kind.c_type()));
-        let null = null.map(|count| emitter.define_as("bool", &format!("{count} == 0")));
+        let digit = entry.digit(&found.form);
+        let null = match found.null {
+            GroupNull::Never => None,
+            GroupNull::Counted(word) => Some(format!("{} == 0", entry.word(word))),
+            GroupNull::Bit { word, bit } => Some(format!("({} >> {bit} & 1) != 0", entry.word(word))),
+            GroupNull::LastDigit => match (&digit, &found.form) {
+                (Some(digit), GroupForm::Digit { radix, .. }) => {
+                    let last = entry.emitter.parameter(radix - 1);
+                    Some(format!("{digit} == args.literals[{last}]"))
+                }
+                _ => None,
+            },
+        };
+        let null = null.map(|null| entry.emitter.define_as("bool", &null));
+        let (kind, code, range) = entry.value(&found.form, digit.as_deref(), data_type);
+        let code = match (&null, &kind) {
+            // A code must be one of the dictionary, and a boolean false, also where it is NULL.
+            (Some(null), Kind::Code { .. }) => format!("{null} ? 0 : {code}"),
+            (Some(null), Kind::Bool) => format!("!{null} && {code}"),
+            _ => code,
+        };
+        let code = entry
+            .emitter
+            .define_as(kind.c_type(), &format!("{}({code})", kind.c_type()));
         Ok(Value {
             code,
             null,
@@ -165,5 +180,158 @@ impl GroupWords {
             data_type: data_type.clone(),
             range: range.map(|Interval { low, high }| (low, high)),
         })
+    }
+}
+
+/// The entry that a row reads.
+struct Entry<'e, 'a> {
+    words: &'e GroupWords,
+    emitter: &'e mut Emitter<'a>,
+    table: usize,
+    index: &'e str,
+}
+
+impl Entry<'_, '_> {
+    /// Defines the word.
+    fn word(&mut self, word: usize) -> String {
+        self.emitter
+            .define_as("u64", &self.words.word(self.table, self.index, word))
+    }
+
+    /// Defines the digit, if the form is one.
+    fn digit(&mut self, form: &GroupForm) -> Option<String> {
+        let GroupForm::Digit {
+            number,
+            divisor,
+            radix,
+            ..
+        } = form
+        else {
+            return None;
+        };
+        let number = match number {
+            Some(word) => format!("({} - 1)", self.word(*word)),
+            None => format!("u64({})", self.index),
+        };
+        let number = match divisor {
+            1 => number,
+            divisor => {
+                let divisor = self.emitter.parameter(*divisor);
+                format!("{number} / args.literals[{divisor}]")
+            }
+        };
+        let radix = self.emitter.parameter(*radix);
+        Some(
+            self.emitter
+                .define_as("u64", &format!("{number} % args.literals[{radix}]")),
+        )
+    }
+
+    /// Representation, C++ and range of a value.
+    fn value(
+        &mut self,
+        form: &GroupForm,
+        digit: Option<&str>,
+        data_type: &DataType,
+    ) -> (Kind, String, Option<Interval>) {
+        let flip = |word: String, complement: bool| if complement { format!("~{word}") } else { word };
+        let float = match data_type {
+            DataType::Float32 => Kind::F32,
+            _ => Kind::F64,
+        };
+        match form {
+            GroupForm::Digit { value, .. } => {
+                let digit = digit.unwrap_or("0ull");
+                match value {
+                    DigitValue::Integer(interval) => {
+                        let low = self.emitter.wide_parameter(interval.low);
+                        let code = match interval.kind() {
+                            Kind::I128 => format!(
+                                "make_i128(args.literals[{low}], args.literals[{}]) + i128({digit})",
+                                low + 1
+                            ),
+                            _ => format!("i64(args.literals[{low}] + {digit})"),
+                        };
+                        (interval.kind(), code, Some(*interval))
+                    }
+                    DigitValue::Boolean => (Kind::Bool, format!("{digit} == 1"), None),
+                    DigitValue::Code(values) => {
+                        let values = ArrayRef::clone(values);
+                        (Kind::Code { values }, format!("u32({digit})"), None)
+                    }
+                }
+            }
+            GroupForm::Integer { word, interval } => (
+                interval.kind(),
+                format!("i64({})", self.word(*word)),
+                Some(*interval),
+            ),
+            GroupForm::Wide { word, interval } => {
+                let (low, high) = (self.word(*word), self.word(*word + 1));
+                (Kind::I128, format!("make_i128({low}, {high})"), Some(*interval))
+            }
+            GroupForm::Float { word } => {
+                let bits = self.word(*word);
+                (float, format!("__longlong_as_double(i64({bits}))"), None)
+            }
+            GroupForm::Rank {
+                word,
+                complement,
+                interval,
+            } => {
+                let rank = flip(self.word(*word), *complement);
+                (
+                    interval.kind(),
+                    format!("i64({rank} ^ (1ull << 63))"),
+                    Some(*interval),
+                )
+            }
+            GroupForm::RankFloat { word, complement } => {
+                let rank = flip(self.word(*word), *complement);
+                let rank = self.emitter.define_as("u64", &rank);
+                let bits = format!("({rank} >> 63) != 0 ? {rank} ^ (1ull << 63) : ~{rank}");
+                (float, format!("__longlong_as_double(i64({bits}))"), None)
+            }
+            GroupForm::Code {
+                word,
+                complement,
+                values,
+            } => {
+                let values = ArrayRef::clone(values);
+                let code = flip(self.word(*word), *complement);
+                (Kind::Code { values }, format!("u32({code})"), None)
+            }
+            GroupForm::Average {
+                sum,
+                count,
+                factor,
+                product,
+                interval,
+            } => {
+                let (low, count) = (self.word(*sum), self.word(*count));
+                let wide = |sum: &str| {
+                    format!("{count} == 0 ? i128(0) : {sum} * i128({factor}ll) / i128(i64({count}))")
+                };
+                let average = match product {
+                    Product::Narrow => {
+                        format!("{count} == 0 ? i64(0) : i64({low}) * {factor}ll / i64({count})")
+                    }
+                    Product::Widened => wide(&format!("i128(i64({low}))")),
+                    Product::Wide => {
+                        let high = self.word(*sum + 1);
+                        wide(&format!("make_i128({low}, {high})"))
+                    }
+                };
+                (interval.kind(), format!("({average})"), Some(*interval))
+            }
+            GroupForm::AverageFloat { sum, count } => {
+                let (sum, count) = (self.word(*sum), self.word(*count));
+                (
+                    Kind::F64,
+                    format!("__longlong_as_double(i64({sum})) / double({count})"),
+                    None,
+                )
+            }
+        }
     }
 }

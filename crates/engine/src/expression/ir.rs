@@ -115,6 +115,8 @@ pub enum ExprKind {
         /// The same expression by device code, for strings that are not dictionary encoded.
         native: Option<Expr>,
     },
+    /// The number of the row, by which groups are read that are a pipeline's rows.
+    RowNumber,
     /// Several values that are a key together.
     Tuple(Vec<Expr>),
     /// Whether a dimension has a row of that key; false for NULL.
@@ -187,7 +189,6 @@ impl Expr {
         Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
     }
 
-    /// Whether dimension `dimension` has a row of that key.
     /// The key of these parts; of one part itself. Its type is the first part's.
     pub(crate) fn tuple(mut parts: Vec<Self>) -> Option<Self> {
         if parts.len() < 2 {
@@ -251,6 +252,12 @@ impl Expr {
         Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
     }
 
+    /// The number of the row.
+    pub(crate) fn row_number() -> Self {
+        Self::new(ExprKind::RowNumber, DataType::UInt32, false)
+    }
+
+    /// Whether dimension `dimension` has a row of that key.
     pub(crate) fn member(dimension: usize, key: Self) -> Self {
         Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
     }
@@ -327,7 +334,7 @@ impl Expr {
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         match self.kind() {
-            ExprKind::Column(_) | ExprKind::Literal(_) => vec![],
+            ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::RowNumber => vec![],
             ExprKind::Arithmetic { left, right, .. }
             | ExprKind::Bitwise { left, right, .. }
             | ExprKind::Compare { left, right, .. }
@@ -465,7 +472,7 @@ impl Expr {
         let go = |child: &Self| child.replace_columns(replace);
         let kind = match self.kind() {
             ExprKind::Column(_) => return replace(self),
-            ExprKind::Literal(_) => return self.clone(),
+            ExprKind::Literal(_) | ExprKind::RowNumber => return self.clone(),
             ExprKind::Arithmetic {
                 operator,
                 left,

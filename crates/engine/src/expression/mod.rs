@@ -66,7 +66,7 @@ pub use emit::Emitter;
 pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
 pub use function::{DatePart, Function, TruncateUnit};
-pub(crate) use group_words::{GroupColumn, GroupForm, GroupWords};
+pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
 pub(crate) use ir::is_text;
 pub use ir::{Expr, ExprKind};

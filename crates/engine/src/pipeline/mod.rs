@@ -78,6 +78,41 @@ pub enum SinkPlan {
     },
 }
 
+impl SinkPlan {
+    /// The same with column `i` of the source being `columns[i]`.
+    pub(crate) fn substitute(self, columns: &[Expr]) -> Self {
+        let over = |expression: Expr| expression.substitute(columns);
+        let calls = |calls: Vec<AggregateCall>| {
+            let over = |call: AggregateCall| AggregateCall {
+                argument: call.argument.map(over),
+                filter: call.filter.map(over),
+                ..call
+            };
+            calls.into_iter().map(over).collect()
+        };
+        match self {
+            Self::Aggregate { keys, aggregates } => Self::Aggregate {
+                keys: keys.into_iter().map(over).collect(),
+                aggregates: calls(aggregates),
+            },
+            Self::Materialise { outputs } => Self::Materialise {
+                outputs: outputs.into_iter().map(over).collect(),
+            },
+            Self::Build { key, columns, unique } => Self::Build {
+                key: over(key),
+                columns: (columns.into_iter())
+                    .map(|(number, column)| (number, over(column)))
+                    .collect(),
+                unique,
+            },
+            Self::BuildGroups { key, aggregates } => Self::BuildGroups {
+                key: over(key),
+                aggregates: calls(aggregates),
+            },
+        }
+    }
+}
+
 impl PipelinePlan {
     /// The pipeline that only counts the rows which pass the filters.
     pub fn counting(&self) -> Self {

@@ -11,7 +11,7 @@ use super::sink::dense::DenseLayout;
 use super::sink::{self, hash::slots_for, shared::SharedHome};
 use super::{PipelinePlan, SinkPlan};
 use crate::config::RowOutput;
-use crate::expression::{Emitter, Expr, KeySpace, Value};
+use crate::expression::{Emitter, Expr, GroupWords, KeySpace, Value};
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
@@ -78,7 +78,11 @@ impl SinkInput<'_> {
                 let mut accumulators = AccumulatorPlan::default();
                 self.calls(aggregates, true, &mut accumulators, &mut emitter, code)?;
                 let occupied = accumulators.row_count();
-                let words = sink::build::group_words(&accumulators, occupied, rows)?;
+                let words = GroupWords {
+                    stride: accumulators.words,
+                    occupied: Some(occupied),
+                    columns: sink::kept::aggregates(&accumulators, (0, 1), rows)?,
+                };
                 let number = emitter.key_number(&space, &[value], code);
                 let _ = writeln!(code, "const u32 group = u32({number});");
                 let layout = DenseLayout {

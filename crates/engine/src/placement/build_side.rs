@@ -1,7 +1,8 @@
 //! Build sides: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline can make them on the device.
 
+use super::chain::{Chain, statistics};
 use super::join::{input, other, refuse};
-use super::subtree::{self, Chain, Subtree, statistics};
+use super::subtree::Subtree;
 use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, lower};
 use crate::history::PlanKey;
 use crate::pipeline::SinkPlan;
@@ -75,10 +76,9 @@ impl Groups {
     /// The groups by `key` that `plan` selects and projects, if they are of a table.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
         let chain = Chain::below(plan).ok()?;
-        let PipelineSource::Plan(aggregate) = &chain.source else {
+        let (PipelineSource::Groups(aggregate), Some(found)) = (&chain.source, chain.groups) else {
             return None;
         };
-        let found = subtree::aggregate(aggregate)?.ok()?;
         let SinkPlan::Aggregate { keys, .. } = &found.plan.sink else {
             return None;
         };
@@ -88,8 +88,7 @@ impl Groups {
             .as_column()
             == Some(0);
         let one = matches!(keys.as_slice(), [key] if domain(key.data_type()).is_some());
-        let of_table = !matches!(found.source, PipelineSource::Plan(_));
-        (by_key && one && of_table && chain.dimensions.is_empty()).then(|| Self {
+        (by_key && one && chain.dimensions.is_empty()).then(|| Self {
             plan: Arc::clone(aggregate),
             subtree: found,
             columns: chain.columns,
@@ -102,7 +101,7 @@ impl Buildable {
     /// The build side of `plan` by these keys together, if a pipeline over a table can make it.
     pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<Self> {
         let chain = Chain::below(plan).ok()?;
-        if matches!(chain.source, PipelineSource::Plan(_)) {
+        if !chain.is_of_table() && chain.groups.is_none() {
             return None;
         }
         let parts = keys.iter().map(|key| {

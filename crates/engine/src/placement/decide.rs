@@ -250,6 +250,14 @@ impl<'a> Placer<'a> {
                 value: format!("{least}, the table has {rows} rows"),
             });
         }
+        if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
+            && self.estimator.groups(groups) < self.config.build_rows.0 as f64
+        {
+            return Err(Reason::Node {
+                node: "FilterExec".into(),
+                detail: "few groups are filtered when they have been returned".into(),
+            });
+        }
         if matches!(found.source, PipelineSource::Plan(_)) {
             return Err(Reason::Node {
                 node: "scan".into(),

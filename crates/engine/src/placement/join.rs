@@ -9,10 +9,10 @@
 //! outer join says it itself.
 
 use super::build_side::{Buildable, Different, Groups, Side, side};
-use super::subtree::{Chain, node, statistics};
+use super::chain::{Chain, statistics};
+use super::subtree::node;
 use crate::expression::{Expr, MAX_PAYLOAD, is_key, lower, representable};
 use crate::pipeline::PipelinePlan;
-use crate::placement::PipelineSource;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
@@ -46,13 +46,33 @@ pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
         JoinType::RightSemi | JoinType::RightAnti | JoinType::Right => vec![JoinSide::Right],
         other => return Err(refuse(format!("a {other} join has no device version"))),
     };
-    let (fact, chain) = (facts.into_iter())
-        .find_map(|side| {
-            let chain = Chain::below(input(join, side)).ok()?;
-            (!matches!(chain.source, PipelineSource::Plan(_))).then_some((side, chain))
-        })
+    let mut chains: Vec<_> = (facts.into_iter())
+        .filter_map(|side| Some((side, Chain::below(input(join, side)).ok()?)))
+        .filter(|(_, chain)| chain.is_of_table() || chain.groups.is_some())
+        .collect();
+    if let [(larger, first), (smaller, second)] = chains.as_slice() {
+        let keys = |side: JoinSide| join.on().iter().map(move |pair| key_of(pair, side));
+        // Groups are looked up rather than scanned, unless several share a key.
+        let swaps = match (&first.groups, &second.groups) {
+            (Some(groups), None) => !first.shares_keys(groups, input(join, *larger), keys(*larger)),
+            (_, Some(groups)) => second.shares_keys(groups, input(join, *smaller), keys(*smaller)),
+            (None, None) => false,
+        };
+        if swaps {
+            chains.swap(0, 1);
+        }
+    }
+    let (fact, chain) = (chains.into_iter().next())
         .ok_or_else(|| refuse("no table among the sides that may be the larger one"))?;
     attach(join, fact, chain)
+}
+
+/// The key of one side of a pair.
+fn key_of(pair: &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>), side: JoinSide) -> &Arc<dyn PhysicalExpr> {
+    match side {
+        JoinSide::Right => &pair.1,
+        _ => &pair.0,
+    }
 }
 
 pub(super) fn input(join: &HashJoinExec, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
@@ -129,14 +149,17 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         let key_type = keys[number].data_type(&schema);
         key_type.is_ok_and(|key_type| key_type == *wanted[number].data_type())
     };
-    let together = pairs.len() > 1 && (0..pairs.len()).all(alike);
-    let tuple = together.then(|| Buildable::of(dimension, &keys)).flatten();
+    let several = pairs.len() > 1;
+    let together = several && (0..pairs.len()).all(alike);
+    // Groups are found by their own key alone.
+    let of_groups = (0..keys.len()).find(|number| several && Groups::of(dimension, keys[*number]).is_some());
+    let tuple = match of_groups {
+        None if together => Buildable::of(dimension, &keys),
+        _ => None,
+    };
     let chosen: Vec<usize> = match tuple {
         Some(_) => (0..pairs.len()).collect(),
         None => {
-            let is_of_groups = |number: &usize| Groups::of(dimension, keys[*number]).is_some();
-            // Of one key there is nothing to choose.
-            let of_groups = (0..keys.len()).find(|number| keys.len() == 1 || is_of_groups(number));
             let chosen = of_groups.or_else(|| key_pair(dimension, &keys));
             vec![chosen.ok_or_else(|| refuse("no keys"))?]
         }
@@ -232,8 +255,9 @@ fn check_key(key: &Arc<dyn PhysicalExpr>, schema: &Schema, wanted: &Expr) -> Res
     })
 }
 
-/// Whether the columns that a pipeline looks up have a device representation, and are few enough.
-pub(super) fn check(plan: &PipelinePlan) -> Result<(), Reason> {
+/// Whether the columns that a pipeline looks up have a device representation, and are few enough, but for the build sides that are
+/// `groups`, which are one table.
+pub(super) fn check(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
     let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
     for ((dimension, column), data_type) in plan.lookups() {
         if !representable(&data_type) {
@@ -242,7 +266,7 @@ pub(super) fn check(plan: &PipelinePlan) -> Result<(), Reason> {
                 place: format!("column {column} of a dimension"),
             });
         }
-        *columns.entry(dimension).or_default() += 1;
+        *columns.entry(dimension).or_default() += u64::from(!groups[dimension]);
     }
     match columns.values().max() {
         Some(most) if *most > MAX_PAYLOAD as u64 => Err(Reason::Limit {

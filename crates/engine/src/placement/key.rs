@@ -25,7 +25,7 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     match &found.source {
         PipelineSource::Files { scan } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
-        PipelineSource::Plan(plan) => nodes(plan, false, &mut state),
+        PipelineSource::Groups(plan) | PipelineSource::Plan(plan) => nodes(plan, false, &mut state),
     }
     for expression in found.plan.expressions() {
         expression.hash_shape(&mut state);

@@ -10,6 +10,7 @@
 
 mod annotate;
 mod build_side;
+mod chain;
 mod cost;
 mod decide;
 mod join;
@@ -127,7 +128,7 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
 }
 
 /// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A projection alone is
-/// no work, and a filter of what another aggregate returns is little.
+/// no work.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<AggregateExec>() {
         return true;
@@ -145,5 +146,5 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
         return true;
     }
     let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&below.name());
-    filters && !rowless && !below.is::<AggregateExec>()
+    filters && !rowless
 }

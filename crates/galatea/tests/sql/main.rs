@@ -22,6 +22,7 @@ mod joins;
 mod kmeans;
 mod limits;
 mod memory;
+mod nested;
 mod placed;
 mod random;
 mod rows;

@@ -202,6 +202,12 @@ impl<'a> Emitter<'a> {
         let place = match (self.packed(dimension), &found.keys) {
             (Some(packed), _) => self.packed_place(packed, found, key)?,
             (None, Keys::Space(space)) => self.numbered_place(dimension, space, key)?,
+            // Entries beyond the last must not be read.
+            (None, Keys::Rows) => Place {
+                inside: "true".to_owned(),
+                index: self.define_as("u32", "(live >> i & 1u) != 0 ? row + (u32)i : 0u"),
+                null: None,
+            },
             (None, _) => {
                 let value = self.text_operand(key)?;
                 let (offset, inside) = match &found.keys {
@@ -213,7 +219,7 @@ impl<'a> Emitter<'a> {
                         (offset, self.define(&Kind::Bool, &inside))
                     }
                     Keys::Strings(keys) => self.translated_rank(&Bytes::of(keys)?, key, &value)?,
-                    Keys::Space(_) => unreachable!("matched above"),
+                    Keys::Space(_) | Keys::Rows => unreachable!("matched above"),
                 };
                 // Rows that are not there have any key: what is not inside must not be read either.
                 Place {
@@ -243,7 +249,7 @@ impl<'a> Emitter<'a> {
             EntryIndex::Key => {
                 let value = self.text_operand(key)?;
                 let (unsigned, number) = match &found.keys {
-                    Keys::Nothing | Keys::Space(_) => ("u32", "0u".to_owned()),
+                    Keys::Nothing | Keys::Space(_) | Keys::Rows => ("u32", "0u".to_owned()),
                     Keys::Integers(interval) => self.offset(*interval, &value),
                     Keys::Strings(keys) => ("u32", self.translated_rank(&Bytes::of(keys)?, key, &value)?.0),
                 };

@@ -9,16 +9,10 @@
 //! Nothing is waited for and nothing can be full. Where keys must be unique, the host compares the number of bits with that of the rows
 //! afterwards: of two rows of one key either may have won, but then nobody reads the arrays.
 
-use super::super::bind::{AccumulatorPlan, FinishForm};
 use super::super::generate::SinkFrame;
-use crate::expression::{
-    BuiltColumn, Dimension, Emitter, Expr, GroupColumn, GroupForm, GroupWords, Interval, KeySpace, Value,
-    domain,
-};
+use crate::expression::{BuiltColumn, Dimension, Emitter, Expr, GroupWords, Interval, KeySpace, Value};
 use crate::reason::Reason;
-use arrow::datatypes::DataType;
 use galatea_kernels::MAX_OUTPUTS;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A build side as a pipeline makes it.
@@ -79,111 +73,6 @@ impl GroupBuildPlan {
     pub fn dimension(&self) -> Dimension {
         Dimension::grouped(self.keys, self.words.clone())
     }
-}
-
-/// How the aggregates of groups of at most `rows` rows are finished where they are looked up.
-pub(in crate::pipeline) fn group_words(
-    accumulators: &AccumulatorPlan,
-    occupied: usize,
-    rows: u64,
-) -> Result<GroupWords, Reason> {
-    let unsupported = |data_type: &DataType| Reason::Type {
-        data_type: data_type.clone(),
-        place: "an aggregate of a build side".into(),
-    };
-    let range = |word: usize| {
-        let contributions = accumulators.contributions.iter();
-        let (low, high) = contributions
-            .filter(|c| c.word == word)
-            .map(|c| c.range)
-            .next()
-            .unwrap_or((0, 0));
-        Interval { low, high }
-    };
-    let times = |interval: Interval, factor: i128| -> Option<Interval> {
-        let (low, high) = (
-            interval.low.checked_mul(factor)?,
-            interval.high.checked_mul(factor)?,
-        );
-        Some(Interval {
-            low: low.min(0),
-            high: high.max(0),
-        })
-    };
-    let long = Interval::of::<i64>();
-    let mut columns = BTreeMap::new();
-    for (number, finish) in accumulators.finishes.iter().enumerate() {
-        let data_type = &finish.data_type;
-        let form = match &finish.form {
-            FinishForm::Count(word) => GroupForm::Integer {
-                word: *word,
-                interval: Interval {
-                    low: 0,
-                    high: i128::from(rows),
-                },
-            },
-            FinishForm::Sum64(word) => {
-                let sums = times(range(*word), i128::from(rows)).filter(|sums| sums.within(long));
-                GroupForm::Integer {
-                    word: *word,
-                    interval: sums.unwrap_or(long),
-                }
-            }
-            FinishForm::Sum128(word) => GroupForm::Wide { word: *word },
-            FinishForm::SumF64(word) if *data_type == DataType::Float64 => GroupForm::Float { word: *word },
-            FinishForm::AverageF64 { sum, count } if *data_type == DataType::Float64 => {
-                GroupForm::AverageFloat {
-                    sum: *sum,
-                    count: *count,
-                }
-            }
-            FinishForm::RankInteger { word, complement } => GroupForm::Rank {
-                word: *word,
-                complement: *complement,
-                interval: domain(data_type).map_or(long, |domain| domain.clamp(long)),
-            },
-            FinishForm::RankCode {
-                word,
-                complement,
-                values,
-            } => GroupForm::Code {
-                word: *word,
-                complement: *complement,
-                values: values.clone(),
-            },
-            FinishForm::AverageDecimal {
-                sum,
-                wide: false,
-                count,
-                scale,
-            } => {
-                let DataType::Decimal128(_, target) = data_type else {
-                    return Err(unsupported(data_type));
-                };
-                let factor = 10i64.checked_pow(u32::try_from(target - scale).unwrap_or(0));
-                let factor = factor.ok_or_else(|| unsupported(data_type))?;
-                let values = range(*sum);
-                let product =
-                    times(values, i128::from(rows)).and_then(|sums| times(sums, i128::from(factor)));
-                let interval = times(values, i128::from(factor));
-                GroupForm::Average {
-                    sum: *sum,
-                    count: *count,
-                    factor,
-                    wide: !product.is_some_and(|product| product.within(long)),
-                    interval: interval.ok_or_else(|| unsupported(data_type))?,
-                }
-            }
-            _ => return Err(unsupported(data_type)),
-        };
-        let valid = finish.valid;
-        columns.insert(1 + number, GroupColumn { form, valid });
-    }
-    Ok(GroupWords {
-        stride: accumulators.words,
-        rows: occupied,
-        columns,
-    })
 }
 
 /// Emits what is done with a live row of a table of `rows` rows.

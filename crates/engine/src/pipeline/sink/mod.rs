@@ -19,6 +19,7 @@ pub mod chains;
 pub mod dense;
 pub mod hash;
 mod hot;
+pub mod kept;
 pub mod scalar;
 pub mod shared;
 

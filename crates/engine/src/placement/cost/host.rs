@@ -126,7 +126,7 @@ impl Estimator {
     }
 
     /// Groups of an aggregate: DataFusion's estimate, at most the rows.
-    pub(super) fn groups(&self, aggregate: &Arc<dyn ExecutionPlan>) -> f64 {
+    pub(in crate::placement) fn groups(&self, aggregate: &Arc<dyn ExecutionPlan>) -> f64 {
         let rows = aggregate.children().first().map_or(0.0, |child| self.rows(child));
         let own = self.statistics(aggregate);
         let guess = own.and_then(|s| s.num_rows.get_value().copied());

@@ -64,6 +64,8 @@ fn kept(
                 .ok()?;
             table.kept(columns, &hints)
         }
+        // There are none.
+        PipelineSource::Groups(_) => Some(Vec::new()),
         PipelineSource::Plan(_) => None,
     }
 }

@@ -1,0 +1,102 @@
+//! Groups that are the rows of another pipeline: they stay on the device, whatever their keys, aggregates and table.
+
+use crate::compare::Pair;
+use crate::joins::{STRICT, facts, star, text};
+
+/// Aggregates over the groups of other aggregates, joins of groups, groups of joins.
+const NESTED: &[&str] = &[
+    // How many groups have how many rows.
+    "SELECT n, count(*) FROM (SELECT number, count(*) AS n FROM f GROUP BY number) GROUP BY n",
+    "SELECT n, count(*), sum(s), max(number) FROM (SELECT number, count(v) AS n, sum(m) AS s FROM f GROUP BY number) GROUP BY n",
+    // A single group of groups; of none.
+    "SELECT max(s), min(s), count(s), count(*), avg(s) FROM (SELECT day, sum(price) AS s FROM f GROUP BY day)",
+    "SELECT max(s), count(*) FROM (SELECT day, sum(price) AS s FROM f WHERE v < -100 GROUP BY day)",
+    // Keys of every kind, NULL among them, pass through.
+    "SELECT text, count(*), sum(n) FROM (SELECT text, number, count(*) AS n FROM f GROUP BY text, number) GROUP BY text",
+    "SELECT number, day, count(*) FROM (SELECT text, number, day FROM f GROUP BY text, number, day) GROUP BY number, day",
+    "SELECT price, count(v), min(v) FROM (SELECT price, v FROM f GROUP BY price, v) GROUP BY price",
+    "SELECT b, count(*), max(t) FROM (SELECT v > 50 AS b, text AS t, m FROM f GROUP BY v > 50, text, m) GROUP BY b",
+    "SELECT count(*), sum(w) FROM (SELECT CAST(v AS DOUBLE) / 4 AS w, m FROM f GROUP BY CAST(v AS DOUBLE) / 4, m)",
+    "SELECT count(*), sum(k) FROM (SELECT v * 1000003 * 1000003 AS k, price * price AS p FROM f GROUP BY v * 1000003 * 1000003, price * price)",
+    // Aggregates of every kind are finished where they are read.
+    "SELECT sum(a), sum(d), max(t), min(u), count(a), max(x), min(y) FROM
+     (SELECT number, avg(price) AS a, avg(CAST(v AS DOUBLE)) AS d, max(text) AS t, min(text) AS u, max(CAST(m AS DOUBLE)) AS x, min(CAST(m AS REAL)) AS y
+      FROM f GROUP BY number)",
+    "SELECT t, count(*) FROM (SELECT number, max(text) FILTER (WHERE v > 700) AS t, min(text) FILTER (WHERE v > 900) AS u FROM f GROUP BY number) GROUP BY t, u",
+    "SELECT s % 7, count(*) FROM (SELECT day, sum(v) AS s FROM f GROUP BY day) WHERE s > 100 GROUP BY s % 7",
+    // COUNT(DISTINCT) is planned as groups of groups.
+    "SELECT number, count(DISTINCT text) FROM f GROUP BY number",
+    "SELECT count(DISTINCT day) FROM f",
+    // Three levels.
+    "SELECT c, count(*) FROM (SELECT n, count(*) AS c FROM (SELECT number, count(*) AS n FROM f GROUP BY number) GROUP BY n) GROUP BY c",
+    // Groups look up other tables, and are filtered by them.
+    "SELECT n.name, sum(g.c) FROM (SELECT number, text, count(*) AS c FROM f GROUP BY number, text) g JOIN n ON g.number = n.k GROUP BY n.name",
+    "SELECT text, count(*), sum(price) FROM f GROUP BY text HAVING count(*) > 3 AND sum(v) > 10",
+    "SELECT count(*), sum(c) FROM (SELECT number, count(*) AS c FROM f GROUP BY number) g WHERE number IN (SELECT k FROM n WHERE size > 1000)",
+];
+
+#[tokio::test]
+async fn groups_are_rows_of_other_pipelines() {
+    for (rows, seed) in [(0, 1), (1, 2), (32, 3), (33, 4), (3000, 5)] {
+        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "1000")]);
+        star(&pair, rows, seed);
+        for sql in NESTED {
+            pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
+        }
+    }
+}
+
+/// However groups are collected, they can be read where they are.
+#[tokio::test]
+async fn groups_of_every_table_are_read_where_they_are() {
+    let settings: &[&[(&str, &str)]] = &[
+        &[("galatea.group_by", "hash")],
+        &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
+        // The table grows, and rows overflow into heap pages.
+        &[
+            ("galatea.group_by", "hash"),
+            ("galatea.hash_slots", "64"),
+            ("galatea.block_threads", "32"),
+        ],
+        &[("galatea.group_by", "copies")],
+        &[("galatea.group_by", "dense")],
+        &[("galatea.group_copies", "4")],
+        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
+    ];
+    for settings in settings {
+        let pair = Pair::new(settings);
+        star(&pair, 2500, 11);
+        for sql in NESTED {
+            pair.check(sql, false, &format!("{settings:?}")).await;
+        }
+    }
+}
+
+/// One node: the inner groups never leave the device.
+#[tokio::test]
+async fn nested_aggregates_are_one_graph() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("f", &[facts(5000, 6)]);
+    for (sql, pipelines) in [(NESTED[0], 1), (NESTED[13], 1), (NESTED[15], 2)] {
+        let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+        assert_eq!(plan.matches("GpuExec").count(), 1, "{plan}");
+        assert_eq!(plan.matches("built by").count(), pipelines, "{plan}");
+        assert!(plan.contains("source=groups d0"), "{plan}");
+    }
+}
+
+/// Groups that are read later give way like whatever else a query has.
+#[tokio::test]
+async fn kept_groups_give_way_when_memory_is_short() {
+    for limit in ["300 KiB", "600 KiB", "2 MiB"] {
+        let pair = Pair::new(&[
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.chunk_rows", "500"),
+            ("galatea.block_threads", "32"),
+        ]);
+        star(&pair, 5000, 12);
+        for sql in NESTED {
+            pair.check(sql, false, limit).await;
+        }
+    }
+}
