@@ -74,7 +74,8 @@ impl Graph<'_> {
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         Box::pin(async move {
             let started = Instant::now();
-            let wanted = subtree.plan.lookups();
+            let plan = subtree.plan.resolved().map_err(Failure::Input)?;
+            let wanted = plan.lookups();
             let sides = subtree.dimensions.iter().enumerate().map(|(number, source)| {
                 let columns = (wanted.keys())
                     .filter(|(dimension, _)| *dimension == number)
@@ -83,10 +84,10 @@ impl Graph<'_> {
                 self.side(source, columns)
             });
             let sides = try_join_all(sides).await?;
-            let (plan, source) = (&subtree.plan, &subtree.source);
+            let source = &subtree.source;
             let view = match (source, sides.last()) {
                 (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
-                _ => load(self.runtime, source, plan, self.config, self.context)
+                _ => load(self.runtime, source, &plan, self.config, self.context)
                     .await
                     .map_err(Failure::Store)?,
             };
@@ -95,7 +96,7 @@ impl Graph<'_> {
             let columns: Vec<usize> = plan.columns().into_iter().collect();
             let chunks = surviving(&view, &subtree.pruning, &columns);
             let fetch = subtree.fetch.map(|fetch| fetch as u64);
-            let (runtime, config, plan) = (Arc::clone(self.runtime), self.config.clone(), plan.clone());
+            let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
             let cancelled = Arc::clone(&self.cancelled);
             let run = tokio::task::spawn_blocking(move || {
                 let device = runtime.device(&config).map_err(RunError::Unsupported)?;

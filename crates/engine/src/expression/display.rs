@@ -114,6 +114,7 @@ impl fmt::Display for Named<'_> {
             ExprKind::Dictionary {
                 function, argument, ..
             } => write!(f, "[{function}]({})", named(argument)),
+            ExprKind::Pending(_) => write!(f, "(subquery)"),
             ExprKind::RowNumber => write!(f, "entry"),
             ExprKind::Tuple(parts) => {
                 write!(f, "(")?;

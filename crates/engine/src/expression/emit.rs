@@ -264,6 +264,10 @@ impl<'a> Emitter<'a> {
                 argument,
                 native,
             } => self.dictionary(expression, function, argument, native.as_ref()),
+            ExprKind::Pending(_) => Err(Reason::Expression {
+                expression: "a subquery".into(),
+                detail: "its value is not known yet".into(),
+            }),
             ExprKind::RowNumber => Err(Reason::Expression {
                 expression: "the number of a row".into(),
                 detail: "a key of groups, and nothing else".into(),

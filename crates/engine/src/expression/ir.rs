@@ -4,16 +4,18 @@
 //! nodes) and comparable, which is how the emitter finds common subexpressions. A node says what is computed, never how: whether an
 //! integer needs 32 or 128 bits, or a string predicate becomes a table, is decided by the emitter, which knows the encodings.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::ScalarValue;
+use datafusion::common::{DataFusionError, ScalarValue};
 
 use super::dictionary::HostFunction;
 use super::function::Function;
 use super::operator::{Arithmetic, Bitwise, Comparison};
+use super::pending::PendingScalar;
 
 /// A typed expression over the columns of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +35,8 @@ pub enum ExprKind {
     Column(usize),
     /// A constant, possibly NULL.
     Literal(ScalarValue),
+    /// A constant that is known when the query runs.
+    Pending(PendingScalar),
     /// Arithmetic on numbers of one type, or of two decimal types.
     Arithmetic {
         /// The operator.
@@ -334,7 +338,9 @@ impl Expr {
     #[must_use]
     pub fn children(&self) -> Vec<&Self> {
         match self.kind() {
-            ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::RowNumber => vec![],
+            ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::Pending(_) | ExprKind::RowNumber => {
+                vec![]
+            }
             ExprKind::Arithmetic { left, right, .. }
             | ExprKind::Bitwise { left, right, .. }
             | ExprKind::Compare { left, right, .. }
@@ -377,6 +383,7 @@ impl Expr {
     pub fn constants(&self) -> Vec<&Self> {
         match self.kind() {
             ExprKind::Literal(value) if !value.is_null() => vec![self],
+            ExprKind::Pending(_) => vec![self],
             // Evaluated for each value of a dictionary, on the host.
             ExprKind::Dictionary { .. } => vec![],
             _ => self.children().into_iter().flat_map(Self::constants).collect(),
@@ -446,7 +453,7 @@ impl Expr {
     /// The same expression with column `i` called `map(i)`.
     #[must_use]
     pub fn remap_columns(&self, map: &dyn Fn(usize) -> usize) -> Self {
-        self.replace_columns(&|column| match column.kind() {
+        self.replace_leaves(&|column| match column.kind() {
             ExprKind::Column(index) => {
                 Self::column(map(*index), column.data_type().clone(), column.nullable())
             }
@@ -460,18 +467,40 @@ impl Expr {
     /// If a column has no expression: the expression was not made over that projection's schema.
     #[must_use]
     pub fn substitute(&self, exprs: &[Self]) -> Self {
-        self.replace_columns(&|column| {
+        self.replace_leaves(&|column| {
             column
                 .as_column()
                 .map_or_else(|| column.clone(), |index| exprs[index].clone())
         })
     }
 
-    /// Rebuilds the tree with each column node replaced.
-    fn replace_columns(&self, replace: &dyn Fn(&Self) -> Self) -> Self {
-        let go = |child: &Self| child.replace_columns(replace);
+    /// The same with constants in place of what subqueries have returned by now.
+    ///
+    /// # Errors
+    /// DataFusion's, if a subquery has not run.
+    pub(crate) fn resolved(&self) -> Result<Self, DataFusionError> {
+        let failed = RefCell::new(None);
+        let resolved = self.replace_leaves(&|leaf| match leaf.kind() {
+            ExprKind::Pending(pending) => match pending.value() {
+                Ok(value) => Self::new(ExprKind::Literal(value), leaf.data_type().clone(), true),
+                Err(error) => {
+                    *failed.borrow_mut() = Some(error);
+                    leaf.clone()
+                }
+            },
+            _ => leaf.clone(),
+        });
+        match failed.into_inner() {
+            Some(error) => Err(error),
+            None => Ok(resolved),
+        }
+    }
+
+    /// Rebuilds the tree with each column and each pending constant replaced.
+    fn replace_leaves(&self, replace: &dyn Fn(&Self) -> Self) -> Self {
+        let go = |child: &Self| child.replace_leaves(replace);
         let kind = match self.kind() {
-            ExprKind::Column(_) => return replace(self),
+            ExprKind::Column(_) | ExprKind::Pending(_) => return replace(self),
             ExprKind::Literal(_) | ExprKind::RowNumber => return self.clone(),
             ExprKind::Arithmetic {
                 operator,
@@ -586,7 +615,7 @@ impl Expr {
     #[must_use]
     pub fn cost(&self) -> u32 {
         let own = match self.kind() {
-            ExprKind::Column(_) | ExprKind::Literal(_) => 0,
+            ExprKind::Column(_) | ExprKind::Literal(_) | ExprKind::Pending(_) => 0,
             ExprKind::Arithmetic {
                 operator: Arithmetic::Divide | Arithmetic::Remainder,
                 ..

@@ -18,6 +18,7 @@ use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal,
     NegativeExpr, NotExpr, TryCastExpr,
 };
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use operators::{bitwise, comparison};
@@ -27,6 +28,7 @@ use super::dictionary::{HostFunction, renumbered};
 use super::interval::domain;
 use super::ir::{Expr, ExprKind, is_text};
 use super::operator::{Arithmetic, Comparison};
+use super::pending::PendingScalar;
 use crate::reason::Reason;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.
@@ -187,6 +189,11 @@ impl Lowering<'_> {
         }
         if let Some(literal) = expression.downcast_ref::<Literal>() {
             return Ok(Expr::literal(literal.value().clone()));
+        }
+        if expression.is::<ScalarSubqueryExpr>() && !is_text(data_type) {
+            let pending = PendingScalar::new(Arc::clone(expression));
+            // A subquery may return no row.
+            return Ok(Expr::new(ExprKind::Pending(pending), data_type.clone(), true));
         }
         if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
             return self.binary(expression, binary, data_type, nullable);

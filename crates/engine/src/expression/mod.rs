@@ -52,6 +52,7 @@ mod lower;
 mod operator;
 mod packed;
 mod parameters;
+mod pending;
 mod value;
 
 #[cfg(test)]
@@ -76,6 +77,7 @@ pub(crate) use lower::representable;
 pub use operator::{Arithmetic, Bitwise, Comparison};
 pub use packed::{EntryIndex, PackedDimension, PackedLayout};
 pub use parameters::{LookupTable, Parameters};
+pub use pending::PendingScalar;
 pub use value::{Kind, Value};
 
 /// The device headers that generated code includes, in order.

@@ -26,12 +26,14 @@ pub mod sink;
 mod sink_rows;
 mod stages;
 
-use crate::expression::{Expr, is_text};
+use crate::expression::{Expr, ExprKind, is_text};
 use crate::reason::Reason;
 use aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::DataFusionError;
 use galatea_kernels::{MAX_LITERALS, MAX_OUTPUTS};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 /// What one pipeline computes, known at planning time.
@@ -81,35 +83,45 @@ pub enum SinkPlan {
 impl SinkPlan {
     /// The same with column `i` of the source being `columns[i]`.
     pub(crate) fn substitute(self, columns: &[Expr]) -> Self {
-        let over = |expression: Expr| expression.substitute(columns);
+        match self.map(&|e| Ok::<_, Infallible>(e.substitute(columns))) {
+            Ok(sink) => sink,
+            Err(never) => match never {},
+        }
+    }
+
+    /// The same with every expression replaced.
+    fn map<E>(self, replace: &dyn Fn(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
+        let all = |expressions: Vec<Expr>| expressions.iter().map(replace).collect::<Result<_, _>>();
         let calls = |calls: Vec<AggregateCall>| {
-            let over = |call: AggregateCall| AggregateCall {
-                argument: call.argument.map(over),
-                filter: call.filter.map(over),
-                ..call
+            let call = |call: AggregateCall| {
+                Ok(AggregateCall {
+                    argument: call.argument.as_ref().map(replace).transpose()?,
+                    filter: call.filter.as_ref().map(replace).transpose()?,
+                    ..call
+                })
             };
-            calls.into_iter().map(over).collect()
+            calls.into_iter().map(call).collect::<Result<_, E>>()
         };
-        match self {
+        Ok(match self {
             Self::Aggregate { keys, aggregates } => Self::Aggregate {
-                keys: keys.into_iter().map(over).collect(),
-                aggregates: calls(aggregates),
+                keys: all(keys)?,
+                aggregates: calls(aggregates)?,
             },
             Self::Materialise { outputs } => Self::Materialise {
-                outputs: outputs.into_iter().map(over).collect(),
+                outputs: all(outputs)?,
             },
             Self::Build { key, columns, unique } => Self::Build {
-                key: over(key),
+                key: replace(&key)?,
                 columns: (columns.into_iter())
-                    .map(|(number, column)| (number, over(column)))
-                    .collect(),
+                    .map(|(number, column)| Ok((number, replace(&column)?)))
+                    .collect::<Result<_, E>>()?,
                 unique,
             },
             Self::BuildGroups { key, aggregates } => Self::BuildGroups {
-                key: over(key),
-                aggregates: calls(aggregates),
+                key: replace(&key)?,
+                aggregates: calls(aggregates)?,
             },
-        }
+        })
     }
 }
 
@@ -131,6 +143,24 @@ impl PipelinePlan {
             },
             output: Arc::new(Schema::new(vec![field])),
         }
+    }
+
+    /// The same with constants in place of what subqueries have returned by now.
+    ///
+    /// # Errors
+    /// DataFusion's, if a subquery has not run.
+    pub(crate) fn resolved(&self) -> Result<Self, DataFusionError> {
+        let is_pending = |e: &&Expr| matches!(e.kind(), ExprKind::Pending(_));
+        let pending = |e: &Expr| e.constants().iter().any(is_pending);
+        if !self.expressions().into_iter().any(pending) {
+            return Ok(self.clone());
+        }
+        let filters = self.filters.iter().map(Expr::resolved);
+        Ok(Self {
+            filters: filters.collect::<Result<_, _>>()?,
+            sink: self.sink.clone().map(&Expr::resolved)?,
+            output: Arc::clone(&self.output),
+        })
     }
 
     /// Every expression of the pipeline.

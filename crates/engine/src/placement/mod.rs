@@ -76,6 +76,7 @@ fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
         "SortPreservingMergeExec",
         "DataSinkExec",
         "ProjectionExec",
+        "ScalarSubqueryExec",
     ];
     let name = plan.name();
     (!arranges.contains(&name)).then(|| Reason::Node {
