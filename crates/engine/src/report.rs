@@ -50,6 +50,38 @@ pub struct QueryPhases {
     pub total: Duration,
 }
 
+/// What a query that runs is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueryStep {
+    /// Reading and encoding columns.
+    Loading,
+    /// Generating and compiling kernels.
+    Compiling,
+    /// Copying chunks and launching kernels over them.
+    Running,
+}
+
+impl fmt::Display for QueryStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loading => "loading",
+            Self::Compiling => "compiling",
+            Self::Running => "running",
+        })
+    }
+}
+
+/// How far a step of a query is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryProgress {
+    /// The step.
+    pub step: QueryStep,
+    /// Rows, or chunks, that are done.
+    pub done: u64,
+    /// Those of the whole step, where known.
+    pub total: Option<u64>,
+}
+
 /// The report of one query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryReport {
@@ -67,6 +99,8 @@ pub struct QueryReport {
     pub device_bytes: u64,
     /// Bytes that crossed the link, both directions.
     pub link_bytes: u64,
+    /// What it did last; none of a query that has not begun to run on a device.
+    pub progress: Option<QueryProgress>,
 }
 
 impl QueryReport {
@@ -106,6 +140,7 @@ impl QueryReport {
             phases: QueryPhases::default(),
             device_bytes: 0,
             link_bytes: 0,
+            progress: None,
         }
     }
 }
@@ -124,6 +159,11 @@ impl PlanReport {
     /// Changes the report: planning does, and execution as phases end.
     pub fn update(&self, change: impl FnOnce(&mut QueryReport)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Notes what the query is doing, and how far it is.
+    pub fn comes_to(&self, step: QueryStep, done: u64, total: Option<u64>) {
+        self.update(|report| report.progress = Some(QueryProgress { step, done, total }));
     }
 
     /// The report as it is now; executions of the plan add up.

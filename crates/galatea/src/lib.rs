@@ -44,7 +44,9 @@ pub use galatea_device::EmulatorOptions;
 pub use galatea_engine::calibration::Calibrated;
 pub use galatea_engine::config::{GalateaConfig, SettingReference};
 pub use galatea_engine::explain::outline;
-pub use galatea_engine::report::{QueryDevice, QueryPhases, QueryReport, QueryReports};
+pub use galatea_engine::report::{
+    QueryDevice, QueryPhases, QueryProgress, QueryReport, QueryReports, QueryStep,
+};
 pub use layout::{
     ConflictAnalysis, ConflictLayoutError, ConflictLayoutStatement, ConflictLine, analyse_conflicts, sql,
 };

@@ -107,7 +107,7 @@ fn columns_are_analysed() {
     assert!(ran.out.contains(line), "{}", ran.out);
     assert!(
         ran.out
-            .contains("One 64-bit sum per group on an H200, as the model predicts: "),
+            .contains("One 64-bit sum per group on an H200 (no GPU is used here), as the model predicts: "),
         "{}",
         ran.out
     );

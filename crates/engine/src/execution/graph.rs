@@ -20,13 +20,13 @@ use crate::config::GalateaConfig;
 use crate::metrics::{self, PipelineOutcome};
 use crate::placement::{DimensionSource, PipelineSource, Subtree};
 use crate::reason::Reason;
-use crate::report::PlanReport;
+use crate::report::{PlanReport, QueryStep};
 use crate::runtime::Runtime;
 use arrow::datatypes::Schema;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::{BoxFuture, try_join_all};
-use galatea_store::{TableId, TableView};
+use galatea_store::{LoadProgress, ProgressCallback, TableId, TableView};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -87,10 +87,14 @@ impl Graph<'_> {
             let source = &subtree.source;
             let view = match (source, sides.last()) {
                 (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
-                _ => load(self.runtime, source, &plan, self.config, self.context)
-                    .await
-                    .map_err(Failure::Store)?,
+                _ => {
+                    let progress = self.loading();
+                    load(self.runtime, source, &plan, self.config, self.context, progress)
+                        .await
+                        .map_err(Failure::Store)?
+                }
             };
+            self.report.comes_to(QueryStep::Compiling, 0, None);
             let load_time = started.elapsed();
             self.report.update(|report| report.phases.load += load_time);
             let columns: Vec<usize> = plan.columns().into_iter().collect();
@@ -98,6 +102,7 @@ impl Graph<'_> {
             let fetch = subtree.fetch.map(|fetch| fetch as u64);
             let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
             let cancelled = Arc::clone(&self.cancelled);
+            let progress = self.report.clone();
             let run = tokio::task::spawn_blocking(move || {
                 let device = runtime.device(&config).map_err(RunError::Unsupported)?;
                 let run = Run {
@@ -110,6 +115,7 @@ impl Graph<'_> {
                     keep,
                     fetch,
                     cancelled: &cancelled,
+                    progress: &progress,
                 };
                 let outcome = run.execute();
                 match &outcome {
@@ -127,6 +133,14 @@ impl Graph<'_> {
                 .await
                 .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
             outcome.map_err(Failure::Run)
+        })
+    }
+
+    /// Notes how far a load is.
+    fn loading(&self) -> ProgressCallback {
+        let report = self.report.clone();
+        Arc::new(move |load: LoadProgress| {
+            report.comes_to(QueryStep::Loading, load.rows_done, load.rows_total);
         })
     }
 

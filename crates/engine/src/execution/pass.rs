@@ -15,6 +15,7 @@ use crate::expression::LookupTable;
 use crate::pipeline::aggregate::BLOCK_ROWS;
 use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::BoundPipeline;
+use crate::report::QueryStep;
 use crate::runtime::QueryStreams;
 use galatea_device::{DeviceBuffer, Geometry};
 use galatea_kernels::{Pipeline, PipelineArguments};
@@ -161,11 +162,10 @@ impl<'a> Run<'a> {
                 )
             };
         let mut gives_way = false;
+        let all_units = self.units(bound);
         // A launch is short enough for what a block collects to fit its partial sums, and for others to have a turn.
         let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1) * u64::from(grid);
-        let slice = most
-            .min(self.slice(report, self.units(bound)))
-            .max(u64::from(grid));
+        let slice = most.min(self.slice(report, all_units)).max(u64::from(grid));
         let ready = placement.ready();
         let ready_units = u64::from(table.first_units[ready]);
         // A run that may stop early begins with as few units as keep the device busy, and doubles them.
@@ -179,6 +179,7 @@ impl<'a> Run<'a> {
             let end = units.saturating_add(step).min(ready_units);
             launch(&mut sink, units as u32..end as u32, &mut rows, report)?;
             units = end;
+            self.progress.comes_to(QueryStep::Running, units, Some(all_units));
             step = slice.min(step.saturating_mul(2));
             if units < ready_units {
                 placement.pace(streams)?;
@@ -209,6 +210,7 @@ impl<'a> Run<'a> {
                 launch(&mut sink, todo, &mut rows, report)?;
             }
             units = u64::from(end);
+            self.progress.comes_to(QueryStep::Running, units, Some(all_units));
             placement.launched(streams, position + 1)?;
         }
         if gives_way {

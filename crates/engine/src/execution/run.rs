@@ -15,6 +15,7 @@ use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan, Shape};
 use crate::pipeline::sink::kept;
 use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::report::PlanReport;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use arrow::array::RecordBatch;
 use galatea_device::{DeviceError, Origin};
@@ -52,6 +53,8 @@ pub(super) struct Run<'a> {
     pub fetch: Option<u64>,
     /// Set when nobody waits for the result any more.
     pub cancelled: &'a AtomicBool,
+    /// Where it notes how far it is.
+    pub progress: &'a PlanReport,
 }
 
 /// A query's turn.

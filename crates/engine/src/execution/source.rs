@@ -11,7 +11,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use galatea_store::{ColumnSource, LoadHints, StoreError, StoredTable, TableView};
+use galatea_store::{ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableView};
 use std::sync::Arc;
 
 /// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
@@ -21,6 +21,7 @@ pub(super) async fn load(
     plan: &PipelinePlan,
     config: &GalateaConfig,
     context: &Arc<TaskContext>,
+    progress: ProgressCallback,
 ) -> Result<TableView, StoreError> {
     let store = runtime.store(config);
     let table: Arc<dyn ColumnSource> = match source {
@@ -48,7 +49,7 @@ pub(super) async fn load(
     let hints = LoadHints {
         dictionary: plan.dictionary_columns().into_iter().collect(),
     };
-    let view = table.load(&columns, &hints, None).await?;
+    let view = table.load(&columns, &hints, Some(progress)).await?;
     if !config.cache_files.0 && matches!(source, PipelineSource::Files { .. }) {
         // The view keeps what this query needs.
         store.clear_cache();

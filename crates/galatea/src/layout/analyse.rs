@@ -7,6 +7,8 @@ use arrow::datatypes::DataType;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
+use galatea_engine::config::{DeviceChoice, GalateaConfig};
+use galatea_engine::runtime::Runtime;
 use galatea_layout::model::{
     Accumulators, Choice, GroupedAggregation, Groups, Launch, Machine, PlacedColumn, predict,
 };
@@ -46,7 +48,9 @@ pub struct ConflictAnalysis {
     pub groups: u64,
     /// The lines.
     pub lines: Vec<ConflictLine>,
-    /// Each layout's predicted time for one 64-bit sum per group, on an H200.
+    /// The device of the prediction, and how its rates are known.
+    pub device: String,
+    /// Each layout's predicted time for one 64-bit sum per group, on that device.
     pub prediction: Choice,
 }
 
@@ -101,9 +105,35 @@ pub async fn analyse_conflicts(
     let column = load(ctx, table, column).await?;
     let rows = rows.max(1);
     let name = column.name.clone();
-    let analysis = tokio::task::spawn_blocking(move || analyse(&column, rows)).await;
+    let (runtime, config) = runtime(ctx)?;
+    let analyse = move || {
+        let (device, machine) = machine(&runtime, &config);
+        analyse(&column, rows, device, &machine)
+    };
+    let analysis = tokio::task::spawn_blocking(analyse).await;
     let analysis = analysis.map_err(|panic| StoreError::Internal(panic.to_string()))?;
     Ok(analysis.map_err(|reason| StoreError::NotPlaceable { column: name, reason })?)
+}
+
+/// The GPU of this session with the rates that were measured of it, or else the reference machine: the emulated device has no
+/// times.
+fn machine(runtime: &Arc<Runtime>, config: &GalateaConfig) -> (String, Machine) {
+    let gpu = match config.device {
+        DeviceChoice::Auto | DeviceChoice::Gpu => runtime.device(config).ok(),
+        DeviceChoice::Cpu | DeviceChoice::Emulated => None,
+    };
+    match gpu {
+        Some(gpu) => {
+            let machine = gpu.machine();
+            let rates = if machine.measured {
+                "measured"
+            } else {
+                "scaled from an H200's"
+            };
+            (format!("{} (rates {rates})", gpu.device().info().name), machine)
+        }
+        None => ("an H200 (no GPU is used here)".to_string(), Machine::H200),
+    }
 }
 
 /// The column, encoded: as the store has it, or made now.
@@ -130,7 +160,12 @@ async fn load(ctx: &SessionContext, table: &TableReference, column: &str) -> Res
     Ok(Arc::clone(&view.columns[0]))
 }
 
-fn analyse(column: &Column, rows: usize) -> Result<ConflictAnalysis, galatea_store::NotPlaceable> {
+fn analyse(
+    column: &Column,
+    rows: usize,
+    device: String,
+    machine: &Machine,
+) -> Result<ConflictAnalysis, galatea_store::NotPlaceable> {
     let dense = DenseColumn::of(column)?;
     let (groups, all_rows) = (dense.values, column.rows());
     let mut codes = dense.codes();
@@ -176,7 +211,8 @@ fn analyse(column: &Column, rows: usize) -> Result<ConflictAnalysis, galatea_sto
         all_rows,
         groups: groups as u64,
         lines,
-        prediction: predict(&aggregation, &launch, &Machine::H200),
+        device,
+        prediction: predict(&aggregation, &launch, machine),
     })
 }
 
