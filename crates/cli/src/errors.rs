@@ -11,13 +11,22 @@ use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use galatea_bench::BenchError;
 use galatea_device::CacheRefusal;
+use strsim::damerau_levenshtein;
+
+use crate::caret;
+use crate::output::is_closed;
 
 /// What ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
-    /// A query failed.
-    #[error("{}", explain(.0))]
-    Query(#[from] DataFusionError),
+    /// A statement failed.
+    #[error("{}", explain(error, statement.as_deref()))]
+    Query {
+        /// What DataFusion or we say.
+        error: DataFusionError,
+        /// The statement's text, where there is one.
+        statement: Option<String>,
+    },
     /// A generator or a measurement failed.
     #[error(transparent)]
     Bench(BenchError),
@@ -43,6 +52,17 @@ pub(crate) enum CliError {
         /// What the system said.
         cause: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error("cannot write '{}': {cause}", path.display())]
+    Written {
+        /// What was given.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// The program that reads the results has left.
+    #[error("standard output is closed")]
+    Closed,
     /// Some statements of a prompt that is no terminal, or results that differ: already reported where they happened.
     #[error("{0}")]
     Other(String),
@@ -57,18 +77,48 @@ pub(crate) enum CliError {
 impl From<BenchError> for CliError {
     fn from(error: BenchError) -> Self {
         match error {
-            BenchError::DataFusion(error) => Self::Query(error),
+            BenchError::DataFusion(error) => error.into(),
             BenchError::Cancelled => Self::Cancelled,
             other => Self::Bench(other),
         }
     }
 }
 
+impl From<DataFusionError> for CliError {
+    fn from(error: DataFusionError) -> Self {
+        if is_closed() {
+            return Self::Closed;
+        }
+        Self::Query {
+            error,
+            statement: None,
+        }
+    }
+}
+
+impl From<std::io::Error> for CliError {
+    fn from(cause: std::io::Error) -> Self {
+        DataFusionError::IoError(cause).into()
+    }
+}
+
 impl CliError {
+    /// The failure of a statement, whose message shows the place in its text.
+    pub(crate) fn of_statement(error: DataFusionError, statement: &str) -> Self {
+        match error.into() {
+            Self::Query { error, .. } => Self::Query {
+                error,
+                statement: Some(statement.to_string()),
+            },
+            other => other,
+        }
+    }
+
     /// What the process exits with.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Cancelled => 130,
+            Self::Closed => 0,
             _ => 1,
         }
     }
@@ -76,23 +126,37 @@ impl CliError {
 
 /// Prints `error: ...` and, below it, `hint: ...` to standard error.
 pub(crate) fn report(error: &CliError) {
-    // Nothing can be told to a person whose terminal is gone.
+    if matches!(error, CliError::Closed) {
+        return;
+    }
+    // A terminal that is gone gets no message.
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
-/// A failed query's message, with a hint on lines of their own.
-pub(crate) fn explain(error: &DataFusionError) -> String {
+/// A failed query's message; below it the place in the statement, where that is known, and a hint on lines of their own.
+pub(crate) fn explain(error: &DataFusionError, statement: Option<&str>) -> String {
     let (message, hint) = cause(error);
-    let message = lower_first(message.trim());
-    match hint {
-        Some(hint) => format!("{message}\nhint: {hint}"),
-        None => message,
+    // Messages of ours bring their hints.
+    let (message, hint) = match (hint, message.split_once("\nhint: ")) {
+        (None, Some((message, hint))) => (message.to_string(), Some(hint.to_string())),
+        (hint, _) => (message, hint),
+    };
+    let mut text = lower_first(message.trim());
+    if let Some(shown) = statement
+        .zip(caret::location(error))
+        .and_then(|(sql, at)| caret::shown(sql, at))
+    {
+        text += &format!("\n{shown}");
     }
+    if let Some(hint) = hint {
+        text += &format!("\nhint: {hint}");
+    }
+    text
 }
 
 fn cause(error: &DataFusionError) -> (String, Option<String>) {
     match error {
-        // Context is written by whoever knows the file or the setting: it leads, the cause follows.
+        // Context names the file or the setting: it leads, the cause follows.
         DataFusionError::Context(context, inner) if context.starts_with("cannot read") => {
             let (message, hint) = cause(inner);
             (format!("{context}: {}", lower_first(&message)), hint)
@@ -103,7 +167,8 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
         DataFusionError::SchemaError(schema, _) => schema_cause(schema),
         DataFusionError::SQL(parser, _) => {
             let text = parser.to_string();
-            (format!("invalid SQL: {}", lower_first(text.trim_start_matches("sql parser error: "))), None)
+            let (text, _) = caret::place_of(text.trim_start_matches("sql parser error: "));
+            (format!("invalid SQL: {}", lower_first(text)), None)
         }
         DataFusionError::ParquetError(parquet) => (
             parquet.to_string().trim_start_matches("Parquet error: ").to_string(),
@@ -174,36 +239,21 @@ fn schema_cause(schema: &SchemaError) -> (String, Option<String>) {
     }
 }
 
-/// The name that `wanted` was probably meant to be: the same but for case, or a typing error away.
-fn closest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
+/// The name that `wanted` was probably meant to be: the same but for case, a part of it, or a typing error away.
+pub(crate) fn closest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
     let wanted = wanted.to_ascii_lowercase();
     let distance = |name: &String| {
         let name = name.to_ascii_lowercase();
         if name.contains(&wanted) || wanted.contains(&name) {
             0
         } else {
-            differences(&wanted, &name)
+            damerau_levenshtein(&wanted, &name)
         }
     };
-    names
-        .iter()
-        .map(|name| (distance(name), name))
-        .min()
-        .filter(|(d, _)| *d <= wanted.len() / 4)
+    let nearest = names.iter().map(|name| (distance(name), name)).min();
+    nearest
+        .filter(|(distance, _)| *distance <= wanted.len().div_ceil(4))
         .map(|(_, name)| name)
-}
-
-/// An upper bound of the edits between two names: what differs after the common start and end.
-fn differences(a: &str, b: &str) -> usize {
-    let start = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
-    let (a, b) = (&a.as_bytes()[start..], &b.as_bytes()[start..]);
-    let end = a
-        .iter()
-        .rev()
-        .zip(b.iter().rev())
-        .take_while(|(x, y)| x == y)
-        .count();
-    a.len().max(b.len()) - end
 }
 
 /// Lower-cases the first letter, unless the first word is a name in capitals (`SQL`, `CSV`).
@@ -221,6 +271,10 @@ fn lower_first(text: &str) -> String {
 mod tests {
     use super::*;
     use datafusion::common::{Column, plan_datafusion_err};
+
+    fn explain(error: &DataFusionError) -> String {
+        super::explain(error, None)
+    }
 
     #[test]
     fn tables_and_columns_that_are_missing_are_named() {

@@ -6,10 +6,11 @@
 
 use std::any::Any;
 use std::process;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal;
 use tokio::sync::{oneshot, watch};
 
@@ -18,24 +19,27 @@ use crate::errors::CliError;
 /// The stack of a query's thread: planning recurses with the depth of the query.
 const STACK: usize = 16 << 20;
 
+/// How long a cancelled query may take to end.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// Runs `work` on a thread of its own until it ends or Ctrl-C is pressed.
 ///
 /// A cancelled query is dropped at the next point where it yields. Operators that compute for long between such points would
-/// keep whoever polls them from anything else, so they are polled elsewhere: control comes back at once, and what is left
+/// keep the thread that polls them from anything else, so they are polled elsewhere: control comes back at once, and what is left
 /// of the query ends by itself or with the process.
 pub(crate) async fn interruptible<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, CliError>
 where
     T: Send + 'static,
     F: Future<Output = T>,
 {
-    let runtime = Handle::current();
+    let runtime = queries()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (send, mut receive) = oneshot::channel();
     let poll = move || {
         let done = runtime.block_on(async {
             tokio::select! {
                 done = work() => Some(done),
-                // Told to stop, or whoever waits is gone.
+                // Told to stop, or nothing waits for the result.
                 _ = stopped => None,
             }
         });
@@ -56,8 +60,38 @@ where
         },
         () = pressed() => {
             let _ = stop.send(());
+            // A query that yields ends in good order.
+            let _ = tokio::time::timeout(PATIENCE, &mut receive).await;
+            abandon();
             Err(CliError::Cancelled)
         }
+    }
+}
+
+/// The threads that queries run on; none before the first, and after one was cancelled.
+static QUERIES: Mutex<Option<Runtime>> = Mutex::new(None);
+
+/// The runtime of queries.
+fn queries() -> Result<Handle, CliError> {
+    let mut runtime = QUERIES.lock().unwrap_or_else(PoisonError::into_inner);
+    if runtime.is_none() {
+        let made = Builder::new_multi_thread()
+            .thread_name("worker")
+            .enable_all()
+            .build();
+        *runtime = Some(made.map_err(|cause| CliError::Other(format!("cannot start threads: {cause}")))?);
+    }
+    match &*runtime {
+        Some(runtime) => Ok(runtime.handle().clone()),
+        None => unreachable!("made above"),
+    }
+}
+
+/// Leaves the threads of a cancelled query to themselves: they may go on for long, and the next query needs threads.
+fn abandon() {
+    let runtime = QUERIES.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(runtime) = runtime {
+        runtime.shutdown_background();
     }
 }
 
@@ -77,6 +111,11 @@ pub(crate) async fn pressed() {
     if presses.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Keeps Ctrl-C from ending the process as long as the value lives: another program has the terminal.
+pub(crate) fn hold() -> impl Sized {
+    PRESSED.get_or_init(listen).subscribe()
 }
 
 fn listen() -> watch::Sender<u64> {

@@ -1,11 +1,18 @@
 //! `galatea`: SQL over files, on the GPU where there is one.
 //!
 //! ```text
-//! arguments   what was typed, as clap reads it
-//! session     the session that -c, -f and the prompt share
-//! statements  one statement: run, print, footer
-//! commands/   one file per subcommand
-//! errors      every error as a person reads it: error, then hint
+//! arguments/  what was typed, as clap reads it
+//! commands/   one file per subcommand, the prompt among them
+//! session     the session that all of them share
+//! shell       runs text: from arguments, files, standard input, the prompt
+//! script      text as statements and backslash commands
+//! statements  one statement: plan, run, print, footer
+//! plan        from a statement to what runs
+//! backslash   the prompt's own commands
+//! output/     formats, tables fitted to the terminal, the pager
+//! progress    bars
+//! errors      error messages, with a mark in the statement (caret) and a hint
+//! log         warnings of the engine
 //! interrupt   Ctrl-C cancels, a second one leaves
 //! ```
 //!
@@ -13,14 +20,23 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod backslash;
+mod caret;
 mod commands;
 mod completion;
 mod errors;
 mod interrupt;
+mod log;
+mod output;
+mod plan;
 mod progress;
+mod script;
 mod session;
+mod shell;
 mod statements;
+mod version;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,11 +51,11 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // RUST_LOG=galatea=debug shows what happens; nothing is shown by default.
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
+    if arguments.version {
+        let _ = std::io::stdout().write_all(version::text().as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    log::start();
     match start(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -63,7 +79,7 @@ fn start(arguments: Arguments) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| CliError::Other(format!("cannot start threads: {cause}")))?;
     let result = runtime.block_on(commands::run(arguments));
-    // A cancelled query may still hold a thread; it must not hold the process.
+    // What still generates data may hold a thread; it must not hold the process.
     runtime.shutdown_timeout(Duration::from_millis(200));
     result
 }

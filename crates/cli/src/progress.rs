@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
-use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use galatea::QueryReports;
 use galatea_bench::workload::generate::Progress;
 use indicatif::{HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -28,10 +31,7 @@ impl Bars {
     }
 
     fn with(&self, table: &str, act: impl FnOnce(&ProgressBar)) {
-        let bars = self
-            .bars
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bar) = bars.get(table) {
             act(bar);
         }
@@ -52,7 +52,7 @@ impl Progress for Bars {
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bars
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .insert(table.to_string(), bar);
     }
 
@@ -87,4 +87,79 @@ pub(crate) fn steps(quiet: bool, prefix: &str, length: u64) -> ProgressBar {
     bar.set_style(style("{prefix:>12} {wide_bar} {pos}/{len} {msg} {eta:>4}"));
     bar.set_prefix(prefix.to_string());
     bar
+}
+
+/// How long a statement runs before its progress is shown.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Shows what a statement is doing, from its first second on, until its result is printed.
+pub(crate) struct Watch(Mutex<Option<Watcher>>);
+
+/// A thread of its own: queries may keep those of the runtime computing.
+struct Watcher {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Starts to watch the query that is planned next.
+    pub(crate) fn start(quiet: bool, reports: Option<Arc<QueryReports>>) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self(Mutex::new(None));
+        }
+        let (stop, stopped) = mpsc::channel();
+        let work = move || watch(&stopped, reports.as_deref());
+        let spawned = thread::Builder::new().name("progress".to_string()).spawn(work);
+        // Without a thread there is no bar.
+        Self(Mutex::new(spawned.ok().map(|thread| Watcher { stop, thread })))
+    }
+
+    /// Removes the bar; there is no other from now on.
+    pub(crate) fn end(&self) {
+        let watcher = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Watcher { stop, thread }) = watcher {
+            drop(stop);
+            // The screen is free when the thread has ended.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Draws until `stopped` has no sender any more.
+fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
+    let goes_on = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
+    if !goes_on(PATIENCE) {
+        return;
+    }
+    let start = Instant::now();
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    loop {
+        let progress = reports
+            .and_then(QueryReports::last)
+            .and_then(|report| report.progress);
+        let step = progress.map_or_else(|| "running".to_string(), |progress| progress.step.to_string());
+        let total = progress.and_then(|progress| progress.total);
+        bar.set_style(style(match total {
+            Some(_) => "{prefix:>10} {wide_bar} {percent:>3} % {msg}",
+            None => "{prefix:>10} {spinner} {msg}",
+        }));
+        bar.set_prefix(step);
+        if let (Some(progress), Some(total)) = (progress, total) {
+            bar.set_length(total);
+            bar.set_position(progress.done);
+        }
+        let seconds = (PATIENCE + start.elapsed()).as_secs();
+        bar.set_message(format!("{seconds} s, Ctrl-C cancels"));
+        bar.tick();
+        if !goes_on(Duration::from_millis(200)) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
 }

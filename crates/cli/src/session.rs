@@ -22,7 +22,7 @@ pub(crate) struct Session {
     pub(crate) stores: Arc<InstrumentedObjectStoreRegistry>,
 }
 
-/// A session with the settings of `--set`, but for those of DataFusion's runtime, which only statements set. Who types
+/// A session with the settings of `--set`, but for those of DataFusion's runtime, which only statements set.
 /// `--set galatea.device=emulated` allows the emulated device; SQL alone does not.
 pub(crate) fn builder(arguments: &SessionArguments) -> SessionBuilder {
     let mut builder = galatea::session();
@@ -47,6 +47,8 @@ pub(crate) async fn build(arguments: &SessionArguments) -> Result<Session, CliEr
     if options.format.null == defaults.format.null {
         options.format.null = "NULL".to_string();
     }
+    // Errors show the place in the statement that they are about.
+    options.sql_parser.collect_spans = true;
     let config = SessionConfig::from(options).with_information_schema(true);
     let stores = Arc::new(InstrumentedObjectStoreRegistry::new());
     let runtime = RuntimeEnvBuilder::new()

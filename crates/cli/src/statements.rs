@@ -1,128 +1,198 @@
-//! One statement at a time: run, print, and a footer that says where it ran.
+//! One statement: plan, run, print, and a footer that says where it ran.
 
 use std::io::{self, Write};
-use std::time::Instant;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-use datafusion::error::Result;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion_cli::exec::exec_from_commands;
-use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
-use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::{MaxRows, PrintOptions};
-use galatea::{ConflictLayoutStatement, QueryDevice, QueryReport};
-use std::sync::Arc;
+use datafusion_cli::object_storage::instrumented::{
+    InstrumentedObjectStoreMode, InstrumentedObjectStoreRegistry, RequestSummaries,
+};
+use futures::StreamExt;
+use galatea::{ConflictLayoutStatement, GalateaConfig, QueryDevice, QueryPhases, QueryReport};
+use galatea_engine::config::DeviceChoice;
 
-use crate::arguments::QueryArguments;
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
+use crate::output::{Output, Printed, RowLimit, write_rows};
+use crate::plan::{Planned, plan};
+use crate::progress::Watch;
 
-/// How results are printed.
-pub(crate) struct Printer {
-    pub(crate) options: PrintOptions,
+/// The name under which the session's memory knows results that are being printed.
+const CONSUMER: &str = "galatea";
+
+/// Runs one statement, prints its result and its footer. Ctrl-C cancels it.
+pub(crate) async fn run(
+    ctx: &SessionContext,
+    stores: &Arc<InstrumentedObjectStoreRegistry>,
+    output: &Output,
+    statement: &str,
+) -> Result<(), CliError> {
+    let reports = galatea::reports(ctx);
+    if let Some(reports) = &reports {
+        reports.clear();
+    }
+    let start = Instant::now();
+    let printed = {
+        let watch = Watch::start(output.quiet, reports);
+        let (ctx, stores, output, sql) = (
+            ctx.clone(),
+            Arc::clone(stores),
+            output.clone(),
+            statement.to_string(),
+        );
+        let work = move || async move { execute(&ctx, &stores, &output, &sql, &watch).await };
+        interruptible(work)
+            .await?
+            .map_err(|error| CliError::of_statement(error, statement))?
+    };
+    if output.quiet {
+        return Ok(());
+    }
+    let report = galatea::last_query_report(ctx);
+    let mut text = summary(&printed, start.elapsed());
+    if let Some(report) = &report {
+        text += &format!(" {}", footer(ctx, report));
+        if output.timing {
+            text += &format!("\n{}", phases(&report.phases));
+        }
+    }
+    // Programs read the result alone: what is said about it goes to standard error.
+    if output.form().is_for_readers() && output.target.path().is_none() {
+        let _ = writeln!(io::stdout(), "{text}\n");
+    } else {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+    requests(stores);
+    Ok(())
 }
 
-impl Printer {
-    pub(crate) fn new(
-        query: &QueryArguments,
-        quiet: bool,
-        color: bool,
-        stores: Arc<InstrumentedObjectStoreRegistry>,
-    ) -> Self {
-        let options = PrintOptions {
-            format: query.format.into(),
-            quiet,
-            maxrows: query.maxrows,
-            color,
-            instrumented_registry: stores,
-        };
-        let mut printer = Self { options };
-        // The limit is for people; to programs every row is owed.
-        if !printer.is_table() {
-            printer.options.maxrows = MaxRows::Unlimited;
-        }
-        printer
-    }
-
-    /// Whether results are read by people rather than programs.
-    fn is_table(&self) -> bool {
-        matches!(self.options.format, PrintFormat::Table | PrintFormat::Automatic)
-    }
-
-    /// Runs one statement, prints its result and its footer. Ctrl-C cancels it.
-    pub(crate) async fn run(&self, ctx: &SessionContext, statement: &str) -> Result<(), CliError> {
+async fn execute(
+    ctx: &SessionContext,
+    stores: &Arc<InstrumentedObjectStoreRegistry>,
+    output: &Output,
+    sql: &str,
+    watch: &Watch,
+) -> Result<Printed> {
+    let config = ctx.copied_config();
+    let is_layout = ConflictLayoutStatement::parse(&config.options().sql_parser, sql)?;
+    if let Some(layout) = is_layout {
+        let frame = layout.execute(ctx).await?;
+        let printed = rows(output, frame, RowLimit(None), watch).await;
+        // No query: there is nothing to say of where it ran.
         if let Some(reports) = galatea::reports(ctx) {
             reports.clear();
         }
-        let start = Instant::now();
-        // Programs read the result alone: what is said about it goes to standard error.
-        let options = PrintOptions {
-            quiet: self.options.quiet || !self.is_table(),
-            ..self.options.clone()
-        };
-        let (session, statement) = (ctx.clone(), statement.to_string());
-        interruptible(move || async move {
-            let config = session.copied_config();
-            match ConflictLayoutStatement::parse(&config.options().sql_parser, &statement)? {
-                Some(layout) => lay_out(&session, &layout, options).await,
-                None => exec_from_commands(&session, vec![statement], &options).await,
+        return printed;
+    }
+    match plan(ctx, stores, sql).await? {
+        Planned::Rows { frame, complete } => {
+            let limit = if complete { RowLimit(None) } else { output.limit };
+            rows(output, frame, limit, watch).await
+        }
+        Planned::Text(frame) if !output.form().is_for_readers() => {
+            rows(output, frame, RowLimit(None), watch).await
+        }
+        Planned::Text(frame) => {
+            let batches = frame.collect().await?;
+            watch.end();
+            let mut text = String::new();
+            for batch in &batches {
+                for row in 0..batch.num_rows() {
+                    let cell =
+                        |column| arrow::util::display::array_value_to_string(batch.column(column), row);
+                    text += &format!("{}\n{}\n\n", cell(0)?, cell(1)?.trim_end());
+                }
             }
-        })
-        .await??;
-        if self.options.quiet {
-            return Ok(());
+            output.text(&text)?;
+            Ok(Printed::default())
         }
-        let Some(report) = galatea::last_query_report(ctx) else {
-            return Ok(());
-        };
-        let footer = footer(&report);
-        if self.is_table() {
-            // DataFusion's own footer, rows and time, ends with an empty line.
-            let _ = writeln!(io::stdout(), "{footer}\n");
-        } else {
-            let _ = writeln!(
-                io::stderr(),
-                "{:.3} seconds. {footer}",
-                start.elapsed().as_secs_f64()
-            );
+        Planned::Outline(frame) => {
+            let plan = frame.create_physical_plan().await?;
+            watch.end();
+            output.text(&format!("{}\n\n", galatea::outline(&plan, false)))?;
+            Ok(Printed::default())
         }
-        Ok(())
-    }
-
-    /// Runs all statements of `text`, stopping at the first that fails.
-    pub(crate) async fn run_all(&self, ctx: &SessionContext, text: &str) -> Result<(), CliError> {
-        for statement in split(text) {
-            self.run(ctx, &statement).await?;
+        Planned::Analysis(frame) => {
+            let context = Arc::new(frame.task_ctx());
+            let plan = frame.create_physical_plan().await?;
+            let mut stream = execute_stream(Arc::clone(&plan), context)?;
+            let mut rows = 0;
+            while let Some(batch) = stream.next().await {
+                rows += batch?.num_rows();
+            }
+            watch.end();
+            output.text(&format!("{}\n\n", galatea::outline(&plan, true)))?;
+            Ok(Printed {
+                rows,
+                ..Printed::default()
+            })
         }
-        Ok(())
     }
 }
 
-/// Carries out what DataFusion's command knows nothing of, and prints it as that would.
-async fn lay_out(
-    ctx: &SessionContext,
-    statement: &ConflictLayoutStatement,
-    mut options: PrintOptions,
-) -> Result<()> {
-    let start = Instant::now();
-    let frame = statement.execute(ctx).await?;
-    let schema = Arc::clone(frame.schema().inner());
-    let batches = frame.collect().await?;
-    // No query: there is nothing to say of where it ran.
-    if let Some(reports) = galatea::reports(ctx) {
-        reports.clear();
-    }
-    if options.format == PrintFormat::Automatic {
-        options.format = PrintFormat::Table;
-    }
-    let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    let format = ctx.copied_config().options().format.clone();
-    options.print_batches(schema, &batches, start, rows, &format)
+/// Prints all rows of `frame`, and nothing else.
+pub(crate) async fn print(output: &Output, frame: DataFrame) -> Result<(), CliError> {
+    rows(output, frame, RowLimit(None), &Watch::start(true, None)).await?;
+    Ok(())
 }
+
+/// Runs a query and prints its rows.
+async fn rows(output: &Output, frame: DataFrame, limit: RowLimit, watch: &Watch) -> Result<Printed> {
+    let context = Arc::new(frame.task_ctx());
+    let plan: Arc<dyn ExecutionPlan> = frame.create_physical_plan().await?;
+    if plan.boundedness().is_unbounded() && plan.pipeline_behavior() == EmissionType::Final {
+        return Err(DataFusionError::Plan(
+            "the result is complete only when the source ends, and the source has no end".to_string(),
+        ));
+    }
+    let memory = MemoryConsumer::new(CONSUMER).register(context.memory_pool());
+    let options = context.session_config().options().format.clone();
+    let stream = execute_stream(plan, context)?;
+    write_rows(output, stream, limit, &options, &memory, watch).await
+}
+
+/// What was printed, and how long it took.
+fn summary(printed: &Printed, elapsed: Duration) -> String {
+    let seconds = format!("{:.3} s.", elapsed.as_secs_f64());
+    if printed.columns == 0 && printed.rows == 0 {
+        return format!("Done in {seconds}");
+    }
+    let rows = if printed.rows == 1 { "row" } else { "rows" };
+    let mut text = format!("{} {rows}", printed.rows);
+    if let Some((shown, columns)) = printed.shown {
+        let mut parts = Vec::new();
+        if shown < printed.rows {
+            parts.push(format!("{shown} rows"));
+        }
+        if columns < printed.columns {
+            parts.push(format!("{columns} of {} columns", printed.columns));
+        }
+        text += &format!(" ({} shown)", parts.join(", "));
+    }
+    format!("{text} in {seconds}")
+}
+
+/// Whether this machine has no GPU that can be used, which is said in full once: at the start, and by `galatea doctor`.
+static WITHOUT_GPU: LazyLock<bool> = LazyLock::new(|| galatea_device::probe().usable().is_err());
 
 /// Where a query ran, and why not on the GPU.
-pub(crate) fn footer(report: &QueryReport) -> String {
+pub(crate) fn footer(ctx: &SessionContext, report: &QueryReport) -> String {
+    let wants_gpu = GalateaConfig::of(ctx.copied_config().options()).device == DeviceChoice::Auto;
+    let nothing_placed = report.device == QueryDevice::Cpu && report.placed == 0;
+    footer_of(report, wants_gpu && nothing_placed && *WITHOUT_GPU)
+}
+
+fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
     let mut text = format!("Ran on the {}", report.device);
+    if without_gpu {
+        return text + ", no GPU here.";
+    }
     if let [first, others @ ..] = report.reasons.as_slice() {
         // A reason may bring a hint on lines of its own: EXPLAIN shows all, the footer is one line.
         let first = first.lines().next().unwrap_or_default();
@@ -141,49 +211,46 @@ pub(crate) fn footer(report: &QueryReport) -> String {
     text
 }
 
-/// Splits SQL into statements at semicolons outside of quotes and comments. Statements come without semicolon and without
-/// the comments and space around them; empty ones not at all.
-pub(crate) fn split(text: &str) -> Vec<String> {
-    let mut statements = Vec::new();
-    let mut current = String::new();
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            ';' => statements.push(std::mem::take(&mut current)),
-            '\'' | '"' | '`' => {
-                current.push(letter);
-                // A doubled quote ends one string and begins the next, which reads the same here.
-                for inner in letters.by_ref() {
-                    current.push(inner);
-                    if inner == letter {
-                        break;
-                    }
-                }
-            }
-            '-' if letters.peek() == Some(&'-') => {
-                letters.by_ref().find(|letter| *letter == '\n');
-                current.push('\n');
-            }
-            '/' if letters.peek() == Some(&'*') => {
-                letters.next();
-                let mut previous = ' ';
-                for inner in letters.by_ref() {
-                    if previous == '*' && inner == '/' {
-                        break;
-                    }
-                    previous = inner;
-                }
-                current.push(' ');
-            }
-            _ => current.push(letter),
-        }
+/// Where a query's time went, as far as it is known.
+fn phases(phases: &QueryPhases) -> String {
+    let parts = [
+        ("planning", phases.planning),
+        ("loading", phases.load),
+        ("compiling", phases.compile),
+        ("transfer", phases.transfer),
+        ("kernels", phases.kernel),
+    ];
+    let known = parts.into_iter().filter(|(_, time)| !time.is_zero());
+    let known: Vec<_> = known
+        .map(|(name, time)| format!("{name} {:.1} ms", time.as_secs_f64() * 1e3))
+        .collect();
+    match known.as_slice() {
+        [] => "Phases: none on a device.".to_string(),
+        known => format!("Phases: {}.", known.join(", ")),
     }
-    statements.push(current);
-    statements
-        .iter()
-        .map(|statement| statement.trim().to_string())
-        .filter(|statement| !statement.is_empty())
-        .collect()
+}
+
+/// The requests to object stores since the last statement, where `\object_store_profiling` asks for them.
+fn requests(stores: &InstrumentedObjectStoreRegistry) {
+    let mode = stores.instrument_mode();
+    if mode == InstrumentedObjectStoreMode::Disabled {
+        return;
+    }
+    let mut text = String::new();
+    for store in stores.stores() {
+        let requests = store.take_requests();
+        if requests.is_empty() {
+            continue;
+        }
+        text += &format!("{store}\n");
+        if mode == InstrumentedObjectStoreMode::Trace {
+            requests
+                .iter()
+                .for_each(|request| text += &format!("{request}\n"));
+        }
+        text += &format!("{}\n", RequestSummaries::new(&requests));
+    }
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(test)]
@@ -191,25 +258,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statements_end_at_semicolons_outside_of_quotes_and_comments() {
-        assert_eq!(split("SELECT 1; SELECT 2;\n"), ["SELECT 1", "SELECT 2"]);
-        assert_eq!(
-            split("SELECT ';', \"a;b\", 'it''s; so' ; "),
-            ["SELECT ';', \"a;b\", 'it''s; so'"]
-        );
-        assert_eq!(
-            split("-- a; comment\nSELECT 1 -- another;\n+ 1; -- the end"),
-            ["SELECT 1 \n+ 1"]
-        );
-        assert_eq!(split("/* a; b */ SELECT /* c * / ; */ 1"), ["SELECT   1"]);
-        assert!(split(" ;; -- nothing\n;").is_empty());
-        assert_eq!(split("SELECT 'open; string"), ["SELECT 'open; string"]);
-    }
-
-    #[test]
     fn footers_say_where_and_why() {
+        let footer = |report: &QueryReport| footer_of(report, false);
         let mut report = QueryReport::cpu(vec!["no GPU".to_string()]);
         assert_eq!(footer(&report), "Ran on the CPU (no GPU).");
+        assert_eq!(footer_of(&report, true), "Ran on the CPU, no GPU here.");
         report.device = QueryDevice::Both;
         report.reasons.push("window".to_string());
         assert_eq!(
@@ -219,5 +272,23 @@ mod tests {
         report.device = QueryDevice::Gpu;
         report.reasons.clear();
         assert_eq!(footer(&report), "Ran on the GPU.");
+    }
+
+    #[test]
+    fn summaries_say_what_is_shown() {
+        let second = Duration::from_secs(1);
+        let mut printed = Printed {
+            rows: 1,
+            columns: 9,
+            shown: None,
+        };
+        assert_eq!(summary(&printed, second), "1 row in 1.000 s.");
+        printed.rows = 60;
+        printed.shown = Some((40, 7));
+        assert_eq!(
+            summary(&printed, second),
+            "60 rows (40 rows, 7 of 9 columns shown) in 1.000 s."
+        );
+        assert_eq!(summary(&Printed::default(), second), "Done in 1.000 s.");
     }
 }

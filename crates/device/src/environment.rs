@@ -11,6 +11,7 @@
 //! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
 //! | [`SEED`] | tests | the first seed of random tests | 1 |
 //! | [`SQLLOGICTEST`] | tests | which of DataFusion's sqllogictest files run: `all`, or words of their paths, by commas | an everyday few |
+//! | [`PAGER`], then `PAGER` | command line | the command that long results are shown by, as the shell reads it | `less -FSRX` |
 //! | [`CXX`] | emulator | the C++ compiler that compiles device code for the emulated device | `g++`, then `c++`, then `clang++` |
 
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
 pub const SEED: &str = "GALATEA_SEED";
 /// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by commas.
 pub const SQLLOGICTEST: &str = "GALATEA_SQLLOGICTEST";
+/// The command that the prompt shows long results by.
+pub const PAGER: &str = "GALATEA_PAGER";
 /// The host C++ compiler the emulated device compiles kernels with.
 pub const CXX: &str = "GALATEA_CXX";
 
@@ -69,6 +72,13 @@ fn number(variable: &str) -> Option<u64> {
 #[must_use]
 pub fn sqllogictest() -> Option<String> {
     path(SQLLOGICTEST)?.into_os_string().into_string().ok()
+}
+
+/// The value of [`PAGER`], or of the variable that every program asks.
+#[must_use]
+pub fn pager() -> Option<String> {
+    let pager = path(PAGER).or_else(|| path("PAGER"))?;
+    pager.into_os_string().into_string().ok()
 }
 
 /// The value of [`CXX`].

@@ -1,30 +1,26 @@
 //! `galatea analyze conflicts`: what grouping by a column does to the banks of shared memory.
 
-use std::io::{self, Write};
-
 use datafusion::common::TableReference;
-use datafusion::config::FormatOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
-use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::MaxRows;
 use galatea::{ConflictAnalysis, ConflictLayoutError, analyse_conflicts};
 
 use crate::arguments::{AnalyzeArguments, QueryArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
-use crate::session;
-use crate::statements::Printer;
+use crate::output::Output;
+use crate::shell::Shell;
+use crate::statements;
 
 pub(crate) async fn run(
     session: &SessionArguments,
     query: &QueryArguments,
     arguments: &AnalyzeArguments,
 ) -> Result<(), CliError> {
-    let built = session::build(session).await?;
+    let mut shell = super::shell(session, query).await?;
     // What -c and -f make can be looked at; what they print is not asked for here.
-    let before = Printer::new(query, true, false, built.stores.clone());
-    super::run_all(&built.ctx, query, &before).await?;
+    shell.output.quiet = true;
+    super::run_all(&mut shell, query).await?;
 
     let Some((table, column)) = arguments.column.rsplit_once('.') else {
         return Err(CliError::Other(format!(
@@ -33,13 +29,13 @@ pub(crate) async fn run(
         )));
     };
     let (ctx, table, column, rows) = (
-        built.ctx.clone(),
+        shell.ctx.clone(),
         table.to_string(),
         column.to_string(),
         arguments.rows,
     );
     let analysis = interruptible(move || async move { analyse(&ctx, &table, &column, rows).await }).await??;
-    print(&analysis, arguments, session.quiet)
+    print(&shell, &analysis, arguments, session.quiet).await
 }
 
 /// The table is a file where it can be, else a name as SQL has it: `schema.table`.
@@ -60,40 +56,35 @@ async fn analyse(ctx: &SessionContext, table: &str, column: &str, rows: usize) -
     }
 }
 
-fn print(analysis: &ConflictAnalysis, arguments: &AnalyzeArguments, quiet: bool) -> Result<(), CliError> {
-    let format = match arguments.format.into() {
-        PrintFormat::Automatic => PrintFormat::Table,
-        format => format,
+async fn print(
+    shell: &Shell,
+    analysis: &ConflictAnalysis,
+    arguments: &AnalyzeArguments,
+    quiet: bool,
+) -> Result<(), CliError> {
+    let output = Output {
+        format: arguments.format,
+        quiet: true,
+        ..shell.output.clone()
     };
-    let for_people = format == PrintFormat::Table && !quiet;
-    let mut out = io::stdout().lock();
-    if for_people {
+    let is_explained = output.form().is_for_readers() && !quiet;
+    if is_explained {
         let part = match analysis.rows == analysis.all_rows {
             true => format!("{} rows", analysis.rows),
             false => format!("the first {} of {} rows", analysis.rows, analysis.all_rows),
         };
-        let _ = writeln!(
-            out,
-            "{}: {} groups in {part}; one 4-byte accumulator per group and copy",
+        output.text(&format!(
+            "{}: {} groups in {part}; one 4-byte accumulator per group and copy\n",
             arguments.column, analysis.groups
-        );
+        ))?;
     }
-    let batch = analysis.batch()?;
-    let options = FormatOptions::default();
-    format.print_batches(
-        &mut out,
-        batch.schema(),
-        &[batch],
-        MaxRows::Unlimited,
-        true,
-        &options,
-    )?;
-    if for_people {
-        let _ = writeln!(
-            out,
-            "\nOne 64-bit sum per group on an H200, as the model predicts: {}.",
-            analysis.prediction
-        );
+    let frame = shell.ctx.read_batch(analysis.batch()?)?;
+    statements::print(&output, frame).await?;
+    if is_explained {
+        output.text(&format!(
+            "\nOne 64-bit sum per group on {}, as the model predicts: {}.\n",
+            analysis.device, analysis.prediction
+        ))?;
     }
     Ok(())
 }

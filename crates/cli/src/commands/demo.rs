@@ -97,10 +97,9 @@ pub(crate) async fn run(arguments: &SessionArguments, demo: &DemoArguments) -> R
 
     let mut summary = Summary::default();
     for query in &queries {
-        let (sql, session, reference) = (query.sql.clone(), session.clone(), reference.clone());
-        let outcome =
-            interruptible(move || async move { outcome(&sql, &session, &reference).await }).await??;
-        show(query, &outcome, arguments.quiet, &mut summary)?;
+        let (sql, ctx, reference) = (query.sql.clone(), session.clone(), reference.clone());
+        let outcome = interruptible(move || async move { outcome(&sql, &ctx, &reference).await }).await??;
+        show(&session, query, &outcome, arguments.quiet, &mut summary)?;
     }
     say(&summary.text());
     if summary.different > 0 {
@@ -160,7 +159,13 @@ fn device(run: &Run) -> QueryDevice {
         .map_or(QueryDevice::Cpu, |report| report.device)
 }
 
-fn show(query: &Query, outcome: &Outcome, quiet: bool, summary: &mut Summary) -> Result<(), CliError> {
+fn show(
+    session: &SessionContext,
+    query: &Query,
+    outcome: &Outcome,
+    quiet: bool,
+    summary: &mut Summary,
+) -> Result<(), CliError> {
     let Outcome {
         first,
         again,
@@ -171,7 +176,11 @@ fn show(query: &Query, outcome: &Outcome, quiet: bool, summary: &mut Summary) ->
         say(&shown(&again.batches)?);
     }
     let (cold, warm) = (milliseconds(first.total), milliseconds(again.total));
-    let place = again.report.as_ref().map(footer).unwrap_or_default();
+    let place = again
+        .report
+        .as_ref()
+        .map(|report| footer(session, report))
+        .unwrap_or_default();
     let verdict = reference
         .as_ref()
         .map(|expected| summary.check(expected, again))

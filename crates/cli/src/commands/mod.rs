@@ -10,18 +10,18 @@ mod demo;
 mod doctor;
 mod generate;
 mod kmeans;
+mod manual;
 mod prompt;
 mod residency;
 
-use std::fs;
 use std::io::IsTerminal;
-
-use datafusion::prelude::SessionContext;
+use std::path::Path;
 
 use crate::arguments::{Analysis, Arguments, Color, Command, QueryArguments, SessionArguments};
-use crate::errors::CliError;
+use crate::errors::{self, CliError};
+use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
-use crate::statements::Printer;
+use crate::shell::{Ended, OnError, Shell};
 
 /// Runs what was asked for.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
@@ -29,6 +29,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         session,
         query,
         command,
+        version: _,
     } = arguments;
     match command {
         None => queries(&session, &query).await,
@@ -40,35 +41,99 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         }) => analyze::run(&session, &query, &conflicts).await,
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
         Some(Command::Bench(bench)) => bench::run(&session, &bench).await,
+        Some(Command::Completions { shell }) => {
+            manual::completions(shell);
+            Ok(())
+        }
+        Some(Command::Man { out }) => manual::man(out.as_deref()),
     }
 }
 
-/// Files first, then commands; without either, the prompt.
-async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
+/// A session that prints as the arguments say.
+async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<Shell, CliError> {
     let session = session::build(arguments).await?;
     let color = match query.color {
         Color::Auto => std::io::stdout().is_terminal(),
         Color::Always => true,
         Color::Never => false,
     };
-    let mut printer = Printer::new(query, arguments.quiet, color, session.stores.clone());
-    if query.files.is_empty() && query.commands.is_empty() {
-        return prompt::run(&session.ctx, &mut printer).await;
-    }
-    run_all(&session.ctx, query, &printer).await
+    let output = Output {
+        format: query.format,
+        expanded: false,
+        limit: query.maxrows,
+        width: Width::Auto,
+        pager: false,
+        timing: false,
+        quiet: arguments.quiet,
+        color,
+        target: Target::default(),
+    };
+    Ok(Shell {
+        ctx: session.ctx,
+        stores: session.stores,
+        output,
+    })
 }
 
-/// Runs the files, then the commands.
-async fn run_all(ctx: &SessionContext, query: &QueryArguments, printer: &Printer) -> Result<(), CliError> {
+/// Files first, then commands, then what has no flag; without any of them, the prompt.
+async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
+    let mut shell = shell(arguments, query).await?;
+    if query.files.is_empty() && query.commands.is_empty() && query.inputs.is_empty() {
+        shell.output.pager = true;
+        return prompt::run(&mut shell, query).await;
+    }
+    run_all(&mut shell, query).await
+}
+
+/// Runs all that the arguments say, up to the first that fails.
+async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     for path in &query.files {
-        let text = fs::read_to_string(path).map_err(|cause| CliError::File {
-            path: path.clone(),
-            cause,
-        })?;
-        printer.run_all(ctx, &text).await?;
+        if shell.run_file(path).await? == Ended::Quit {
+            return Ok(());
+        }
     }
     for command in &query.commands {
-        printer.run_all(ctx, command).await?;
+        if shell.run(command, OnError::Stop).await? == Ended::Quit {
+            return Ok(());
+        }
+    }
+    for input in &query.inputs {
+        let ended = match Path::new(input) {
+            path if path.extension().is_some_and(|extension| extension == "sql") => {
+                shell.run_file(path).await?
+            }
+            _ => shell.run(&sql_of(shell, input)?, OnError::Stop).await?,
+        };
+        if ended == Ended::Quit {
+            return Ok(());
+        }
     }
     Ok(())
+}
+
+/// The statement that an argument without a flag stands for.
+fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
+    let is_word = !input.contains(char::is_whitespace);
+    let is_file = Path::new(input).exists() || (is_word && input.contains(['/', '.', '*']));
+    if is_file {
+        let from = format!("SELECT * FROM '{}'", input.replace('\'', "''"));
+        return Ok(match shell.output.limit {
+            RowLimit(Some(rows)) if shell.output.form().is_for_readers() => format!("{from} LIMIT {rows}"),
+            _ => from,
+        });
+    }
+    if !is_word || input.ends_with(';') || input.starts_with('\\') {
+        return Ok(input.to_string());
+    }
+    let command = <Arguments as clap::CommandFactory>::command();
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|command| command.get_name().to_string())
+        .collect();
+    let meant = errors::closest(input, &names)
+        .map(|name| format!("did you mean galatea {name}? "))
+        .unwrap_or_default();
+    Err(CliError::Other(format!(
+        "no such command or file: {input}\nhint: {meant}SQL goes in quotes: galatea \"SELECT 1\""
+    )))
 }

@@ -1,54 +1,37 @@
-//! The prompt: history, completion, highlighting, DataFusion's backslash commands.
-//!
-//! Where standard input is no terminal, statements are read from it and run in order; all run, whichever fails, and the exit
-//! code tells.
+//! The prompt: history, completion, highlighting, a start-up file. Where standard input is no terminal, it is a script; all of its
+//! statements run, whichever fails, and the exit code tells.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
-use datafusion::prelude::SessionContext;
-use datafusion_cli::command::{Command, OutputFormat};
-use datafusion_cli::print_format::PrintFormat;
-use datafusion_cli::print_options::PrintOptions;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 
+use crate::arguments::QueryArguments;
 use crate::completion::PromptHelper;
 use crate::errors::{self, CliError};
-use crate::interrupt::interruptible;
-use crate::statements::{Printer, split};
+use crate::shell::{Ended, OnError, Shell};
 
-pub(crate) async fn run(ctx: &SessionContext, printer: &mut Printer) -> Result<(), CliError> {
+pub(crate) async fn run(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     if io::stdin().is_terminal() {
-        interactive(ctx, printer).await
+        interactive(shell, query).await
     } else {
-        piped(ctx, printer).await
+        piped(shell).await
     }
 }
 
-async fn piped(ctx: &SessionContext, printer: &Printer) -> Result<(), CliError> {
+async fn piped(shell: &mut Shell) -> Result<(), CliError> {
     let mut text = String::new();
     let read = io::stdin().read_to_string(&mut text);
     read.map_err(|cause| CliError::File {
         path: PathBuf::from("standard input"),
         cause,
     })?;
-    let mut failed = 0;
-    for statement in split(&text) {
-        match printer.run(ctx, &statement).await {
-            Ok(()) => {}
-            Err(CliError::Cancelled) => return Err(CliError::Cancelled),
-            Err(error) => {
-                errors::report(&error);
-                failed += 1;
-            }
-        }
+    match shell.run(&text, OnError::Continue).await? {
+        Ended::Through { failed: 0 } | Ended::Quit => Ok(()),
+        Ended::Through { failed } => Err(CliError::Other(format!("{failed} statement(s) failed"))),
     }
-    if failed > 0 {
-        return Err(CliError::Other(format!("{failed} statement(s) failed")));
-    }
-    Ok(())
 }
 
 /// The file of earlier lines; none where the system has no place for it.
@@ -58,13 +41,26 @@ fn history_file() -> Option<PathBuf> {
     Some(directory.join("history"))
 }
 
+/// The user's start-up file, if there is one.
+fn startup_file() -> Option<PathBuf> {
+    let path = dirs::config_dir()?.join("galatea").join("startup.sql");
+    path.is_file().then_some(path)
+}
+
 fn editor_failed(cause: ReadlineError) -> CliError {
     CliError::Other(format!("cannot read from the terminal: {cause}"))
 }
 
-async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), CliError> {
-    if !printer.options.quiet {
+async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
+    if !shell.output.quiet {
         greet();
+    }
+    if !query.no_startup
+        && let Some(path) = query.startup.clone().or_else(startup_file)
+        && let Err(error) = shell.run_file(&path).await
+    {
+        // The prompt opens whatever the file says.
+        errors::report(&error);
     }
     let config = Config::builder()
         .completion_type(CompletionType::List)
@@ -74,8 +70,7 @@ async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), 
         .map_err(editor_failed)?
         .build();
     let mut editor = Editor::<PromptHelper, FileHistory>::with_config(config).map_err(editor_failed)?;
-    let dialect = ctx.state().config_options().sql_parser.dialect;
-    editor.set_helper(Some(PromptHelper::new(&dialect, printer.options.color)));
+    editor.set_helper(Some(PromptHelper::new(&shell.ctx, shell.output.color)));
     let history = history_file();
     if let Some(path) = &history {
         // The first time there is no file.
@@ -85,8 +80,7 @@ async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), 
     let mut interrupted = false;
     loop {
         if let Some(helper) = editor.helper_mut() {
-            helper.set_dialect(&ctx.state().config_options().sql_parser.dialect);
-            helper.refresh(ctx).await;
+            helper.refresh(&shell.ctx).await;
         }
         let line = match editor.readline("> ") {
             Ok(line) => line,
@@ -105,21 +99,13 @@ async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), 
         interrupted = false;
         // A history that cannot grow is no reason to refuse a query.
         let _ = editor.add_history_entry(line.trim_end());
-        let go_on = match line.strip_prefix('\\') {
-            Some(command) => backslash(ctx, printer, command).await,
-            None => {
-                for statement in split(&line) {
-                    if let Err(error) = printer.run(ctx, &statement).await {
-                        errors::report(&error);
-                        interrupted = matches!(error, CliError::Cancelled);
-                        break;
-                    }
-                }
-                true
+        match shell.run(&line, OnError::Stop).await {
+            Ok(Ended::Quit) => break,
+            Ok(Ended::Through { .. }) => {}
+            Err(error) => {
+                errors::report(&error);
+                interrupted = matches!(error, CliError::Cancelled);
             }
-        };
-        if !go_on {
-            break;
         }
     }
     if let Some(path) = &history {
@@ -130,54 +116,15 @@ async fn interactive(ctx: &SessionContext, printer: &mut Printer) -> Result<(), 
 
 fn greet() {
     let version = env!("CARGO_PKG_VERSION");
-    let _ = writeln!(
-        io::stdout(),
-        "galatea {version} on {}. \\? for help, \\q to leave.",
+    let mut text = format!(
+        "galatea {version} on {}. \\? for help, \\q to leave.\n",
         super::doctor::device_line()
     );
-}
-
-/// Runs a backslash command; false to leave.
-async fn backslash(ctx: &SessionContext, printer: &mut Printer, text: &str) -> bool {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let unknown = || {
-        errors::report(&CliError::Other(format!(
-            "unknown command: \\{text}\nhint: \\? lists the commands"
-        )));
-    };
-    match text.parse::<Command>() {
-        Ok(Command::Quit) => return false,
-        Ok(Command::OutputFormat(None)) => {
-            let _ = writeln!(io::stdout(), "format is {:?}", printer.options.format);
-        }
-        Ok(Command::OutputFormat(Some(format))) => match format.parse::<OutputFormat>() {
-            Ok(format) => {
-                if let Err(error) = format.execute(&mut printer.options) {
-                    errors::report(&error.into());
-                }
-            }
-            Err(()) => unknown(),
-        },
-        Ok(command) => {
-            let (session, mut options) = (ctx.clone(), printer.options.clone());
-            // DataFusion's commands print what they list in the chosen format; chosen by nobody, it is a table.
-            let chosen = options.format;
-            if chosen == PrintFormat::Automatic {
-                options.format = PrintFormat::Table;
-            }
-            let execute = move || async move { (command.execute(&session, &mut options).await, options) };
-            let done = interruptible(execute).await.and_then(|(done, options)| {
-                printer.options = PrintOptions {
-                    format: chosen,
-                    ..options
-                };
-                Ok(done?)
-            });
-            if let Err(error) = done {
-                errors::report(&error);
-            }
-        }
-        Err(()) => unknown(),
+    if let Err(missing) = galatea_device::probe().usable() {
+        text += &format!(
+            "No GPU is used: {}. galatea doctor says what to do.\n",
+            missing.reason
+        );
     }
-    true
+    let _ = io::stdout().write_all(text.as_bytes());
 }

@@ -16,6 +16,8 @@ fn error_of(sql: &str) -> String {
 fn missing_columns() {
     insta::assert_snapshot!(error_of("SELECT nam FROM 'a.csv'"), @r"
     error: no such column: nam
+    line 1: SELECT nam FROM 'a.csv'
+                   ^^^
     hint: did you mean name? columns are id, name, price
     ");
 }
@@ -24,6 +26,8 @@ fn missing_columns() {
 fn missing_tables() {
     insta::assert_snapshot!(error_of("SELECT * FROM orders"), @r"
     error: no such table: orders
+    line 1: SELECT * FROM orders
+                          ^^^^^^
     hint: SHOW TABLES lists the tables there are; a file is a table in quotes: FROM 'file.parquet'
     ");
 }
@@ -94,13 +98,19 @@ fn truncated_files() {
 fn wrong_types() {
     insta::assert_snapshot!(error_of("SELECT name - price FROM 'a.csv'"), @r"
     error: cannot coerce arithmetic expression Utf8 - Float64 to valid types
+    line 1: SELECT name - price FROM 'a.csv'
+                   ^^^^
     hint: the operands have types that do not fit; convert one with CAST(... AS ...)
     ");
 }
 
 #[test]
 fn invalid_sql() {
-    insta::assert_snapshot!(error_of("SELEC 1"), @"error: invalid SQL: expected: an SQL statement, found: SELEC at Line: 1, Column: 1");
+    insta::assert_snapshot!(error_of("SELEC 1"), @r"
+    error: invalid SQL: expected: an SQL statement, found: SELEC
+    line 1: SELEC 1
+            ^^^^^
+    ");
 }
 
 #[test]

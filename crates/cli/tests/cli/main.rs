@@ -5,4 +5,5 @@ mod conflicts;
 mod data;
 mod errors;
 mod output;
+mod prompt;
 mod support;

@@ -1,6 +1,8 @@
 //! Results, formats and footers.
 
-use crate::support::{galatea, galatea_with_input, samples};
+use std::process::Stdio;
+
+use crate::support::{command, galatea, galatea_with_input, samples};
 
 const CPU: &str = "--set=galatea.device=cpu";
 
@@ -20,10 +22,7 @@ fn a_table_and_where_it_ran() {
     | 2  | two  | 2.25  |
     | 3  | NULL | 3.0   |
     +----+------+-------+
-    3 row(s) fetched.
-    Elapsed <t> seconds.
-
-    Ran on the CPU (<why>).
+    3 rows in <t> s. Ran on the CPU (<why>).
     ");
 }
 
@@ -78,7 +77,7 @@ fn formats_for_programs_leave_standard_output_to_the_result() {
         run("ndjson").out,
         "{\"id\":1,\"price\":1.5}\n{\"id\":2,\"price\":2.25}"
     );
-    assert_eq!(run("csv").err, "<t> seconds. Ran on the CPU (<why>).");
+    assert_eq!(run("csv").err, "2 rows in <t> s. Ran on the CPU (<why>).");
     let quiet = galatea(directory.path(), &[CPU, "-q", "--format", "csv", "-c", sql]);
     assert_eq!(
         (quiet.out.as_str(), quiet.err.as_str()),
@@ -210,4 +209,177 @@ fn help_lists_the_commands() {
     ] {
         assert!(ran.out.contains(command), "{command} in:\n{}", ran.out);
     }
+}
+
+#[test]
+fn empty_results_keep_their_header() {
+    let directory = samples();
+    let run = |format: &str| {
+        let sql = "SELECT id, price FROM 'a.csv' WHERE id > 3";
+        galatea(directory.path(), &[CPU, "-q", "--format", format, "-c", sql]).out
+    };
+    assert_eq!(
+        (run("csv").as_str(), run("tsv").as_str()),
+        ("id,price", "id\tprice")
+    );
+    assert_eq!((run("json").as_str(), run("ndjson").as_str()), ("[]", ""));
+    assert_eq!(run("markdown"), "| id | price |\n|----|-------|");
+}
+
+#[test]
+fn sql_and_files_need_no_flag() {
+    let directory = samples();
+    let run = |arguments: &[&str]| galatea(directory.path(), &[&[CPU, "-q"], arguments].concat());
+    assert_eq!(run(&["--format", "csv", "SELECT 1 AS one"]).out, "one\n1");
+    assert_eq!(
+        run(&["--format", "csv", "a.csv"]).out,
+        "id,name,price\n1,one,1.5\n2,two,2.25\n3,,3.0"
+    );
+    assert_eq!(run(&["--maxrows", "2", "parts/*.parquet"]).out.lines().count(), 6);
+    std::fs::write(
+        directory.path().join("x.sql"),
+        "-- a script\nSELECT 2 AS two; \\q\nSELECT 3;",
+    )
+    .expect("written");
+    assert_eq!(run(&["--format", "csv", "x.sql"]).out, "two\n2");
+    assert_eq!(
+        run(&["--format", "csv", "-c", "-- first a comment\nSELECT 4 AS four"]).out,
+        "four\n4"
+    );
+    let typing = run(&["docter"]);
+    assert_eq!(typing.code, 1);
+    insta::assert_snapshot!(typing.err, @r#"
+    error: no such command or file: docter
+    hint: did you mean galatea doctor? SQL goes in quotes: galatea "SELECT 1"
+    "#);
+}
+
+#[test]
+fn commands_work_in_every_script() {
+    let directory = samples();
+    let script = "\\pset format csv\n\\o out.csv\nSELECT 1 AS a; \\o\nSELECT 2 AS b;\n\\x on\n\\pset format table\nSELECT 3 AS c;\n\\timing on\n";
+    std::fs::write(directory.path().join("x.sql"), script).expect("written");
+    let expected = "b\n2\n-[ row 1 ]------------------------------\nc | 3";
+    for (arguments, input) in [
+        (&["-q", "-f", "x.sql"][..], ""),
+        (&["-q", "-c", script], ""),
+        (&["-q"], script),
+        (&["-q", "-c", "\\i x.sql"], ""),
+    ] {
+        let ran = galatea_with_input(directory.path(), arguments, input);
+        assert_eq!(
+            (ran.code, ran.out.as_str()),
+            (0, expected),
+            "{arguments:?}: {}",
+            ran.err
+        );
+        let written = std::fs::read_to_string(directory.path().join("out.csv")).expect("a file");
+        assert_eq!(written, "a\n1\n", "{arguments:?}");
+    }
+    let unknown = galatea(directory.path(), &["-c", "\\nonsense"]);
+    assert_eq!(
+        (unknown.code, unknown.err.as_str()),
+        (
+            1,
+            "error: unknown command: \\nonsense\nhint: \\? lists the commands"
+        )
+    );
+    let help = galatea(directory.path(), &["-c", "\\?"]);
+    assert!(
+        help.out.contains("\\timing") && !help.out.contains("datafusion"),
+        "{}",
+        help.out
+    );
+}
+
+#[test]
+fn explain_is_an_outline_unless_a_format_is_named() {
+    let directory = samples();
+    let run = |explain: &str| {
+        let sql = format!("{explain} SELECT name, count(*) FROM 'a.csv' WHERE id > 1 GROUP BY name");
+        let ran = galatea(
+            directory.path(),
+            &["--set", "galatea.device=emulated", "-q", "-c", &sql],
+        );
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    let planned = run("EXPLAIN");
+    assert!(planned.starts_with("runs on       emulated GPU\n\n"), "{planned}");
+    assert!(
+        planned.contains("filters       id > 1") && !planned.contains("strategy"),
+        "{planned}"
+    );
+    let analysed = run("EXPLAIN ANALYZE");
+    assert!(
+        analysed.contains("strategy") && analysed.contains("over the link"),
+        "{analysed}"
+    );
+    assert!(run("EXPLAIN FORMAT INDENT").contains("GpuExec: source=file a.csv, filters=[id > 1]"));
+    assert!(run("EXPLAIN ANALYZE FORMAT INDENT").contains("metrics=[output_rows="));
+}
+
+#[test]
+fn versions_completions_and_manual_pages_are_printed() {
+    let directory = samples();
+    let run = |arguments: &[&str]| {
+        let ran = galatea(directory.path(), arguments);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+        ran.out
+    };
+    let version = run(&["--version"]);
+    let names: Vec<_> = version
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(names, ["galatea", "DataFusion", "NVRTC"], "{version}");
+    for shell in ["bash", "zsh", "fish"] {
+        let text = run(&["completions", shell]);
+        assert!(text.contains("calibrate") && text.contains("maxrows"), "{shell}");
+    }
+    assert!(run(&["man"]).contains(".TH galatea 1"));
+    run(&["man", "--out", "pages"]);
+    assert!(directory.path().join("pages/galatea-bench.1").is_file());
+}
+
+#[test]
+fn warnings_are_shown() {
+    let directory = samples();
+    let cache = directory.path().join("cache");
+    let sql = "SELECT name, count(*) FROM 'a.csv' GROUP BY name";
+    let settings = [
+        "--set",
+        "galatea.device=emulated",
+        "--set",
+        "galatea.gpu_memory_limit=1 KiB",
+    ];
+    let ran = galatea(directory.path(), &[&settings[..], &["-c", sql]].concat());
+    assert_eq!(ran.code, 0, "{} {}", ran.err, cache.display());
+    assert!(
+        ran.err
+            .starts_with("warning: a GPU pipeline falls back to the CPU (reason: "),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let directory = samples();
+    let sql = "SELECT value FROM generate_series(1, 1000000)";
+    let mut command = command(directory.path(), &["-q", "--format", "csv", "-c", sql]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("ends");
+    assert_eq!(
+        (
+            ended.status.code(),
+            String::from_utf8_lossy(&ended.stderr).as_ref()
+        ),
+        (Some(0), "")
+    );
 }

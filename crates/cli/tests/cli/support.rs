@@ -22,6 +22,9 @@ pub(crate) fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
         .env_remove("RUST_LOG")
         .env_remove("RUST_BACKTRACE")
+        .env_remove("GALATEA_PAGER")
+        .env_remove("PAGER")
+        .env("XDG_CONFIG_HOME", directory)
         .env("HOME", directory)
         .env("XDG_DATA_HOME", directory);
     command
@@ -77,6 +80,7 @@ pub(crate) fn stable(text: &str) -> String {
             words.push(word.to_string());
         }
         let line = words.join(" ");
+        let line = line.replace("Ran on the CPU, no GPU here.", "Ran on the CPU (no GPU here).");
         let line = match (line.find("Ran on the CPU ("), line.rfind(").")) {
             (Some(start), Some(end)) if end > start => {
                 format!("{}Ran on the CPU (<why>{}", &line[..start], &line[end..])

@@ -1,0 +1,214 @@
+//! The prompt's own commands, which begin with a backslash.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use datafusion_cli::functions::{Function, display_all_functions};
+
+use crate::errors::CliError;
+use crate::output::{Format, Output, RowLimit, Target};
+use crate::shell::{Ended, OnError, Shell};
+
+/// Each command with its arguments, and what it does.
+const COMMANDS: [(&str, &str); 14] = [
+    ("\\?", "this list"),
+    ("\\q", "leave"),
+    ("\\d", "list the tables"),
+    ("\\d TABLE", "list the columns of a table"),
+    ("\\h", "list the statements that have help"),
+    ("\\h STATEMENT", "the syntax of a statement"),
+    ("\\i FILE", "run the statements and commands of a file"),
+    ("\\o [FILE]", "write results to a file, or to the terminal again"),
+    ("\\x [on|off]", "show rows as a line for each value"),
+    (
+        "\\timing [on|off]",
+        "say where the time of a query on a device went",
+    ),
+    ("\\quiet [on|off]", "print results only: no progress, no footer"),
+    ("\\pset", "show the options of printing"),
+    (
+        "\\pset NAME VALUE",
+        "set one: format, maxrows, width, pager, expanded, timing, quiet",
+    ),
+    (
+        "\\object_store_profiling [disabled|summary|trace]",
+        "show requests to object stores",
+    ),
+];
+
+/// Runs the command `text`, which is without its backslash; false to leave.
+pub(crate) async fn run(shell: &mut Shell, text: &str) -> Result<bool, CliError> {
+    let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let argument = Some(argument.trim()).filter(|argument| !argument.is_empty());
+    let output = &mut shell.output;
+    match (name, argument) {
+        ("q", None) => return Ok(false),
+        ("?", None) => output.text(&help())?,
+        ("d", None) => return statement(shell, "SHOW TABLES").await,
+        ("d", Some(table)) => return statement(shell, &format!("SHOW COLUMNS FROM {table}")).await,
+        ("h", None) => display_all_functions()?,
+        ("h", Some(statement)) => {
+            let function: Function = statement.parse().map_err(|_| {
+                usage(format!(
+                    "no help on {statement}\nhint: \\h lists what there is help on"
+                ))
+            })?;
+            output.text(&format!("{}\n", function.function_details()?.trim()))?;
+        }
+        ("i", Some(file)) => {
+            let ended = Box::pin(shell.run_file(Path::new(unquoted(file)))).await?;
+            return Ok(ended != Ended::Quit);
+        }
+        ("o", None) => output.target = Target::default(),
+        ("o", Some(file)) => {
+            let path = Path::new(unquoted(file));
+            output.target = Target::file(path).map_err(|cause| CliError::Written {
+                path: path.to_path_buf(),
+                cause,
+            })?;
+        }
+        ("x", value) => {
+            output.expanded = switch("\\x", value, output.expanded)?;
+            say(&format!("expanded is {}", on_off(output.expanded)));
+        }
+        ("timing", value) => {
+            output.timing = switch("\\timing", value, output.timing)?;
+            say(&format!("timing is {}", on_off(output.timing)));
+        }
+        ("quiet", value) => {
+            output.quiet = switch("\\quiet", value, output.quiet)?;
+            say(&format!("quiet is {}", on_off(output.quiet)));
+        }
+        ("pset", None) => output.text(&options(output))?,
+        ("pset", Some(option)) => set(shell, option)?,
+        ("object_store_profiling", Some(mode)) => {
+            let mode = mode.parse().map_err(|_| {
+                usage(format!(
+                    "unknown mode: {mode}\nhint: modes are disabled, summary and trace"
+                ))
+            })?;
+            shell.stores.set_instrument_mode(mode);
+        }
+        ("object_store_profiling", None) => {
+            say(&format!(
+                "object_store_profiling is {}",
+                shell.stores.instrument_mode()
+            ));
+        }
+        ("i", None) => return Err(usage("\\i wants the name of a file".to_string())),
+        _ => {
+            return Err(usage(format!(
+                "unknown command: \\{text}\nhint: \\? lists the commands"
+            )));
+        }
+    }
+    Ok(true)
+}
+
+async fn statement(shell: &mut Shell, sql: &str) -> Result<bool, CliError> {
+    // A list is shown whole.
+    let limit = std::mem::replace(&mut shell.output.limit, RowLimit(None));
+    let done = Box::pin(shell.run(sql, OnError::Stop)).await;
+    shell.output.limit = limit;
+    done.map(|_| true)
+}
+
+fn usage(message: String) -> CliError {
+    CliError::Other(message)
+}
+
+/// A file's name without the quotes that SQL would have around it.
+fn unquoted(name: &str) -> &str {
+    name.strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''))
+        .unwrap_or(name)
+}
+
+/// What a switch is set to; without a value it turns over.
+fn switch(command: &str, value: Option<&str>, is: bool) -> Result<bool, CliError> {
+    match value.map(str::to_ascii_lowercase).as_deref() {
+        None => Ok(!is),
+        Some("on" | "true" | "yes" | "1") => Ok(true),
+        Some("off" | "false" | "no" | "0") => Ok(false),
+        Some(other) => Err(usage(format!("{command} is on or off, not {other}"))),
+    }
+}
+
+fn on_off(value: bool) -> &'static str {
+    if value { "on" } else { "off" }
+}
+
+fn set(shell: &mut Shell, option: &str) -> Result<(), CliError> {
+    let (name, value) = option.split_once(char::is_whitespace).unwrap_or((option, ""));
+    let value = value.trim();
+    let some = Some(value).filter(|value| !value.is_empty());
+    let output = &mut shell.output;
+    match (name, some) {
+        ("expanded", value) => output.expanded = switch("expanded", value, output.expanded)?,
+        ("timing", value) => output.timing = switch("timing", value, output.timing)?,
+        ("quiet", value) => output.quiet = switch("quiet", value, output.quiet)?,
+        ("pager", value) => output.pager = switch("pager", value, output.pager)?,
+        ("format", Some(value)) => {
+            output.format = <Format as clap::ValueEnum>::from_str(value, true).map_err(|_| {
+                let names: Vec<String> = <Format as clap::ValueEnum>::value_variants()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect();
+                usage(format!(
+                    "unknown format: {value}\nhint: formats are {}",
+                    names.join(", ")
+                ))
+            })?;
+        }
+        ("maxrows", Some(value)) => output.limit = value.parse().map_err(usage)?,
+        ("width", Some(value)) => output.width = value.parse().map_err(usage)?,
+        ("format" | "maxrows" | "width", None) => {}
+        _ => {
+            return Err(usage(format!(
+                "unknown option: {name}\nhint: \\pset lists the options"
+            )));
+        }
+    }
+    let all = options(&shell.output);
+    let line = all
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(name));
+    say(&line
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" is "));
+    Ok(())
+}
+
+/// The options of printing and their values.
+fn options(output: &Output) -> String {
+    let lines = [
+        ("format", output.format.to_string()),
+        ("maxrows", output.limit.to_string()),
+        ("width", output.width.to_string()),
+        ("pager", on_off(output.pager).to_string()),
+        ("expanded", on_off(output.expanded).to_string()),
+        ("timing", on_off(output.timing).to_string()),
+        ("quiet", on_off(output.quiet).to_string()),
+    ];
+    lines
+        .iter()
+        .map(|(name, value)| format!("{name:<9} {value}\n"))
+        .collect()
+}
+
+fn help() -> String {
+    let lines = COMMANDS.iter().map(|(command, meaning)| match command.len() {
+        0..=18 => format!("  {command:<18} {meaning}\n"),
+        _ => format!("  {command}\n  {:<18} {meaning}\n", ""),
+    });
+    let mut text = String::from("Statements end with a semicolon. Commands end with their line:\n");
+    text.extend(lines);
+    text + "Tab completes names, settings and files. Ctrl-C cancels a query, Ctrl-D leaves.\n"
+}
+
+/// Says what a command did; programs that read results do not want it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

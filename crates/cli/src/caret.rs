@@ -1,0 +1,99 @@
+//! Where in a statement an error is: its line, and a mark below it.
+
+use datafusion::common::Location;
+use datafusion::error::DataFusionError;
+use unicode_width::UnicodeWidthStr;
+
+/// What the parser appends to its messages.
+const PLACE: &str = " at Line: ";
+
+/// The message of a parser's error without the place that it ends with, and the place.
+pub(crate) fn place_of(message: &str) -> (&str, Option<Location>) {
+    let Some((before, place)) = message.rsplit_once(PLACE) else {
+        return (message, None);
+    };
+    let location = place.split_once(", Column: ").and_then(|(line, column)| {
+        let (line, column) = (line.parse().ok()?, column.trim().parse().ok()?);
+        Some(Location { line, column })
+    });
+    match location {
+        Some(location) => (before, Some(location)),
+        None => (message, None),
+    }
+}
+
+/// Where `error` says that it is.
+pub(crate) fn location(error: &DataFusionError) -> Option<Location> {
+    match error {
+        DataFusionError::SQL(parser, _) => place_of(&parser.to_string()).1,
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            diagnostic.span.map(|span| span.start).or_else(|| location(inner))
+        }
+        DataFusionError::Context(_, inner) => location(inner),
+        DataFusionError::Shared(inner) => location(inner),
+        DataFusionError::Collection(errors) => errors.first().and_then(location),
+        _ => None,
+    }
+}
+
+/// The line of `sql` at `location`, and a mark below what is there.
+pub(crate) fn shown(sql: &str, location: Location) -> Option<String> {
+    let line = sql
+        .lines()
+        .nth(usize::try_from(location.line.checked_sub(1)?).ok()?)?;
+    let column = usize::try_from(location.column.checked_sub(1)?).ok()?;
+    let start = line
+        .char_indices()
+        .map(|(at, _)| at)
+        .chain([line.len()])
+        .nth(column)?;
+    let (before, rest) = line.split_at(start);
+    let word = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+    let marks = rest[..word.unwrap_or(rest.len())].width().max(1);
+    let title = format!("line {}: ", location.line);
+    // Tabs keep their width above and below.
+    let gap: String = before
+        .chars()
+        .flat_map(|letter| {
+            let letter_width = letter.to_string().width();
+            std::iter::repeat_n(
+                if letter == '\t' { '\t' } else { ' ' },
+                if letter == '\t' { 1 } else { letter_width },
+            )
+        })
+        .collect();
+    Some(format!(
+        "{title}{line}\n{:width$}{gap}{}",
+        "",
+        "^".repeat(marks),
+        width = title.len()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mark_is_below_the_word() {
+        let at = |line, column| shown("SELECT größe,\n  nam FROM t", Location { line, column });
+        assert_eq!(at(2, 3).as_deref(), Some("line 2:   nam FROM t\n          ^^^"));
+        assert_eq!(
+            at(1, 8).as_deref(),
+            Some("line 1: SELECT größe,\n               ^^^^^")
+        );
+        assert_eq!(
+            at(1, 13).as_deref(),
+            Some("line 1: SELECT größe,\n                    ^")
+        );
+        assert_eq!((at(3, 1), at(0, 0), at(1, 99)), (None, None, None));
+    }
+
+    #[test]
+    fn places_are_cut_off_messages() {
+        let (message, place) = place_of("Expected: an expression, found: EOF at Line: 2, Column: 7");
+        assert_eq!(message, "Expected: an expression, found: EOF");
+        assert_eq!(place, Some(Location { line: 2, column: 7 }));
+        assert_eq!(place_of("no place at Line: x"), ("no place at Line: x", None));
+    }
+}

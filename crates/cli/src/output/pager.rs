@@ -1,0 +1,32 @@
+//! Long results through the user's pager.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use galatea_device::environment;
+
+use crate::interrupt;
+
+/// Leaves the text on the screen where it fits, does not fold lines, and shows colours.
+const DEFAULT: &str = "less -FSRX";
+
+/// Shows `text` in a pager until it is left; false where there is none.
+pub(crate) fn show(text: &str) -> bool {
+    let pager = environment::pager().unwrap_or_else(|| DEFAULT.to_string());
+    // Ctrl-C is the pager's as long as it runs.
+    let _held = interrupt::hold();
+    let spawned = Command::new("sh")
+        .arg("-c")
+        .arg(&pager)
+        .stdin(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = spawned else {
+        return false;
+    };
+    if let Some(mut input) = child.stdin.take() {
+        // A pager that is left early closes its end.
+        let _ = input.write_all(text.as_bytes());
+    }
+    // The shell's code for a command that is not there.
+    child.wait().is_ok_and(|status| status.code() != Some(127))
+}

@@ -1,0 +1,152 @@
+//! From a statement to what runs.
+//!
+//! DataFusion's command registers the object stores that a statement names (`s3://`, `gs://`), which its library does not. So
+//! statements go through that command, over a session that keeps the plan in place of running it: printing is ours.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use datafusion::common::exec_datafusion_err;
+use datafusion::dataframe::DataFrame;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::{ExplainFormat, LogicalPlan, LogicalPlanBuilder};
+use datafusion::prelude::SessionContext;
+use datafusion_cli::cli_context::CliSessionContext;
+use datafusion_cli::exec::exec_from_commands;
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
+use datafusion_cli::print_format::PrintFormat;
+use datafusion_cli::print_options::{MaxRows, PrintOptions};
+use object_store::ObjectStore;
+use url::Url;
+
+/// What a statement asks for.
+pub(crate) enum Planned {
+    /// Rows. `complete`: short ones, of which all are shown.
+    Rows { frame: DataFrame, complete: bool },
+    /// The text of DataFusion's EXPLAIN.
+    Text(DataFrame),
+    /// The outline of a plan.
+    Outline(DataFrame),
+    /// The outline of a plan that has run.
+    Analysis(DataFrame),
+}
+
+/// Plans `statement`. Statements that return no rows are carried out here.
+pub(crate) async fn plan(
+    ctx: &SessionContext,
+    stores: &Arc<InstrumentedObjectStoreRegistry>,
+    statement: &str,
+) -> Result<Planned> {
+    let planner = Planner {
+        ctx: ctx.clone(),
+        names_format: names_format(statement),
+        planned: Mutex::default(),
+    };
+    let nothing = PrintOptions {
+        format: PrintFormat::Csv,
+        quiet: true,
+        maxrows: MaxRows::Unlimited,
+        color: false,
+        instrumented_registry: Arc::clone(stores),
+    };
+    exec_from_commands(&planner, vec![statement.to_string()], &nothing).await?;
+    let planned = planner
+        .planned
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    planned.ok_or_else(|| exec_datafusion_err!("the statement is empty"))
+}
+
+/// Whether EXPLAIN ANALYZE names the format that it wants. Its plan does not tell: the default is a format, too.
+fn names_format(statement: &str) -> bool {
+    let words = statement.split_whitespace().map(str::to_ascii_uppercase);
+    let mut words = words.skip_while(|word| word != "EXPLAIN");
+    let options = words.find(|word| !["EXPLAIN", "ANALYZE", "VERBOSE"].contains(&word.as_str()));
+    options.is_some_and(|word| word == "FORMAT" || word.starts_with('('))
+}
+
+/// A session that plans.
+struct Planner {
+    ctx: SessionContext,
+    names_format: bool,
+    planned: Mutex<Option<Planned>>,
+}
+
+impl Planner {
+    async fn planned(&self, plan: LogicalPlan) -> Result<Planned> {
+        let of = |plan: &Arc<LogicalPlan>| DataFrame::new(self.ctx.state(), LogicalPlan::clone(plan));
+        Ok(match &plan {
+            LogicalPlan::Explain(explain)
+                if explain.explain_format == ExplainFormat::Tree
+                    && !explain.verbose
+                    && is_query(&explain.plan) =>
+            {
+                Planned::Outline(of(&explain.plan))
+            }
+            LogicalPlan::Analyze(analyze)
+                if !self.names_format && !analyze.verbose && is_query(&analyze.input) =>
+            {
+                Planned::Analysis(of(&analyze.input))
+            }
+            LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
+                Planned::Text(self.ctx.execute_logical_plan(plan).await?)
+            }
+            _ => {
+                let complete = matches!(plan, LogicalPlan::DescribeTable(_));
+                let frame = self.ctx.execute_logical_plan(plan).await?;
+                Planned::Rows { frame, complete }
+            }
+        })
+    }
+}
+
+/// Whether a plan only reads.
+fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
+    )
+}
+
+#[async_trait]
+impl CliSessionContext for Planner {
+    fn task_ctx(&self) -> Arc<TaskContext> {
+        self.ctx.task_ctx()
+    }
+
+    fn session_state(&self) -> SessionState {
+        self.ctx.state()
+    }
+
+    fn register_object_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.ctx.register_object_store(url, store)
+    }
+
+    fn register_table_options_extension_from_scheme(&self, scheme: &str) {
+        CliSessionContext::register_table_options_extension_from_scheme(&self.ctx, scheme);
+    }
+
+    /// Keeps the plan, and gives the caller nothing to run.
+    async fn execute_logical_plan(&self, plan: LogicalPlan) -> Result<DataFrame> {
+        let planned = self.planned(plan).await?;
+        *self.planned.lock().unwrap_or_else(PoisonError::into_inner) = Some(planned);
+        let nothing = LogicalPlanBuilder::empty(false).build()?;
+        self.ctx.execute_logical_plan(nothing).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_named_before_the_query() {
+        assert!(names_format("explain analyze format indent select 1"));
+        assert!(names_format("EXPLAIN (FORMAT indent) SELECT 1"));
+        assert!(!names_format(
+            "EXPLAIN ANALYZE SELECT format FROM t WHERE b = 'FORMAT'"
+        ));
+    }
+}

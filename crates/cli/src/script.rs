@@ -1,0 +1,167 @@
+//! Text as a sequence of statements and commands, from wherever it comes: arguments, files, standard input, the prompt.
+//!
+//! Statements end at semicolons, as DataFusion's own tokenizer sees them: not those in quotes or comments. Where a statement
+//! could begin, a backslash begins a command, which takes the rest of its line.
+
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A statement, without its semicolon and the space around it, with its comments.
+    Statement(String),
+    /// A command, without its backslash.
+    Command(String),
+}
+
+/// The tokens of `text`, as far as it can be read, and whether that is to its end.
+fn tokens(text: &str, dialect: &str) -> (Vec<TokenWithSpan>, bool) {
+    let dialect: Box<dyn Dialect> = dialect_from_str(dialect).unwrap_or_else(|| Box::new(GenericDialect {}));
+    let mut tokens = Vec::new();
+    let read = Tokenizer::new(dialect.as_ref(), text).tokenize_with_location_into_buf(&mut tokens);
+    (tokens, read.is_ok())
+}
+
+/// Byte offsets of positions in a text, which come in ascending order.
+struct Offsets<'a> {
+    text: &'a str,
+    at: Location,
+    offset: usize,
+}
+
+impl<'a> Offsets<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            at: Location { line: 1, column: 1 },
+            offset: 0,
+        }
+    }
+
+    fn of(&mut self, wanted: Location) -> usize {
+        for letter in self.text[self.offset..].chars() {
+            if (self.at.line, self.at.column) >= (wanted.line, wanted.column) {
+                break;
+            }
+            self.offset += letter.len_utf8();
+            if letter == '\n' {
+                self.at = Location {
+                    line: self.at.line + 1,
+                    column: 1,
+                };
+            } else {
+                self.at.column += 1;
+            }
+        }
+        self.offset
+    }
+}
+
+/// What `text` says to do, in order.
+pub(crate) fn inputs(text: &str, dialect: &str) -> Vec<Input> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(next) = next_inputs(rest, dialect, &mut found) {
+        rest = next;
+    }
+    found
+}
+
+/// Takes statements up to the first command or the end; the text after the command.
+fn next_inputs<'a>(text: &'a str, dialect: &str, found: &mut Vec<Input>) -> Option<&'a str> {
+    let (tokens, readable) = tokens(text, dialect);
+    let mut offsets = Offsets::new(text);
+    // Where the statement begins, and whether it has begun.
+    let (mut start, mut begun) = (0, false);
+    for token in tokens {
+        match token.token {
+            Token::SemiColon => {
+                let end = offsets.of(token.span.start);
+                if begun {
+                    found.push(Input::Statement(text[start..end].trim().to_string()));
+                }
+                (start, begun) = (end + 1, false);
+            }
+            Token::Whitespace(_) => {}
+            Token::Backslash if !begun => {
+                let command = &text[offsets.of(token.span.start) + 1..];
+                let (line, after) = command.split_once('\n').unwrap_or((command, ""));
+                found.push(Input::Command(line.trim().trim_end_matches(';').to_string()));
+                return Some(after);
+            }
+            _ => begun = true,
+        }
+    }
+    // What cannot be read, an open string for example, is for the parser to refuse.
+    if begun || !readable {
+        found.push(Input::Statement(text[start..].trim().to_string()));
+    }
+    None
+}
+
+/// Whether what has been typed so far can be run: a command, or statements up to a semicolon.
+pub(crate) fn is_complete(text: &str, dialect: &str) -> bool {
+    let begun = text.trim_start();
+    if begun.is_empty() || begun.starts_with('\\') {
+        return true;
+    }
+    let (tokens, readable) = tokens(text, dialect);
+    let last = tokens
+        .iter()
+        .rfind(|token| !matches!(token.token, Token::Whitespace(_)));
+    readable && last.is_none_or(|token| token.token == Token::SemiColon)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(text: &str) -> Vec<String> {
+        let shown = |input| match input {
+            Input::Statement(text) => text,
+            Input::Command(text) => format!("\\{text}"),
+        };
+        inputs(text, "generic").into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn statements_end_at_semicolons_outside_of_quotes_and_comments() {
+        assert_eq!(split("SELECT 1; SELECT 2;\n"), ["SELECT 1", "SELECT 2"]);
+        assert_eq!(
+            split("SELECT ';', \"a;b\", 'it''s; so' ; "),
+            ["SELECT ';', \"a;b\", 'it''s; so'"]
+        );
+        assert_eq!(
+            split("-- a; comment\nSELECT 1 -- another;\n+ 1; -- the end"),
+            ["-- a; comment\nSELECT 1 -- another;\n+ 1"]
+        );
+        assert_eq!(
+            split("/* a; b */ SELECT /* c * / ; */ 1"),
+            ["/* a; b */ SELECT /* c * / ; */ 1"]
+        );
+        assert!(split(" ;; -- nothing\n;").is_empty());
+        assert_eq!(split("SELECT 'open; string"), ["SELECT 'open; string"]);
+        assert_eq!(
+            split("SELECT 'größe'; SELECT 'ß;'"),
+            ["SELECT 'größe'", "SELECT 'ß;'"]
+        );
+    }
+
+    #[test]
+    fn commands_take_the_rest_of_their_line() {
+        assert_eq!(
+            split("\\x\nSELECT 1;\n-- a comment\n\\o it's.csv\nSELECT\n2; \\q"),
+            ["\\x", "SELECT 1", "\\o it's.csv", "SELECT\n2", "\\q"]
+        );
+        assert_eq!(split("SELECT 1 \\ 2"), ["SELECT 1 \\ 2"]);
+    }
+
+    #[test]
+    fn lines_are_complete_at_their_semicolon() {
+        let complete = |text: &str| is_complete(text, "generic");
+        assert!(complete("") && complete("\\x") && complete("SELECT 1;") && complete("SELEC 1; -- done"));
+        assert!(!complete("SELECT 1") && !complete("SELECT ';") && !complete("SELECT 1; SELECT 2"));
+        assert!(complete("-- only a comment"));
+    }
+}

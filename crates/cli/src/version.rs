@@ -1,0 +1,17 @@
+//! What this program is made of, for `--version` and for reports of bugs.
+
+/// The commit it was built from, or `unknown`.
+pub(crate) const COMMIT: &str = env!("GALATEA_COMMIT");
+
+/// One line each: galatea with its commit, DataFusion, and the NVRTC of this machine.
+pub(crate) fn text() -> String {
+    let nvrtc = match &galatea_device::probe().nvrtc {
+        Ok(nvrtc) => format!("{}.{}", nvrtc.version.0, nvrtc.version.1),
+        Err(_) => "not found".to_string(),
+    };
+    format!(
+        "galatea {} ({COMMIT})\nDataFusion {}\nNVRTC {nvrtc}\n",
+        env!("CARGO_PKG_VERSION"),
+        datafusion::DATAFUSION_VERSION
+    )
+}

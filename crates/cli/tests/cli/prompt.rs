@@ -1,0 +1,204 @@
+//! The prompt in a pseudo-terminal, as somebody types into it.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use expectrl::session::OsSession;
+use expectrl::{Eof, Expect, Session};
+
+use crate::support::{command, samples};
+
+/// A prompt in a terminal of so many columns and rows.
+struct Prompt(OsSession);
+
+impl Prompt {
+    fn start(directory: &Path, (columns, rows): (u16, u16), arguments: &[&str]) -> Self {
+        Self::with(
+            command(
+                directory,
+                &[&["--set", "galatea.device=cpu", "--color", "never"], arguments].concat(),
+            ),
+            (columns, rows),
+        )
+    }
+
+    fn with(mut command: Command, (columns, rows): (u16, u16)) -> Self {
+        command.env("TERM", "xterm");
+        let mut session = Session::spawn(command).expect("a pseudo-terminal");
+        session
+            .get_process_mut()
+            .set_window_size(columns, rows)
+            .expect("a size");
+        session.set_expect_timeout(Some(Duration::from_secs(60)));
+        Self(session)
+    }
+
+    /// Types a line.
+    fn types(&mut self, line: &str) -> &mut Self {
+        self.0.send(format!("{line}\r")).expect("typed");
+        self
+    }
+
+    /// Waits until `text` is printed; what was printed before it.
+    fn shows(&mut self, text: &str) -> String {
+        let found = self
+            .0
+            .expect(text)
+            .unwrap_or_else(|error| panic!("no {text:?}: {error}"));
+        String::from_utf8_lossy(found.before()).into_owned()
+    }
+
+    fn leaves(&mut self) {
+        self.types("\\q");
+        self.0.expect(Eof).expect("the prompt ends");
+    }
+}
+
+const SIZE: (u16, u16) = (80, 24);
+
+#[test]
+fn a_session() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("\\? for help, \\q to leave.");
+    prompt
+        .types("SELECT id, name FROM 'a.csv' ORDER BY id;")
+        .shows("| 1  | one  |");
+    prompt.shows("3 rows in ");
+    // A statement may take several lines, and one line several statements.
+    prompt
+        .types("SELECT 'first'")
+        .types("AS a; SELECT 'second' AS b;")
+        .shows("| first |");
+    prompt.shows("| second |");
+    prompt.types("\\x").shows("expanded is on");
+    prompt.types("SELECT 5 AS five;").shows("five | 5");
+    prompt.types("\\x off").shows("expanded is off");
+    prompt.types("\\timing on").shows("timing is on");
+    prompt.types("SELECT count(*) FROM 'a.csv';").shows("Phases: ");
+    // The same voice as everywhere else.
+    prompt
+        .types("selec 1;")
+        .shows("error: invalid SQL: expected: an SQL statement, found: selec");
+    prompt.shows("^^^^^");
+    prompt.types("\\?").shows("\\object_store_profiling");
+    prompt.types("\\d").shows("df_settings");
+    prompt.leaves();
+}
+
+#[test]
+fn wide_rows_fit_the_terminal() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), (60, 24), &[]);
+    prompt.shows("to leave.");
+    let columns: Vec<String> = (1..=20).map(|n| format!("{n} AS column_{n}")).collect();
+    prompt.types(&format!("SELECT {};", columns.join(", ")));
+    let table = prompt.shows("of 20 columns shown)");
+    let lines: Vec<_> = table
+        .lines()
+        .filter(|line| line.trim_end().ends_with(['|', '+']) && line.starts_with(['|', '+']))
+        .collect();
+    assert_eq!(lines.len(), 5, "{table}");
+    assert!(
+        lines.iter().all(|line| line.trim_end().chars().count() <= 60),
+        "{table}"
+    );
+    assert!(
+        lines[1].contains("| column_1 |") && lines[1].contains("| … |") && lines[1].contains("| column_20 |"),
+        "{table}"
+    );
+    prompt.types("\\pset width off").shows("width is off");
+    prompt
+        .types(&format!("SELECT {};", columns.join(", ")))
+        .shows("| column_11 |");
+    prompt.leaves();
+}
+
+#[test]
+fn long_results_go_through_the_pager() {
+    let directory = samples();
+    let mut command = command(
+        directory.path(),
+        &[
+            "--set",
+            "galatea.device=cpu",
+            "--color",
+            "never",
+            "--maxrows",
+            "inf",
+        ],
+    );
+    command.env("GALATEA_PAGER", "sed 's/^/paged /'");
+    let mut prompt = Prompt::with(command, SIZE);
+    prompt.shows("to leave.");
+    prompt
+        .types("SELECT value FROM generate_series(1, 100);")
+        .shows("100 rows");
+    prompt.types("SELECT value AS short FROM generate_series(1, 3);");
+    let short = prompt.shows("3 rows");
+    assert!(short.contains("| short |") && !short.contains("paged"), "{short}");
+    prompt.types("\\pset pager off").shows("pager is off");
+    prompt.types("SELECT value FROM generate_series(1, 99);");
+    let unpaged = prompt.shows("99 rows");
+    assert!(
+        unpaged.contains("| 98 ") && !unpaged.contains("paged"),
+        "{unpaged}"
+    );
+    // A pager that is not there is no reason to lose a result.
+    prompt.leaves();
+    let mut command = self::command(
+        directory.path(),
+        &[
+            "--set",
+            "galatea.device=cpu",
+            "--color",
+            "never",
+            "--maxrows",
+            "inf",
+        ],
+    );
+    command.env("GALATEA_PAGER", "no-such-pager");
+    let mut prompt = Prompt::with(command, SIZE);
+    prompt.shows("to leave.");
+    prompt
+        .types("SELECT value FROM generate_series(1, 100);")
+        .shows("| 100 ");
+    prompt.leaves();
+}
+
+#[test]
+fn the_startup_file_runs_first() {
+    let directory = samples();
+    let folder = directory.path().join("galatea");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let script = "-- every session\nCREATE TABLE mine AS SELECT 41 AS n;\n\\x on\nSELECT nonsense;";
+    std::fs::write(folder.join("startup.sql"), script).expect("written");
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("error: no such column: nonsense");
+    prompt
+        .types("SELECT n + 1 AS answer FROM mine;")
+        .shows("answer | 42");
+    prompt.leaves();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &["--no-startup"]);
+    prompt
+        .types("SELECT * FROM mine;")
+        .shows("error: no such table: mine");
+    prompt.leaves();
+}
+
+#[test]
+fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to leave.");
+    prompt.types(
+        "SELECT sum(a.value * b.value) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b;",
+    );
+    // What runs for longer than a second says so.
+    prompt.shows("Ctrl-C cancels");
+    prompt.0.send([3_u8]).expect("interrupted");
+    prompt.shows("error: cancelled");
+    prompt.types("SELECT 6 * 7 AS answer;").shows("| 42     |");
+    prompt.leaves();
+}
