@@ -274,27 +274,20 @@ pub(crate) fn write_files(
 
 /// Rows of named cells as CSV, with a header.
 pub(crate) fn csv_of(rows: impl Iterator<Item = Vec<(&'static str, String)>>) -> String {
-    let quote = |cell: &str| {
-        if cell.contains([',', '"', '\n']) {
-            format!("\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            cell.to_string()
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let written = "writing to memory";
+    for (number, cells) in rows.enumerate() {
+        if number == 0 {
+            writer
+                .write_record(cells.iter().map(|(name, _)| name))
+                .expect(written);
         }
-    };
-    let mut text = String::new();
-    for (i, cells) in rows.enumerate() {
-        if i == 0 {
-            text += &cells.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(",");
-            text.push('\n');
-        }
-        text += &cells
-            .iter()
-            .map(|(_, cell)| quote(cell))
-            .collect::<Vec<_>>()
-            .join(",");
-        text.push('\n');
+        writer
+            .write_record(cells.iter().map(|(_, cell)| cell))
+            .expect(written);
     }
-    text
+    let text = writer.into_inner().expect(written);
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 fn json_lines(rows: &[ResultRow]) -> String {

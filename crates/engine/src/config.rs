@@ -229,29 +229,13 @@ fn unknown_hint(key: &str) -> String {
         .join(", ");
     let close = GalateaConfig::NAMES
         .iter()
-        .map(|name| (edit_distance(key, name), name))
+        .map(|name| (strsim::levenshtein(key, name), name))
         .min()
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4);
     match close {
         Some((_, name)) => format!("did you mean {PREFIX}.{name}? settings are {all}"),
         None => format!("settings are {all}"),
     }
-}
-
-/// Insertions, deletions and replacements between two short names (Levenshtein).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Writes an enum whose variants are a setting's words.

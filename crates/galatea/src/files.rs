@@ -36,7 +36,9 @@ use datafusion::datasource::listing::{
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor};
 use parking_lot::RwLock;
 
 /// Resolves table names that are paths.
@@ -57,6 +59,8 @@ impl FileQueries {
         });
         let catalogs = Arc::clone(ctx.state().catalog_list());
         ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, files)));
+        // A session that cannot take it names columns by the path.
+        let _ = ctx.register_relation_planner(Arc::new(FileNames));
     }
 
     fn state(&self) -> Result<SessionState> {
@@ -66,6 +70,48 @@ impl FileQueries {
             .ok_or_else(|| plan_datafusion_err!("the session is gone"))?;
         Ok(session.read().clone())
     }
+}
+
+/// Gives files in a query a table's name, if the query gives none: `'data/lineitem.parquet'` is `lineitem`, `'data/*.parquet'` is
+/// `data`. So columns are not named by paths.
+#[derive(Debug)]
+struct FileNames;
+
+impl RelationPlanner for FileNames {
+    fn plan_relation(
+        &self,
+        mut relation: TableFactor,
+        _context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        if let TableFactor::Table {
+            name,
+            alias: alias @ None,
+            args: None,
+            ..
+        } = &mut relation
+            && let [part] = name.0.as_slice()
+            && let Some(path) = part.as_ident().filter(|part| part.quote_style == Some('\''))
+        {
+            *alias = table_name(&path.value).map(|name| TableAlias {
+                explicit: false,
+                name: Ident::with_quote('"', name),
+                columns: Vec::new(),
+                at: None,
+            });
+        }
+        Ok(RelationPlanning::Original(Box::new(relation)))
+    }
+}
+
+/// The last part of a path that is no pattern, without what follows a dot; none of what does not read like a path.
+fn table_name(path: &str) -> Option<String> {
+    if !(reads_like_a_file(path) || has_pattern(path)) {
+        return None;
+    }
+    let mut parts = path.trim_end_matches('/').rsplit(['/', '\\']);
+    let part = parts.find(|part| !has_pattern(part) && !part.is_empty())?;
+    let stem = part.split('.').find(|stem| !stem.is_empty())?;
+    Some(stem.to_string())
 }
 
 #[async_trait]
@@ -171,40 +217,19 @@ fn location(file: &Path) -> Result<ListingTableUrl> {
 /// match only patterns that do.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();
-    let url = ListingTableUrl::parse(text.as_ref())?;
-    let Some(glob) = url.get_glob() else {
-        return Ok(vec![pattern.to_path_buf()]);
+    let mut parts = text.split('/').filter(|part| has_pattern(part));
+    let names_hidden = parts.any(|part| part.starts_with('.'));
+    let options = glob::MatchOptions {
+        require_literal_separator: true,
+        require_literal_leading_dot: !names_hidden,
+        ..glob::MatchOptions::default()
     };
-    // The pattern's fixed leading directories: what is left of the text before the glob.
-    let base = text.strip_suffix(glob.as_str()).unwrap_or_default();
-    let base = PathBuf::from(if base.is_empty() { "." } else { base });
-    let depth = (!glob.as_str().contains("**")).then(|| glob.as_str().split('/').count());
-    let hidden = glob.as_str().starts_with('.') || glob.as_str().contains("/.");
-    let mut found = Vec::new();
-    let mut directories = vec![(base, String::new(), 1)];
-    while let Some((directory, prefix, level)) = directories.pop() {
-        // A directory that cannot be listed has no matches; the pattern as a whole still has an answer.
-        let Ok(entries) = fs::read_dir(&directory) else {
-            continue;
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with('.') && !hidden {
-                continue;
-            }
-            let relative = format!("{prefix}{name}");
-            let path = entry.path();
-            if path.is_dir() {
-                if depth.is_none_or(|depth| level < depth) {
-                    directories.push((path, format!("{relative}/"), level + 1));
-                }
-            } else if depth.is_none_or(|depth| level == depth) && glob.matches(&relative) {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
+    let found = glob::glob_with(&text, options)
+        .map_err(|cause| plan_datafusion_err!("invalid pattern: '{text}': {cause}"))?;
+    // A directory that cannot be listed has no matches; the pattern as a whole still has an answer.
+    let mut files: Vec<PathBuf> = found.flatten().filter(|path| !path.is_dir()).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// The one format of `files`, and the ending that all of them share.
@@ -348,6 +373,43 @@ mod tests {
             reads_like_a_file("x.parquet") && reads_like_a_file("dir/x") && reads_like_a_file("x.csv.gz")
         );
         assert!(!reads_like_a_file("orders") && !reads_like_a_file("csv") && !reads_like_a_file("a.b"));
+    }
+
+    #[test]
+    fn files_have_the_names_of_tables() {
+        let name = |path: &str| table_name(path).unwrap_or_default();
+        assert_eq!(
+            [
+                name("data/lineitem.parquet"),
+                name("a.csv.gz"),
+                name("s3://b/x.csv")
+            ],
+            ["lineitem", "a", "x"]
+        );
+        assert_eq!(
+            [name("parts/*.parquet"), name("t/year=*/[ab].csv"), name("*.csv")],
+            ["parts", "t", ""]
+        );
+        assert_eq!(name("orders"), "");
+    }
+
+    #[tokio::test]
+    async fn columns_of_files_are_named_by_their_table() -> Result<()> {
+        let root = tree(&["t/a.csv"]);
+        let ctx = crate::session().with_file_queries(true).build()?;
+        let path = root.path().join("t/a.csv");
+        let sql = format!("SELECT sum(b), max(a.b) FROM '{}' WHERE a.a = 1", path.display());
+        let frame = ctx.sql(&sql).await?;
+        let names: Vec<_> = frame
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect();
+        assert_eq!(names, ["sum(a.b)", "max(a.b)"]);
+        let sql = format!("SELECT x.b FROM '{}' AS x, '{0}' WHERE a.b = x.b", path.display());
+        assert_eq!(ctx.sql(&sql).await?.collect().await?[0].num_rows(), 1);
+        Ok(())
     }
 
     #[tokio::test]
