@@ -229,6 +229,19 @@ impl Expr {
         Self::new(kind, DataType::Boolean, false)
     }
 
+    /// The value where the condition is true, else the other one of its type.
+    pub(crate) fn either(condition: Self, value: Self, otherwise: Self) -> Self {
+        let (data_type, nullable) = (
+            value.data_type().clone(),
+            value.nullable() || otherwise.nullable(),
+        );
+        let kind = ExprKind::Case {
+            branches: vec![(condition, value)],
+            otherwise: Some(otherwise),
+        };
+        Self::new(kind, data_type, nullable)
+    }
+
     /// The value where the condition is true, else NULL.
     pub(crate) fn only_where(condition: Self, value: Self) -> Self {
         let data_type = value.data_type().clone();

@@ -68,7 +68,10 @@ pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
 }
 
 /// The key of one side of a pair.
-fn key_of(pair: &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>), side: JoinSide) -> &Arc<dyn PhysicalExpr> {
+pub(super) fn key_of(
+    pair: &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
+    side: JoinSide,
+) -> &Arc<dyn PhysicalExpr> {
     match side {
         JoinSide::Right => &pair.1,
         _ => &pair.0,

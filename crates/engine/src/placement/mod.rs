@@ -13,6 +13,7 @@ mod build_side;
 mod chain;
 mod cost;
 mod decide;
+mod eager;
 mod join;
 mod key;
 mod subtree;

@@ -2,6 +2,7 @@
 
 use super::build_side::DimensionSource;
 use super::chain::{Chain, arrangement};
+use super::eager;
 use super::is_candidate;
 use crate::config::GalateaConfig;
 use crate::expression::{Expr, lower};
@@ -158,6 +159,9 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
     if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
         return Err(node("AggregateExec", "grouping sets"));
     }
+    if let Some(found) = eager::subtree(first, &output) {
+        return Ok(found);
+    }
     let chain = Chain::below(first.input())?;
     let input_schema = first.input().schema();
     let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
@@ -183,9 +187,9 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
 }
 
 /// Lowers an expression over an aggregate's input to the source's columns.
-type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
+pub(super) type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
 
-fn aggregate_call(
+pub(super) fn aggregate_call(
     call: &AggregateFunctionExpr,
     filter: Option<Expr>,
     field: arrow::datatypes::FieldRef,

@@ -135,3 +135,30 @@ async fn constants_of_subqueries_are_known_when_the_query_runs() {
     let other = "SELECT count(*) FROM f WHERE v > (SELECT max(v) / 2 FROM f WHERE v < 500)";
     pair.check(other, true, "with another constant").await;
 }
+
+/// Joins whose rows have many partners, of which aggregates are wanted.
+const MANY_PARTNERS: &[&str] = &[
+    "SELECT n.k, count(f.v), count(*), sum(f.price), max(f.text), min(f.day) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.k",
+    "SELECT n.name, count(f.v), count(*), sum(f.m) FROM n LEFT JOIN f ON n.k = f.number AND f.v % 3 = 0 GROUP BY n.name",
+    "SELECT n.k, count(f.m), sum(f.v) FROM n, f WHERE n.k = f.number AND f.text LIKE '%3%' AND n.size > 0 GROUP BY n.k",
+    "SELECT c, count(*) FROM (SELECT n.k, count(f.v) AS c FROM f RIGHT JOIN n ON n.k = f.number GROUP BY n.k) GROUP BY c",
+    "SELECT n.open, n.name, sum(f.v * 2 + f.m) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.open, n.name",
+];
+
+#[tokio::test]
+async fn rows_with_many_partners_look_up_their_aggregates() {
+    for (rows, seed) in [(33, 4), (3000, 5)] {
+        let pair = Pair::new(&[("galatea.chunk_rows", "1000")]);
+        star(&pair, rows, seed);
+        for sql in MANY_PARTNERS {
+            pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
+        }
+    }
+    let pair = Pair::new(&[STRICT]);
+    star(&pair, 5000, 7);
+    for sql in MANY_PARTNERS {
+        pair.check(sql, true, "5000 rows of 120 keys").await;
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        assert_eq!(report.fell_back, 0, "{sql}\n{:?}", report.reasons);
+    }
+}

@@ -1,0 +1,211 @@
+//! Aggregating one side of a join before the join (Yan & Larson, "Eager aggregation and lazy aggregation", VLDB 1995).
+//!
+//! ```text
+//! SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_custkey GROUP BY c_custkey
+//!
+//! orders ── groups by o_custkey: count(o_orderkey)
+//!                 │
+//! customer ── lookup by c_custkey ── groups by c_custkey: sum(the count, or 0)
+//! ```
+//!
+//! Rows that have many partners are no problem then: each looks up one group. It applies where the keys are of one side and the aggregates
+//! of the other, unless rows of that may have different keys, for all that statistics say: those are looked up one by one.
+
+use super::build_side::{Buildable, DimensionSource};
+use super::chain::{Chain, arrangement, statistics};
+use super::join::{input, key_of, other, refuse};
+use super::subtree::{Subtree, aggregate_call};
+use crate::expression::{Expr, integer_literal, lower};
+use crate::pipeline::SinkPlan;
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use std::sync::Arc;
+
+/// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not apply.
+pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtree> {
+    let (join, columns) = join_below(first.input())?;
+    let plain = join.on().len() == 1
+        && join.filter().is_none()
+        && join.fetch().is_none()
+        && join.null_equality() == NullEquality::NullEqualsNothing;
+    if !plain {
+        return None;
+    }
+    let schema = first.input().schema();
+    let keys = first.group_expr().expr().iter();
+    let keys = keys
+        .map(|(key, _)| lower(key, &schema).ok())
+        .collect::<Option<Vec<Expr>>>()?;
+    let left = join.left().schema().fields().len();
+    let side_of = |column: usize| {
+        if columns[column] < left {
+            JoinSide::Left
+        } else {
+            JoinSide::Right
+        }
+    };
+    let of_side =
+        |side: JoinSide, expression: &Expr| expression.columns().iter().all(|c| side_of(*c) == side);
+    // Without keys there would be no row to count nothing in.
+    let fact = [JoinSide::Left, JoinSide::Right]
+        .into_iter()
+        .find(|side| !keys.is_empty() && keys.iter().all(|key| of_side(*side, key)))?;
+    let outer = match (join.join_type(), fact) {
+        (JoinType::Inner, _) => false,
+        (JoinType::Left, JoinSide::Left) | (JoinType::Right, JoinSide::Right) => true,
+        _ => return None,
+    };
+    let mut chain = Chain::below(input(join, fact)).ok()?;
+    let dimension = input(join, other(fact));
+    let key = key_of(&join.on()[0], other(fact));
+    if may_be_unique(dimension, key) {
+        return None;
+    }
+    let Buildable::Rows {
+        chain: mut rows,
+        key: built_key,
+    } = Buildable::of(dimension, &[key])?
+    else {
+        return None;
+    };
+    if !chain.is_of_table() && chain.groups.is_none() {
+        return None;
+    }
+    let wanted = lower(key_of(&join.on()[0], fact), &input(join, fact).schema()).ok()?;
+    let wanted = wanted.substitute(&chain.columns);
+    if wanted.data_type() != built_key.data_type() {
+        return None;
+    }
+    // The columns of the aggregate's input, over those of the side they are of.
+    let over = |chain: &Chain, side: JoinSide, expression: &Expr| -> Option<Expr> {
+        let first = if side == JoinSide::Left { 0 } else { left };
+        let index = |column: usize| columns[column].checked_sub(first).unwrap_or(usize::MAX);
+        of_side(side, expression).then(|| expression.remap_columns(&index).substitute(&chain.columns))
+    };
+    let keys = (keys.iter().map(|key| over(&chain, fact, key))).collect::<Option<Vec<_>>>()?;
+    let fields = output.fields().iter().skip(keys.len());
+    let filters = first.filter_expr().iter();
+    let mut inner = Vec::new();
+    for ((call, filter), field) in first.aggr_expr().iter().zip(filters).zip(fields) {
+        let lowered = |e: &Arc<dyn PhysicalExpr>| lower(e, &schema);
+        let call = aggregate_call(call, None, Arc::clone(field), &lowered).ok()?;
+        let argument = match &call.argument {
+            // Constants count rows, and are of both sides.
+            Some(argument) if argument.columns().is_empty() => return None,
+            Some(argument) => Some(over(&rows, other(fact), argument)?),
+            None => None,
+        };
+        if filter.is_some() || call.function == AggregateFunction::Avg {
+            return None;
+        }
+        inner.push(AggregateCall { argument, ..call });
+    }
+    if built_key.nullable() {
+        rows.filters.push(built_key.is_null().negated());
+    }
+    let number = chain.dimensions.len();
+    let member = Expr::member(number, wanted.clone());
+    let calls = inner.iter().enumerate();
+    let calls = calls
+        .map(|(call, inner)| {
+            outer_call(inner, outer, &member, |field| {
+                Expr::lookup(number, 1 + call, field, wanted.clone())
+            })
+        })
+        .collect();
+    let sink = SinkPlan::BuildGroups {
+        key: built_key,
+        aggregates: inner,
+    };
+    let groups = rows.finish(sink, Arc::new(Schema::empty())).ok()?;
+    if !outer {
+        chain.filters.push(member);
+    }
+    chain.dimensions.push(DimensionSource {
+        plan: Arc::clone(dimension),
+        key: Arc::clone(key),
+        wanted,
+        unique: true,
+        rows: None,
+        shape: None,
+        limit: Some(refuse("rows of one key, aggregated before the join")),
+        build: None,
+    });
+    chain.buildable.push(Some(Buildable::Groups(groups)));
+    let sink = SinkPlan::Aggregate {
+        keys,
+        aggregates: calls,
+    };
+    chain.finish(sink, Arc::clone(output)).ok()
+}
+
+/// Whether there are no more rows than keys there can be.
+fn may_be_unique(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> bool {
+    let span = || {
+        let column = key.downcast_ref::<Column>()?.index();
+        let known = statistics(plan)?;
+        let rows = *known.num_rows.get_value()? as i128;
+        let bounds = known.column_statistics.get(column)?;
+        let number = |value: Option<&ScalarValue>| value.and_then(integer_literal);
+        let (low, high) = (
+            number(bounds.min_value.get_value())?,
+            number(bounds.max_value.get_value())?,
+        );
+        Some(rows <= high - low + 1)
+    };
+    span().unwrap_or(false)
+}
+
+/// What the aggregate makes of the aggregates of partners; `outer`: rows without a partner stay.
+fn outer_call(
+    inner: &AggregateCall,
+    outer: bool,
+    member: &Expr,
+    lookup: impl Fn(&Field) -> Expr,
+) -> AggregateCall {
+    let value = lookup(&inner.field);
+    let (function, argument) = match inner.function {
+        AggregateFunction::Count if outer => {
+            // A row without a partner is a row, too.
+            let alone = i64::from(inner.argument.is_none());
+            let alone = Expr::literal(ScalarValue::Int64(Some(alone)));
+            (AggregateFunction::Sum, Expr::either(member.clone(), value, alone))
+        }
+        AggregateFunction::Count => (AggregateFunction::Sum, value),
+        function if outer => (function, Expr::only_where(member.clone(), value)),
+        function => (function, value),
+    };
+    AggregateCall {
+        function,
+        argument: Some(argument),
+        filter: None,
+        field: Arc::clone(&inner.field),
+    }
+}
+
+/// The join under projections that only choose columns, and which of its columns, left before right, each column is.
+fn join_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&HashJoinExec, Vec<usize>)> {
+    if let Some(below) = arrangement(plan) {
+        return join_below(below);
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let (join, columns) = join_below(projection.input())?;
+        let chosen = projection.expr().iter();
+        let chosen = chosen.map(|e| Some(columns[e.expr.downcast_ref::<Column>()?.index()]));
+        return Some((join, chosen.collect::<Option<_>>()?));
+    }
+    let join = plan.downcast_ref::<HashJoinExec>()?;
+    let all = join.left().schema().fields().len() + join.right().schema().fields().len();
+    let columns = match &join.projection {
+        Some(projection) => projection.to_vec(),
+        None => (0..all).collect(),
+    };
+    Some((join, columns))
+}
