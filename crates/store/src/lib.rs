@@ -29,7 +29,7 @@ pub use column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
 pub use decode::Decoder;
 pub use encode::supports_type;
 pub use error::{Result, StoreError};
-pub use file::FileTable;
+pub use file::{FileStamp, FileTable};
 pub use galatea_memory::{Holder, Identity};
 pub use placed::{ConflictLayout, DenseColumn, NotPlaceable, PlacedLayout};
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};

@@ -38,6 +38,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parking_lot::RwLock;
 
 use self::native::NativeScan;
+pub use self::version::FileStamp;
 pub(crate) use self::version::FileVersions;
 use self::version::{FileKey, Version};
 use crate::column::{Column, Encoding};

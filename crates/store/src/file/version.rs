@@ -68,16 +68,8 @@ impl Stamp {
             file: file.name(),
             source: error.into(),
         };
-        let metadata = std::fs::metadata(path).map_err(error)?;
-        let modified = nanoseconds(metadata.modified().map_err(error)?);
-        let mut stamp = Self {
-            size: metadata.len(),
-            modified,
-            changed: changed(&metadata).unwrap_or(modified),
-            tag: inode(&metadata),
-            content: None,
-        };
-        let recent = nanoseconds(SystemTime::now()) - stamp.changed < SETTLES_AFTER;
+        let mut stamp = Self::of_times(path).map_err(error)?;
+        let recent = stamp.is_recent();
         let unsure = known.is_some_and(|known| known.content.is_some() && known.agrees(&stamp));
         if recent || unsure {
             stamp.content = Some(hash(path).map_err(error)?);
@@ -87,6 +79,24 @@ impl Stamp {
             stamp.content = None;
         }
         Ok(stamp)
+    }
+
+    /// Of a local file, without its contents.
+    fn of_times(path: &Path) -> std::io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        let modified = nanoseconds(metadata.modified()?);
+        Ok(Self {
+            size: metadata.len(),
+            modified,
+            changed: changed(&metadata).unwrap_or(modified),
+            tag: inode(&metadata),
+            content: None,
+        })
+    }
+
+    /// Whether the file was changed so recently that its times may not show the next change.
+    fn is_recent(&self) -> bool {
+        nanoseconds(SystemTime::now()) - self.changed < SETTLES_AFTER
     }
 
     /// Whether all but the contents are the same.
@@ -99,6 +109,19 @@ impl Stamp {
     fn is_of(&self, known: &Self) -> bool {
         self.agrees(known)
             && (self.content.is_none() || known.content.is_none() || self.content == known.content)
+    }
+}
+
+/// The version of a local file whose times tell that it has not changed: equal stamps are of equal contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileStamp(Stamp);
+
+impl FileStamp {
+    /// The stamp of a file; none where it is not there, or was changed so recently that its times may not show the next change.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let stamp = Stamp::of_times(path).ok()?;
+        (!stamp.is_recent()).then_some(Self(stamp))
     }
 }
 

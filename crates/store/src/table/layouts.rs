@@ -97,7 +97,7 @@ impl StoredTable {
                 None => layouts.remove(&index),
             };
         }
-        *self.shared.snapshot.write() = Arc::new(Snapshot {
+        self.shared.set_current(Snapshot {
             store: Arc::clone(store),
             name: name.clone(),
             schema: Arc::clone(schema),

@@ -17,6 +17,7 @@ use datafusion::common::Constraints;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use galatea_memory::Identity;
 use parking_lot::RwLock;
 use rayon::prelude::*;
 
@@ -214,9 +215,35 @@ struct Shared {
     schema: SchemaRef,
     constraints: Constraints,
     defaults: HashMap<String, Expr>,
-    snapshot: RwLock<Arc<Snapshot>>,
+    current: RwLock<Current>,
     /// Held by the one insert, delete or update that is changing the table.
     change: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The current snapshot, and what tells holders of its plans when it is not current any more.
+#[derive(Debug)]
+struct Current {
+    snapshot: Arc<Snapshot>,
+    identity: Arc<Identity>,
+}
+
+impl Current {
+    fn new(snapshot: Arc<Snapshot>) -> RwLock<Self> {
+        RwLock::new(Self {
+            snapshot,
+            identity: Arc::default(),
+        })
+    }
+}
+
+impl Shared {
+    /// Makes a snapshot the current one.
+    fn set_current(&self, snapshot: Snapshot) {
+        let after = Current::new(Arc::new(snapshot)).into_inner();
+        let before = std::mem::replace(&mut *self.current.write(), after);
+        // Told after the lock is free: holders let go of what they made of the snapshot before.
+        drop(before);
+    }
 }
 
 impl StoredTable {
@@ -287,7 +314,7 @@ impl StoredTable {
                 schema,
                 constraints: Constraints::default(),
                 defaults: HashMap::new(),
-                snapshot: RwLock::new(Arc::new(snapshot)),
+                current: Current::new(Arc::new(snapshot)),
                 change: Arc::default(),
             }),
         })
@@ -304,7 +331,7 @@ impl StoredTable {
                 schema: Arc::clone(&shared.schema),
                 constraints,
                 defaults,
-                snapshot: RwLock::new(self.snapshot()),
+                current: Current::new(self.snapshot()),
                 change: Arc::default(),
             }),
         }
@@ -312,7 +339,14 @@ impl StoredTable {
 
     /// The version that is current now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.shared.snapshot.read())
+        Arc::clone(&self.shared.current.read().snapshot)
+    }
+
+    /// The version that is current now, and an identity that goes when the table is dropped or has another version. Who keeps what holds
+    /// the version's snapshot, a plan for instance, keeps a weak reference to the identity and asks to be told.
+    pub fn version(&self) -> (TableId, Arc<Identity>) {
+        let current = self.shared.current.read();
+        (current.snapshot.id, Arc::clone(&current.identity))
     }
 
     /// The store the table is in.
@@ -396,7 +430,7 @@ impl StoredTable {
             layouts: before.layouts.clone(),
             dictionaries: tokio::sync::Mutex::default(),
         };
-        *self.shared.snapshot.write() = Arc::new(after.relaid()?);
+        self.shared.set_current(after.relaid()?);
         Ok(rows as u64)
     }
 
@@ -412,7 +446,7 @@ impl StoredTable {
             layouts,
             ..snapshot(&encoder, schema, chunks)?
         };
-        *self.shared.snapshot.write() = Arc::new(after.relaid()?);
+        self.shared.set_current(after.relaid()?);
         Ok(())
     }
 
@@ -494,7 +528,7 @@ impl ColumnSource for StoredTable {
     }
 
     fn identity(&self) -> TableId {
-        self.shared.snapshot.read().id
+        self.shared.current.read().snapshot.id
     }
 
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
