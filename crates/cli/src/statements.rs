@@ -207,6 +207,9 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
         }
         text.push(')');
     }
+    if report.plan_reused {
+        text += ", plan reused";
+    }
     text.push('.');
     text
 }
@@ -272,6 +275,8 @@ mod tests {
         report.device = QueryDevice::Gpu;
         report.reasons.clear();
         assert_eq!(footer(&report), "Ran on the GPU.");
+        report.plan_reused = true;
+        assert_eq!(footer(&report), "Ran on the GPU, plan reused.");
     }
 
     #[test]

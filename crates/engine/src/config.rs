@@ -191,6 +191,9 @@ settings! {
         /// memory for the dimensions that fit, where rows are many. A dimension that cannot be where it was forced to be is in
         /// the cache.
         pub dimensions: DimensionHome = DimensionHome::Auto,
+        /// Finished plans that are kept for queries that come again, 0 for none. A plan is used again for the same query with the same
+        /// settings over tables and files that have not changed, if nothing that was measured since speaks for another one.
+        pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
         /// Rows of a table from which on a join's build side made of it stays on the device. Those of smaller tables are collected, and

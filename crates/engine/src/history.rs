@@ -10,6 +10,7 @@
 use crate::reason::Reason;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Plans remembered at most, of each kind.
@@ -43,13 +44,25 @@ impl Measured {
 #[derive(Debug, Default)]
 pub struct History {
     refusals: Mutex<VecDeque<(PlanKey, Reason)>>,
+    /// Grows whenever the refusals change.
+    refusals_version: AtomicU64,
     times: Mutex<VecDeque<(PlanKey, Measured)>>,
 }
 
 impl History {
     /// Remembers that a pipeline cannot run on the device.
     pub fn refuse(&self, shape: PlanKey, reason: Reason) {
-        entry(&mut self.refusals.lock(), shape, || reason);
+        let mut refusals = self.refusals.lock();
+        let known = refusals.iter().any(|(key, _)| *key == shape);
+        entry(&mut refusals, shape, || reason);
+        if !known {
+            self.refusals_version.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A number that is another one after each change of what [`Self::refusal`] answers.
+    pub fn refusals_version(&self) -> u64 {
+        self.refusals_version.load(Ordering::Relaxed)
     }
 
     /// Why a pipeline of that shape could not run before.
@@ -125,6 +138,21 @@ mod tests {
         };
         assert_eq!(history.measured(key), expected);
         assert_eq!(history.measured(PlanKey(8)), Measured::default());
+    }
+
+    #[test]
+    fn refusals_have_another_version_after_each_that_is_new() {
+        let (history, reason) = (History::default(), Reason::EmulatedDevice);
+        let before = history.refusals_version();
+        history.refuse(PlanKey(1), reason.clone());
+        let after = history.refusals_version();
+        assert_ne!(before, after);
+        history.refuse(PlanKey(1), reason.clone());
+        history.ran(PlanKey(1), true, Duration::from_millis(1));
+        assert_eq!(history.refusals_version(), after);
+        // One more than are kept: another one is forgotten.
+        (2..=KEPT as u64 + 1).for_each(|key| history.refuse(PlanKey(key), reason.clone()));
+        assert_ne!(history.refusals_version(), after);
     }
 
     #[test]

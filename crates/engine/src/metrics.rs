@@ -12,8 +12,9 @@
 //! | `galatea_device_bytes` | gauge | bytes | `kind`: `columns`, `working`, `limit` | device memory: copies of columns, all else in use, what may be in use |
 //! | `galatea_evicted_pages_total` | counter | pages | | copies of chunks that gave up device memory to others |
 //! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | copied over the link, whatever for |
+//! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | queries planned: with the plan of an earlier one, anew, and anew without keeping the plan |
 //!
-//! The last three are the device's, and are recorded when a pipeline ends. Each pipeline that ends is an event of `tracing` too, of
+//! Link, evictions and device memory are the device's, and are recorded when a pipeline ends. Each pipeline that ends is an event of `tracing` too, of
 //! level debug and target `galatea::pipeline`, with the same figures.
 
 use crate::execution::RunReport;
@@ -30,6 +31,7 @@ pub(crate) const ROWS: &str = "galatea_scanned_rows_total";
 pub(crate) const DEVICE_BYTES: &str = "galatea_device_bytes";
 pub(crate) const EVICTED: &str = "galatea_evicted_pages_total";
 pub(crate) const LINK: &str = "galatea_link_bytes_total";
+pub(crate) const PLANS: &str = "galatea_plans_total";
 
 /// How a placed subtree ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,27 @@ impl PipelineOutcome {
             Self::FellBack => "fell_back",
             Self::Cancelled => "cancelled",
             Self::Failed => "failed",
+        }
+    }
+}
+
+/// Where a query's plan came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanOutcome {
+    /// An earlier query's was used again.
+    Reused,
+    /// It was made, and kept.
+    Made,
+    /// It was made, and is of no use to later queries.
+    NotKept,
+}
+
+impl PlanOutcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Reused => "reused",
+            Self::Made => "made",
+            Self::NotKept => "not_kept",
         }
     }
 }
@@ -78,6 +101,12 @@ pub fn describe() {
         "copies of chunks that gave up device memory"
     );
     describe_counter!(LINK, Unit::Bytes, "bytes copied over the link");
+    describe_counter!(PLANS, Unit::Count, "queries that were planned, by where the plan came from");
+}
+
+/// A query was planned.
+pub(crate) fn planned(outcome: PlanOutcome) {
+    counter!(PLANS, "outcome" => outcome.label()).increment(1);
 }
 
 /// A placed subtree came to an end.

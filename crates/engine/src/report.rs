@@ -93,6 +93,8 @@ pub struct QueryReport {
     pub placed: usize,
     /// Those of them that ran on the CPU in the end.
     pub fell_back: usize,
+    /// Whether its plan was that of an earlier query.
+    pub plan_reused: bool,
     /// Where its time went.
     pub phases: QueryPhases,
     /// Bytes that kernels read from device memory.
@@ -137,6 +139,7 @@ impl QueryReport {
             reasons,
             placed: 0,
             fell_back: 0,
+            plan_reused: false,
             phases: QueryPhases::default(),
             device_bytes: 0,
             link_bytes: 0,

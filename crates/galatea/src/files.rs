@@ -41,11 +41,14 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor};
 use parking_lot::RwLock;
 
+use crate::file_tables::FileTables;
+
 /// Resolves table names that are paths.
 #[derive(Debug)]
 pub struct FileQueries {
     session: Weak<RwLock<SessionState>>,
     remote: DynamicListTableFactory,
+    tables: FileTables,
 }
 
 impl FileQueries {
@@ -56,6 +59,7 @@ impl FileQueries {
         let files = Arc::new(Self {
             session: ctx.state_weak_ref(),
             remote,
+            tables: FileTables::default(),
         });
         let catalogs = Arc::clone(ctx.state().catalog_list());
         ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, files)));
@@ -128,7 +132,8 @@ impl UrlTableFactory for FileQueries {
             }
             files
         } else if path.is_dir() {
-            return directory(&path, &self.state()?).await;
+            let table = directory(&path, &self.state()?).await?;
+            return Ok(Some(self.tables.known(name, table)));
         } else if path.is_file() {
             vec![path]
         } else if reads_like_a_file(name) {
@@ -150,12 +155,12 @@ impl UrlTableFactory for FileQueries {
         let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options);
         let unreadable = |cause: DataFusionError| cause.context(format!("cannot read '{name}'"));
         let config = config.infer_schema(&state).await.map_err(unreadable)?;
-        Ok(Some(Arc::new(ListingTable::try_new(config)?)))
+        Ok(Some(self.tables.known(name, ListingTable::try_new(config)?)))
     }
 }
 
 /// The table of everything below a directory, with its `key=value` directories as columns.
-async fn directory(path: &Path, state: &SessionState) -> Result<Option<Arc<dyn TableProvider>>> {
+async fn directory(path: &Path, state: &SessionState) -> Result<ListingTable> {
     let mut text = path.to_string_lossy().into_owned();
     if !text.ends_with('/') {
         text.push('/');
@@ -170,7 +175,7 @@ async fn directory(path: &Path, state: &SessionState) -> Result<Option<Arc<dyn T
         .await?
         .infer_schema(state)
         .await?;
-    Ok(Some(Arc::new(ListingTable::try_new(config)?)))
+    ListingTable::try_new(config)
 }
 
 fn expand_home(name: &str) -> PathBuf {

@@ -13,6 +13,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::registry::FunctionRegistry;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::SessionConfig;
+use galatea_engine::plans::{DeferPlanning, ReusingPlanner};
 
 /// The state with that configuration and those physical optimizer rules, and everything else as it was.
 pub(crate) fn with_rules(
@@ -20,12 +21,39 @@ pub(crate) fn with_rules(
     config: SessionConfig,
     rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> SessionState {
+    rebuilt(state, config, |builder| {
+        builder.with_physical_optimizer_rules(rules)
+    })
+}
+
+/// As [`with_rules`], with a planner that uses plans again, and the analyzer rule that leaves queries to it.
+pub(crate) fn with_rules_and_planner(
+    state: &SessionState,
+    config: SessionConfig,
+    rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+    planner: ReusingPlanner,
+) -> SessionState {
+    let mut analyzer = state.analyzer().clone();
+    analyzer.rules.insert(0, Arc::new(DeferPlanning));
+    rebuilt(state, config, |builder| {
+        let builder = builder.with_physical_optimizer_rules(rules);
+        let mut builder = builder.with_query_planner(Arc::new(planner));
+        *builder.analyzer() = Some(analyzer);
+        builder
+    })
+}
+
+/// The state with that configuration and what `change` changes, and everything else as it was.
+fn rebuilt(
+    state: &SessionState,
+    config: SessionConfig,
+    change: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
+) -> SessionState {
     let creates = config.options().catalog.create_default_catalog_and_schema;
-    let mut built = SessionStateBuilder::new_from_existing(state.clone())
+    let builder = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(state.session_id().to_string())
-        .with_config(config.with_create_default_catalog_and_schema(false))
-        .with_physical_optimizer_rules(rules)
-        .build();
+        .with_config(config.with_create_default_catalog_and_schema(false));
+    let mut built = change(builder).build();
     built
         .config_mut()
         .options_mut()

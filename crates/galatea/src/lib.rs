@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod file_tables;
 mod files;
 mod install;
 mod kmeans;
@@ -54,8 +55,10 @@ pub use session::{SessionBuilder, session};
 
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
+pub use galatea_engine::plans::PlanStatistics;
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
+use galatea_engine::plans::{PlanCache, ReusingPlanner};
 use galatea_engine::runtime::Runtime;
 
 use std::sync::Arc;
@@ -66,8 +69,10 @@ use datafusion::prelude::SessionContext;
 
 /// Makes `ctx`, and every clone of it, a Galatea session. A second call changes nothing.
 ///
-/// Registers the settings under `galatea.` and the rule that places subtrees on the GPU. Catalogs, tables, functions,
-/// other optimizer rules and settings stay as they are.
+/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, and a query planner around the session's own that
+/// uses finished plans again. Catalogs, tables, functions, other rules and settings stay as they are. Who replaces the query planner
+/// afterwards sets `galatea.plan_cache` to 0, as does who wants optimised logical plans:
+/// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner otherwise.
 pub fn install(ctx: &SessionContext) -> Result<()> {
     install_with(ctx, None)
 }
@@ -111,16 +116,20 @@ fn install_rules(
         Some(options) => runtime.with_emulator(options),
         None => runtime,
     });
+    let plans = PlanCache::new();
+    let inner = Arc::clone(state.query_planner());
+    let planner = ReusingPlanner::new(Arc::clone(&plans), Arc::clone(&runtime), inner);
     let mut config = state
         .config()
         .clone()
         .with_extension(Arc::new(reports))
+        .with_extension(plans)
         .with_extension(Arc::clone(&runtime));
     if config.options().extensions.get::<GalateaConfig>().is_none() {
         config.options_mut().extensions.insert(GalateaConfig::default());
     }
     let rules = with_placement(state.physical_optimizers(), &runtime);
-    let mut installed = install::with_rules(&state, config, rules);
+    let mut installed = install::with_rules_and_planner(&state, config, rules, planner);
     system_tables::register(&mut installed, &runtime);
     kmeans::register(&mut installed, &runtime);
     let config = GalateaConfig::of(installed.config_options());
@@ -154,6 +163,13 @@ pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
 /// The session's slot of reports; none when it is not a Galatea session.
 pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
     ctx.state_ref().read().config().get_extension::<QueryReports>()
+}
+
+/// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is not a Galatea session.
+pub fn plan_statistics(ctx: &SessionContext) -> Option<PlanStatistics> {
+    let state = ctx.state_ref();
+    let plans = state.read().config().get_extension::<PlanCache>()?;
+    Some(plans.statistics())
 }
 
 /// README.md, whose examples are compiled and run as documentation tests.

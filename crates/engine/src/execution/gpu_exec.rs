@@ -11,6 +11,7 @@ use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::placement::Subtree;
+use crate::plans::renewed;
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -22,7 +23,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{
     ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricValue, MetricsSet,
@@ -91,6 +92,33 @@ impl GpuExec {
     /// The pipeline.
     pub fn plan(&self) -> &PipelinePlan {
         &self.subtree.plan
+    }
+
+    /// The pipelines, and what feeds them.
+    pub(crate) fn subtree(&self) -> &Subtree {
+        &self.subtree
+    }
+
+    /// A node that has not been executed, over other plans that give the same rows, which reports to `report`.
+    pub(crate) fn renewed(&self, children: Vec<Arc<dyn ExecutionPlan>>, report: &PlanReport) -> Self {
+        Self {
+            subtree: self.subtree_over(children),
+            cpu: Arc::clone(&self.cpu),
+            runtime: Arc::clone(&self.runtime),
+            config: self.config.clone(),
+            report: report.clone(),
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            last: Arc::default(),
+        }
+    }
+
+    fn subtree_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Subtree {
+        let mut subtree = self.subtree.clone();
+        for (child, new) in subtree.children_mut().into_iter().zip(children) {
+            *child = new;
+        }
+        subtree
     }
 
     /// The report of the last execution that ran on the device.
@@ -294,7 +322,7 @@ impl Task {
         }
         let options = self.context.session_config().options();
         // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
-        let fresh = reset_plan_states(Arc::clone(&self.cpu))?;
+        let fresh = renewed(&self.cpu, &self.report)?;
         let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
             Some(fetch) => {
                 let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));
@@ -419,12 +447,8 @@ impl ExecutionPlan for GpuExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut subtree = self.subtree.clone();
-        for (child, new) in subtree.children_mut().into_iter().zip(children) {
-            *child = new;
-        }
         Ok(Arc::new(Self::new(
-            subtree,
+            self.subtree_over(children),
             Arc::clone(&self.cpu),
             Arc::clone(&self.runtime),
             self.config.clone(),

@@ -1,7 +1,7 @@
 //! What EXPLAIN and the query report say about placement.
 
 use super::timing::Timing;
-use super::{DECISION, Decision};
+use super::{DECISION, Decision, Grounds};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
@@ -42,6 +42,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
             reasons,
             query,
             report,
+            grounds,
         } = DECISION.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
         // Statements such as SET leave an empty plan without columns behind; they are no query.
         if plan.schema().fields().is_empty() {
@@ -65,6 +66,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
             reasons,
             timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, report.clone())),
             report,
+            grounds,
         }))
     }
 
@@ -86,6 +88,8 @@ pub struct PlacementExec {
     /// What notes how long it took, for the next plan of the same query.
     timing: Option<Arc<Timing>>,
     report: PlanReport,
+    /// What else the plan was decided by, if that can be told later.
+    grounds: Option<Grounds>,
 }
 
 /// The report of a plan, as far as it has run; none for a plan that was not offered to a device.
@@ -110,6 +114,27 @@ impl PlacementExec {
     /// Where the plan runs.
     pub fn device(&self) -> QueryDevice {
         self.device
+    }
+
+    /// What the plan was decided by beside the query, its tables and the settings; none where that may change with the next run.
+    pub(crate) fn grounds(&self) -> Option<&Grounds> {
+        self.grounds.as_ref()
+    }
+
+    /// The same node over `input`, for an execution that reports to `report`.
+    pub(crate) fn renewed(&self, input: Arc<dyn ExecutionPlan>, report: &PlanReport) -> Self {
+        let (mut placed, mut fallen) = (0, 0);
+        count_placed(&input, &mut placed, &mut fallen);
+        let emulated = self.device == QueryDevice::Emulated;
+        report.update(|report| *report = QueryReport::planned(placed, emulated, self.reasons.clone()));
+        Self {
+            input,
+            device: self.device,
+            reasons: self.reasons.clone(),
+            timing: self.timing.as_ref().map(|timing| timing.renewed(report.clone())),
+            report: report.clone(),
+            grounds: self.grounds.clone(),
+        }
     }
 }
 
@@ -188,6 +213,7 @@ impl ExecutionPlan for PlacementExec {
             reasons: self.reasons.clone(),
             timing: self.timing.clone(),
             report: self.report.clone(),
+            grounds: self.grounds.clone(),
         }))
     }
 

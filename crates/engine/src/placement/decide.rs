@@ -10,7 +10,7 @@ use super::cost::Estimator;
 use super::{PipelineSource, Prediction, Subtree, join, key, subtree, unsupported};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
-use crate::history::PlanKey;
+use crate::history::{Measured, PlanKey};
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -68,6 +68,70 @@ pub(crate) struct Decision {
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
+    /// What else it was decided by; none where a later plan of the same query may be decided otherwise, for all that is known.
+    pub(crate) grounds: Option<Grounds>,
+}
+
+/// What a plan was decided by beside the query, its tables and the settings.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Grounds {
+    /// Whether the device could be used.
+    usable: Result<(), Reason>,
+    /// The version of the refusals that are remembered.
+    refusals: u64,
+    /// Times, where those decide.
+    times: Option<Times>,
+}
+
+/// The times of a plan that may have GPU subtrees.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Times {
+    query: PlanKey,
+    /// Seconds that its GPU subtrees are expected to save, with their columns in device memory.
+    gain: f64,
+    /// Seconds that it is expected to take on the CPU.
+    whole: f64,
+    /// Whether it has GPU subtrees.
+    placed: bool,
+}
+
+impl Grounds {
+    /// Of a plan to which nothing but the device and refusals matter.
+    pub(crate) fn untimed(runtime: &Runtime, config: &GalateaConfig) -> Self {
+        Self {
+            usable: runtime.usable(config),
+            refusals: runtime.history().refusals_version(),
+            times: None,
+        }
+    }
+
+    /// Whether `kept`, decided by them, would be decided alike now.
+    pub(crate) fn hold(
+        &self,
+        kept: &Arc<dyn ExecutionPlan>,
+        runtime: &Runtime,
+        config: &GalateaConfig,
+    ) -> bool {
+        let now = Self::untimed(runtime, config);
+        if (&now.usable, now.refusals) != (&self.usable, self.refusals) {
+            return false;
+        }
+        self.times.is_none_or(|times| {
+            let measured = runtime.history().measured(times.query);
+            let refused = against(measured, times.gain, times.whole).is_some();
+            refused != times.placed && (refused || everything_is_there(kept, runtime, config))
+        })
+    }
+}
+
+/// Whether all that GPU subtrees of `plan` need is in device memory: they are placed whatever their next run costs beyond their kernels.
+fn everything_is_there(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
+    let estimator = Estimator::new(1);
+    let here = plan
+        .downcast_ref::<GpuExec>()
+        .is_none_or(|gpu| estimator.once(gpu.subtree(), runtime, config) <= 0.0);
+    let mut children = plan.children().into_iter();
+    here && children.all(|child| everything_is_there(child, runtime, config))
 }
 
 /// The plan with the subtrees that are worth it on the device.
@@ -77,32 +141,57 @@ pub(super) fn place(
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut grounds = Grounds::untimed(runtime, config);
     if config.device != DeviceChoice::Auto {
         let report = decision.report.clone();
-        return Placer::new(runtime, config, &report, 0).place(plan, None, &mut decision.reasons);
+        let placed = Placer::new(runtime, config, &report, 0).place(plan, None, &mut decision.reasons);
+        decision.grounds = Some(grounds);
+        return placed;
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
     let report = decision.report.clone();
     let placer = Placer::new(runtime, config, &report, measured.runs());
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
-    if Arc::ptr_eq(&placed, &plan) {
+    let nothing = Arc::ptr_eq(&placed, &plan);
+    if nothing && !placer.waits_for_loading() {
         // Times of a query that nothing speaks for placing decide nothing, until it is worth loading for.
-        decision.query = placer.waits_for_loading().then_some(query);
+        decision.grounds = Some(grounds);
         return Ok(plan);
     }
     decision.query = Some(query);
     let whole = placer.estimator.host_seconds(&plan);
-    let Some(device) = measured.device else {
-        if placer.gain.get() >= GAIN * whole {
-            return Ok(placed);
-        }
-        let little = Reason::Gain {
-            saved: seconds(placer.gain.get()),
-            of: seconds(whole),
-        };
-        decision.reasons = Reasons::work(&little);
+    let refused = match nothing {
+        true => None,
+        false => against(measured, placer.gain.get(), whole),
+    };
+    // What is decided now counts for later plans if it does not hang on loading, whose share gets less with every run.
+    let hot = against(measured, placer.hot_gain.get(), whole);
+    let settled = match (&refused, nothing) {
+        (None, false) => placer.once.get() <= 0.0 && !placer.waits_for_loading(),
+        _ => hot.is_some(),
+    };
+    grounds.times = Some(Times {
+        query,
+        gain: placer.hot_gain.get(),
+        whole,
+        placed: !nothing && refused.is_none(),
+    });
+    decision.grounds = settled.then_some(grounds);
+    if let Some(reason) = refused {
+        decision.reasons = Reasons::work(&reason);
         return Ok(plan);
+    }
+    Ok(placed)
+}
+
+/// Why a query of which that was measured runs without the GPU subtrees that are expected to save `gain` of its `whole` seconds.
+fn against(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
+    let Some(device) = measured.device else {
+        return (gain < GAIN * whole).then(|| Reason::Gain {
+            saved: seconds(gain),
+            of: seconds(whole),
+        });
     };
     let (cpu, cpu_basis) = match measured.host {
         Some(host) => (host, Basis::Measured),
@@ -113,17 +202,12 @@ pub(super) fn place(
         Basis::Measured => 1.0,
         _ => DOUBT,
     };
-    if device <= cpu.mul_f64(doubt) {
-        return Ok(placed);
-    }
-    let slower = Reason::Cost {
+    (device > cpu.mul_f64(doubt)).then_some(Reason::Cost {
         device,
         device_basis: Basis::Measured,
         cpu,
         cpu_basis,
-    };
-    decision.reasons = Reasons::work(&slower);
-    Ok(plan)
+    })
 }
 
 fn seconds(seconds: f64) -> Duration {
@@ -141,6 +225,10 @@ struct Placer<'a> {
     waits: std::cell::Cell<bool>,
     /// Seconds that the subtrees placed so far are expected to save.
     gain: std::cell::Cell<f64>,
+    /// Seconds that they, and those that stayed on the CPU for the time of loading, would save without it.
+    hot_gain: std::cell::Cell<f64>,
+    /// Seconds that the subtrees placed so far spend once.
+    once: std::cell::Cell<f64>,
 }
 
 impl<'a> Placer<'a> {
@@ -154,6 +242,8 @@ impl<'a> Placer<'a> {
             runs,
             waits: std::cell::Cell::new(false),
             gain: std::cell::Cell::new(0.0),
+            hot_gain: std::cell::Cell::new(0.0),
+            once: std::cell::Cell::new(0.0),
         }
     }
 
@@ -273,8 +363,12 @@ impl<'a> Placer<'a> {
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
         let device = time.shared_among(self.runs);
+        if time.hot <= cpu {
+            self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
+        }
         if device <= cpu {
             self.gain.set(self.gain.get() + cpu - device);
+            self.once.set(self.once.get() + time.once);
             let prediction = Prediction {
                 device: seconds(device),
                 cpu: seconds(cpu),

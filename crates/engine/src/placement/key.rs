@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The same query with the same settings over the same data.
 pub(super) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
-    format!("{config:?}").hash(&mut state);
+    settings(config, &mut state);
     nodes(plan, true, &mut state);
     PlanKey(state.finish())
 }
@@ -21,7 +21,7 @@ pub(super) fn query(plan: &Arc<dyn ExecutionPlan>, config: &GalateaConfig) -> Pl
 /// A pipeline over the same data that may differ in constants.
 pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     let mut state = DefaultHasher::new();
-    format!("{config:?}").hash(&mut state);
+    settings(config, &mut state);
     match &found.source {
         PipelineSource::Files { scan } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
@@ -37,6 +37,15 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
         nodes(&dimension.plan, false, &mut state);
     }
     PlanKey(state.finish())
+}
+
+/// Hashes the settings that decide how a plan runs.
+fn settings(config: &GalateaConfig, state: &mut impl Hasher) {
+    let config = GalateaConfig {
+        plan_cache: GalateaConfig::default().plan_cache,
+        ..config.clone()
+    };
+    format!("{config:?}").hash(state);
 }
 
 /// The rows of a dimension by their key, in whatever pipeline.

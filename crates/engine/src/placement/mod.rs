@@ -23,7 +23,7 @@ pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
 pub use build_side::{Build, DimensionSource};
 pub use subtree::{PipelineSource, Prediction, Subtree, subtree};
 
-pub(crate) use decide::{Decision, Reasons};
+pub(crate) use decide::{Decision, Grounds, Reasons};
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::reason::Reason;
@@ -106,6 +106,7 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
             }
             Err(reason) => {
                 decision.reasons = Reasons::work(&reason);
+                decision.grounds = Some(Grounds::untimed(&self.runtime, &config));
                 plan
             }
         };

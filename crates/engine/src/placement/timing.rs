@@ -48,6 +48,11 @@ impl Timing {
         })
     }
 
+    /// The timing of another execution of the same plan.
+    pub(super) fn renewed(&self, report: PlanReport) -> Arc<Self> {
+        Self::new(Arc::clone(&self.runtime), self.plan, report)
+    }
+
     /// The stream of one of `partitions`, timed.
     pub(super) fn watch(
         self: Arc<Self>,

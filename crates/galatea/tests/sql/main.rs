@@ -24,6 +24,7 @@ mod limits;
 mod memory;
 mod nested;
 mod placed;
+mod plans;
 mod random;
 mod rows;
 mod sessions;

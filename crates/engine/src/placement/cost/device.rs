@@ -69,21 +69,18 @@ impl Estimator {
         config: &GalateaConfig,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let (bytes, each_run, bringing) = self.bringing(found, rows, runtime, config);
-        let compiled = (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
+        let (bytes, each_run, _) = self.bringing(found, rows, runtime, config);
         let scan = bytes / (MEMORY_RATE * REACHED);
         let lookups = found.dimensions.len() as f64 * rows * LOOKUP * 1e-9;
-        let (mut dimensions, mut builds) = (0.0, 0.0);
-        for (number, side) in found.dimensions.iter().enumerate() {
-            match &side.build {
-                None => dimensions += self.dimension(found, number),
-                Some(build) => {
-                    let time = self.device_time(&build.subtree, &side.plan, runtime, config);
-                    dimensions += time.hot;
-                    builds += time.once;
-                }
+        let sides = found.dimensions.iter().enumerate();
+        let sides = sides.map(|(number, side)| match &side.build {
+            None => self.dimension(found, number),
+            Some(build) => {
+                self.device_time(&build.subtree, &side.plan, runtime, config)
+                    .hot
             }
-        }
+        });
+        let dimensions: f64 = sides.sum();
         let returned = self.rows(plan);
         let (hashed, returned, costs) = match &found.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0, GROUP_VALUE),
@@ -101,8 +98,22 @@ impl Estimator {
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
             hot: PIPELINE + each_run + scan.max(lookups + hashed) + dimensions + result,
-            once: builds + bringing + if compiled { 0.0 } else { COMPILING },
+            once: self.once(found, runtime, config),
         }
+    }
+
+    /// Seconds that the next run of `found` takes beyond what every run takes: columns are brought to the device, pipelines compiled.
+    pub(in crate::placement) fn once(
+        &self,
+        found: &Subtree,
+        runtime: &Runtime,
+        config: &GalateaConfig,
+    ) -> f64 {
+        let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
+        let (_, _, bringing) = self.bringing(found, rows, runtime, config);
+        let compiled = (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
+        let builds = found.builds().map(|build| self.once(build, runtime, config));
+        builds.sum::<f64>() + bringing + if compiled { 0.0 } else { COMPILING }
     }
 
     /// Seconds until a dimension's rows are collected and arranged.

@@ -1,0 +1,263 @@
+//! Finished plans, kept for queries that come again.
+//!
+//! Planning takes most of a small query's time, and the cores from all other queries. A session keeps the physical plans of its last queries,
+//! and uses one again when nothing that it was made of has changed:
+//!
+//! ```text
+//! the query         logical plan before any rule, compared as a whole, with the functions that it calls                query
+//! its tables        stored ones by version; local files by list, times, sizes and inodes; no others are kept           tables
+//! the session       settings, registered functions, rules                                                             surroundings
+//! placement         device, refusals, measured times, what is in device memory                                        placement::Grounds
+//! ```
+//!
+//! Each is looked at for every query, and a plan for which one of them differs is made anew. Queries are left alone that call a function
+//! which is not immutable, read tables of other kinds, or are recursive, and plans whose operators cannot be copied ([`renew`]).
+//!
+//! A kept plan has never run: each use is a copy, so that executions share nothing. It does not keep tables either: a plan over a table of the
+//! store goes at the moment when the table is dropped or gets another version ([`galatea_store::StoredTable::version`]).
+
+mod planner;
+mod query;
+mod renew;
+mod surroundings;
+mod tables;
+
+pub use planner::{DeferPlanning, ReusingPlanner};
+pub(crate) use renew::renewed;
+
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::metrics::{self, PlanOutcome};
+use crate::placement::{Grounds, PlacementExec};
+use crate::report::{PlanReport, QueryReport};
+use crate::runtime::Runtime;
+use datafusion::common::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use galatea_store::{Holder, Identity};
+use lru::LruCache;
+use parking_lot::Mutex;
+use query::Query;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use surroundings::Surroundings;
+
+/// Surroundings remembered at most: a session that changes a setting back finds its plans again.
+const SURROUNDINGS: usize = 8;
+
+/// Where a plan is found: the surroundings' number, the query's hash. What is found is compared.
+type Key = (u64, u64);
+
+/// A plan that was made, and never run.
+#[derive(Debug)]
+struct Kept {
+    query: Query,
+    grounds: Grounds,
+    plan: Arc<dyn ExecutionPlan>,
+    /// Versions of stored tables that it reads; they go when those do.
+    identities: Vec<Weak<Identity>>,
+}
+
+/// A query that was not found, by what its plan will be kept.
+struct Pending {
+    key: Key,
+    query: Query,
+    /// Held until the plan is kept, so that a table which changes meanwhile tells.
+    identities: Vec<Arc<Identity>>,
+}
+
+/// What came of looking for a plan.
+enum Found {
+    /// One that was kept, for one execution.
+    Plan(Arc<dyn ExecutionPlan>),
+    /// None; its plan is to be kept where there is a pending query.
+    Nothing(Option<Box<Pending>>),
+}
+
+/// How often plans were used again, and how often not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanStatistics {
+    /// Queries that were given a kept plan.
+    pub reused: u64,
+    /// Queries that were planned, and whose plans were kept.
+    pub made: u64,
+    /// Queries that were planned, and whose plans are of no use to later ones.
+    pub not_kept: u64,
+    /// Plans that are kept now.
+    pub kept: usize,
+}
+
+/// The kept plans of one session.
+pub struct PlanCache {
+    plans: Mutex<LruCache<Key, Arc<Kept>>>,
+    /// The last one used last.
+    surroundings: Mutex<VecDeque<Arc<Surroundings>>>,
+    numbers: AtomicU64,
+    reused: AtomicU64,
+    made: AtomicU64,
+    not_kept: AtomicU64,
+    this: Weak<Self>,
+}
+
+impl fmt::Debug for PlanCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanCache")
+            .field("statistics", &self.statistics())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PlanCache {
+    /// An empty cache.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            plans: Mutex::new(LruCache::unbounded()),
+            surroundings: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            reused: AtomicU64::new(0),
+            made: AtomicU64::new(0),
+            not_kept: AtomicU64::new(0),
+            this: Weak::clone(this),
+        })
+    }
+
+    /// What has come of the session's queries so far.
+    pub fn statistics(&self) -> PlanStatistics {
+        PlanStatistics {
+            reused: self.reused.load(Ordering::Relaxed),
+            made: self.made.load(Ordering::Relaxed),
+            not_kept: self.not_kept.load(Ordering::Relaxed),
+            kept: self.plans.lock().len(),
+        }
+    }
+
+    /// The kept plan of a query, if it is still what planning would make.
+    async fn find(&self, plan: &LogicalPlan, state: &SessionState, runtime: &Runtime) -> Result<Found> {
+        // What a registry of statistics says of tables may change at any time.
+        if state.statistics_registry().is_some() {
+            return Ok(Found::Nothing(None));
+        }
+        let Some((query, identities)) = Query::of(plan, state).await else {
+            return Ok(Found::Nothing(None));
+        };
+        let key = (self.surroundings(state).id, query.hash());
+        let kept = self.plans.lock().get(&key).cloned();
+        let config = GalateaConfig::of(state.config_options());
+        if let Some(kept) = kept
+            && kept.query.same(&query)
+            && kept.grounds.hold(&kept.plan, runtime, &config)
+        {
+            let plan = for_execution(&kept, runtime, &config)?;
+            self.reused.fetch_add(1, Ordering::Relaxed);
+            metrics::planned(PlanOutcome::Reused);
+            return Ok(Found::Plan(plan));
+        }
+        Ok(Found::Nothing(Some(Box::new(Pending {
+            key,
+            query,
+            identities,
+        }))))
+    }
+
+    /// Keeps a copy of the plan that was made of a pending query, if it can be used again.
+    fn keep(
+        &self,
+        pending: Option<Box<Pending>>,
+        plan: &Arc<dyn ExecutionPlan>,
+        state: &SessionState,
+        runtime: &Runtime,
+    ) {
+        let config = GalateaConfig::of(state.config_options());
+        let kept = pending.and_then(|pending| {
+            let grounds = grounds(plan, runtime, &config)?;
+            let copy = renew::is_renewable(plan).then(|| renewed(plan, &PlanReport::default()).ok())??;
+            let Pending {
+                key,
+                query,
+                identities,
+            } = *pending;
+            let kept = Kept {
+                query,
+                grounds,
+                plan: copy,
+                identities: identities.iter().map(Arc::downgrade).collect(),
+            };
+            Some((key, kept, identities))
+        });
+        let Some((key, kept, identities)) = kept else {
+            self.not_kept.fetch_add(1, Ordering::Relaxed);
+            metrics::planned(PlanOutcome::NotKept);
+            return;
+        };
+        self.made.fetch_add(1, Ordering::Relaxed);
+        metrics::planned(PlanOutcome::Made);
+        self.insert(key, kept, config.plan_cache.0);
+        let this: Weak<dyn Holder> = Weak::<Self>::clone(&self.this);
+        identities.iter().for_each(|identity| identity.tell(&this));
+        // A version that went meanwhile tells now.
+        drop(identities);
+    }
+
+    /// What is let go of is dropped when the lock is free: it may tell this cache that a table is gone.
+    fn insert(&self, key: Key, kept: Kept, most: u64) {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut gone = Vec::new();
+        let mut plans = self.plans.lock();
+        gone.extend(plans.push(key, Arc::new(kept)));
+        while plans.len() > most {
+            gone.extend(plans.pop_lru());
+        }
+        drop(plans);
+    }
+
+    /// The surroundings of a session as it is now.
+    fn surroundings(&self, state: &SessionState) -> Arc<Surroundings> {
+        let mut known = self.surroundings.lock();
+        let found = known.iter().rposition(|surroundings| surroundings.hold(state));
+        let now = found.and_then(|at| known.remove(at)).unwrap_or_else(|| {
+            let id = self.numbers.fetch_add(1, Ordering::Relaxed);
+            Arc::new(Surroundings::of(state, id))
+        });
+        if known.len() == SURROUNDINGS {
+            known.pop_front();
+        }
+        known.push_back(Arc::clone(&now));
+        now
+    }
+}
+
+impl Holder for PlanCache {
+    fn let_go(&self) {
+        let mut plans = self.plans.lock();
+        let gone = |kept: &Kept| kept.identities.iter().any(|identity| identity.strong_count() == 0);
+        let keys = plans.iter().filter(|(_, kept)| gone(kept)).map(|(key, _)| *key);
+        let keys: Vec<Key> = keys.collect();
+        let gone: Vec<Option<Arc<Kept>>> = keys.iter().map(|key| plans.pop(key)).collect();
+        drop(plans);
+        drop(gone);
+    }
+}
+
+/// What a plan was decided by; none where a later one may be decided otherwise.
+fn grounds(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> Option<Grounds> {
+    match plan.downcast_ref::<PlacementExec>() {
+        Some(placement) => placement.grounds().cloned(),
+        // Plans that are not offered to a device have no such node.
+        None => (config.device == DeviceChoice::Cpu).then(|| Grounds::untimed(runtime, config)),
+    }
+}
+
+/// A copy of a kept plan for one execution, with a report of its own.
+fn for_execution(kept: &Kept, runtime: &Runtime, config: &GalateaConfig) -> Result<Arc<dyn ExecutionPlan>> {
+    let report = PlanReport::default();
+    if let Err(reason) = runtime.usable(config) {
+        report.update(|report| *report = QueryReport::cpu(vec![reason.to_string()]));
+    }
+    let plan = renewed(&kept.plan, &report)?;
+    report.update(|report| report.plan_reused = true);
+    runtime.reports().record(report);
+    Ok(plan)
+}

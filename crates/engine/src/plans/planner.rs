@@ -1,0 +1,191 @@
+//! Where kept plans come into DataFusion's planning.
+//!
+//! DataFusion analyses and optimises a logical plan, then has the session's query planner make a physical one. Reuse has to come before all
+//! of it, and needs the session, which rules do not see. So the first analyzer rule, [`DeferPlanning`], replaces a query by one node without
+//! inputs, [`DeferredQuery`], which passes the other rules at once; [`ReusingPlanner`] finds a kept plan for the query, or plans it
+//! with reuse turned off, as it would have been.
+
+use super::{Found, PlanCache};
+use crate::config::{Count, GalateaConfig};
+use crate::runtime::Runtime;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::display::{PlanType, StringifiedPlan};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchemaRef, Result, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::SessionState;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::logical_expr::{
+    Explain, Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use std::fmt;
+use std::sync::Arc;
+
+/// A query that is planned by [`ReusingPlanner`], whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
+struct DeferredQuery {
+    plan: Arc<LogicalPlan>,
+}
+
+impl DeferredQuery {
+    fn of(plan: &LogicalPlan) -> Option<&Self> {
+        let LogicalPlan::Extension(extension) = plan else {
+            return None;
+        };
+        let node: &dyn UserDefinedLogicalNode = extension.node.as_ref();
+        node.as_any().downcast_ref()
+    }
+}
+
+impl UserDefinedLogicalNodeCore for DeferredQuery {
+    fn name(&self) -> &'static str {
+        "DeferredQuery"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        Vec::new()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.plan.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "DeferredQuery: {}", self.plan.display())
+    }
+
+    fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, _inputs: Vec<LogicalPlan>) -> Result<Self> {
+        Ok(self.clone())
+    }
+}
+
+/// The first analyzer rule: has queries planned whole, as long as `galatea.plan_cache` keeps plans.
+#[derive(Debug)]
+pub struct DeferPlanning;
+
+impl AnalyzerRule for DeferPlanning {
+    fn name(&self) -> &'static str {
+        "galatea_defer_planning"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        if DeferredQuery::of(&plan).is_some() {
+            return Ok(plan);
+        }
+        // A query that was deferred before, and has become a part of another one since, is planned with that.
+        let plan = plan.transform_down_with_subqueries(|node| {
+            Ok(match DeferredQuery::of(&node) {
+                Some(query) => Transformed::yes(query.plan.as_ref().clone()),
+                None => Transformed::no(node),
+            })
+        })?;
+        let plan = plan.data;
+        let config = options.extensions.get::<GalateaConfig>();
+        if !is_query(&plan) || config.is_none_or(|config| config.plan_cache.0 == 0) {
+            return Ok(plan);
+        }
+        let node = Arc::new(DeferredQuery { plan: Arc::new(plan) });
+        Ok(LogicalPlan::Extension(Extension { node }))
+    }
+}
+
+/// Whether a plan returns rows and does nothing else.
+fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Statement(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::Extension(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Ddl(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::DescribeTable(_)
+    )
+}
+
+/// A query planner that uses kept plans again, and has another one make those that it does not find.
+#[derive(Debug)]
+pub struct ReusingPlanner {
+    plans: Arc<PlanCache>,
+    runtime: Arc<Runtime>,
+    inner: Arc<dyn QueryPlanner + Send + Sync>,
+}
+
+impl ReusingPlanner {
+    /// The planner of a session that had `inner`, with its kept plans.
+    #[must_use]
+    pub fn new(
+        plans: Arc<PlanCache>,
+        runtime: Arc<Runtime>,
+        inner: Arc<dyn QueryPlanner + Send + Sync>,
+    ) -> Self {
+        Self {
+            plans,
+            runtime,
+            inner,
+        }
+    }
+
+    async fn plan(&self, query: &LogicalPlan, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
+        let pending = match self.plans.find(query, state, &self.runtime).await? {
+            Found::Plan(plan) => return Ok(plan),
+            Found::Nothing(pending) => pending,
+        };
+        let plan = without_reuse(state).create_physical_plan(query).await?;
+        self.plans.keep(pending, &plan, state, &self.runtime);
+        Ok(plan)
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for ReusingPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let state = || match session.as_any().downcast_ref::<SessionState>() {
+            Some(state) => Ok(state),
+            None => internal_err!("a deferred query came with a session that is not DataFusion's"),
+        };
+        if let Some(query) = DeferredQuery::of(plan) {
+            return self.plan(&query.plan, state()?).await;
+        }
+        if let LogicalPlan::Explain(explain) = plan
+            && let Some(query) = DeferredQuery::of(&explain.plan)
+        {
+            let explain = LogicalPlan::Explain(as_asked(explain, &query.plan));
+            return without_reuse(state()?).create_physical_plan(&explain).await;
+        }
+        self.inner.create_physical_plan(plan, session).await
+    }
+}
+
+/// The session with reuse turned off.
+fn without_reuse(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    let extensions = &mut state.config_mut().options_mut().extensions;
+    if let Some(config) = extensions.get_mut::<GalateaConfig>() {
+        config.plan_cache = Count(0);
+    }
+    state
+}
+
+/// EXPLAIN of `query` as it was before any rule.
+fn as_asked(explain: &Explain, query: &Arc<LogicalPlan>) -> Explain {
+    let initial = |plan: &&StringifiedPlan| plan.plan_type == PlanType::InitialLogicalPlan;
+    Explain {
+        plan: Arc::clone(query),
+        stringified_plans: explain.stringified_plans.iter().filter(initial).cloned().collect(),
+        logical_optimization_succeeded: false,
+        ..explain.clone()
+    }
+}

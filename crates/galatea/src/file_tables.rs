@@ -1,0 +1,81 @@
+//! The tables of files that queries name, each one object as long as it would be made alike.
+//!
+//! A name is resolved anew for each query. Kept plans know a table of files by its object, so a name that stands for the same locations,
+//! read in the same way with the same schema, is given the same object; which files there are, and whether they have changed, is not its matter.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::arrow::ArrowFormat;
+use datafusion::datasource::file_format::avro::AvroFormat;
+use datafusion::datasource::file_format::csv::CsvFormat;
+use datafusion::datasource::file_format::json::JsonFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::datasource::listing::{ListingOptions, ListingTable};
+use lru::LruCache;
+use parking_lot::Mutex;
+
+/// Names remembered at most.
+const NAMES: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
+
+/// Tables by the names that queries have for them.
+#[derive(Debug)]
+pub(crate) struct FileTables(Mutex<LruCache<String, Arc<ListingTable>>>);
+
+impl Default for FileTables {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::new(NAMES)))
+    }
+}
+
+impl FileTables {
+    /// The table that a name stands for: the one it stood for before, if that is alike.
+    pub(crate) fn known(&self, name: &str, table: ListingTable) -> Arc<dyn TableProvider> {
+        let mut tables = self.0.lock();
+        if let Some(known) = tables.get(name)
+            && alike(known, &table)
+        {
+            return Arc::<ListingTable>::clone(known);
+        }
+        let table = Arc::new(table);
+        tables.put(name.to_owned(), Arc::clone(&table));
+        table
+    }
+}
+
+/// Whether two tables of queries read the same locations alike.
+fn alike(one: &ListingTable, other: &ListingTable) -> bool {
+    one.table_paths() == other.table_paths()
+        && one.schema() == other.schema()
+        && same_options(one.options(), other.options())
+}
+
+fn same_options(one: &ListingOptions, other: &ListingOptions) -> bool {
+    one.file_extension == other.file_extension
+        && one.table_partition_cols == other.table_partition_cols
+        && one.file_sort_order == other.file_sort_order
+        && one.output_partitioning == other.output_partitioning
+        && same_format(one.format.as_ref(), other.format.as_ref())
+}
+
+/// Whether two formats are of the same kind, with the same options.
+fn same_format(one: &dyn FileFormat, other: &dyn FileFormat) -> bool {
+    if let (Some(one), Some(other)) = (
+        one.downcast_ref::<ParquetFormat>(),
+        other.downcast_ref::<ParquetFormat>(),
+    ) {
+        return one.options() == other.options();
+    }
+    if let (Some(one), Some(other)) = (one.downcast_ref::<CsvFormat>(), other.downcast_ref::<CsvFormat>()) {
+        return one.options() == other.options();
+    }
+    if let (Some(one), Some(other)) = (
+        one.downcast_ref::<JsonFormat>(),
+        other.downcast_ref::<JsonFormat>(),
+    ) {
+        return one.options() == other.options();
+    }
+    one.is::<ArrowFormat>() && other.is::<ArrowFormat>() || one.is::<AvroFormat>() && other.is::<AvroFormat>()
+}

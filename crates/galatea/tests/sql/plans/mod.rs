@@ -1,0 +1,265 @@
+//! Finished plans that are used again: that they are, and that they are never stale.
+
+mod changes;
+mod executions;
+mod files;
+
+use crate::compare::same;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::display::array_value_to_string;
+use datafusion::prelude::SessionContext;
+use galatea::{EmulatorOptions, PlanStatistics};
+
+/// A session with the emulated device, and tables `t` of 3000 rows and `d` of 7.
+async fn session(settings: &[(&str, &str)]) -> SessionContext {
+    let mut builder = galatea::session()
+        .with_file_queries(true)
+        .with_emulated_device(EmulatorOptions::default())
+        .with_setting("galatea.device", "emulated")
+        .with_setting("datafusion.catalog.information_schema", "true");
+    for (name, value) in settings {
+        builder = builder.with_setting(*name, *value);
+    }
+    let ctx = builder.build().expect("a session");
+    run(&ctx, T).await;
+    run(&ctx, D).await;
+    ctx
+}
+
+const T: &str =
+    "CREATE TABLE t AS SELECT value AS v, value % 7 AS k, value * 0.5 AS f FROM generate_series(1, 3000)";
+const D: &str = "CREATE TABLE d AS SELECT value AS k, 'name ' || value AS name FROM generate_series(0, 6)";
+
+async fn run(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let frame = ctx
+        .sql(sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}\n{error}"));
+    let rows = frame.collect().await;
+    rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+/// The rows of a query, and whether its plan was an earlier one's.
+async fn ask(ctx: &SessionContext, sql: &str) -> (Vec<RecordBatch>, bool) {
+    let before = statistics(ctx).reused;
+    let rows = run(ctx, sql).await;
+    let reused = statistics(ctx).reused - before;
+    let report = galatea::last_query_report(ctx).expect("a query ran");
+    assert_eq!(report.plan_reused, reused == 1, "{sql}");
+    (rows, reused == 1)
+}
+
+/// The rows of a query that is planned anew.
+async fn afresh(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    run(ctx, "SET galatea.plan_cache = 0").await;
+    let (rows, reused) = ask(ctx, sql).await;
+    assert!(!reused);
+    run(ctx, "SET galatea.plan_cache = 'default'").await;
+    rows
+}
+
+/// Asks, and compares with the answer of a plan that is made anew; whether the plan was reused.
+async fn checked(ctx: &SessionContext, sql: &str, context: &str) -> bool {
+    let (rows, reused) = ask(ctx, sql).await;
+    let expected = afresh(ctx, sql).await;
+    if let Err(difference) = same(&expected, &rows) {
+        panic!("{context}, reused: {reused}\n{sql}\n{difference}");
+    }
+    reused
+}
+
+/// Rows as text, columns apart by bars.
+fn rows_text(batches: &[RecordBatch]) -> Vec<String> {
+    let cell = |batch: &RecordBatch, column: usize, row: usize| {
+        array_value_to_string(batch.column(column), row).expect("text")
+    };
+    let rows = batches.iter().flat_map(|batch| {
+        (0..batch.num_rows()).map(move |row| {
+            let cells: Vec<String> = (0..batch.num_columns()).map(|c| cell(batch, c, row)).collect();
+            cells.join("|")
+        })
+    });
+    rows.collect()
+}
+
+/// The one value of a query, as text.
+async fn value(ctx: &SessionContext, sql: &str) -> String {
+    rows_text(&run(ctx, sql).await).join(";")
+}
+
+fn statistics(ctx: &SessionContext) -> PlanStatistics {
+    galatea::plan_statistics(ctx).expect("a Galatea session")
+}
+
+/// Queries whose plans are used again, whatever the device.
+const QUERIES: &[&str] = &[
+    "SELECT v, f FROM t WHERE v % 5 = 1",
+    "SELECT * FROM d",
+    "SELECT count(*), sum(v), min(f), max(v) FROM t",
+    "SELECT k, count(*) AS n, avg(f) FROM t WHERE v > 10 GROUP BY k HAVING count(*) > 1 ORDER BY k",
+    "SELECT d.name, sum(t.v) FROM t JOIN d ON t.k = d.k GROUP BY d.name",
+    "SELECT t.v, d.name FROM t LEFT JOIN d ON t.k = d.k WHERE t.v < 40",
+    "SELECT count(*) FROM t, d WHERE t.k < d.k",
+    "SELECT v FROM t WHERE k = 3 ORDER BY v DESC LIMIT 5",
+    "SELECT v FROM t WHERE k IN (SELECT k FROM d WHERE name = 'name 2')",
+    "SELECT v FROM t WHERE NOT EXISTS (SELECT 1 FROM d WHERE d.k = t.v)",
+    "SELECT k FROM t UNION SELECT k FROM d",
+    "SELECT DISTINCT k, v % 2 FROM t",
+    "SELECT v, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM t",
+    "WITH big AS (SELECT * FROM t WHERE v > 2990) SELECT a.v, b.k FROM big a JOIN big b ON a.v = b.v",
+    "SELECT t.v, x.y FROM t JOIN (VALUES (1, 'a'), (2, 'b')) AS x(k, y) ON t.v = x.k",
+    "SELECT 1 + 1 AS two",
+];
+
+#[tokio::test]
+async fn plans_of_queries_that_come_again_are_used_again() {
+    let ctx = session(&[]).await;
+    for device in ["emulated", "cpu"] {
+        run(&ctx, &format!("SET galatea.device = '{device}'")).await;
+        for sql in QUERIES {
+            assert!(!checked(&ctx, sql, device).await, "{device}: made at first\n{sql}");
+            for _ in 0..2 {
+                assert!(checked(&ctx, sql, device).await, "{device}: then reused\n{sql}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn literals_tell_queries_apart() {
+    let ctx = session(&[]).await;
+    for round in 0..2 {
+        for least in [10, 20, 2999] {
+            let sql = format!("SELECT count(*) FROM t WHERE v > {least}");
+            assert_eq!(ask(&ctx, &sql).await.1, round == 1);
+            assert_eq!(value(&ctx, &sql).await, (3000 - least).to_string());
+        }
+    }
+    // Names and types of a result, too.
+    for sql in [
+        "SELECT v AS a FROM t LIMIT 1",
+        "SELECT v AS b FROM t LIMIT 1",
+        "SELECT CAST(v AS INT) AS a FROM t LIMIT 1",
+    ] {
+        let (rows, reused) = ask(&ctx, sql).await;
+        assert!(!reused);
+        let expected = afresh(&ctx, sql).await;
+        assert_eq!(expected[0].schema(), rows[0].schema(), "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn prepared_statements_are_planned_once_for_each_value() {
+    let ctx = session(&[]).await;
+    run(&ctx, "PREPARE p(BIGINT) AS SELECT count(*) FROM t WHERE v > $1").await;
+    for round in 0..2 {
+        for least in [10, 20] {
+            let sql = format!("EXECUTE p({least})");
+            assert_eq!(ask(&ctx, &sql).await.1, round == 1, "{sql}");
+            assert_eq!(value(&ctx, &sql).await, (3000 - least).to_string());
+        }
+    }
+    run(&ctx, "DEALLOCATE p").await;
+    run(&ctx, "PREPARE p(BIGINT) AS SELECT count(*) FROM t WHERE v < $1").await;
+    assert_eq!(value(&ctx, "EXECUTE p(10)").await, "9");
+    // A statement reads the table that it was prepared for.
+    let plain = SessionContext::new();
+    for ctx in [&ctx, &plain] {
+        run(ctx, "CREATE OR REPLACE TABLE n AS SELECT 1 AS x").await;
+        run(ctx, "PREPARE q AS SELECT x FROM n").await;
+    }
+    let before = [value(&ctx, "EXECUTE q").await, value(&plain, "EXECUTE q").await];
+    assert_eq!(before[0], before[1]);
+    for ctx in [&ctx, &plain] {
+        run(ctx, "CREATE OR REPLACE TABLE n AS SELECT 2 AS x").await;
+    }
+    assert_eq!(value(&ctx, "EXECUTE q").await, value(&plain, "EXECUTE q").await);
+}
+
+#[tokio::test]
+async fn functions_that_change_their_mind_are_asked_each_time() {
+    let ctx = session(&[]).await;
+    for sql in [
+        "SELECT count(*) FROM t WHERE random() < 2",
+        "SELECT now() > timestamp '2020-01-01'",
+        "SELECT v FROM t WHERE current_date > date '2020-01-01' AND v < 3",
+        "WITH r AS (SELECT random() AS x) SELECT count(*) FROM r",
+        "SELECT count(*) FROM t WHERE v IN (SELECT v FROM t WHERE random() < 2)",
+        "SELECT count(*) FROM t WHERE EXISTS (SELECT 1 FROM d WHERE d.k = t.k AND now() > timestamp '2020-01-01')",
+        "SELECT uuid() <> ''",
+        // Nor are plans kept over tables that nothing is known of, or of recursive queries.
+        "SELECT count(*) FROM generate_series(1, 10)",
+        "SELECT count(*) > 0 FROM galatea_memory()",
+        "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT sum(n) FROM r",
+        "SHOW galatea.device",
+    ] {
+        for _ in 0..3 {
+            assert!(!checked(&ctx, sql, "volatile").await, "{sql}");
+        }
+    }
+    assert_eq!(
+        value(
+            &ctx,
+            "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT sum(n) FROM r"
+        )
+        .await,
+        "15"
+    );
+    let first = value(&ctx, "SELECT now()").await;
+    assert_ne!(first, value(&ctx, "SELECT now()").await);
+    assert_eq!(statistics(&ctx).kept, 0);
+}
+
+#[tokio::test]
+async fn the_least_recently_used_plans_go() {
+    let ctx = session(&[("galatea.plan_cache", "2")]).await;
+    let queries = ["SELECT sum(v) FROM t", "SELECT min(v) FROM t", "SELECT max(v) FROM t"];
+    for sql in queries {
+        assert!(!ask(&ctx, sql).await.1);
+    }
+    assert_eq!(statistics(&ctx).kept, 2);
+    assert!(ask(&ctx, queries[1]).await.1);
+    assert!(!ask(&ctx, queries[0]).await.1);
+    assert!(ask(&ctx, queries[1]).await.1);
+    assert!(!ask(&ctx, queries[2]).await.1);
+    run(&ctx, "SET galatea.plan_cache = 0").await;
+    for _ in 0..2 {
+        assert!(!ask(&ctx, queries[2]).await.1);
+    }
+}
+
+#[tokio::test]
+async fn explain_shows_what_it_shows_without_reuse() {
+    let ctx = session(&[]).await;
+    let query = "SELECT d.name, sum(t.v) FROM t JOIN d ON t.k = d.k GROUP BY d.name ORDER BY 2 LIMIT 3";
+    for explain in ["EXPLAIN", "EXPLAIN VERBOSE", "EXPLAIN FORMAT TREE"] {
+        let sql = format!("{explain} {query}");
+        let with = rows_text(&run(&ctx, &sql).await);
+        run(&ctx, query).await;
+        let after = rows_text(&run(&ctx, &sql).await);
+        let without = rows_text(&afresh(&ctx, &sql).await);
+        assert_eq!(with, without, "{explain}");
+        assert_eq!(after, without, "{explain}, with a kept plan");
+    }
+    let analyzed = rows_text(&run(&ctx, &format!("EXPLAIN ANALYZE {query}")).await).join("\n");
+    assert!(analyzed.contains("GpuExec") && analyzed.contains("strategy="), "{analyzed}");
+}
+
+#[tokio::test]
+async fn frames_over_optimised_plans_give_their_rows() {
+    let ctx = session(&[]).await;
+    let frame = ctx.sql("SELECT v, k FROM t WHERE v < 30").await.expect("a plan");
+    let optimised = frame.clone().into_optimized_plan().expect("a plan");
+    for _ in 0..2 {
+        let again = ctx.execute_logical_plan(optimised.clone()).await.expect("a frame");
+        let filtered = again
+            .filter(datafusion::prelude::col("k").eq(datafusion::prelude::lit(3)))
+            .expect("a filter");
+        let rows = filtered.collect().await.expect("rows");
+        assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 4);
+    }
+    run(&ctx, "CREATE TABLE copy AS SELECT v FROM t WHERE k = 1").await;
+    assert_eq!(value(&ctx, "SELECT count(*) FROM copy").await, "429");
+    run(&ctx, "INSERT INTO copy SELECT v FROM t WHERE k = 2").await;
+    assert_eq!(value(&ctx, "SELECT count(*) FROM copy").await, "858");
+}
