@@ -259,6 +259,7 @@ impl<'a> Placer<'a> {
         fetch: Option<usize>,
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let before = self.hot_gain.get();
         if let Some(outcome) = subtree(&plan, self.config) {
             match ends(&plan)
                 .and(outcome)
@@ -285,6 +286,8 @@ impl<'a> Placer<'a> {
         {
             note(reasons, &plan, &reason);
         }
+        // A subtree that waits for loading is worth as much as itself, or as those within it.
+        let as_one = self.hot_gain.replace(before);
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
         let fetch = fetch_below(&plan, fetch);
         // The rows of a recursive term's work table can be read once, so nothing there may fall back.
@@ -298,6 +301,7 @@ impl<'a> Placer<'a> {
                 false => Ok(Arc::clone(child)),
             })
             .collect::<Result<Vec<_>>>()?;
+        self.hot_gain.set(self.hot_gain.get().max(as_one));
         let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
         if placed.iter().zip(&children).all(same) {
             return Ok(plan);

@@ -137,3 +137,51 @@ async fn the_key_of_a_query_is_of_its_data_and_settings() {
     let (_, other) = plan(&folder, "SELECT sum(v) FROM t WHERE v % 3 = 2").await;
     assert_ne!(key::query(&rewritten, &auto()), key::query(&other, &auto()));
 }
+
+/// What a kept plan goes by is what the next one would be decided by.
+#[tokio::test]
+async fn a_decision_holds_until_a_later_one_would_differ() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, plan) = plan(&folder, QUERY).await;
+    let (history, ms) = (runtime.history(), Duration::from_millis);
+    let holds = |decision: &Decision| {
+        let grounds = decision.grounds.as_ref();
+        grounds.map(|grounds| grounds.hold(&plan, &runtime, &auto()))
+    };
+    // What waits for loading is decided anew each time, and so is what is placed before its columns are there.
+    let (placed, waiting) = decide(&runtime, &plan);
+    assert!(!placed && holds(&waiting).is_none());
+    let query = waiting.query.expect("its runs are counted");
+    for _ in 0..5000 {
+        history.ran(query, true, ms(900));
+    }
+    let (placed, slower) = decide(&runtime, &plan);
+    assert!(!placed && holds(&slower) == Some(true));
+    history.ran(query, false, ms(1500));
+    assert_eq!(holds(&slower), Some(false), "the CPU turned out to take longer");
+    let (placed, loading) = decide(&runtime, &plan);
+    assert!(placed && holds(&loading).is_none());
+    history.ran(query, false, ms(800));
+    let (placed, settled) = decide(&runtime, &plan);
+    assert!(!placed && holds(&settled) == Some(true));
+    history.ran(query, false, ms(700));
+    assert_eq!(holds(&settled), Some(true), "faster still on the CPU");
+    history.ran(query, true, ms(100));
+    assert_eq!(holds(&settled), Some(false), "the device was faster");
+    // Whatever was refused since may be part of the query.
+    let (_, before) = decide(&runtime, &self::plan(&folder, "SELECT v FROM t LIMIT 3").await.1);
+    assert_eq!(holds(&before), Some(true));
+    history.refuse(PlanKey(1), Reason::EmulatedDevice);
+    assert_eq!(holds(&before), Some(false));
+}
+
+#[tokio::test]
+async fn a_query_that_gains_little_even_without_loading_is_decided() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let numbered = "SELECT sum(n) FROM (SELECT row_number() OVER (ORDER BY v % 17) AS n FROM t)";
+    let sql = format!("{QUERY} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered}");
+    let (runtime, plan) = plan(&folder, &sql).await;
+    let (placed, decision) = decide(&runtime, &plan);
+    let grounds = decision.grounds.expect("no run will change it");
+    assert!(!placed && grounds.hold(&plan, &runtime, &auto()));
+}
