@@ -87,7 +87,7 @@ async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     let shown = displayable(plan.as_ref()).indent(true).to_string();
     assert_eq!(
         gave_way,
-        shown.contains("gave way to earlier queries 1 times"),
+        shown.contains("gave way to earlier queries=1"),
         "{sql}\n{shown}"
     );
     gave_way
