@@ -101,7 +101,11 @@ pub fn describe() {
         "copies of chunks that gave up device memory"
     );
     describe_counter!(LINK, Unit::Bytes, "bytes copied over the link");
-    describe_counter!(PLANS, Unit::Count, "queries that were planned, by where the plan came from");
+    describe_counter!(
+        PLANS,
+        Unit::Count,
+        "queries that were planned, by where the plan came from"
+    );
 }
 
 /// A query was planned.

@@ -148,7 +148,11 @@ async fn queries_are_counted() {
     let kept = kept();
     let recorded: Vec<_> = kept.values.lock().expect("no panic").keys().cloned().collect();
     // The rows of the table were a query, too.
-    assert_eq!(recorded, ["galatea_plans_total not_kept"], "before a pipeline ran");
+    assert_eq!(
+        recorded,
+        ["galatea_plans_total not_kept"],
+        "before a pipeline ran"
+    );
     run(&ctx, "SELECT sum(x) FROM t").await;
     assert_eq!(kept.sum("galatea_pipelines_total device"), 1.0);
     assert_eq!(kept.all("galatea_wait_seconds").len(), 1);

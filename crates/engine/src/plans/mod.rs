@@ -232,7 +232,11 @@ impl PlanCache {
 impl Holder for PlanCache {
     fn let_go(&self) {
         let mut plans = self.plans.lock();
-        let gone = |kept: &Kept| kept.identities.iter().any(|identity| identity.strong_count() == 0);
+        let gone = |kept: &Kept| {
+            kept.identities
+                .iter()
+                .any(|identity| identity.strong_count() == 0)
+        };
         let keys = plans.iter().filter(|(_, kept)| gone(kept)).map(|(key, _)| *key);
         let keys: Vec<Key> = keys.collect();
         let gone: Vec<Option<Arc<Kept>>> = keys.iter().map(|key| plans.pop(key)).collect();

@@ -184,7 +184,12 @@ fn as_asked(explain: &Explain, query: &Arc<LogicalPlan>) -> Explain {
     let initial = |plan: &&StringifiedPlan| plan.plan_type == PlanType::InitialLogicalPlan;
     Explain {
         plan: Arc::clone(query),
-        stringified_plans: explain.stringified_plans.iter().filter(initial).cloned().collect(),
+        stringified_plans: explain
+            .stringified_plans
+            .iter()
+            .filter(initial)
+            .cloned()
+            .collect(),
         logical_optimization_succeeded: false,
         ..explain.clone()
     }

@@ -112,7 +112,8 @@ fn applies_others_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_own = |expression: &Arc<dyn PhysicalExpr>| own.iter().any(|own| Arc::ptr_eq(own, expression));
     let mut applies = false;
     let visited = plan.apply_expressions(&mut |expression| {
-        applies |= !is_own(expression) && DynamicFilterTracking::classify(expression).contains_dynamic_filter();
+        applies |=
+            !is_own(expression) && DynamicFilterTracking::classify(expression).contains_dynamic_filter();
         Ok(TreeNodeRecursion::Continue)
     });
     visited.is_err() || applies

@@ -53,7 +53,10 @@ async fn local_files(
         return None;
     }
     let store = session.runtime_env().object_store(url).ok()?;
-    let listed = url.list_all_files(session, store.as_ref(), extension).await.ok()?;
+    let listed = url
+        .list_all_files(session, store.as_ref(), extension)
+        .await
+        .ok()?;
     let listed: Vec<_> = listed.try_collect().await.ok()?;
     let stamped = listed.into_iter().map(|file| {
         let path = PathBuf::from(format!("/{}", file.location));

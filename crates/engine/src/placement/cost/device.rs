@@ -75,10 +75,7 @@ impl Estimator {
         let sides = found.dimensions.iter().enumerate();
         let sides = sides.map(|(number, side)| match &side.build {
             None => self.dimension(found, number),
-            Some(build) => {
-                self.device_time(&build.subtree, &side.plan, runtime, config)
-                    .hot
-            }
+            Some(build) => self.device_time(&build.subtree, &side.plan, runtime, config).hot,
         });
         let dimensions: f64 = sides.sum();
         let returned = self.rows(plan);

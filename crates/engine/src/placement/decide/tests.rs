@@ -179,7 +179,9 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
 async fn a_query_that_gains_little_even_without_loading_is_decided() {
     let folder = tempfile::tempdir().expect("a folder");
     let numbered = "SELECT sum(n) FROM (SELECT row_number() OVER (ORDER BY v % 17) AS n FROM t)";
-    let sql = format!("{QUERY} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered}");
+    let sql = format!(
+        "{QUERY} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered} UNION ALL {numbered}"
+    );
     let (runtime, plan) = plan(&folder, &sql).await;
     let (placed, decision) = decide(&runtime, &plan);
     let grounds = decision.grounds.expect("no run will change it");

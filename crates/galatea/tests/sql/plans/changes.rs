@@ -140,9 +140,8 @@ fn other_value(name: &str) -> Option<&'static str> {
         "dimensions" => "cache",
         "plan_cache" => "100",
         "min_rows" | "build_rows" => "10",
-        "block_threads" => "64",
+        "block_threads" | "hash_slots" => "64",
         "rows_per_thread" => "4",
-        "hash_slots" => "64",
         "collide_hashes" => "true",
         _ => return None,
     })
@@ -167,7 +166,11 @@ async fn each_setting_has_plans_of_its_own() {
     }
     for (name, other) in settings {
         let before = run(&ctx, &format!("SHOW {name}")).await;
-        let before = super::rows_text(&before)[0].split_once('|').expect("a value").1.to_owned();
+        let before = super::rows_text(&before)[0]
+            .split_once('|')
+            .expect("a value")
+            .1
+            .to_owned();
         run(&ctx, &format!("SET {name} = '{other}'")).await;
         assert!(!ask(&ctx, sql).await.1, "{name} = {other}");
         assert!(ask(&ctx, sql).await.1, "{name} = {other}, once more");
@@ -183,7 +186,11 @@ async fn the_schema_that_names_are_looked_up_in_matters() {
     run(&ctx, "CREATE TABLE other.t AS SELECT 42 AS v").await;
     for _ in 0..2 {
         for (schema, answer) in [("public", "3000|4501500|1"), ("other", "1|42|42")] {
-            run(&ctx, &format!("SET datafusion.catalog.default_schema = '{schema}'")).await;
+            run(
+                &ctx,
+                &format!("SET datafusion.catalog.default_schema = '{schema}'"),
+            )
+            .await;
             assert_eq!(value(&ctx, COUNT).await, answer);
             assert_eq!(value(&ctx, COUNT).await, answer);
         }
@@ -247,7 +254,11 @@ async fn a_layout_of_columns_is_a_version_of_the_table() {
 #[tokio::test]
 async fn a_pipeline_that_was_refused_is_planned_without() {
     let ctx = session(&[("galatea.build_rows", "1000000")]).await;
-    run(&ctx, "CREATE TABLE twice AS SELECT k FROM d UNION ALL SELECT k FROM d").await;
+    run(
+        &ctx,
+        "CREATE TABLE twice AS SELECT k FROM d UNION ALL SELECT k FROM d",
+    )
+    .await;
     let sql = "SELECT count(*) FROM t JOIN twice ON t.k = twice.k";
     let other = "SELECT count(*) FROM t";
     ask(&ctx, other).await;

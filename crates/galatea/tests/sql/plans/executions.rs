@@ -52,7 +52,10 @@ async fn each_execution_counts_for_itself() {
             collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("rows");
             rows.push(counted(&plan));
         }
-        assert!(rows[0] > 0 && rows.iter().all(|n| *n == rows[0]), "{sql}: {rows:?}");
+        assert!(
+            rows[0] > 0 && rows.iter().all(|n| *n == rows[0]),
+            "{sql}: {rows:?}"
+        );
         assert!(statistics(&ctx).reused > 0);
     }
 }
@@ -77,7 +80,10 @@ async fn executions_that_are_cancelled_or_fail_leave_nothing_behind() {
         // A row that cannot be divided fails each execution alike, and those of other rows do not.
         run(&ctx, "CREATE OR REPLACE TABLE z AS SELECT 1 AS a, 0 AS b").await;
         for _ in 0..3 {
-            let frame = ctx.sql("SELECT sum(a / b) FROM z WHERE a > 0").await.expect("a plan");
+            let frame = ctx
+                .sql("SELECT sum(a / b) FROM z WHERE a > 0")
+                .await
+                .expect("a plan");
             let error = frame.collect().await.expect_err("divides by zero").to_string();
             assert!(error.to_lowercase().contains("divide"), "{device}: {error}");
         }

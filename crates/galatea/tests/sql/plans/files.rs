@@ -65,7 +65,11 @@ async fn files_that_change_in_any_way_are_read_again() {
         check("36|1|5", "one more file").await;
         let size = std::fs::metadata(&first).expect("a file").len();
         write(&ctx, &first, "(1), (2), (4)").await;
-        assert_eq!(std::fs::metadata(&first).expect("a file").len(), size, "as long as before");
+        assert_eq!(
+            std::fs::metadata(&first).expect("a file").len(),
+            size,
+            "as long as before"
+        );
         check("37|1|5", "rewritten with the same size").await;
         std::fs::remove_file(&second).expect("removed");
         check("7|1|3", "a file less").await;
@@ -87,7 +91,10 @@ async fn a_rewrite_that_hides_is_seen() {
         assert_eq!(value(&ctx, &sql).await, "6");
     }
     assert!(ask(&ctx, &sql).await.1);
-    let modified = std::fs::metadata(&file).expect("a file").modified().expect("a time");
+    let modified = std::fs::metadata(&file)
+        .expect("a file")
+        .modified()
+        .expect("a time");
     write(&ctx, &file, "(1), (2), (4)").await;
     let open = std::fs::File::options().write(true).open(&file).expect("opens");
     open.set_modified(modified).expect("set back");
@@ -105,7 +112,9 @@ async fn joins_of_files_and_tables_are_used_again() {
     std::thread::sleep(SETTLED);
     let (fact, dimension) = (fact.display(), dimension.display());
     for sql in [
-        format!("SELECT d.name, sum(t.v) FROM '{fact}' AS t JOIN '{dimension}' AS d ON t.k = d.k GROUP BY d.name"),
+        format!(
+            "SELECT d.name, sum(t.v) FROM '{fact}' AS t JOIN '{dimension}' AS d ON t.k = d.k GROUP BY d.name"
+        ),
         format!("SELECT d.name, sum(t.v) FROM '{fact}' AS t JOIN d ON t.k = d.k GROUP BY d.name"),
         format!("SELECT k, count(*) FROM '{fact}' WHERE v > 100 GROUP BY k"),
         format!("SELECT v, f FROM '{fact}' WHERE v % 100 = 1"),

@@ -117,7 +117,10 @@ async fn plans_of_queries_that_come_again_are_used_again() {
     for device in ["emulated", "cpu"] {
         run(&ctx, &format!("SET galatea.device = '{device}'")).await;
         for sql in QUERIES {
-            assert!(!checked(&ctx, sql, device).await, "{device}: made at first\n{sql}");
+            assert!(
+                !checked(&ctx, sql, device).await,
+                "{device}: made at first\n{sql}"
+            );
             for _ in 0..2 {
                 assert!(checked(&ctx, sql, device).await, "{device}: then reused\n{sql}");
             }
@@ -213,7 +216,11 @@ async fn functions_that_change_their_mind_are_asked_each_time() {
 #[tokio::test]
 async fn the_least_recently_used_plans_go() {
     let ctx = session(&[("galatea.plan_cache", "2")]).await;
-    let queries = ["SELECT sum(v) FROM t", "SELECT min(v) FROM t", "SELECT max(v) FROM t"];
+    let queries = [
+        "SELECT sum(v) FROM t",
+        "SELECT min(v) FROM t",
+        "SELECT max(v) FROM t",
+    ];
     for sql in queries {
         assert!(!ask(&ctx, sql).await.1);
     }
@@ -242,7 +249,10 @@ async fn explain_shows_what_it_shows_without_reuse() {
         assert_eq!(after, without, "{explain}, with a kept plan");
     }
     let analyzed = rows_text(&run(&ctx, &format!("EXPLAIN ANALYZE {query}")).await).join("\n");
-    assert!(analyzed.contains("GpuExec") && analyzed.contains("strategy="), "{analyzed}");
+    assert!(
+        analyzed.contains("GpuExec") && analyzed.contains("strategy="),
+        "{analyzed}"
+    );
 }
 
 #[tokio::test]
@@ -251,7 +261,10 @@ async fn frames_over_optimised_plans_give_their_rows() {
     let frame = ctx.sql("SELECT v, k FROM t WHERE v < 30").await.expect("a plan");
     let optimised = frame.clone().into_optimized_plan().expect("a plan");
     for _ in 0..2 {
-        let again = ctx.execute_logical_plan(optimised.clone()).await.expect("a frame");
+        let again = ctx
+            .execute_logical_plan(optimised.clone())
+            .await
+            .expect("a frame");
         let filtered = again
             .filter(datafusion::prelude::col("k").eq(datafusion::prelude::lit(3)))
             .expect("a filter");
