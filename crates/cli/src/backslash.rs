@@ -1,13 +1,13 @@
 //! The prompt's own commands, which begin with a backslash.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use datafusion_cli::functions::{Function, display_all_functions};
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 
 use crate::errors::CliError;
-use crate::output::{Format, Output, RowLimit, Target};
-use crate::shell::{Ended, OnError, Shell};
+use crate::output::{Format, Output, Target};
 
 /// Each command with its arguments, and what it does.
 const COMMANDS: [(&str, &str); 14] = [
@@ -36,16 +36,32 @@ const COMMANDS: [(&str, &str); 14] = [
     ),
 ];
 
-/// Runs the command `text`, which is without its backslash; false to leave.
-pub(crate) async fn run(shell: &mut Shell, text: &str) -> Result<bool, CliError> {
+/// What the shell does after a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// What comes after it.
+    Continue,
+    /// Leave.
+    Quit,
+    /// Run a statement, and show all of its rows.
+    Statement(String),
+    /// Run a file.
+    File(PathBuf),
+}
+
+/// Runs the command `text`, which is without its backslash.
+pub(crate) fn run(
+    output: &mut Output,
+    stores: &InstrumentedObjectStoreRegistry,
+    text: &str,
+) -> Result<Next, CliError> {
     let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let argument = Some(argument.trim()).filter(|argument| !argument.is_empty());
-    let output = &mut shell.output;
     match (name, argument) {
-        ("q", None) => return Ok(false),
+        ("q", None) => return Ok(Next::Quit),
         ("?", None) => output.text(&help())?,
-        ("d", None) => return statement(shell, "SHOW TABLES").await,
-        ("d", Some(table)) => return statement(shell, &format!("SHOW COLUMNS FROM {table}")).await,
+        ("d", None) => return Ok(Next::Statement("SHOW TABLES".to_string())),
+        ("d", Some(table)) => return Ok(Next::Statement(format!("SHOW COLUMNS FROM {table}"))),
         ("h", None) => display_all_functions()?,
         ("h", Some(statement)) => {
             let function: Function = statement.parse().map_err(|_| {
@@ -55,10 +71,7 @@ pub(crate) async fn run(shell: &mut Shell, text: &str) -> Result<bool, CliError>
             })?;
             output.text(&format!("{}\n", function.function_details()?.trim()))?;
         }
-        ("i", Some(file)) => {
-            let ended = Box::pin(shell.run_file(Path::new(unquoted(file)))).await?;
-            return Ok(ended != Ended::Quit);
-        }
+        ("i", Some(file)) => return Ok(Next::File(PathBuf::from(unquoted(file)))),
         ("o", None) => output.target = Target::default(),
         ("o", Some(file)) => {
             let path = Path::new(unquoted(file));
@@ -80,20 +93,17 @@ pub(crate) async fn run(shell: &mut Shell, text: &str) -> Result<bool, CliError>
             say(&format!("quiet is {}", on_off(output.quiet)));
         }
         ("pset", None) => output.text(&options(output))?,
-        ("pset", Some(option)) => set(shell, option)?,
+        ("pset", Some(option)) => set(output, option)?,
         ("object_store_profiling", Some(mode)) => {
             let mode = mode.parse().map_err(|_| {
                 usage(format!(
                     "unknown mode: {mode}\nhint: modes are disabled, summary and trace"
                 ))
             })?;
-            shell.stores.set_instrument_mode(mode);
+            stores.set_instrument_mode(mode);
         }
         ("object_store_profiling", None) => {
-            say(&format!(
-                "object_store_profiling is {}",
-                shell.stores.instrument_mode()
-            ));
+            say(&format!("object_store_profiling is {}", stores.instrument_mode()));
         }
         ("i", None) => return Err(usage("\\i wants the name of a file".to_string())),
         _ => {
@@ -102,15 +112,7 @@ pub(crate) async fn run(shell: &mut Shell, text: &str) -> Result<bool, CliError>
             )));
         }
     }
-    Ok(true)
-}
-
-async fn statement(shell: &mut Shell, sql: &str) -> Result<bool, CliError> {
-    // A list is shown whole.
-    let limit = std::mem::replace(&mut shell.output.limit, RowLimit(None));
-    let done = Box::pin(shell.run(sql, OnError::Stop)).await;
-    shell.output.limit = limit;
-    done.map(|_| true)
+    Ok(Next::Continue)
 }
 
 fn usage(message: String) -> CliError {
@@ -138,11 +140,10 @@ fn on_off(value: bool) -> &'static str {
     if value { "on" } else { "off" }
 }
 
-fn set(shell: &mut Shell, option: &str) -> Result<(), CliError> {
+fn set(output: &mut Output, option: &str) -> Result<(), CliError> {
     let (name, value) = option.split_once(char::is_whitespace).unwrap_or((option, ""));
     let value = value.trim();
     let some = Some(value).filter(|value| !value.is_empty());
-    let output = &mut shell.output;
     match (name, some) {
         ("expanded", value) => output.expanded = switch("expanded", value, output.expanded)?,
         ("timing", value) => output.timing = switch("timing", value, output.timing)?,
@@ -169,7 +170,7 @@ fn set(shell: &mut Shell, option: &str) -> Result<(), CliError> {
             )));
         }
     }
-    let all = options(&shell.output);
+    let all = options(output);
     let line = all
         .lines()
         .find(|line| line.split_whitespace().next() == Some(name));

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 
-use crate::backslash;
+use crate::backslash::{self, Next};
 use crate::errors::{self, CliError};
-use crate::output::Output;
+use crate::output::{Output, RowLimit};
 use crate::script::{Input, inputs};
 use crate::statements;
 
@@ -55,7 +55,7 @@ impl Shell {
                 Input::Statement(sql) => statements::run(&self.ctx, &self.stores, &self.output, &sql)
                     .await
                     .map(|()| true),
-                Input::Command(command) => Box::pin(backslash::run(self, &command)).await,
+                Input::Command(command) => self.command(&command).await,
             };
             match done {
                 Ok(true) => {}
@@ -69,6 +69,23 @@ impl Shell {
             }
         }
         Ok(Ended::Through { failed })
+    }
+
+    /// Runs a command; false to leave.
+    async fn command(&mut self, text: &str) -> Result<bool, CliError> {
+        match backslash::run(&mut self.output, &self.stores, text)? {
+            Next::Continue => Ok(true),
+            Next::Quit => Ok(false),
+            Next::File(path) => Ok(Box::pin(self.run_file(&path)).await? != Ended::Quit),
+            Next::Statement(sql) => {
+                let whole = Output {
+                    limit: RowLimit(None),
+                    ..self.output.clone()
+                };
+                statements::run(&self.ctx, &self.stores, &whole, &sql).await?;
+                Ok(true)
+            }
+        }
     }
 
     /// Runs the statements and commands of a file, up to the first that fails.

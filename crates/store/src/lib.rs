@@ -23,6 +23,7 @@ mod scan;
 pub mod source;
 mod store;
 mod table;
+mod width;
 
 pub use catalog::{StoreCatalogProvider, StoreSchemaProvider, install};
 pub use column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};

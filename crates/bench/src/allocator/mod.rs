@@ -23,6 +23,7 @@ mod figures;
 mod others;
 mod plot;
 mod report;
+mod write;
 
 pub use bed::Extent;
 pub use report::{AllocatorReport, Finding, Row};

@@ -1,13 +1,11 @@
 //! What was measured: rows, files, and the sentences that compare with the paper.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Experiment, plot};
-use crate::Result;
-use crate::harness::{Files, Findings};
+use super::Experiment;
+use crate::harness::Findings;
 use crate::machine::Machine;
 use crate::result::Summary;
 
@@ -100,7 +98,7 @@ impl Row {
         self.release_ms = summary.map(|summary| summary.median * 1e3);
     }
 
-    fn cells(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn cells(&self) -> Vec<(&'static str, String)> {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         vec![
             ("experiment", self.experiment.clone()),
@@ -286,19 +284,5 @@ impl AllocatorReport {
             findings.add(&experiment.figure().to_string(), experiment.name(), paper, ours);
         }
         findings.finish()
-    }
-
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: plot::figures(self),
-        };
-        files.write(root, name, command, &self.machine)
     }
 }

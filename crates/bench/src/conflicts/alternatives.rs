@@ -1,128 +1,15 @@
 //! One 64-bit sum by group, every way: those that need nothing but the original column, and the placed column.
 
-use std::fmt;
-
 use galatea_device::DeviceBuffer;
-use galatea_layout::model::AccumulatorLayout;
 use galatea_layout::{Budget, Goal, SlotMap};
 
+use super::Experiment;
 use super::bed::{Bed, Launched, Operands, Query};
 use super::data::{self, Column};
 use super::placing::{all_threads, place_column};
 use super::report::{ConflictsReport, Row};
-use super::{Experiment, READS_ONLY};
+use super::way::Way;
 use crate::Result;
-
-/// A way of summing by group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// No groups: only reads both columns. The ceiling.
-    ReadsOnly,
-    /// Slots of a placed column.
-    Placed,
-    /// One copy, a loop of compare-and-swap per row.
-    Naive,
-    /// One copy, two native 32-bit atomics per row.
-    OneCopy,
-    /// Copies for groups of lanes, two native atomics.
-    Replicated { copies: u32, stride: u32 },
-    /// A copy per thread, no atomics.
-    PerThread,
-    /// One copy; lanes of the same group combine first.
-    WarpAggregated,
-    /// All sums in registers.
-    Registers,
-    /// Atomics in device memory, on the replica of the warp.
-    Global { replicas: u32 },
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ReadsOnly => f.write_str(READS_ONLY),
-            Self::Naive => write!(f, "one copy, compare-and-swap"),
-            Self::Registers => write!(f, "registers"),
-            Self::Global { replicas: 1 } => write!(f, "device memory"),
-            Self::Global { replicas } => write!(f, "device memory, {replicas} replicas"),
-            Self::Placed
-            | Self::OneCopy
-            | Self::Replicated { .. }
-            | Self::PerThread
-            | Self::WarpAggregated => self.layout().map_or(Ok(()), |layout| layout.fmt(f)),
-        }
-    }
-}
-
-impl Way {
-    fn all() -> Vec<Self> {
-        let mut ways = vec![
-            Self::ReadsOnly,
-            Self::Placed,
-            Self::OneCopy,
-            Self::PerThread,
-            Self::WarpAggregated,
-            Self::Registers,
-            Self::Naive,
-        ];
-        for copies in [2, 4, 8, 16, 32] {
-            for stride in [copies, copies + 1] {
-                ways.push(Self::Replicated { copies, stride });
-            }
-        }
-        ways.extend([1, 2, 4, 8, 16, 32].map(|replicas| Self::Global { replicas }));
-        ways
-    }
-
-    /// The ways that differ in the number of copies alone have a name together.
-    pub(super) fn family(self) -> String {
-        match self {
-            Self::Replicated { .. } => "copies".to_string(),
-            Self::Global { .. } => "device memory".to_string(),
-            _ => self.to_string(),
-        }
-    }
-
-    /// What the model of costs calls it.
-    pub(super) fn layout(self) -> Option<AccumulatorLayout> {
-        match self {
-            Self::Placed => Some(AccumulatorLayout::Placed),
-            Self::OneCopy => Some(AccumulatorLayout::OneCopy),
-            Self::Replicated { copies, stride } => Some(AccumulatorLayout::Replicated { copies, stride }),
-            Self::PerThread => Some(AccumulatorLayout::PerThread),
-            Self::WarpAggregated => Some(AccumulatorLayout::WarpAggregated),
-            Self::ReadsOnly | Self::Naive | Self::Registers | Self::Global { .. } => None,
-        }
-    }
-
-    /// The kernel that is its own, where it has one for so many groups.
-    fn kernel(self, groups: usize) -> Option<&'static str> {
-        Some(match self {
-            Self::ReadsOnly | Self::Placed | Self::OneCopy => return None,
-            Self::Naive => "sum_naive",
-            Self::Replicated { .. } => "sum_replicated",
-            Self::PerThread => "sum_per_thread",
-            Self::WarpAggregated => "sum_warp_aggregated",
-            Self::Registers => match groups {
-                1 => "sum_registers_1",
-                2 => "sum_registers_2",
-                3..=4 => "sum_registers_4",
-                5..=8 => "sum_registers_8",
-                _ => return None,
-            },
-            Self::Global { .. } => "sum_global",
-        })
-    }
-
-    /// Shared memory of a block, in bytes; of the placed column, without copies.
-    fn shared_bytes(self, groups: u64, threads: u64) -> u64 {
-        match self {
-            Self::ReadsOnly | Self::Registers | Self::Global { .. } => 0,
-            Self::Placed | Self::Naive | Self::OneCopy | Self::WarpAggregated => 8 * groups,
-            Self::Replicated { stride, .. } => 8 * groups * u64::from(stride),
-            Self::PerThread => 8 * groups * threads,
-        }
-    }
-}
 
 /// All ways for all groups and skews of the extent.
 pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {

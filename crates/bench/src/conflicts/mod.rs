@@ -36,6 +36,8 @@ mod placing;
 mod plot;
 mod prediction;
 mod report;
+mod summary;
+mod way;
 
 pub use extent::Extent;
 pub use report::{ConflictsReport, Finding, Row};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use galatea_engine::calibration::rates;
 
-use super::alternatives::Way;
 use super::placing::BY_THREADS;
 use super::report::{ConflictsReport, Row};
+use super::way::Way;
 use super::{Experiment, READS_ONLY, prediction};
 use crate::result::Summary;
 

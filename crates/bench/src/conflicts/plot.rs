@@ -1,8 +1,8 @@
 //! The figures: which rows are points of which line.
 
-use super::alternatives::Way;
 use super::placing::BY_THREADS;
 use super::report::{ConflictsReport, Row};
+use super::way::Way;
 use super::{Experiment, constants};
 use crate::harness::plot::{Figure, Figures};
 

@@ -1,16 +1,13 @@
 //! What was measured: rows, files, findings.
 
-use std::path::{Path, PathBuf};
-
 use galatea_layout::model;
 use serde::{Deserialize, Serialize};
 
-use super::alternatives::Way;
+use super::Experiment;
 use super::bed::Launched;
-use super::{Experiment, outcome, plot};
-use crate::harness::{Files, Findings};
+use super::way::Way;
+use crate::BenchError;
 use crate::machine::Machine;
-use crate::{BenchError, Result};
 
 /// One configuration of one experiment. What does not apply is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -110,7 +107,7 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn cells(&self) -> Vec<(&'static str, String)> {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         vec![
@@ -186,7 +183,7 @@ pub struct ConflictsReport {
     pub findings: Vec<Finding>,
     /// The model's constants of this device, where they were measured.
     pub model: Option<model::Machine>,
-    machine: Machine,
+    pub(super) machine: Machine,
     seed: u64,
 }
 
@@ -211,57 +208,10 @@ impl ConflictsReport {
         });
     }
 
-    /// Draws the findings from the rows.
-    pub(super) fn find(&mut self, experiments: &[Experiment]) {
-        self.findings = experiments
-            .iter()
-            .map(|experiment| Finding {
-                experiment: *experiment,
-                paper: experiment.paper(),
-                ours: outcome::of(self, *experiment),
-            })
-            .collect();
-    }
-
     /// Rows of an experiment.
     pub fn of(&self, experiment: Experiment) -> impl Iterator<Item = &Row> {
         self.rows
             .iter()
             .filter(move |row| row.experiment == experiment.name())
-    }
-
-    /// The findings as a table in Markdown; and tables of the alternatives and of the model's constants, where there are any.
-    pub fn summary(&self) -> String {
-        let mut findings = Findings::new();
-        for finding in &self.findings {
-            let name = finding.experiment.name();
-            let figure = name
-                .rsplit('-')
-                .next()
-                .filter(|number| number.parse::<u32>().is_ok());
-            findings.add(figure.unwrap_or(""), name, finding.paper, &finding.ours);
-        }
-        let failures = self
-            .failures
-            .iter()
-            .map(|(experiment, error)| format!("\n{} failed: {error}\n", experiment.name()));
-        findings.finish()
-            + &failures.collect::<String>()
-            + &outcome::winners(self)
-            + &outcome::constants(self)
-    }
-
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`], [`BenchError::Plot`].
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: plot::figures(self),
-        };
-        files.write(root, name, command, &self.machine)
     }
 }

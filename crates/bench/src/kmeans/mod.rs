@@ -11,6 +11,7 @@ mod generate;
 mod masses;
 mod report;
 mod streamed;
+mod summary;
 mod verify;
 
 pub use report::{KmeansReport, Row};

@@ -14,30 +14,17 @@ use galatea_bench::workload::{Query, Workload};
 use galatea_device::{Device, DeviceOptions};
 
 use super::generate::{data_directory, with_progress};
-use crate::arguments::{BenchArguments, DuckDb, PartBench, SessionArguments};
+use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
 use crate::progress::steps;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) -> Result<(), CliError> {
-    match (&arguments.part, arguments.workload) {
-        (Some(PartBench::Allocator(allocator)), _) => super::allocator::run(session, allocator),
-        (Some(PartBench::Conflicts(conflicts)), _) => super::conflicts::run(session, conflicts),
-        (Some(PartBench::Kmeans(kmeans)), _) => super::kmeans::run(session, kmeans),
-        (Some(PartBench::Residency(residency)), _) => super::residency::run(session, residency).await,
-        (Some(PartBench::Concurrency(concurrency)), _) => super::concurrency::run(session, concurrency).await,
-        (None, Some(workload)) => queries(session, arguments, Workload::from(workload)).await,
-        (None, None) => Err(CliError::Other(
+    let Some(workload) = arguments.workload.map(Workload::from) else {
+        return Err(CliError::Other(
             "nothing to measure\nhint: galatea bench --help".to_string(),
-        )),
-    }
-}
-
-async fn queries(
-    session: &SessionArguments,
-    arguments: &BenchArguments,
-    workload: Workload,
-) -> Result<(), CliError> {
+        ));
+    };
     let directory = match &arguments.data {
         Some(directory) => directory.clone(),
         None => {
@@ -123,7 +110,7 @@ fn default_name(workload: Workload, modes: &[Mode]) -> String {
     format!("{workload}-{}", modes.join("-"))
 }
 
-/// What was typed, for whoever wants to do it again.
+/// What was typed, so that it can be done again.
 pub(super) fn command_line() -> String {
     let arguments = std::env::args().skip(1).map(|argument| {
         if argument.contains([' ', '\'', '"', '*']) {

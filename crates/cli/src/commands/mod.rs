@@ -17,7 +17,7 @@ mod residency;
 use std::io::IsTerminal;
 use std::path::Path;
 
-use crate::arguments::{Analysis, Arguments, Color, Command, QueryArguments, SessionArguments};
+use crate::arguments::{Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments};
 use crate::errors::{self, CliError};
 use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
@@ -40,7 +40,14 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             what: Analysis::Conflicts(conflicts),
         }) => analyze::run(&session, &query, &conflicts).await,
         Some(Command::Generate(generate)) => generate::run(&session, &generate).await,
-        Some(Command::Bench(bench)) => bench::run(&session, &bench).await,
+        Some(Command::Bench(arguments)) => match &arguments.part {
+            None => bench::run(&session, &arguments).await,
+            Some(PartBench::Allocator(part)) => allocator::run(&session, part),
+            Some(PartBench::Conflicts(part)) => conflicts::run(&session, part),
+            Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
+            Some(PartBench::Residency(part)) => residency::run(&session, part).await,
+            Some(PartBench::Concurrency(part)) => concurrency::run(&session, part).await,
+        },
         Some(Command::Completions { shell }) => {
             manual::completions(shell);
             Ok(())

@@ -1,9 +1,9 @@
 //! The content of a working region: where the newest of each page is, and how it is copied to the host and back.
 
+use super::error::RegionError;
 use super::info::{RegionInfo, RegionKind};
 use super::replacement::Candidate;
 use super::spill::{Spill, SpillFile};
-use super::working::RegionError;
 use bytemuck::Pod;
 use galatea_device::{DeviceBuffer, DeviceError, Download, HostMemory, HostView, Stream};
 use parking_lot::Mutex;

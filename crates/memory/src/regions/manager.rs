@@ -1,13 +1,13 @@
 //! The owner of a device's memory.
 
 use super::ablation::{Ablated, Ablation, Ablations};
+use super::error::RegionError;
 use super::info::{RegionInfo, RegionKind};
 use super::page::Page;
 use super::region::{Part, Region};
 use super::replacement::{Candidate, Replacement};
-use super::scan::Scan;
 use super::spill::{HostBudget, Spill, SpillCounts, SpillFiles};
-use super::working::{RegionError, Use, Working, WorkingRegion};
+use super::working::{Use, Working, WorkingRegion};
 use super::{Source, Turns};
 use crate::{Holder, Identity};
 use bytemuck::Pod;
@@ -27,7 +27,7 @@ pub struct MemoryManager {
     pub(super) device: Device,
     pub(super) regions: Arc<Regions>,
     turns: Turns,
-    working: Arc<Working>,
+    pub(super) working: Arc<Working>,
     /// Working memory of an earlier query that the next may use as it is.
     spare: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -80,7 +80,7 @@ impl Holder for Regions {
     }
 }
 
-fn key(identity: &Arc<Identity>) -> usize {
+pub(super) fn key(identity: &Arc<Identity>) -> usize {
     Arc::as_ptr(identity).addr()
 }
 
@@ -295,37 +295,8 @@ impl MemoryManager {
         taken.downcast::<T>().ok().map(|spare| *spare)
     }
 
-    /// Begins a scan over regions: makes those that are not known yet, and counts their use.
-    pub fn scan<'s, S: Source + 's>(&self, sources: impl Iterator<Item = &'s S>) -> Scan<'_> {
-        let mut state = self.regions.state.lock();
-        state.now += 1;
-        let now = state.now;
-        self.working.set_clock(now);
-        let mut regions = Vec::new();
-        for source in sources {
-            let key = key(source.identity());
-            if !state.regions.contains_key(&key) {
-                state.made += 1;
-                let region = self.new_region(&state, source);
-                state.regions.insert(key, region);
-            }
-            if let Some(region) = state.regions.get_mut(&key) {
-                region.touch(now);
-                region.scans += 1;
-                regions.push((key, region.generation));
-            }
-        }
-        Scan {
-            manager: self,
-            regions,
-            pinned: false,
-            referenced: Vec::new(),
-            left: 0,
-        }
-    }
-
     /// A region with the pages of it that other regions have.
-    fn new_region<S: Source>(&self, state: &State, source: &S) -> Region {
+    pub(super) fn new_region<S: Source>(&self, state: &State, source: &S) -> Region {
         let holder: Arc<dyn Holder> = Arc::clone(&self.regions) as Arc<dyn Holder>;
         let holder = Arc::downgrade(&holder);
         source.identity().tell(&holder);

@@ -18,6 +18,7 @@
 
 mod ablation;
 mod content;
+mod error;
 mod info;
 mod manager;
 mod page;
@@ -29,6 +30,7 @@ mod turns;
 mod working;
 
 pub use ablation::{Ablation, Ablations};
+pub use error::RegionError;
 pub use info::{RegionInfo, RegionKind};
 pub use manager::MemoryManager;
 pub use page::{Page, PagePin};
@@ -36,7 +38,7 @@ pub use replacement::Replacement;
 pub use scan::Scan;
 pub use spill::{HostBudget, SpillCounts, SpillFile, SpillFiles};
 pub use turns::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
-pub use working::{RegionError, Use, WorkingRegion};
+pub use working::{Use, WorkingRegion};
 
 use crate::Identity;
 use galatea_device::{DeviceBuffer, DeviceError, Stream};

@@ -1,7 +1,8 @@
 //! A scan: the pages that one run reads.
 
+use super::Source;
 use super::ablation::Ablation;
-use super::manager::MemoryManager;
+use super::manager::{MemoryManager, key};
 use super::page::{Page, PagePin};
 use crate::Holder;
 use galatea_device::{DeviceError, Event, MemoryBudget};
@@ -22,6 +23,37 @@ pub struct Scan<'m> {
     pub(super) referenced: Vec<usize>,
     /// Bytes that pages made for this scan leave free.
     pub(super) left: u64,
+}
+
+impl MemoryManager {
+    /// Begins a scan over regions: makes those that are not known yet, and counts their use.
+    pub fn scan<'s, S: Source + 's>(&self, sources: impl Iterator<Item = &'s S>) -> Scan<'_> {
+        let mut state = self.regions.state.lock();
+        state.now += 1;
+        let now = state.now;
+        self.working.set_clock(now);
+        let mut regions = Vec::new();
+        for source in sources {
+            let key = key(source.identity());
+            if !state.regions.contains_key(&key) {
+                state.made += 1;
+                let region = self.new_region(&state, source);
+                state.regions.insert(key, region);
+            }
+            if let Some(region) = state.regions.get_mut(&key) {
+                region.touch(now);
+                region.scans += 1;
+                regions.push((key, region.generation));
+            }
+        }
+        Scan {
+            manager: self,
+            regions,
+            pinned: false,
+            referenced: Vec::new(),
+            left: 0,
+        }
+    }
 }
 
 impl Scan<'_> {

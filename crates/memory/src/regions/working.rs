@@ -16,6 +16,7 @@
 //! valid, so that evicting the region again moves nothing (the advice of MultiQx §4.1, by types).
 
 use super::content::{Content, NOBODY, PageState, Parked, Shared};
+use super::error::RegionError;
 use super::info::RegionInfo;
 use super::replacement::Candidate;
 use super::spill::Spill;
@@ -27,27 +28,6 @@ use std::fmt::{self, Debug, Formatter};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Why a region did not come back, or could not be moved.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegionError {
-    /// The device's.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// Content that was spilled to a file cannot be read again.
-    #[error(
-        "{name} ({bytes} bytes) cannot be read back from its spill file: {reason}\nhint: look at the file system of the spill folder, or raise galatea.store_memory_limit"
-    )]
-    Spill {
-        /// What the region holds.
-        name: String,
-        /// Its bytes.
-        bytes: u64,
-        /// The file system's error.
-        reason: String,
-    },
-}
 
 /// All working regions of a device.
 pub(super) struct Working {

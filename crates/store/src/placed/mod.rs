@@ -33,7 +33,7 @@ use galatea_layout::{
 
 pub use self::codes::DenseColumn;
 pub use self::pattern::{ChunkTiles, PIPELINE_TILES, TileShape};
-use crate::column::Width;
+use crate::width::Width;
 
 /// Bytes of shared memory that the table with copies may take, [`SLOT_BYTES`] each slot: what leaves room for three blocks
 /// on a multiprocessor.

@@ -1,0 +1,66 @@
+//! What a report says, and its files.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::findings;
+use super::report::{KmeansReport, Row};
+use crate::Result;
+use crate::harness::Files;
+
+impl KmeansReport {
+    /// The rows as a table in Markdown.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let mut text = String::from(
+            "| execution | place | d | k | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
+             | --- | --- | ---: | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        );
+        for row in &self.rows {
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
+                row.execution,
+                row.place,
+                row.features,
+                row.clusters,
+                row.sums,
+                row.points_per_thread,
+                if row.ahead { "yes" } else { "no" },
+                row.threads,
+                row.blocks,
+                row.copies,
+                row.shared_bytes as f64 / 1024.0,
+                row.registers,
+                row.spilled_bytes,
+                row.ms_median,
+                row.ms_min,
+                row.predicted_ms,
+                row.ratio
+                    .map_or_else(|| "-".to_string(), |ratio| format!("{ratio:.2}")),
+                row.label_mismatch,
+                row.centroid_error,
+                if row.right { "yes" } else { "NO" },
+            );
+        }
+        if self.rows.iter().any(|row| row.experiment != "iteration") {
+            let _ = write!(text, "\n{}", findings::findings(&self.rows));
+        }
+        text
+    }
+
+    /// Writes `<name>.csv`, `<name>.jsonl` and `<name>.md` below `root`; returns the directory.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`](crate::BenchError::Io).
+    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
+        let files = Files {
+            rows: &self.rows,
+            cells: Row::cells,
+            summary: self.summary(),
+            figures: Vec::new(),
+        };
+        files.write(root, name, command, &self.machine)
+    }
+}

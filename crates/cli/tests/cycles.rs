@@ -1,0 +1,388 @@
+//! No two files of a crate import each other, directly or round about: each can be read after those it uses.
+//!
+//! A file uses another where a `use` or a path in its code leads to it. A name that a module only re-exports leads to the file
+//! that defines it, and declaring or re-exporting a module is no use of it. Code for tests does not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::visit::{self, Visit};
+use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
+
+/// A module's path below its crate: `["pipeline", "bind"]`.
+type Module = Vec<String>;
+
+/// A file as a module, with what it imports and what it passes on.
+#[derive(Default)]
+struct Source {
+    /// Paths it uses, absolute below the crate.
+    uses: Vec<Vec<String>>,
+    /// Names it re-exports, and the paths they come from; `*` of a module under the name `*`.
+    exports: Vec<(String, Vec<String>)>,
+}
+
+/// A crate's modules that are files.
+type Sources = BTreeMap<Module, Source>;
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let mut test = false;
+        if attribute.path().is_ident("cfg") {
+            // Other conditions than a plain `test` keep the code.
+            let _ = attribute.parse_nested_meta(|meta| {
+                test |= meta.path.is_ident("test");
+                Ok(())
+            });
+        }
+        test || attribute.path().is_ident("test")
+    })
+}
+
+/// Collects the paths of one file.
+struct Collector<'a> {
+    module: &'a [String],
+    source: Source,
+}
+
+impl Collector<'_> {
+    /// A path from the crate's root, if it stays in the crate.
+    fn absolute(&self, path: &[String]) -> Option<Vec<String>> {
+        let mut base = match path.first()?.as_str() {
+            "crate" => Vec::new(),
+            "self" | "super" => self.module.to_vec(),
+            _ => return None,
+        };
+        let mut rest = path;
+        while let Some((first, tail)) = rest.split_first() {
+            match first.as_str() {
+                "super" => drop(base.pop()),
+                "crate" | "self" => {}
+                _ => break,
+            }
+            rest = tail;
+        }
+        base.extend(rest.iter().cloned());
+        Some(base)
+    }
+
+    fn tree(&mut self, tree: &UseTree, prefix: &mut Vec<String>, exported: bool) {
+        let mut leaf = |name: String, shown: String, prefix: &[String]| {
+            let mut path = prefix.to_vec();
+            if name != "self" {
+                path.push(name);
+            }
+            // Names of modules declared here need no `self::`.
+            let local = [vec!["self".to_string()], path.clone()].concat();
+            let absolute = self
+                .absolute(&path)
+                .or_else(|| if exported { self.absolute(&local) } else { None });
+            if let Some(absolute) = absolute {
+                match exported {
+                    true => self.source.exports.push((shown, absolute)),
+                    false => self.source.uses.push(absolute),
+                }
+            }
+        };
+        match tree {
+            UseTree::Path(path) => {
+                prefix.push(path.ident.to_string());
+                self.tree(&path.tree, prefix, exported);
+                prefix.pop();
+            }
+            UseTree::Name(name) => leaf(name.ident.to_string(), name.ident.to_string(), prefix),
+            UseTree::Rename(name) => leaf(name.ident.to_string(), name.rename.to_string(), prefix),
+            UseTree::Glob(_) => leaf("*".to_string(), "*".to_string(), prefix),
+            UseTree::Group(group) => group
+                .items
+                .iter()
+                .for_each(|item| self.tree(item, prefix, exported)),
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Collector<'_> {
+    fn visit_item(&mut self, item: &'a Item) {
+        let attributes = match item {
+            Item::Mod(item) => &item.attrs,
+            Item::Fn(item) => &item.attrs,
+            Item::Impl(item) => &item.attrs,
+            Item::Use(item) => &item.attrs,
+            _ => return visit::visit_item(self, item),
+        };
+        if !is_for_tests(attributes) {
+            visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'a ItemUse) {
+        let exported = !matches!(item.vis, Visibility::Inherited);
+        self.tree(&item.tree, &mut Vec::new(), exported);
+    }
+
+    /// The module that may see an item is not used by it.
+    fn visit_visibility(&mut self, _: &'a Visibility) {}
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let names: Vec<String> = path
+            .segments
+            .iter()
+            .map(|segment| segment.ident.to_string())
+            .collect();
+        if let Some(absolute) = self.absolute(&names).filter(|path| !path.is_empty()) {
+            self.source.uses.push(absolute);
+        }
+        visit::visit_path(self, path);
+    }
+}
+
+/// The module that a file below `src` is.
+fn module_of(file: &Path) -> Module {
+    let mut parts: Module = file
+        .with_extension("")
+        .iter()
+        .map(|part| part.to_string_lossy().into_owned())
+        .collect();
+    if matches!(parts.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+        parts.pop();
+    }
+    parts
+}
+
+fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn sources<'a>(files: impl IntoIterator<Item = (&'a Path, String)>) -> Sources {
+    let mut sources = Sources::new();
+    for (path, text) in files {
+        let module = module_of(path);
+        if module.last().is_some_and(|name| name == "tests") || module.iter().any(|name| name == "tests") {
+            continue;
+        }
+        let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut collector = Collector {
+            module: &module,
+            source: Source::default(),
+        };
+        collector.visit_file(&file);
+        let source = collector.source;
+        sources.insert(module, source);
+    }
+    sources
+}
+
+/// The file that `path` leads to, through re-exports.
+fn target(sources: &Sources, path: &[String], depth: usize) -> Option<Module> {
+    let length = (0..=path.len())
+        .rev()
+        .find(|length| sources.contains_key(&path[..*length]))?;
+    let (module, rest) = path.split_at(length);
+    let Some(name) = rest.first().filter(|name| *name != "*" && depth < 8) else {
+        return Some(module.to_vec());
+    };
+    let exports = &sources[module].exports;
+    let named = exports
+        .iter()
+        .find(|(shown, _)| shown == name)
+        .map(|(_, from)| from);
+    match named {
+        Some(from) => target(sources, from, depth + 1),
+        None => Some(module.to_vec()),
+    }
+}
+
+/// Which files each file uses.
+fn edges(sources: &Sources) -> BTreeMap<Module, BTreeSet<Module>> {
+    let of = |(module, source): (&Module, &Source)| {
+        let used = source.uses.iter().filter_map(|path| target(sources, path, 0));
+        (module.clone(), used.filter(|used| used != module).collect())
+    };
+    sources.iter().map(of).collect()
+}
+
+/// Groups of files that reach each other.
+fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
+    let reach = |start: &Module| {
+        let mut seen = BTreeSet::new();
+        let mut todo: Vec<&Module> = edges[start].iter().collect();
+        while let Some(next) = todo.pop() {
+            if seen.insert(next.clone()) {
+                todo.extend(edges.get(next).into_iter().flatten());
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<&Module, BTreeSet<Module>> =
+        edges.keys().map(|module| (module, reach(module))).collect();
+    let mut found = BTreeSet::new();
+    for (module, others) in &reached {
+        let group = others.iter().filter(|other| reached[*other].contains(*module));
+        let names: Vec<String> = group.map(|other| other.join("::")).collect();
+        if !names.is_empty() {
+            found.insert(names);
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Files that still import each other, by crate: other groups, and other files in these, fail. The list shrinks.
+const KNOWN: [(&str, &[&str]); 11] = [
+    (
+        "device",
+        &[
+            "arguments",
+            "buffer",
+            "compiler",
+            "context",
+            "device",
+            "emulator",
+            "event",
+            "geometry",
+            "host",
+            "info",
+            "module",
+            "probe",
+            "program",
+            "programs",
+            "stream",
+            "sys::driver",
+            "sys::nvrtc",
+        ],
+    ),
+    (
+        "emulator",
+        &[
+            "barrier", "block", "counters", "device", "fault", "fiber", "launch", "module", "pool", "report",
+            "stream", "warp", "watchdog",
+        ],
+    ),
+    (
+        "engine",
+        &["execution::dimensions", "execution::gpu_exec", "execution::graph"],
+    ),
+    (
+        "engine",
+        &[
+            "execution::built",
+            "execution::chunks",
+            "execution::group_table",
+            "execution::launches",
+            "execution::pass",
+            "execution::results::pieces",
+            "execution::results::rows",
+            "execution::row_heap",
+            "execution::run",
+            "execution::sinks",
+            "metrics",
+            "runtime",
+        ],
+    ),
+    ("engine", &["expression::dictionary", "expression::ir"]),
+    (
+        "engine",
+        &[
+            "expression::dimension",
+            "expression::emit",
+            "expression::group_words",
+            "expression::packed",
+        ],
+    ),
+    ("engine", &["expression::interval", "expression::value"]),
+    (
+        "engine",
+        &[
+            "pipeline::bind",
+            "pipeline::dimension_home",
+            "pipeline::generate",
+            "pipeline::group_layout",
+            "pipeline::sample",
+            "pipeline::sink",
+            "pipeline::sink::append",
+            "pipeline::sink::build",
+            "pipeline::sink::dense",
+            "pipeline::sink::hash",
+            "pipeline::sink::hot",
+            "pipeline::sink::scalar",
+            "pipeline::sink::shared",
+            "pipeline::sink_rows",
+            "pipeline::stages",
+        ],
+    ),
+    (
+        "engine",
+        &["placement::build_side", "placement::join", "placement::subtree"],
+    ),
+    ("kmeans", &["cpu", "device", "estimator", "share"]),
+    (
+        "store",
+        &[
+            "encode",
+            "encode::placed",
+            "encode::plan",
+            "file",
+            "file::layout",
+            "file::native",
+            "file::version",
+            "ingest",
+            "store",
+            "table",
+            "table::layouts",
+        ],
+    ),
+];
+
+fn is_known(name: &str, cycle: &[String]) -> bool {
+    let within = |files: &[&str]| cycle.iter().all(|file| files.contains(&file.as_str()));
+    KNOWN.iter().any(|(of, files)| *of == name && within(files))
+}
+
+#[test]
+fn files_of_a_crate_do_not_import_each_other() {
+    let mut report = String::new();
+    for entry in fs::read_dir("..").expect("the crates").flatten() {
+        let root = entry.path().join("src");
+        let mut files = Vec::new();
+        rust_files(&root, &mut files);
+        let texts = files.iter().map(|file| {
+            let below = file.strip_prefix(&root).expect("below src");
+            (below, fs::read_to_string(file).expect("a source file"))
+        });
+        let edges = edges(&sources(texts));
+        let name = entry.file_name().to_string_lossy().into_owned();
+        for cycle in cycles(&edges).iter().filter(|cycle| !is_known(&name, cycle)) {
+            report += &format!("{name}: {}\n", cycle.join(", "));
+            for module in cycle {
+                let parts = module.split("::").filter(|part| !part.is_empty());
+                let used = edges[&parts.map(str::to_string).collect::<Module>()]
+                    .iter()
+                    .map(|used| used.join("::"));
+                let within = used.filter(|used| cycle.contains(used)).collect::<Vec<_>>();
+                report += &format!("    {module} -> {}\n", within.join(", "));
+            }
+        }
+    }
+    assert!(report.is_empty(), "files that import each other:\n{report}");
+}
+
+#[test]
+fn cycles_are_found_through_reexports_but_not_in_tests() {
+    let files = [
+        ("lib.rs", "mod a; mod b; mod c; pub use a::A;"),
+        (
+            "a.rs",
+            "use crate::b::B; pub struct A; #[cfg(test)] mod tests { use crate::c::C; }",
+        ),
+        ("b.rs", "pub struct B(crate::A);"),
+        ("c.rs", "use super::{A, b::B}; pub struct C;"),
+    ];
+    let files = files.map(|(path, text)| (Path::new(path), text.to_string()));
+    assert_eq!(cycles(&edges(&sources(files))), [["a", "b"]]);
+}

@@ -1,0 +1,24 @@
+//! What can go wrong with a region.
+
+use galatea_device::DeviceError;
+
+/// Why a region did not come back, or could not be moved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// The device's.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Content that was spilled to a file cannot be read again.
+    #[error(
+        "{name} ({bytes} bytes) cannot be read back from its spill file: {reason}\nhint: look at the file system of the spill folder, or raise galatea.store_memory_limit"
+    )]
+    Spill {
+        /// What the region holds.
+        name: String,
+        /// Its bytes.
+        bytes: u64,
+        /// The file system's error.
+        reason: String,
+    },
+}
