@@ -1,5 +1,5 @@
-//! What EXPLAIN shows of TPC-H 1, 3 and 6 and of query 2.1 of the Star Schema Benchmark, in all forms, as files to read and to
-//! compare with. `INSTA_UPDATE=always cargo test --workspace --test explain` writes them anew.
+//! What EXPLAIN shows of TPC-H 1, 3 and 6 and of query 2.1 of the Star Schema Benchmark, in all forms, and a generated kernel of
+//! each sink, as files to read and to compare with. `INSTA_UPDATE=always cargo test --workspace --test explain` writes them anew.
 
 use arrow::array::AsArray;
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -8,6 +8,7 @@ use galatea::EmulatorOptions;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
+use galatea_engine::execution::GpuExec;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,15 +20,23 @@ async fn session(workload: Workload, root: &Path) -> SessionContext {
     let directory = root.join(workload.to_string());
     let options = GenerateOptions::new(workload, SCALE, &directory);
     generate(&options, &NoProgress, &AtomicBool::new(false)).expect("generated");
-    let ctx = galatea::session()
+    let ctx = emulated();
+    let tables = Tables::find(workload, &directory).expect("tables");
+    tables.register(&ctx).await.expect("registered");
+    ctx
+}
+
+fn emulated() -> SessionContext {
+    galatea::session()
         .with_config(SessionConfig::new().with_target_partitions(2))
         .with_emulated_device(EmulatorOptions::default())
         .with_setting("galatea.device", "emulated")
         .build()
-        .expect("a session");
-    let tables = Tables::find(workload, &directory).expect("tables");
-    tables.register(&ctx).await.expect("registered");
-    ctx
+        .expect("a session")
+}
+
+async fn run(ctx: &SessionContext, sql: &str) {
+    ctx.sql(sql).await.expect("plans").collect().await.expect("runs");
 }
 
 async fn explained(ctx: &SessionContext, format: &str, sql: &str) -> String {
@@ -110,4 +119,44 @@ async fn a_plan_that_ran_says_where_time_and_bytes_went() {
         "{outline}"
     );
     assert!(fact("over the link").ends_with("KB"), "{outline}");
+}
+
+/// The GPU subtree of a plan.
+fn gpu(plan: &Arc<dyn ExecutionPlan>) -> Option<&GpuExec> {
+    plan.downcast_ref::<GpuExec>().or_else(|| plan.children().into_iter().find_map(gpu))
+}
+
+/// A generated kernel of each sink, to read and to compare with.
+#[tokio::test]
+async fn generated_kernels_read_as_they_did() {
+    let ctx = emulated();
+    let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
+    run(&ctx, table).await;
+    let groups = "SELECT g, sum(v), count(*) FROM t WHERE k > 10 GROUP BY g";
+    let rows = "SELECT k, v FROM t WHERE g = 3";
+    let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
+    let kernels: [(&str, &[(&str, &str)], &str); 7] = [
+        ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
+        ("shared", &[("group_by", "copies")], groups),
+        ("dense", &[("group_by", "dense")], groups),
+        ("hash", &[("group_by", "hash")], groups),
+        ("append", &[("row_output", "direct")], rows),
+        ("chains", &[("row_output", "heap")], rows),
+        ("build", &[("build_rows", "1")], join),
+    ];
+    for (sink, settings, sql) in kernels {
+        for (name, value) in settings {
+            run(&ctx, &format!("SET galatea.{name} = '{value}'")).await;
+        }
+        let plan = planned(&ctx, sql).await;
+        collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
+        let report = gpu(&plan).and_then(GpuExec::last_report).expect("it ran on the device");
+        let source = match sink {
+            "build" => &report.builds.first().expect("a build side").source,
+            _ => &report.source,
+        };
+        insta::with_settings!({omit_expression => true, description => sql}, {
+            insta::assert_snapshot!(format!("kernel-{sink}"), source);
+        });
+    }
 }

@@ -281,6 +281,7 @@ impl<'a> Run<'a> {
         self.kept(&pipeline.bound)?;
         *roomy = pipeline.bound.strategy.is_roomy();
         report.strategy = pipeline.bound.strategy.to_string();
+        report.source.clone_from(&pipeline.bound.source);
         report.why = pipeline.bound.why.clone();
         report.dimensions = pipeline.bound.dimensions.clone();
         report.generate = preparation.generate;

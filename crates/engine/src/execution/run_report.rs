@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct RunReport {
     /// How rows were collected.
     pub strategy: String,
+    /// The generated kernel.
+    pub source: String,
     /// Why dense groups were collected so: what the model expected of this way, and of others.
     pub why: Option<String>,
     /// Whether the columns were used in place, or streamed.
