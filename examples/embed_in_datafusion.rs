@@ -8,13 +8,18 @@ use datafusion::prelude::SessionContext;
 #[tokio::main]
 async fn main() -> Result<()> {
     let ctx = SessionContext::new();
-    ctx.sql("CREATE TABLE sales AS SELECT value % 3 AS shop, value AS amount FROM generate_series(1, 1000000)")
-        .await?
-        .collect()
-        .await?;
+    ctx.sql(
+        "CREATE TABLE sales AS SELECT value % 3 AS shop, value AS amount FROM generate_series(1, 1000000)",
+    )
+    .await?
+    .collect()
+    .await?;
 
     // One call: tables, functions and settings stay as they are. Without a GPU nothing changes.
     galatea::install(&ctx)?;
 
-    ctx.sql("SELECT shop, sum(amount) AS total FROM sales GROUP BY shop ORDER BY shop").await?.show().await
+    ctx.sql("SELECT shop, sum(amount) AS total FROM sales GROUP BY shop ORDER BY shop")
+        .await?
+        .show()
+        .await
 }

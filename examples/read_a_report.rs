@@ -12,14 +12,24 @@ async fn main() -> Result<()> {
     let plan = ctx.sql(sql).await?.create_physical_plan().await?;
     println!("{}\n", galatea::outline(&plan, false));
 
-    let rows: usize = collect(plan.clone(), ctx.task_ctx()).await?.iter().map(|batch| batch.num_rows()).sum();
+    let rows: usize = collect(plan.clone(), ctx.task_ctx())
+        .await?
+        .iter()
+        .map(|batch| batch.num_rows())
+        .sum();
     println!("{}\n\n{rows} rows", galatea::outline(&plan, true));
 
     // Every plan has a report of its own, so queries that run at once do not mix.
     if let Some(report) = galatea::query_report(&plan) {
         println!("ran on the {}", report.device);
-        report.reasons.iter().for_each(|reason| println!("on the CPU: {reason}"));
-        println!("kernels {:?}, transfer {:?}", report.phases.kernel, report.phases.transfer);
+        report
+            .reasons
+            .iter()
+            .for_each(|reason| println!("on the CPU: {reason}"));
+        println!(
+            "kernels {:?}, transfer {:?}",
+            report.phases.kernel, report.phases.transfer
+        );
     }
     Ok(())
 }

@@ -12,8 +12,15 @@ async fn main() -> Result<()> {
         .with_setting("galatea.gpu_memory_limit", "50%")
         .with_file_queries(true)
         .build()?;
-    ctx.register_parquet("readings", &folder, ParquetReadOptions::default()).await?;
-    ctx.sql("SELECT count(*) AS rows FROM readings").await?.show().await?;
+    ctx.register_parquet("readings", &folder, ParquetReadOptions::default())
+        .await?;
+    ctx.sql("SELECT count(*) AS rows FROM readings")
+        .await?
+        .show()
+        .await?;
     // A session with file queries needs no table for that.
-    ctx.sql(&format!("SELECT count(*) AS rows FROM '{folder}/*.parquet'")).await?.show().await
+    ctx.sql(&format!("SELECT count(*) AS rows FROM '{folder}/*.parquet'"))
+        .await?
+        .show()
+        .await
 }

@@ -13,7 +13,10 @@ fn main() {
     println!("cargo::rustc-env=GALATEA_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
     // Programs for use know their commit; a build for tests is not made anew for every commit.
-    #[expect(clippy::disallowed_methods, reason = "cargo tells build scripts by the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "cargo tells build scripts by the environment"
+    )]
     let released = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|_| released) {
         println!("cargo::rerun-if-changed={log}");

@@ -123,7 +123,8 @@ async fn a_plan_that_ran_says_where_time_and_bytes_went() {
 
 /// The GPU subtree of a plan.
 fn gpu(plan: &Arc<dyn ExecutionPlan>) -> Option<&GpuExec> {
-    plan.downcast_ref::<GpuExec>().or_else(|| plan.children().into_iter().find_map(gpu))
+    plan.downcast_ref::<GpuExec>()
+        .or_else(|| plan.children().into_iter().find_map(gpu))
 }
 
 /// A generated kernel of each sink, to read and to compare with.
@@ -150,7 +151,9 @@ async fn generated_kernels_read_as_they_did() {
         }
         let plan = planned(&ctx, sql).await;
         collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
-        let report = gpu(&plan).and_then(GpuExec::last_report).expect("it ran on the device");
+        let report = gpu(&plan)
+            .and_then(GpuExec::last_report)
+            .expect("it ran on the device");
         let source = match sink {
             "build" => &report.builds.first().expect("a build side").source,
             _ => &report.source,

@@ -1,7 +1,7 @@
-//! Errors as a person reads them: one lower-case line that says what, then a hint that says what to do.
+//! Error messages: one lower-case line that says what, then a hint that says what to do.
 //!
-//! DataFusion's errors carry the layers they passed through; a person wants the innermost cause, in their own words (the
-//! column, the file), and what there is instead. [`explain`] does that for the causes people meet; every other error is
+//! DataFusion's errors carry the layers they passed through; a message is the innermost cause, in the user's words (the
+//! column, the file), and what there is instead. [`explain`] does that for common causes; every other error is
 //! shown as it is.
 
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Ctrl-C: the first cancels what runs, a second one leaves.
 //!
-//! The signal is waited for on a thread of its own. Inside the query runtime nobody might hear it: there the thread that sees
-//! signals is whichever worker happens to be idle, and a query can keep all of them computing. A signal that nobody waits
+//! The signal is waited for on a thread of its own. Inside the query runtime it might be missed: signals are
+//! seen by a worker that is idle, and a query can keep all of them computing. A signal that is not waited
 //! for ends the process, so a second Ctrl-C leaves whatever is still being cancelled.
 
 use std::any::Any;
@@ -44,7 +44,7 @@ where
             }
         });
         if let Some(done) = done {
-            // Nobody waits after Ctrl-C.
+            // After Ctrl-C the result is not wanted.
             let _ = send.send(done);
         }
     };

@@ -197,7 +197,7 @@ impl ArgumentBytes {
     }
 }
 
-// SAFETY: fields are laid out by the rule C++ uses for a struct of the same fields; whoever generates the kernel declares
+// SAFETY: fields are laid out by the rule C++ uses for a struct of the same fields; the generator of the kernel declares
 // its struct from the same list.
 unsafe impl KernelArguments for ArgumentBytes {
     fn as_bytes(&self) -> &[u8] {

@@ -1,6 +1,6 @@
 //! The cache folder: compiled kernels, calibrations, the demo's data.
 //!
-//! What is in it is run: kernels on the GPU, objects of the emulated device in this process. So nobody else may write there. It is
+//! What is in it is run: kernels on the GPU, objects of the emulated device in this process. So no other user may write there. It is
 //! made for this user alone, and one that is not is not used: then nothing is kept, which costs a compilation in each process
 //! and is said once in the log. There is no fallback to the system's temporary folder, where anybody can make a folder first.
 
@@ -30,7 +30,7 @@ pub enum CacheRefusal {
         /// The path given.
         path: PathBuf,
     },
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error(
         "{} belongs to user {owner}, and this process runs as user {user}\nhint: name a folder of this user's with GALATEA_CACHE_DIR",
         path.display()

@@ -1,14 +1,14 @@
 //! The context of one device: what everything that lives on the device holds on to.
 //!
 //! A process has one context per device (the driver's primary context), shared by all [`crate::Device`] handles of it, so the
-//! budget, the pinned host memory and the loss of the device are the process's, whoever opened it.
+//! budget, the pinned host memory and the loss of the device are the process's.
 //!
 //! # Loss
 //! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory. The driver then
 //! answers every call with the same code. The first call that sees one marks the context as lost and reports
 //! [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with [`DeviceError::DeviceLost`],
 //! without asking the driver. Dropping things that lived there is silent: the driver freed them with the context. Other
-//! devices of the process are not touched. Whoever opens the device next gets a context and a budget of its own, also while others
+//! devices of the process are not touched. The next opening of the device gets a context and a budget of its own, also while others
 //! still hold what lived in the lost one.
 
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// The context of a device, shared with whoever has it open.
+    /// The context of a device, shared by all that have it open.
     pub(crate) fn open(
         backend: Backend,
         ordinal: usize,

@@ -1,9 +1,9 @@
 //! Errors of the device layer, one variant per audience.
 //!
-//! * whoever installs the machine: [`DeviceError::NoDriver`], [`DeviceError::NoCompiler`] (with how to get it);
-//! * whoever runs a query: [`DeviceError::OutOfMemory`], [`DeviceError::HostMemory`] (with the knob);
-//! * whoever schedules queries: [`DeviceError::LaunchFailed`], [`DeviceError::DeviceLost`] (go elsewhere);
-//! * whoever writes kernels: [`DeviceError::Compile`], [`DeviceError::Geometry`], [`DeviceError::Range`],
+//! * the machine's administrator: [`DeviceError::NoDriver`], [`DeviceError::NoCompiler`] (with how to get it);
+//! * the user of a query: [`DeviceError::OutOfMemory`], [`DeviceError::HostMemory`] (with the knob);
+//! * the scheduler of queries: [`DeviceError::LaunchFailed`], [`DeviceError::DeviceLost`] (go elsewhere);
+//! * the author of kernels: [`DeviceError::Compile`], [`DeviceError::Geometry`], [`DeviceError::Range`],
 //!   [`DeviceError::UnknownEntry`];
 //! * us: [`DeviceError::Driver`], a driver call that failed in a way no other variant covers.
 //!

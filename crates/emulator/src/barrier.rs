@@ -42,7 +42,7 @@ impl Default for Barrier {
 }
 
 impl Barrier {
-    /// Nobody is here.
+    /// No thread has arrived.
     pub(crate) fn reset(&mut self) {
         if self.arrived != 0 {
             self.waiting = [0; LANES];

@@ -116,7 +116,7 @@ impl Failure {
     }
 }
 
-/// Describes a block in which nobody can go on.
+/// Describes a deadlocked block.
 pub(crate) fn deadlock(runner: &Runner) -> String {
     format!(
         "no thread can go on; {} of the block's threads have not exited; {}",

@@ -63,9 +63,9 @@ impl Default for Warp {
     }
 }
 
-/// What became of a group when a lane came.
+/// The state of a group after a lane has come.
 enum Group {
-    /// Somebody is still missing.
+    /// Some lanes are still missing.
     Incomplete,
     /// Results are computed.
     Complete,

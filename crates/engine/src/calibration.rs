@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(before.rounds_per_second, Machine::H200.rounds_per_second * size);
         assert_eq!(before.update_latency, Machine::H200.update_latency);
 
-        // Stored while the device is open, a calibration is found by who opens it next.
+        // Stored while the device is open, a calibration is found the next time it is opened.
         slow_memory().store(runtime.device()).expect("stored");
         assert_eq!(runtime.machine(), before);
         let runtime = DeviceRuntime::new(runtime.device().clone()).expect("a runtime");

@@ -32,7 +32,7 @@ pub const PREFIX: &str = "galatea";
 ///
 /// Parsing is total over text and its inverse is [`Display`]: what `SHOW` prints can be `SET` again.
 pub trait SettingValue: Display + Sized {
-    /// What is accepted, for people: `auto, cpu or gpu`.
+    /// What is accepted, as help shows it: `auto, cpu or gpu`.
     fn accepts() -> String;
 
     /// Reads a value, or says nothing: the caller's error names the setting and [`accepts`](Self::accepts).
@@ -44,7 +44,7 @@ pub trait SettingValue: Display + Sized {
 pub struct SettingReference {
     /// Full name, with the prefix.
     pub name: String,
-    /// The value it has when nobody set it.
+    /// The default value.
     pub default: String,
     /// What it accepts.
     pub accepts: String,
@@ -386,7 +386,7 @@ impl MemoryLimit {
     }
 }
 
-/// Binary units, largest first, with the spellings people type.
+/// Binary units, largest first, with their spellings.
 const UNITS: [(&str, &[&str], u32); 4] = [
     ("TiB", &["tib", "tb", "t"], 40),
     ("GiB", &["gib", "gb", "g"], 30),

@@ -38,9 +38,9 @@ pub(crate) const PLANS: &str = "galatea_plans_total";
 pub(crate) enum PipelineOutcome {
     /// On the device.
     Device,
-    /// On the CPU, after all.
+    /// Fell back to the CPU.
     FellBack,
-    /// Nobody waited for it any more.
+    /// Its query was cancelled.
     Cancelled,
     /// With an error.
     Failed,

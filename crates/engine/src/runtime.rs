@@ -271,7 +271,7 @@ pub struct Runtime {
     history: History,
 }
 
-/// What became of opening a device.
+/// How opening a device ended.
 #[derive(Debug, Default)]
 enum Opened {
     /// It was not needed yet, or was lost.
@@ -318,7 +318,7 @@ impl Runtime {
         self
     }
 
-    /// The session's physical optimizer rules beside ours: what runs on the CPU after all is planned with them.
+    /// The session's physical optimizer rules beside ours: what falls back to the CPU is planned with them.
     #[must_use]
     pub fn with_host_rules(self, rules: OptimizerRules) -> Self {
         let _ = self.host_rules.set(rules);
@@ -425,7 +425,7 @@ impl Runtime {
         }
         let runtime = match &*slot {
             Opened::Open(runtime) if runtime.device.alive().is_ok() => Arc::clone(runtime),
-            // It may have been lost after the last query had its result, when nobody was there to see it.
+            // It may have been lost after the last query had its result, unnoticed.
             Opened::Open(_) | Opened::Not | Opened::Failed(..) => {
                 let opened = self.open(emulated).and_then(|device| {
                     let runtime = DeviceRuntime::new(device);

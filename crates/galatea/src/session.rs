@@ -54,7 +54,7 @@ impl SessionBuilder {
         self
     }
 
-    /// As [`with_setting`](Self::with_setting), for a setting that whoever starts the process gave, as on a command line:
+    /// As [`with_setting`](Self::with_setting), for a setting given by the user who starts the process, as on a command line:
     /// `galatea.device` = `emulated` allows the emulated device as well.
     pub fn with_trusted_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
@@ -64,7 +64,7 @@ impl SessionBuilder {
         self.with_setting(name, value)
     }
 
-    /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: whoever may send SQL to such a
+    /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: a client that may send SQL to such a
     /// session may read every file that the process can.
     pub fn with_file_queries(mut self, enabled: bool) -> Self {
         self.file_queries = enabled;

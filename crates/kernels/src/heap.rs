@@ -45,7 +45,7 @@ kernel_arguments! {
         pub superblocks: u32,
         /// Groups, the last one perhaps partial.
         pub groups: u32,
-        /// Random looks before a sweep.
+        /// Probes before a sweep.
         pub probes: u32,
     }
 }

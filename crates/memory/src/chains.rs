@@ -3,7 +3,7 @@
 //! ```text
 //!   let mut chains = RowChains::new(device, stream, &heap, words, blocks)?;
 //!   launch(chains.view(&heap, false));                  every block appends to its own chain
-//!   while chains.stopped(stream)? > 0 {                 the heap ran dry: what fits is there, nothing is lost
+//!   while chains.stopped(stream)? > 0 {                 the heap was exhausted: what fits is there, nothing is lost
 //!       parts.push(chains.gather(device, stream, &heap)?);   dense columns; pages back to the heap
 //!       launch(chains.view(&heap, true));               blocks go on where they stopped
 //!   }

@@ -316,7 +316,7 @@ fn timed(
     Ok(())
 }
 
-/// Figure 11: the same request until somebody is refused; then what was handed out, of the whole pool.
+/// Figure 11: the same request until one is refused; then what was handed out, of the whole pool.
 fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let pool = bed.extent.pool_bytes.min(64 << 20);
     let batch = bed.extent.threads[bed.extent.threads.len() / 2];

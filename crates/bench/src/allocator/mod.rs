@@ -7,7 +7,7 @@
 //!   fig. 8   threads up to 2^20                            scaling: warm and hold apart
 //!   fig. 9   sizes from 4 B to 8 KiB                       sizes
 //!   fig. 10  mixed sizes                                   sizes
-//!   fig. 11  memory used when the pool says it is dry      utilization
+//!   fig. 11  memory used when the pool says it is exhausted      utilization
 //!   fig. 12  a hash join whose output goes into pages      hash_join
 //! ```
 //!

@@ -110,7 +110,7 @@ pub(super) fn figures(report: &AllocatorReport) -> Vec<Figure> {
                 point(
                     row,
                     figure,
-                    "memory used when the pool is dry".into(),
+                    "memory used when the pool is exhausted".into(),
                     ("bytes", "% of the pool"),
                     (size, share),
                 );

@@ -65,7 +65,7 @@ impl Script {
     }
 }
 
-/// What became of queries.
+/// How queries ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     /// Number of the query and its latency in seconds, of those that came to an end.
@@ -208,7 +208,7 @@ pub(super) async fn drive(
                 }
             });
             tally.seconds = start.elapsed().as_secs_f64();
-            // Whoever waited may have lost patience.
+            // A client that waited may have been cancelled.
             let _ = send.send(tally);
         };
         let thread = thread::Builder::new()

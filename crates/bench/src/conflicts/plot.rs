@@ -152,7 +152,7 @@ fn point(figures: &mut Figures, name: &str, experiment: Experiment, row: &Row) {
                 draw(
                     name.to_string(),
                     "updates of shared memory",
-                    ("lanes that meet", "G accesses/s"),
+                    ("conflicting lanes", "G accesses/s"),
                     what,
                     (degree, rate),
                 );

@@ -24,7 +24,7 @@ pub struct Row {
     pub values: u64,
     /// Skew of Zipf's law.
     pub theta: f64,
-    /// Rounds that accesses were made to take; of the machine, lanes that meet.
+    /// Rounds that accesses were made to take; of the machine, conflicting lanes.
     pub degree: Option<u64>,
     /// Window of the placement.
     pub window: Option<u64>,

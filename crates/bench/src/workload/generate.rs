@@ -127,7 +127,7 @@ impl GenerateOptions {
     }
 }
 
-/// What a generator tells whoever watches. Called from several threads.
+/// What a generator reports. Called from several threads.
 pub trait Progress: Sync {
     /// A table begins; `rows` is an estimate.
     fn started(&self, table: &str, rows: u64);

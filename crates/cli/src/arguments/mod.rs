@@ -139,10 +139,10 @@ pub(crate) enum Analysis {
 
 #[derive(Debug, Args)]
 pub(crate) struct AnalyzeArguments {
-    /// A table or the path of a file, a point, and a column: data/lineitem.parquet.l_returnflag.
+    /// A table or the path of a file, a dot, and a column: data/lineitem.parquet.l_returnflag.
     #[arg(value_name = "TABLE.COLUMN")]
     pub(crate) column: String,
-    /// Look at so many rows, from the first on.
+    /// Sample the first N rows.
     #[arg(long, default_value_t = 1 << 24)]
     pub(crate) rows: usize,
     /// How the lines are printed; automatic is table.

@@ -239,8 +239,8 @@ fn rates(report: &mut Report, measured: &Calibration) {
 }
 
 /// What the cost model of grouped aggregation assumes.
-fn constants(report: &mut Report, whence: &str, device: &Device, measured: Option<&GroupingRates>) {
-    report.row("constants of the cost model", whence);
+fn constants(report: &mut Report, source: &str, device: &Device, measured: Option<&GroupingRates>) {
+    report.row("constants of the cost model", source);
     for (name, value) in calibration::rates(&calibration::machine(device.info(), measured)).figures() {
         report.row(name, format!("{value:.4e}"));
     }

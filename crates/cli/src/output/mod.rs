@@ -155,7 +155,7 @@ impl Output {
         }
     }
 
-    /// Prints text for readers; through a pager where it is longer than the screen and somebody sits before it.
+    /// Prints text for readers; through a pager where it is longer than the screen and the terminal is interactive.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
         let lines = text.lines().count();
         let long = terminal().is_some_and(|(_, rows)| lines > rows.saturating_sub(2));

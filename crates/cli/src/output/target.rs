@@ -53,7 +53,7 @@ fn note_closed(error: &io::Error) {
     }
 }
 
-/// Whether nobody reads standard output any more.
+/// Whether standard output is closed.
 pub(crate) fn is_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)
 }

@@ -157,7 +157,7 @@ pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
     }
 }
 
-/// Suspends the running thread until somebody makes it runnable.
+/// Suspends the running thread until another thread makes it runnable.
 ///
 /// # Safety
 /// Called on a fiber, by the thread itself, after it recorded what it waits for.

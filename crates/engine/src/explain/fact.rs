@@ -8,7 +8,7 @@ use crate::placement::{DimensionSource, PipelineSource, Prediction, Subtree};
 use crate::reason::milliseconds;
 use arrow::datatypes::Schema;
 use datafusion::common::{human_readable_count, human_readable_size};
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use std::fmt;
 
 /// A named property of a GPU subtree.
@@ -212,7 +212,7 @@ fn source(subtree: &Subtree) -> String {
             let mut files = scan
                 .into_iter()
                 .flat_map(|scan| scan.file_groups.iter())
-                .flat_map(|group| group.iter());
+                .flat_map(FileGroup::iter);
             match (files.next(), files.count()) {
                 (None, _) => "no files".to_string(),
                 (Some(file), 0) => format!(

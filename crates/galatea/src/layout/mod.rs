@@ -78,7 +78,7 @@ impl ConflictLayoutStatement {
     }
 }
 
-/// What became of a column.
+/// How laying out a column ended.
 struct Change {
     name: String,
     before: Option<Arc<Column>>,
@@ -133,7 +133,7 @@ impl Change {
     }
 }
 
-/// To so many decimals, for people to read.
+/// Rounded to so many decimals.
 fn rounded(number: f64, decimals: i32) -> f64 {
     let unit = 10_f64.powi(decimals);
     (number * unit).round() / unit

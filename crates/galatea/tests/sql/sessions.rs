@@ -5,7 +5,7 @@ use datafusion::prelude::SessionContext;
 use galatea::{EmulatorOptions, QueryDevice};
 use std::sync::Arc;
 
-/// Whoever may send SQL cannot have the process compile and load code.
+/// A client that may send SQL cannot have the process compile and load code.
 #[tokio::test]
 async fn sql_alone_does_not_get_the_emulated_device() {
     let ctx = galatea::session().build().expect("a session");

@@ -4,7 +4,7 @@
 // - one key word: the key itself claims the slot by compare-and-swap; zero, an empty slot, is not a key.
 // - several key words: word 0 is the state (0 empty, 1 being written, 2 ready), the keys follow.
 // Nothing is ever removed, and the table never fills: once it holds `limit` groups no new one is inserted, and limit + threads
-// of the launch < capacity, since a thread looks at the number of groups before each insertion. What becomes of a row whose
+// of the launch < capacity, since a thread looks at the number of groups before each insertion. A row whose
 // group has no place is the caller's: the hash sink keeps it as a partial group in a page chain, hash_merge.cu adds it later.
 #pragma once
 #include "galatea/prelude.cuh"

@@ -12,8 +12,8 @@
 // On an H200 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB; 8.4 with one counter
 // for all warps. When one row in a hundred is kept, the counter is 10 % faster.
 //
-// No row is lost when the heap runs dry. Rows are committed by tile: `begin_tile` remembers the chain, and when a page was refused
-// `end_tile` cuts the chain back to there, notes the tile in the chain, and says stop. Whoever drained the heap launches again, and
+// No row is lost when the heap is exhausted. Rows are committed by tile: `begin_tile` remembers the chain, and when a page was refused
+// `end_tile` cuts the chain back to there, notes the tile in the chain, and says stop. The host, which drained the heap, launches again, and
 // each block goes on with the tile it is told.
 //
 //     __shared__ ChainState state;
@@ -73,13 +73,13 @@ struct ChainState {
     u64 first;   // first page of the chain
     u64 full;    // rows in pages before the last
     u64 marked_end, marked_first, marked_full;  // as they were when the tile began
-    u64 dried;   // the last page, full, when the heap ran dry
+    u64 dried;   // the last page, full, when the heap was exhausted
     u32 missed;  // rows of this tile that found no page
     u32 tile_rows;
 };
 
 template <u32 Words> struct ChainWriter {
-    // Instead of a page: none yet, and none any more, the heap is dry.
+    // Instead of a page: none yet, and none any more, the heap is exhausted.
     static constexpr u32 NO_LAST = u32(NO_PAGE), DRY = NO_LAST - 1;
 
     const PageChainsView& chains;

@@ -13,7 +13,7 @@ extern "C" __global__ void heap_reset(const HeapResetArguments args) {
         u64 bits = 0;
         if (word < words) {
             bits = args.free == nullptr ? ~0ull : args.free[word];
-            // The bits after the last page are born used.
+            // The bits after the last page start in use.
             if (word == words - 1) bits &= low_bits(u32(heap.page_count - word * 64));
         }
         if (superblock < heap.superblocks) heap.bitmap[word] = bits;

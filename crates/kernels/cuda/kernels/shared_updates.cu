@@ -1,4 +1,4 @@
-// What an atomic in shared memory costs by the lanes that meet: every thread adds to one word of its block, again and again.
+// What an atomic in shared memory costs by the number of conflicting lanes: every thread adds to one word of its block, again and again.
 #include "galatea/args/shared_updates.h"
 #include "galatea/block.cuh"
 

@@ -1,4 +1,4 @@
-//! Atomics in shared memory again and again: what they cost by the lanes that meet.
+//! Atomics in shared memory again and again: what they cost by the number of conflicting lanes.
 
 use galatea_device::{Device, DevicePointer, InOut, Result, Stream, kernel_arguments};
 
@@ -85,7 +85,7 @@ impl SharedUpdates {
         meeting: Meeting,
         total: InOut<'_, u64>,
     ) -> Result<()> {
-        power_of_two("lanes that meet in a bank", meeting.lanes.into(), 32)?;
+        power_of_two("conflicting lanes of a bank", meeting.lanes.into(), 32)?;
         let geometry = repetition.geometry(total.len())?;
         let arguments = SharedUpdatesArguments {
             total: total.pointer(),

@@ -128,7 +128,7 @@ fn nothing_launches() {
     }
 }
 
-/// Threads, lanes that meet, and ways of adding, in orders that the seeds choose.
+/// Threads, conflicting lanes, and ways of adding, in orders that the seeds choose.
 #[test]
 fn repeated_operations_add_up() {
     let repetition = |blocks, threads, updates| Repetition {

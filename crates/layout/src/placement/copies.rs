@@ -29,7 +29,7 @@ pub(super) struct CopyLog {
     len: AtomicUsize,
 }
 
-/// What became of the wish for a copy.
+/// Whether a copy was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Created {
     /// There is a new one, in this bank.

@@ -3,7 +3,7 @@
 //! A kernel that produces an unknown number of things either counts them first, in a pass of its own, or is given room for the
 //! worst case, or takes memory as it goes. This is the third way. The host makes a [`DeviceHeap`], hands its view
 //! ([`DeviceHeap::view`]) to a kernel that was compiled with its options ([`DeviceHeap::options`]), and reads afterwards what
-//! became of it.
+//! is left of it.
 //!
 //! ```text
 //!   budget ── one DeviceBuffer: pages            what is handed out, never touched by the heap
@@ -41,7 +41,7 @@ pub struct HeapOptions {
     pub page_bytes: u64,
     /// How device code that uses the heap is compiled: strategy, checks, counters.
     pub build: HeapBuild,
-    /// Random looks of one call before it sweeps the pool; for the strategies that walk at random. Default 4096. The
+    /// Probes of one call before it sweeps the pool; for the strategies that walk at random. Default 4096. The
     /// published algorithms look for ever.
     pub probes: u32,
     /// Seed of the launches' random walks; every view has another one after it. Default 1.

@@ -48,7 +48,7 @@ use std::sync::Arc;
 pub trait Source {
     /// Names all of it. The region goes when the last owner lets go of it.
     fn identity(&self) -> &Arc<Identity>;
-    /// What people call it.
+    /// Its name in messages.
     fn name(&self) -> &str;
     /// Number of pages.
     fn pages(&self) -> usize;

@@ -1,5 +1,5 @@
 //! Rows of unknown number through chains of pages: nothing lost, nothing twice, pages filled, all pages back; also when the heap
-//! runs dry at every possible place.
+//! is exhausted at every possible place.
 
 use galatea_device::{Device, DevicePointer, Function, Geometry, kernel_arguments};
 use galatea_kernels::heap::{HeapBuild, PageChainsView, Strategy};
@@ -72,7 +72,7 @@ impl Case {
         )
     }
 
-    /// Runs the producer to the end, gathering whenever the heap is dry; returns how often it was.
+    /// Runs the producer to the end, gathering whenever the heap is exhausted; returns how often it was.
     fn check(&self, device: &Device, strategy: Strategy) -> usize {
         let case = self.name();
         let stream = device.stream().unwrap();

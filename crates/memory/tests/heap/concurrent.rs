@@ -1,4 +1,4 @@
-//! Threads that take, use and give back pages at once, by thread, warp and block, from any lanes: whoever holds a page is alone in
+//! Threads that take, use and give back pages at once, by thread, warp and block, from any lanes: the holder of a page is alone in
 //! it, and at the end every page is free.
 
 use galatea_device::{Device, DevicePointer, Geometry, environment, kernel_arguments};

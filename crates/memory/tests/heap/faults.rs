@@ -1,4 +1,4 @@
-//! Misuse is noted in the checking mode, and harms nobody.
+//! Misuse is noted in the checking mode, and does no harm.
 
 use galatea_kernels::heap::Strategy;
 

@@ -69,7 +69,7 @@ fn the_last_page_is_found() {
 
 /// Random states of the pool, and exactly as many threads as there are free pages: all are served.
 #[test]
-fn whoever_asks_is_served_while_there_are_pages() {
+fn requests_are_served_while_there_are_pages() {
     for seed in [1, 2, 3] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);

@@ -298,7 +298,7 @@ impl FileTable {
     }
 
     /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored unplaced.
-    /// Remembered for every time they are loaded, whoever's scan of the same files asks for them.
+    /// Remembered for every time they are loaded, by any scan of the same files.
     ///
     /// # Errors
     /// Those of loading, and [`StoreError::NotPlaceable`] for the first that cannot be; then nothing is remembered.

@@ -178,7 +178,7 @@ pub(super) struct Version {
     pub(super) chunk_rows: OnceLock<Vec<u32>>,
     /// Parquet footers and the chunks made of their row groups.
     pub(super) layout: tokio::sync::OnceCell<Arc<Layout>>,
-    /// Held by whoever loads a column.
+    /// Held while a column is loaded.
     loaders: Mutex<HashMap<usize, Arc<tokio::sync::Mutex<()>>>>,
     /// Sets of columns that did not fit, and how much they would have needed.
     refused: Mutex<Vec<(Vec<usize>, u64)>>,

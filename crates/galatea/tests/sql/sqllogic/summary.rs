@@ -8,7 +8,7 @@ use super::compare::difference;
 use super::folder::{TestFolder, Workplace};
 use super::pass::{Answer, Engine, questions, run};
 
-/// What became of one file.
+/// The results of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileOutcome {
     file: PathBuf,
@@ -139,7 +139,7 @@ impl fmt::Display for FileOutcome {
     }
 }
 
-/// What became of all files.
+/// The results of all files.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) files: Vec<FileOutcome>,

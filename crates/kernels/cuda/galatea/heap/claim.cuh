@@ -139,7 +139,7 @@ GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After
     const u64 bits = united_bits(lanes, word, page == NO_PAGE ? 0 : 1ull << (page & 63), givers);
     if (bits == 0) return;
     if (HEAP_CHECKS) {
-        // Defect: a double free was silent, and cleared a bit somebody else may own by then. The latter cannot be told from
+        // Defect: a double free was silent, and cleared a bit that another owner may have by then. The latter cannot be told from
         // a right free; a page that is free, or freed twice at once, can.
         const u64 old = atomicOr(heap.bitmap + word, bits);
         if ((old & bits) != 0 || u32(__popcll(bits)) != givers) heap_error(heap, HEAP_DOUBLE_FREE, page);

@@ -2,7 +2,7 @@
 // that still walks locks a random word and reads it; pages found are shared out among the lanes that need one.
 //
 // `own` is the lock map, one bit per word. Algorithm 2 repaired, by the numbers at the places:
-// 1 lanes already served keep their page; 2 a bit is taken only when somebody consumes it; 3 what was taken is written back, by an
+// 1 lanes already served keep their page; 2 a bit is taken only when a lane consumes it; 3 what was taken is written back, by an
 // atomic; 4 there may be fewer offers than needs; 5 no fences: a page counts only if the write-back finds it free, so a stale read
 // costs a step and nothing else; 6 locks hide pages only until the sweep, which ignores them; 7 any mask; 15 it ends.
 #pragma once
@@ -26,7 +26,7 @@ template <typename Word> struct CollaborativeHeap {
             const u64 word = scaled(walk.next(), count);
             u64* lock = heap.own + word / 64;
             const u64 key = 1ull << (word & 63);
-            // A try-lock: nobody waits, so nobody can wait for ever.
+            // A try-lock: no lane waits, so none can wait for ever.
             tally.atomic(2);
             const bool locked = (atomicOr(lock, key) & key) == 0;
             if (want) tally.step();

@@ -3,7 +3,7 @@
 // takes tickets at the other end and fills slots. A slot is 0 or a page number plus one; there are as many slots as pages.
 //
 // `own` is the ring, `balances[0]` the balance. A ticket may name a slot whose writer is still on its way; then its holder waits for
-// that thread, which waits for nobody. The bitmap is kept in the checking mode only, where it tells a double free.
+// that thread, which waits for no other. The bitmap is kept in the checking mode only, where it tells a double free.
 #pragma once
 
 #include "galatea/heap/view.cuh"

@@ -189,7 +189,7 @@ private:
                 u32 claimed = 0;
                 if (lane() == leader) claimed = claim_run(heap, found, length, tally) ? 1 : 0;
                 if (lanes.shuffle(claimed, leader) != 0) return found;
-                // Somebody was faster: the same words again, from where the run began.
+                // Another warp was faster: the same words again, from where the run began.
                 hidden = true;
                 base = found / 64;
                 run = 0;

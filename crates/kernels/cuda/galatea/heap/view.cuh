@@ -8,9 +8,9 @@
 //   bitmap    one bit per page: which ones.
 //   own       words of the strategy: flags, locks, ends of blocks, a ring.
 //
-// What all strategies promise. A call ends: it makes a bounded number of random looks, then sweeps once, and starts anew only
-// when somebody else got or gave back pages meanwhile. No page is handed out twice. Every free page can be handed out. NO_PAGE is
-// returned only when each page was seen in use, or spoken for by a call under way, at some moment of the call; so when nobody
+// What all strategies promise. A call ends: it makes a bounded number of probes, then sweeps once, and starts anew only
+// when other calls got or gave back pages meanwhile. No page is handed out twice. Every free page can be handed out. NO_PAGE is
+// returned only when each page was seen in use, or reserved by a call under way, at some moment of the call; so when nobody
 // frees during the call, the pool is exhausted. Frees that run beside the call may or may not be seen. (The bump never reuses.)
 //
 // What they do not promise: any order of memory. Claiming or freeing a page moves no data; a page's contents are ordered by what
@@ -47,7 +47,7 @@ struct HeapView {
     u32 page_bytes;
     u32 superblocks;
     u32 groups;
-    u32 probes;      // random looks before a sweep
+    u32 probes;      // probes before a sweep
 };
 
 // Words of `status`.
@@ -216,8 +216,8 @@ GALATEA_INLINE u32 balance_settle(u64* balance, u64 asked, u32 n, HeapTally& tal
             const u64 word = __ldcg(balance);
             const Balance seen(word);
             if (seen.total() == 0) return n - missing;
-            if (seen.available < 0) continue;  // somebody is about to put back an overdraft
-            if (seen.returned == 0) break;     // somebody has moved what was returned: ask again
+            if (seen.available < 0) continue;  // another call is about to put back an overdraft
+            if (seen.returned == 0) break;     // another call has moved what was returned: ask again
             const u32 more = seen.total() < missing ? seen.total() : missing;
             tally.atomic();
             if (atomicCAS(balance, word, BALANCE_EMPTY + (seen.total() - more)) == word) missing -= more;

@@ -10,7 +10,7 @@
 namespace galatea {
 
 struct WindowHeap {
-    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: whoever claimed bits that
+    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: a warp that claimed bits which
     // it turns out to have no reservation for gives them back, and those they are reserved for look again.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
@@ -89,7 +89,7 @@ private:
             if (got != NO_PAGE) page = got;
             takers = lanes.ballot((takers >> lane() & 1u) != 0 && page == NO_PAGE);
             start += lanes.count();  // a whole warp sees the same window again, fewer lanes see the next words
-            // Our pages are in the hands of somebody who is about to give them back: let him.
+            // Another warp holds our pages and is about to give them back.
             if (!seen) __nanosleep(32);
         }
         return page;
