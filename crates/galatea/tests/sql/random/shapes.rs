@@ -63,7 +63,7 @@ impl Grammar {
 
     /// Set operations, DISTINCT, and aggregates of what another query returns.
     pub(super) fn combination(&mut self) -> Query {
-        match self.rng.random_range(0..5) {
+        match self.rng.random_range(0..8) {
             0 | 1 => {
                 let columns = ["k", "i8", "low", "d9", "day", "flag"];
                 let chosen: Vec<_> = (0..self.rng.random_range(1..3))
@@ -102,6 +102,8 @@ impl Grammar {
                 )
                 .into()
             }
+            4 | 5 => self.groups_of_groups().into(),
+            6 => self.many_partners().into(),
             _ => {
                 let (aggregate, filter) = (self.aggregate(), self.filter());
                 let kind = self.pick(&["JOIN", "LEFT JOIN", "LEFT ANTI JOIN"]);
@@ -114,6 +116,43 @@ impl Grammar {
                 .into()
             }
         }
+    }
+
+    /// An aggregate of the groups of another one, by some of their keys.
+    fn groups_of_groups(&mut self) -> String {
+        let keys: Vec<_> = (0..self.rng.random_range(1..4))
+            .map(|i| format!("{} AS k{i}", self.key()))
+            .collect();
+        let positions: Vec<_> = (1..=keys.len()).map(|i| i.to_string()).collect();
+        let (one, other, filter) = (self.aggregate(), self.aggregate(), self.filter());
+        let inner = format!(
+            "SELECT {}, {one} AS a, {other} AS b, count(*) AS n FROM t{filter} GROUP BY {}",
+            keys.join(", "),
+            positions.join(", ")
+        );
+        let calls = "count(*), sum(n), min(a), max(b), count(a)";
+        match self.rng.random_range(0..4) {
+            0 => format!("SELECT {calls} FROM ({inner})"),
+            1 => format!("SELECT n, {calls} FROM ({inner}) GROUP BY n"),
+            2 => format!("SELECT b, count(DISTINCT k0), count(*) FROM ({inner}) WHERE n > 1 GROUP BY b"),
+            _ => format!("SELECT k0, {calls} FROM ({inner}) GROUP BY k0 HAVING count(*) > 1"),
+        }
+    }
+
+    /// What the rows of `t` are together that share the key of a row of `u`.
+    fn many_partners(&mut self) -> String {
+        let call = |grammar: &mut Self| {
+            let function = grammar.pick(&["count", "sum", "min", "max"]);
+            format!("{function}(t.{})", grammar.pick(&["v", "i8", "d9", "k"]))
+        };
+        let (one, other) = (call(self), call(self));
+        let kind = self.pick(&["LEFT JOIN", "JOIN", "RIGHT JOIN"]);
+        let (from, key) = match kind {
+            "RIGHT JOIN" => ("t RIGHT JOIN u", self.pick(&["u.k", "u.low", "u.k % 3"])),
+            "JOIN" => ("u JOIN t", self.pick(&["u.k", "u.day"])),
+            _ => ("u LEFT JOIN t", self.pick(&["u.k", "u.low", "u.day"])),
+        };
+        format!("SELECT {key}, {one}, {other}, count(*) FROM {from} ON u.k = t.k GROUP BY 1")
     }
 
     /// ORDER BY every column, so that ties are equal rows, with LIMIT and OFFSET.
