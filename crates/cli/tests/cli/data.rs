@@ -150,7 +150,7 @@ fn the_demo_runs_on_the_cpu() {
             ran.out
         );
         assert_eq!(
-            ran.out.matches("Ran on the CPU (<why>).").count(),
+            ran.out.matches("Ran on the CPU (<why>)").count(),
             10,
             "{}",
             ran.out
