@@ -5,6 +5,8 @@
 //! SELECT * FROM kmeans_labels((SELECT id, x, y FROM t), k => 16, features => 'x, y');
 //! ```
 //!
+//! `kmeans_assign(point, centroids)` is a scalar function ([`assign`]).
+//!
 //! DataFusion's table functions take constants only, so both are planned as relations: the query that is the first argument is planned where
 //! it stands, CTEs and all, and becomes the input of a [`KMeansExec`] when the scan is planned. Its operators are optimised, placed on the
 //! device and reported with those of the query around it.
@@ -13,6 +15,7 @@
 //! device where that is usable, the emulated one in tests, and on the CPU elsewhere; what runs on another thread than the stream's
 //! stops when the stream is dropped.
 
+mod assign;
 mod collect;
 mod exec;
 mod settings;
@@ -155,6 +158,7 @@ impl RelationPlanner for KMeansPlanner {
 
 /// Adds the functions to a session, under names it does not use.
 pub(crate) fn register(state: &mut SessionState, runtime: &Arc<Runtime>) {
+    assign::register(state);
     let free = |function: &Function| !state.table_functions().contains_key(function.name());
     let functions = [Function::Clusters, Function::Labels]
         .into_iter()

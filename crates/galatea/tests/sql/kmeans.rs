@@ -379,3 +379,82 @@ async fn the_example_of_the_readme_is_right() {
         assert_eq!(counts.values()[..], [3000; 3]);
     }
 }
+
+#[tokio::test]
+async fn points_are_assigned_to_the_nearest_of_given_centroids() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[rows(3000)]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        // Those that a clustering found: labels as it gives them, wherever the centroids come from.
+        let clusters = "kmeans((SELECT x, y FROM t), k => 3, seed => 4)";
+        let labels = run(
+            ctx,
+            &format!(
+                "WITH c AS (SELECT array_agg([x, y] ORDER BY label) AS centroids FROM {clusters}) \
+                 SELECT a.label, kmeans_assign([a.x, a.y], c.centroids) AS assigned, \
+                 kmeans_assign([a.x, a.y], (SELECT array_agg([x, y] ORDER BY label) FROM {clusters})) AS again \
+                 FROM kmeans_labels((SELECT x, y FROM t), k => 3, seed => 4) AS a CROSS JOIN c"
+            ),
+        )
+        .await
+        .expect("labels");
+        assert_eq!(labels.num_rows(), 3000);
+        let column = |at: usize| labels.column(at).as_primitive::<UInt32Type>().values().to_vec();
+        assert_eq!(column(0), column(1));
+        assert_eq!(column(0), column(2));
+        assert!((0..3).all(|label| column(0).contains(&label)));
+        // Against a loop, with integers, decimals, and a tie that goes to the lowest label.
+        let sql = "SELECT id, z, kmeans_assign([id, z], [[0, 0], [1500, 7.5], [3000.0, 2], [0, 0]]) FROM t";
+        let assigned = run(ctx, sql).await.expect("labels");
+        let ids = assigned.column(0).as_primitive::<Int64Type>();
+        let z = assigned.column(1).as_primitive::<Decimal128Type>();
+        let found = assigned.column(2).as_primitive::<UInt32Type>();
+        let centroids = [[0.0, 0.0], [1500.0, 7.5], [3000.0, 2.0], [0.0, 0.0]];
+        for row in 0..assigned.num_rows() {
+            let point = [ids.value(row) as f64, z.value(row) as f64 / 100.0];
+            let mut best = (f64::INFINITY, 0);
+            for (label, centroid) in centroids.iter().enumerate() {
+                let distance = (point[0] - centroid[0]).powi(2) + (point[1] - centroid[1]).powi(2);
+                if distance < best.0 {
+                    best = (distance, label as u32);
+                }
+            }
+            assert_eq!(found.value(row), best.1, "{point:?}");
+        }
+        // Another list of centroids for each row, and NULL wherever something is NULL.
+        let sql = "SELECT kmeans_assign(p, c) FROM (VALUES ([1.0], [[5.0], [1.0]]), ([1.0], [[1.0], [5.0]]), (NULL, [[1.0]]), \
+                   ([NULL], [[1.0]]), ([1.0], NULL)) AS v(p, c)";
+        let assigned = run(ctx, sql).await.expect("labels");
+        let assigned: Vec<_> = assigned.column(0).as_primitive::<UInt32Type>().iter().collect();
+        assert_eq!(assigned, [Some(1), Some(0), None, None, None]);
+        for (sql, what) in [
+            (
+                "SELECT kmeans_assign([x, y], [[1, 2], [3]]) FROM t",
+                "centroid 1 has 1 coordinates, centroid 0 has 2",
+            ),
+            (
+                "SELECT kmeans_assign([x, y], [[1], [3]]) FROM t",
+                "a point has 2 coordinates, the centroids have 1",
+            ),
+            (
+                "SELECT kmeans_assign([x / 0], [[1]]) FROM t",
+                "a point has the coordinate",
+            ),
+            (
+                "SELECT kmeans_assign([x], [[1], [NULL]]) FROM t",
+                "centroid 1 is NULL",
+            ),
+            (
+                "SELECT kmeans_assign([x], ['a']) FROM t",
+                "hint: kmeans_assign([x, y]",
+            ),
+            (
+                "SELECT kmeans_assign(x, y) FROM t",
+                "takes a point and a list of centroids",
+            ),
+        ] {
+            let refused = error(ctx, sql).await;
+            assert!(refused.contains(what), "{sql}\n{refused}");
+        }
+    }
+}
