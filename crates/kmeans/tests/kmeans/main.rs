@@ -10,6 +10,7 @@ mod offsets;
 mod out_of_core;
 mod passes;
 mod reference;
+mod scikit;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kmeans::{Points, PointsBuilder};

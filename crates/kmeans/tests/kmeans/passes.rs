@@ -172,3 +172,72 @@ fn every_execution_agrees_with_the_reference() {
         }
     }
 }
+
+/// Points, features and clusters around the sizes of warps, blocks, vectors and chunks.
+#[test]
+fn sizes_around_every_boundary_agree_with_the_reference() {
+    let device = device(64 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
+    let around = |sizes: &[usize]| -> Vec<usize> {
+        let around = sizes.iter().flat_map(|size| [size - 1, *size, size + 1]);
+        around.filter(|size| *size > 0).collect()
+    };
+    let points = around(&[1, 32, 64, 128, 256, 512, 1024, 2048, 4096]);
+    let features = around(&[1, 2, 4, 8, 16, 32, 64, 128, 299]);
+    let clusters = around(&[1, 2, 4, 16, 32, 64, 256, 1024, 2047]);
+    // Each size of clusters and of features at least once, with whatever goes with it.
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut draw = |from: &[usize]| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        from[(state >> 33) as usize % from.len()]
+    };
+    let with_features = features.iter().map(|d| (None, *d));
+    let with_clusters = clusters.iter().map(|k| (Some(*k), 1));
+    let mut compared = [0, 0];
+    for (k, d) in with_features.chain(with_clusters) {
+        let k = k.unwrap_or_else(|| draw(&clusters));
+        let d = if d == 1 { draw(&features[3..12]) } else { d };
+        let n = draw(&points);
+        // What the emulated device does in reasonable time, and no more clusters than points.
+        let n = n.max(k).min((500_000 / (d * k)).max(k));
+        let k = if n * d * k > 3_000_000 { k.min(64) } else { k };
+        // On a line or in a plane, most points are near the middle between two of many clusters.
+        let k = if d < 3 { k.min(8) } else { k };
+        // Points that 32-bit floats put in one of two clusters by chance would move both, so a set without any is looked for; where a
+        // few draws have such points, the first assignment is what is compared.
+        let close = 300.0f64.powi(2) * d as f64 * 2e-6;
+        let drawn = (17..22).map(|seed| columns(n, d, seed)).map(|columns| {
+            let first = first_rows(&columns, k);
+            (columns, first)
+        });
+        let mut clear = drawn.filter(|(columns, first)| {
+            let margins = reference(columns, first, 0).margins;
+            margins.into_iter().all(|margin| margin > close)
+        });
+        let (columns, first, iterations) = match clear.next() {
+            Some((columns, first)) => (columns, first, 1),
+            None => {
+                let columns = columns(n, d, 17);
+                let first = first_rows(&columns, k);
+                (columns, first, 0)
+            }
+        };
+        compared[iterations as usize] += 1;
+        let expected = reference(&columns, &first, iterations);
+        let points = points_of(&columns, 1 << 13);
+        let settings = KMeans {
+            max_iter: iterations,
+            ..settings(first, k)
+        };
+        // Kernels of each shape are compiled: a third of them.
+        let devices = [None, Some(&on)];
+        let devices = &devices[..if (d + k) % 3 == 0 { 2 } else { 1 }];
+        for on in devices.iter().copied() {
+            let model = settings.fit_with(&points, on, true, &mut |_| true).unwrap();
+            let place = if on.is_some() { "device" } else { "CPU" };
+            hold(&model, &expected, &format!("n {n} d {d} k {k}, {place}"));
+        }
+    }
+    assert!(compared[1] >= 20, "most with an iteration: {compared:?}");
+}
