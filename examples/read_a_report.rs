@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p galatea --example read_a_report`
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::error::Result;
 use datafusion::physical_plan::collect;
 
@@ -15,7 +16,7 @@ async fn main() -> Result<()> {
     let rows: usize = collect(plan.clone(), ctx.task_ctx())
         .await?
         .iter()
-        .map(|batch| batch.num_rows())
+        .map(RecordBatch::num_rows)
         .sum();
     println!("{}\n\n{rows} rows", galatea::outline(&plan, true));
 

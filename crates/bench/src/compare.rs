@@ -1,10 +1,10 @@
 //! Whether two results are the same.
 //!
-//! Integers, decimals, strings, booleans, dates, times and NULLs must be identical, and so must names and types of the
-//! columns. Floats may differ by a relative tolerance, because their sums depend on the order of addition; NaN equals NaN
-//! and the zeros equal each other. Rows come in order where the query has an ORDER BY that decides it, in any order
-//! otherwise: then both results are sorted by their exact columns first, so that floats which differ a little do not
-//! change which rows are compared.
+//! Integers, decimals, strings, booleans, dates, times and NULLs must be identical, and so must names and
+//! types of the columns. Floats may differ by a relative tolerance, because their sums depend on the order of
+//! addition; NaN equals NaN and the zeros equal each other. Rows come in order where the query has an ORDER
+//! BY that decides it, in any order otherwise: then both results are sorted by their exact columns first, so
+//! that floats which differ a little do not change which rows are compared.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,7 +1,8 @@
 //! The same queries on DuckDB, over the same files, in the same run.
 //!
-//! DuckDB runs in a Python process with its module `duckdb`, when one is installed (`pip install duckdb`): the wheel is what
-//! users run, built as its authors build it. Time is taken there around execution and fetching of the result.
+//! DuckDB runs in a Python process with its module `duckdb`, when one is installed (`pip install duckdb`):
+//! the wheel is what users run, built as its authors build it. Time is taken there around execution and
+//! fetching of the result.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -31,8 +31,8 @@ impl Machine {
         ]
     }
 
-    /// Looks at this machine, whose GPU is `gpu`. A `commit` given wins over what git says, for binaries away from their
-    /// tree.
+    /// Looks at this machine, whose GPU is `gpu`. A `commit` given wins over what git says, for binaries away
+    /// from their tree.
     pub fn look(gpu: Option<&str>, commit: Option<String>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut description = format!("{}, {cores} cores, {} GiB", processor(), memory_gib());

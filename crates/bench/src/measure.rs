@@ -9,8 +9,8 @@
 //! | cpu-first | the same, the first run of a new session: what parquet is compared with |
 //! | memory | DataFusion's CPU operators over its own in-memory tables |
 //!
-//! Time runs from the SQL text to the last row of the result in this process. Results of the first run of every mode are
-//! returned, so that a caller can compare them.
+//! Time runs from the SQL text to the last row of the result in this process. Results of the first run of
+//! every mode are returned, so that a caller can compare them.
 
 use std::collections::BTreeMap;
 use std::fmt;

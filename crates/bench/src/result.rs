@@ -1,8 +1,9 @@
 //! What was measured: one row per run of a query, self-describing, and how rows become files.
 //!
-//! Every run is a row, warm-ups and first runs included; medians are for reading, rows are for keeping. A row holds all that
-//! it takes to run it again (machine, commit, seed, every parameter) and all that was seen (each phase's time, bytes, the
-//! measured ceiling and the fraction of it, never clamped: a fraction above 1 is a wrong count of bytes, to be seen).
+//! Every run is a row, warm-ups and first runs included; medians are for reading, rows are for keeping. A row
+//! holds all that it takes to run it again (machine, commit, seed, every parameter) and all that was seen
+//! (each phase's time, bytes, the measured ceiling and the fraction of it, never clamped: a fraction above 1
+//! is a wrong count of bytes, to be seen).
 //!
 //! ```text
 //! bench/results/2026-11-20-nvidia-h200/
@@ -88,7 +89,8 @@ pub struct ResultRow {
     pub device_bytes: u64,
     /// Bytes that crossed the link.
     pub link_bytes: u64,
-    /// The measured rate that bounds this mode, in bytes per second: device memory when hot, the link from the host.
+    /// The measured rate that bounds this mode, in bytes per second: device memory when hot, the link from
+    /// the host.
     pub ceiling: Option<f64>,
     /// Bytes over time over the ceiling.
     pub fraction: Option<f64>,

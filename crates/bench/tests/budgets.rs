@@ -1,6 +1,6 @@
-//! TPC-H queries 1 and 6 and the 13 of the Star Schema Benchmark on the emulated device: 1, 4 and 32 clients at once under small limits on
-//! device memory, every admission policy and every policy of replacement. Each answer is the CPU's, nothing fails or falls
-//! back, and memory stays below the limit.
+//! TPC-H queries 1 and 6 and the 13 of the Star Schema Benchmark on the emulated device: 1, 4 and 32 clients
+//! at once under small limits on device memory, every admission policy and every policy of replacement. Each
+//! answer is the CPU's, nothing fails or falls back, and memory stays below the limit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ async fn tables(ctx: &SessionContext, root: &Path) {
     }
 }
 
-/// A client: a session of its own over the shared tables, store and device, whose names are looked up in one schema.
+/// A client: a session of its own over the shared tables, store and device, whose names are looked up in one
+/// schema.
 fn client(ctx: &SessionContext, workload: Workload) -> SessionContext {
     let ctx = SessionContext::new_with_state(ctx.state());
     let state = ctx.state_ref();

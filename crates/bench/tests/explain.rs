@@ -1,5 +1,6 @@
-//! What EXPLAIN shows of TPC-H 1, 3 and 6 and of query 2.1 of the Star Schema Benchmark, in all forms, and a generated kernel of
-//! each sink, as files to read and to compare with. `INSTA_UPDATE=always cargo test --workspace --test explain` writes them anew.
+//! What EXPLAIN shows of TPC-H 1, 3 and 6 and of query 2.1 of the Star Schema Benchmark, in all forms, and a
+//! generated kernel of each sink, as files to read and to compare with. `INSTA_UPDATE=always cargo test
+//! --workspace --test explain` writes them anew.
 
 use arrow::array::AsArray;
 use datafusion::physical_plan::{ExecutionPlan, collect};
@@ -127,6 +128,9 @@ fn gpu(plan: &Arc<dyn ExecutionPlan>) -> Option<&GpuExec> {
         .or_else(|| plan.children().into_iter().find_map(gpu))
 }
 
+/// Names and values of settings under `galatea.`.
+type Settings = &'static [(&'static str, &'static str)];
+
 /// A generated kernel of each sink, to read and to compare with.
 #[tokio::test]
 async fn generated_kernels_read_as_they_did() {
@@ -136,7 +140,7 @@ async fn generated_kernels_read_as_they_did() {
     let groups = "SELECT g, sum(v), count(*) FROM t WHERE k > 10 GROUP BY g";
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
-    let kernels: [(&str, &[(&str, &str)], &str); 7] = [
+    let kernels: [(&str, Settings, &str); 7] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("group_by", "copies")], groups),
         ("dense", &[("group_by", "dense")], groups),

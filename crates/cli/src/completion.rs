@@ -1,8 +1,9 @@
-//! The line editor's helper: DataFusion's highlighting and hints, where a line ends, and completion of what a query is made of.
+//! The line editor's helper: DataFusion's highlighting and hints, where a line ends, and completion of what a
+//! query is made of.
 //!
-//! Inside quotes after FROM, JOIN or LOCATION, file names; after SET and SHOW, settings; elsewhere keywords, tables, columns
-//! and functions. Names are read from the session's information schema before every line, so that a table just created is
-//! known.
+//! Inside quotes after FROM, JOIN or LOCATION, file names; after SET and SHOW, settings; elsewhere keywords,
+//! tables, columns and functions. Names are read from the session's information schema before every line, so
+//! that a table just created is known.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -185,7 +186,8 @@ impl Hinter for PromptHelper {
 }
 
 impl Validator for PromptHelper {
-    /// A line is complete at its semicolon, whatever is in it: what is wrong is said when it runs, as everywhere else.
+    /// A line is complete at its semicolon, whatever is in it: what is wrong is said when it runs, as
+    /// everywhere else.
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         if is_complete(ctx.input(), self.dialect.as_ref()) {
             self.inner.reset_hint();

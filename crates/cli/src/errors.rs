@@ -1,8 +1,8 @@
 //! Error messages: one lower-case line that says what, then a hint that says what to do.
 //!
-//! DataFusion's errors carry the layers they passed through; a message is the innermost cause, in the user's words (the
-//! column, the file), and what there is instead. [`explain`] does that for common causes; every other error is
-//! shown as it is.
+//! DataFusion's errors carry the layers they passed through; a message is the innermost cause, in the user's
+//! words (the column, the file), and what there is instead. [`explain`] does that for common causes; every
+//! other error is shown as it is.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -63,7 +63,8 @@ pub(crate) enum CliError {
     /// The program that reads the results has left.
     #[error("standard output is closed")]
     Closed,
-    /// Some statements of a prompt that is no terminal, or results that differ: already reported where they happened.
+    /// Some statements of a prompt that is no terminal, or results that differ: already reported where they
+    /// happened.
     #[error("{0}")]
     Other(String),
     /// Ctrl-C.
@@ -133,7 +134,8 @@ pub(crate) fn report(error: &CliError) {
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
-/// A failed query's message; below it the place in the statement, where that is known, and a hint on lines of their own.
+/// A failed query's message; below it the place in the statement, where that is known, and a hint on lines of
+/// their own.
 pub(crate) fn explain(error: &DataFusionError, statement: Option<&str>) -> String {
     let (message, hint) = cause(error);
     // Messages of ours bring their hints.
@@ -239,7 +241,8 @@ fn schema_cause(schema: &SchemaError) -> (String, Option<String>) {
     }
 }
 
-/// The name that `wanted` was probably meant to be: the same but for case, a part of it, or a typing error away.
+/// The name that `wanted` was probably meant to be: the same but for case, a part of it, or a typing error
+/// away.
 pub(crate) fn closest<'a>(wanted: &str, names: &'a [String]) -> Option<&'a String> {
     let wanted = wanted.to_ascii_lowercase();
     let distance = |name: &String| {

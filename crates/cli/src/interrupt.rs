@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Runs `work` on a thread of its own until it ends or Ctrl-C is pressed.
 ///
-/// A cancelled query is dropped at the next point where it yields. Operators that compute for long between such points would
-/// keep the thread that polls them from anything else, so they are polled elsewhere: control comes back at once, and what is left
-/// of the query ends by itself or with the process.
+/// A cancelled query is dropped at the next point where it yields. Operators that compute for long between
+/// such points would keep the thread that polls them from anything else, so they are polled elsewhere:
+/// control comes back at once, and what is left of the query ends by itself or with the process.
 pub(crate) async fn interruptible<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, CliError>
 where
     T: Send + 'static,
@@ -87,7 +87,8 @@ fn queries() -> Result<Handle, CliError> {
     }
 }
 
-/// Leaves the threads of a cancelled query to themselves: they may go on for long, and the next query needs threads.
+/// Leaves the threads of a cancelled query to themselves: they may go on for long, and the next query needs
+/// threads.
 fn abandon() {
     let runtime = QUERIES.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(runtime) = runtime {

@@ -1,7 +1,8 @@
 //! From a statement to what runs.
 //!
-//! DataFusion's command registers the object stores that a statement names (`s3://`, `gs://`), which its library does not. So
-//! statements go through that command, over a session that keeps the plan in place of running it: printing is ours.
+//! DataFusion's command registers the object stores that a statement names (`s3://`, `gs://`), which its
+//! library does not. So statements go through that command, over a session that keeps the plan in place of
+//! running it: printing is ours.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,7 +60,8 @@ pub(crate) async fn plan(
     planned.ok_or_else(|| exec_datafusion_err!("the statement is empty"))
 }
 
-/// Whether EXPLAIN ANALYZE names the format that it wants. Its plan does not tell: the default is a format, too.
+/// Whether EXPLAIN ANALYZE names the format that it wants. Its plan does not tell: the default is a format,
+/// too.
 fn names_format(statement: &str) -> bool {
     let words = statement.split_whitespace().map(str::to_ascii_uppercase);
     let mut words = words.skip_while(|word| word != "EXPLAIN");

@@ -1,7 +1,8 @@
-//! Text as a sequence of statements and commands, from wherever it comes: arguments, files, standard input, the prompt.
+//! Text as a sequence of statements and commands, from wherever it comes: arguments, files, standard input,
+//! the prompt.
 //!
-//! Statements end at semicolons, as DataFusion's own tokenizer sees them: not those in quotes or comments. Where a statement
-//! could begin, a backslash begins a command, which takes the rest of its line.
+//! Statements end at semicolons, as DataFusion's own tokenizer sees them: not those in quotes or comments.
+//! Where a statement could begin, a backslash begins a command, which takes the rest of its line.
 
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};

@@ -1,5 +1,5 @@
-//! The session behind -c, -f and the prompt: a Galatea session with file queries, object stores and DataFusion's
-//! command-line functions.
+//! The session behind -c, -f and the prompt: a Galatea session with file queries, object stores and
+//! DataFusion's command-line functions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! One session and what it does: statements and commands, whether they come from arguments, files, standard input or the prompt.
+//! One session and what it does: statements and commands, whether they come from arguments, files, standard
+//! input or the prompt.
 
 use std::fs;
 use std::path::Path;

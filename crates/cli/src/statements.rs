@@ -178,7 +178,8 @@ fn summary(printed: &Printed, elapsed: Duration) -> String {
     format!("{text} in {seconds}")
 }
 
-/// Whether this machine has no GPU that can be used, which is said in full once: at the start, and by `galatea doctor`.
+/// Whether this machine has no GPU that can be used, which is said in full once: at the start, and by
+/// `galatea doctor`.
 static WITHOUT_GPU: LazyLock<bool> = LazyLock::new(|| galatea_device::probe().usable().is_err());
 
 /// Where a query ran, and why not on the GPU.

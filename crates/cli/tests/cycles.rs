@@ -1,7 +1,8 @@
 //! No two files of a crate import each other, directly or round about: each can be read after those it uses.
 //!
-//! A file uses another where a `use` or a path in its code leads to it. A name that a module only re-exports leads to the file
-//! that defines it, and declaring or re-exporting a module is no use of it. Code for tests does not count.
+//! A file uses another where a `use` or a path in its code leads to it. A name that a module only re-exports
+//! leads to the file that defines it, and declaring or re-exporting a module is no use of it. Code for tests
+//! does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -233,7 +234,8 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
     found.into_iter().collect()
 }
 
-/// Files that still import each other, by crate: other groups, and other files in these, fail. The list shrinks.
+/// Files that still import each other, by crate: other groups, and other files in these, fail. The list
+/// shrinks.
 const KNOWN: [(&str, &[&str]); 11] = [
     (
         "device",

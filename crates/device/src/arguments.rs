@@ -1,14 +1,14 @@
 //! What a kernel is called with.
 //!
 //! Every kernel takes one struct by value. Its C header is the document; the Rust twin is declared with
-//! [`kernel_arguments!`](crate::kernel_arguments), which also writes the layout down as data, so that a test can compile a
-//! probe of `static_assert`s against the header ([`Layout::probe`]). A kernel whose arguments are only known at run time
-//! (generated code) is called with [`ArgumentBytes`].
+//! [`kernel_arguments!`](crate::kernel_arguments), which also writes the layout down as data, so that a test
+//! can compile a probe of `static_assert`s against the header ([`Layout::probe`]). A kernel whose arguments
+//! are only known at run time (generated code) is called with [`ArgumentBytes`].
 //!
-//! A typed kernel's Rust arguments are [`In`], [`Out`] and [`InOut`] over buffers or slices of them: `&` for what it reads,
-//! `&mut` for what it writes, so the borrow checker refuses overlap. Each yields the address for the struct and a
-//! [`Reference`], range and access, which the launch uses to order the work with the buffer's life, and which a memory manager
-//! will use to make the range resident.
+//! A typed kernel's Rust arguments are [`In`], [`Out`] and [`InOut`] over buffers or slices of them: `&` for
+//! what it reads, `&mut` for what it writes, so the borrow checker refuses overlap. Each yields the address
+//! for the struct and a [`Reference`], range and access, which the launch uses to order the work with the
+//! buffer's life, and which a memory manager will use to make the range resident.
 
 use std::marker::PhantomData;
 
@@ -21,8 +21,9 @@ use crate::stream::Stream;
 /// The by-value argument of a kernel.
 ///
 /// # Safety
-/// [`KernelArguments::as_bytes`] must be the kernel's one parameter: its size and layout by the C++ declaration, aligned as
-/// there. Device code is trusted like our own; what it does with the addresses in it is its declaration's business.
+/// [`KernelArguments::as_bytes`] must be the kernel's one parameter: its size and layout by the C++
+/// declaration, aligned as there. Device code is trusted like our own; what it does with the addresses in it
+/// is its declaration's business.
 pub unsafe trait KernelArguments {
     /// The parameter as the kernel sees it.
     fn as_bytes(&self) -> &[u8];
@@ -95,8 +96,9 @@ pub trait ArgumentStruct: KernelArguments + Pod {
 
 /// Declares a kernel's argument struct, the twin of a C header.
 ///
-/// The fields must be plain data ([`Pod`](bytemuck::Pod)) without padding between them, which is checked when it is compiled;
-/// agreement with the header is checked by a test over [`Layout::probe`](crate::Layout::probe).
+/// The fields must be plain data ([`Pod`](bytemuck::Pod)) without padding between them, which is checked when
+/// it is compiled; agreement with the header is checked by a test over
+/// [`Layout::probe`](crate::Layout::probe).
 ///
 /// ```
 /// use galatea_device::{DevicePointer, kernel_arguments};
@@ -161,7 +163,8 @@ macro_rules! kernel_arguments {
     };
 }
 
-/// A kernel argument laid out at run time: fields are appended at their natural alignment, as C++ lays a struct out.
+/// A kernel argument laid out at run time: fields are appended at their natural alignment, as C++ lays a
+/// struct out.
 #[derive(Debug, Clone, Default)]
 pub struct ArgumentBytes {
     /// 16-byte units, so that the start is aligned for every field.
@@ -197,8 +200,8 @@ impl ArgumentBytes {
     }
 }
 
-// SAFETY: fields are laid out by the rule C++ uses for a struct of the same fields; the generator of the kernel declares
-// its struct from the same list.
+// SAFETY: fields are laid out by the rule C++ uses for a struct of the same fields; the generator of the
+// kernel declares its struct from the same list.
 unsafe impl KernelArguments for ArgumentBytes {
     fn as_bytes(&self) -> &[u8] {
         let bytes: &[u8] = bytemuck::cast_slice(&self.words);

@@ -1,15 +1,18 @@
 //! The device-memory budget: one limit per device and process, which fails exactly like a full card.
 //!
-//! Every device allocation of this crate is charged here before the driver is asked for it, and returned when it is freed.
-//! What is charged is what the driver takes: sizes are rounded up to [`GRANULARITY`] and asked for at that size, so the sum
-//! charged equals the driver's own figure of bytes in use (a test compares them).
+//! Every device allocation of this crate is charged here before the driver is asked for it, and returned when
+//! it is freed. What is charged is what the driver takes: sizes are rounded up to [`GRANULARITY`] and asked
+//! for at that size, so the sum charged equals the driver's own figure of bytes in use (a test compares
+//! them).
 //!
-//! Not charged: the driver's own context (some hundred MiB on a card) and loaded modules, which exist whatever queries do;
-//! and the slack that the driver's pool keeps for reuse after a free, which it gives back when an allocation needs it.
+//! Not charged: the driver's own context (some hundred MiB on a card) and loaded modules, which exist
+//! whatever queries do; and the slack that the driver's pool keeps for reuse after a free, which it gives
+//! back when an allocation needs it.
 //!
 //! The limit is the smaller of the configured one and the card's memory. An allocation over it fails with
-//! [`DeviceError::OutOfMemory`] without any call to the driver; when the card itself is full (another process has the
-//! rest) the driver's refusal becomes the same error. Callers need one way to cope, and tests can exercise it with any limit.
+//! [`DeviceError::OutOfMemory`] without any call to the driver; when the card itself is full (another process
+//! has the rest) the driver's refusal becomes the same error. Callers need one way to cope, and tests can
+//! exercise it with any limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,8 +51,8 @@ impl MemoryBudget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes the limit, capped at the card's memory; `None` is all of it. Memory in use is not taken away: allocations
-    /// fail until enough of it has been freed.
+    /// Changes the limit, capped at the card's memory; `None` is all of it. Memory in use is not taken away:
+    /// allocations fail until enough of it has been freed.
     pub fn set_limit(&self, limit: Option<u64>) {
         self.limit.store(
             limit.unwrap_or(self.capacity).min(self.capacity),

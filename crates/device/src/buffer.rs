@@ -1,13 +1,13 @@
 //! Typed device memory.
 //!
-//! A buffer is allocated and freed in the order of one stream, its *home* (`cuMemAllocAsync`, `cuMemFreeAsync` on the
-//! device's pool): neither waits for the device. Other streams may use it. The first use by another stream makes that stream
-//! wait for what the home stream has queued so far, and freeing makes the home stream wait for what every other user has
-//! queued: so a buffer is never used before it exists nor after it is gone. Order between later writes and reads on several
-//! streams is the caller's, by events.
+//! A buffer is allocated and freed in the order of one stream, its *home* (`cuMemAllocAsync`,
+//! `cuMemFreeAsync` on the device's pool): neither waits for the device. Other streams may use it. The first
+//! use by another stream makes that stream wait for what the home stream has queued so far, and freeing makes
+//! the home stream wait for what every other user has queued: so a buffer is never used before it exists nor
+//! after it is gone. Order between later writes and reads on several streams is the caller's, by events.
 //!
-//! Only plain data ([`Pod`]) lives in buffers, so any bytes are a value: [`Unwritten`] memory holds unspecified values, not
-//! undefined ones, and is a type of its own so that nobody reads it by accident.
+//! Only plain data ([`Pod`]) lives in buffers, so any bytes are a value: [`Unwritten`] memory holds
+//! unspecified values, not undefined ones, and is a type of its own so that nobody reads it by accident.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -72,7 +72,8 @@ impl Allocation {
         };
         let mut code = ask();
         if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            // Frees that another stream has queued, or a pool in pieces too small: wait, return the slack, ask again.
+            // Frees that another stream has queued, or a pool in pieces too small: wait, return the slack,
+            // ask again.
             context.trim()?;
             code = ask();
         }
@@ -130,8 +131,8 @@ impl Drop for Allocation {
                 .iter()
                 .all(|guest| guest.precede(&self.home).is_ok());
             if !ordered {
-                // The driver refuses an event, for want of host memory perhaps: then the host waits. Where it cannot, the
-                // device is lost, and the order of no matter.
+                // The driver refuses an event, for want of host memory perhaps: then the host waits. Where it
+                // cannot, the device is lost, and the order of no matter.
                 let _ = context.synchronize();
             }
             // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
@@ -245,9 +246,10 @@ impl<T: Pod> DeviceBuffer<T> {
         self.allocation.guests.lock().len()
     }
 
-    /// Orders work that `stream` is about to get after this buffer's allocation, and the buffer's end after that work. The
-    /// copies of [`Stream`] and launches that name their references do this themselves; a launch whose arguments hold a bare
-    /// [`DeviceBuffer::address`] on a stream that is not the buffer's home needs it once before.
+    /// Orders work that `stream` is about to get after this buffer's allocation, and the buffer's end after
+    /// that work. The copies of [`Stream`] and launches that name their references do this themselves; a
+    /// launch whose arguments hold a bare [`DeviceBuffer::address`] on a stream that is not the buffer's home
+    /// needs it once before.
     ///
     /// # Errors
     /// The device's.
@@ -301,8 +303,8 @@ impl<T: Pod> Unwritten<T> {
         self.0.as_slice_mut()
     }
 
-    /// The buffer, on the caller's word that whatever is read from it will have been written before in stream order. Sound
-    /// whatever is read: all bytes are values of `T`.
+    /// The buffer, on the caller's word that whatever is read from it will have been written before in stream
+    /// order. Sound whatever is read: all bytes are values of `T`.
     #[must_use]
     pub fn assume_written(self) -> DeviceBuffer<T> {
         self.0

@@ -1,8 +1,9 @@
 //! The cubin cache: what makes a kernel compile once per machine, not once per process.
 //!
 //! # Key
-//! A cubin is named by the BLAKE3 digest of this record, version [`KEY_VERSION`]. Every field is written as its length (64
-//! bits, little endian) and its bytes; lists as their length and each item so. Change the version with the record.
+//! A cubin is named by the BLAKE3 digest of this record, version [`KEY_VERSION`]. Every field is written as
+//! its length (64 bits, little endian) and its bytes; lists as their length and each item so. Change the
+//! version with the record.
 //!
 //! | # | field | why |
 //! | --- | --- | --- |
@@ -19,12 +20,14 @@
 //! The program's name is not part of it: it only appears in messages.
 //!
 //! # Files
-//! `<cache directory>/cubin/v1/<key>`: a header (magic, key, length and BLAKE3 digest of the image), then the image. A file
-//! is written under another name and renamed into place, so readers and writers in any number of processes see a whole file
-//! or none. A file whose header does not fit its contents is ignored and written anew. Nothing here can fail a query: where
-//! the folder cannot be read or written, programs are compiled in every process, and a warning says so once.
+//! `<cache directory>/cubin/v1/<key>`: a header (magic, key, length and BLAKE3 digest of the image), then the
+//! image. A file is written under another name and renamed into place, so readers and writers in any number
+//! of processes see a whole file or none. A file whose header does not fit its contents is ignored and
+//! written anew. Nothing here can fail a query: where the folder cannot be read or written, programs are
+//! compiled in every process, and a warning says so once.
 //!
-//! Files are touched when they are read; when they are more than [`DISK_LIMIT`] together, those not used for longest are removed.
+//! Files are touched when they are read; when they are more than [`DISK_LIMIT`] together, those not used for
+//! longest are removed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! The cache folder: compiled kernels, calibrations, the demo's data.
 //!
-//! What is in it is run: kernels on the GPU, objects of the emulated device in this process. So no other user may write there. It is
-//! made for this user alone, and one that is not is not used: then nothing is kept, which costs a compilation in each process
-//! and is said once in the log. There is no fallback to the system's temporary folder, where anybody can make a folder first.
+//! What is in it is run: kernels on the GPU, objects of the emulated device in this process. So no other user
+//! may write there. It is made for this user alone, and one that is not is not used: then nothing is kept,
+//! which costs a compilation in each process and is said once in the log. There is no fallback to the
+//! system's temporary folder, where anybody can make a folder first.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -1,5 +1,5 @@
-//! What was measured of a device, kept on disk: one file per device, until the device, its driver or the way of measuring is
-//! another. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
+//! What was measured of a device, kept on disk: one file per device, until the device, its driver or the way
+//! of measuring is another. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,9 @@ pub struct Calibration {
     pub grouping: GroupingRates,
 }
 
-/// What the model of grouped aggregation takes from a device besides its sizes. `galatea_layout::model::Machine` says what each
-/// is for; a *round* is one request of each bank of shared memory.
+/// What the model of grouped aggregation takes from a device besides its sizes.
+/// `galatea_layout::model::Machine` says what each is for; a *round* is one request of each bank of shared
+/// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupingRates {
     /// Rounds of shared memory per second, all multiprocessors together.
@@ -79,7 +80,8 @@ impl GroupingRates {
     }
 }
 
-/// Why a stored calibration is not used. Nothing fails for it: constants of another device are scaled instead.
+/// Why a stored calibration is not used. Nothing fails for it: constants of another device are scaled
+/// instead.
 #[derive(Debug, thiserror::Error)]
 #[error("the calibration {} is not used: {refusal}\nhint: galatea calibrate renews it", path.display())]
 pub struct StaleCalibration {
@@ -265,7 +267,8 @@ impl Calibration {
     /// Removes what is stored for a device, whatever it is; whether there was something.
     ///
     /// # Errors
-    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or the file not removed.
+    /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or the file not
+    /// removed.
     pub fn forget(device: &Device) -> Result<bool> {
         let path = Self::path(device)?;
         match std::fs::remove_file(&path) {

@@ -155,7 +155,8 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Compiles a program to a cubin for an architecture that need not be here: how every kernel is checked without a GPU.
+/// Compiles a program to a cubin for an architecture that need not be here: how every kernel is checked
+/// without a GPU.
 ///
 /// # Errors
 /// [`DeviceError::Compile`] with log and numbered source.

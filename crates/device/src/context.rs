@@ -1,15 +1,15 @@
 //! The context of one device: what everything that lives on the device holds on to.
 //!
-//! A process has one context per device (the driver's primary context), shared by all [`crate::Device`] handles of it, so the
-//! budget, the pinned host memory and the loss of the device are the process's.
+//! A process has one context per device (the driver's primary context), shared by all [`crate::Device`]
+//! handles of it, so the budget, the pinned host memory and the loss of the device are the process's.
 //!
 //! # Loss
-//! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory. The driver then
-//! answers every call with the same code. The first call that sees one marks the context as lost and reports
-//! [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with [`DeviceError::DeviceLost`],
-//! without asking the driver. Dropping things that lived there is silent: the driver freed them with the context. Other
-//! devices of the process are not touched. The next opening of the device gets a context and a budget of its own, also while others
-//! still hold what lived in the lost one.
+//! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory.
+//! The driver then answers every call with the same code. The first call that sees one marks the context as
+//! lost and reports [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with
+//! [`DeviceError::DeviceLost`], without asking the driver. Dropping things that lived there is silent: the
+//! driver freed them with the context. Other devices of the process are not touched. The next opening of the
+//! device gets a context and a budget of its own, also while others still hold what lived in the lost one.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -47,8 +47,8 @@ pub(crate) struct Context {
     released: AtomicBool,
 }
 
-// SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a call, see
-// `bind`); everything else in here is Send and Sync.
+// SAFETY: the driver's handles may be used from any thread (each thread makes the context current before a
+// call, see `bind`); everything else in here is Send and Sync.
 unsafe impl Send for Context {}
 // SAFETY: as above; the driver synchronises its own state.
 unsafe impl Sync for Context {}
@@ -134,8 +134,8 @@ impl Context {
         })
     }
 
-    /// Gives the driver's context up, once: when nothing lives there any more, or when it is lost, after which nothing calls the
-    /// driver for what lived there.
+    /// Gives the driver's context up, once: when nothing lives there any more, or when it is lost, after
+    /// which nothing calls the driver for what lived there.
     fn release(&self) {
         if !self.released.swap(true, Ordering::Relaxed) {
             // SAFETY: retained once in `new`, released once.

@@ -24,8 +24,8 @@ use crate::sys::{Backend, Driver, NvrtcTable};
 /// How a device is opened.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceOptions {
-    /// Most device memory this process may use on it, bytes; default: all of it. The limit is the process's: the last one
-    /// given holds for all handles of the device.
+    /// Most device memory this process may use on it, bytes; default: all of it. The limit is the process's:
+    /// the last one given holds for all handles of the device.
     pub memory_limit: Option<u64>,
     /// Where compiled kernels and calibrations are kept; default: [`crate::environment::cache_directory`].
     /// A folder that is not this user's alone is not used.
@@ -168,7 +168,8 @@ impl Device {
         programs::compile_all(&self.0.programs, programs)
     }
 
-    /// Compiles on the compile pool and hands the outcome to `done` there: for swapping a quick tier for the optimised one.
+    /// Compiles on the compile pool and hands the outcome to `done` there: for swapping a quick tier for the
+    /// optimised one.
     pub fn compile_in_background(
         &self,
         program: Program,
@@ -211,8 +212,8 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Pins host memory for this device, so that copies run at link speed and in the background. Once: later calls do
-    /// nothing. Undone when the memory or the device goes.
+    /// Pins host memory for this device, so that copies run at link speed and in the background. Once: later
+    /// calls do nothing. Undone when the memory or the device goes.
     ///
     /// # Errors
     /// [`DeviceError::HostMemory`] when the system does not pin that much; the device's.
@@ -220,7 +221,8 @@ impl Device {
         memory.pin(&self.0.context)
     }
 
-    /// As [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied unpinned. Whether it is pinned.
+    /// As [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied unpinned.
+    /// Whether it is pinned.
     ///
     /// # Errors
     /// [`DeviceError::DeviceLost`].
@@ -238,8 +240,9 @@ impl Device {
         }
     }
 
-    /// Device memory this process may hold without a limit of its own, bytes: what it has and what is free now, but for a reserve
-    /// of a sixteenth of the card, at most 1 GiB, for the driver, its modules and other processes.
+    /// Device memory this process may hold without a limit of its own, bytes: what it has and what is free
+    /// now, but for a reserve of a sixteenth of the card, at most 1 GiB, for the driver, its modules and
+    /// other processes.
     ///
     /// # Errors
     /// The device's.
@@ -255,7 +258,8 @@ impl Device {
         memory.is_pinned(&self.0.context)
     }
 
-    /// Address under which kernels can read pinned host memory over the link; `None` for memory that is not pinned.
+    /// Address under which kernels can read pinned host memory over the link; `None` for memory that is not
+    /// pinned.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,5 @@
-//! The emulated device, where this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs` stands in elsewhere.
+//! The emulated device, where this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs`
+//! stands in elsewhere.
 
 use std::ffi::c_void;
 
@@ -22,8 +23,8 @@ pub(crate) fn last_report(ordinal: usize) -> Option<String> {
 }
 
 impl Device {
-    /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's C++ compiler and
-    /// loads what that makes.
+    /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's
+    /// C++ compiler and loads what that makes.
     ///
     /// # Errors
     /// [`DeviceError::NoDriver`] where this build has no emulated device.
@@ -40,8 +41,8 @@ impl Device {
         Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
     }
 
-    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros unless
-    /// [`EmulatorOptions::count`] is set.
+    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros
+    /// unless [`EmulatorOptions::count`] is set.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.emulator_ordinal().map(galatea_emulator::counters)

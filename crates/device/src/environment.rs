@@ -1,7 +1,8 @@
 //! Every environment variable Galatea reads, in one place.
 //!
-//! `std::env::var` is disallowed elsewhere (see `clippy.toml`), so this module is the complete list. A variable that is
-//! empty counts as unset. None of them is needed for normal use: libraries and directories are found without them.
+//! `std::env::var` is disallowed elsewhere (see `clippy.toml`), so this module is the complete list. A
+//! variable that is empty counts as unset. None of them is needed for normal use: libraries and directories
+//! are found without them.
 //!
 //! | variable | read by | meaning | default |
 //! | --- | --- | --- | --- |
@@ -26,15 +27,16 @@ pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
 pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
 /// The first seed of random tests.
 pub const SEED: &str = "GALATEA_SEED";
-/// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by commas.
+/// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by
+/// commas.
 pub const SQLLOGICTEST: &str = "GALATEA_SQLLOGICTEST";
 /// The command that the prompt shows long results by.
 pub const PAGER: &str = "GALATEA_PAGER";
 /// The host C++ compiler the emulated device compiles kernels with.
 pub const CXX: &str = "GALATEA_CXX";
 
-/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`; `None` where the user has no home.
-/// [`crate::CacheFolder::open`] makes it and says whether it can be trusted.
+/// The value of [`CACHE_DIR`], or the user's cache folder followed by `galatea`; `None` where the user has no
+/// home. [`crate::CacheFolder::open`] makes it and says whether it can be trusted.
 #[must_use]
 pub fn cache_directory() -> Option<PathBuf> {
     path(CACHE_DIR).or_else(|| Some(dirs::cache_dir()?.join("galatea")))
@@ -87,8 +89,8 @@ pub fn cxx() -> Option<PathBuf> {
     path(CXX)
 }
 
-/// The folders of `PATH`, in order, and the user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`) if any:
-/// where a `python3` that may carry NVIDIA's wheels is looked for.
+/// The folders of `PATH`, in order, and the user's active Python environment (`VIRTUAL_ENV`, `CONDA_PREFIX`)
+/// if any: where a `python3` that may carry NVIDIA's wheels is looked for.
 pub(crate) fn executable_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
         .into_iter()

@@ -1,6 +1,7 @@
 //! Errors of the device layer, one variant per audience.
 //!
-//! * the machine's administrator: [`DeviceError::NoDriver`], [`DeviceError::NoCompiler`] (with how to get it);
+//! * the machine's administrator: [`DeviceError::NoDriver`], [`DeviceError::NoCompiler`] (with how to get
+//!   it);
 //! * the user of a query: [`DeviceError::OutOfMemory`], [`DeviceError::HostMemory`] (with the knob);
 //! * the scheduler of queries: [`DeviceError::LaunchFailed`], [`DeviceError::DeviceLost`] (go elsewhere);
 //! * the author of kernels: [`DeviceError::Compile`], [`DeviceError::Geometry`], [`DeviceError::Range`],
@@ -146,14 +147,16 @@ pub enum DeviceError {
     LaunchFailed {
         /// The device's name.
         device: String,
-        /// The last kernel launched on the stream that reported the failure: the culprit, or one just after it.
+        /// The last kernel launched on the stream that reported the failure: the culprit, or one just after
+        /// it.
         kernel: String,
         /// Name of the driver's code, `CUDA_ERROR_...`.
         name: String,
         /// What is known: on the emulated device the block, thread and line.
         report: String,
     },
-    /// The device failed earlier and its context is gone; everything else goes on. It can be opened again, where the driver allows it.
+    /// The device failed earlier and its context is gone; everything else goes on. It can be opened again,
+    /// where the driver allows it.
     #[error(
         "device {device} is lost: {cause}\nhint: open it again, or restart the process where the driver refuses that"
     )]

@@ -80,7 +80,8 @@ impl Event {
         earlier.synchronize()?;
         self.synchronize()?;
         let mut milliseconds = 0f32;
-        // SAFETY: both events are alive, recorded and of the current context; the pointer is valid for a write.
+        // SAFETY: both events are alive, recorded and of the current context; the pointer is valid for a
+        // write.
         self.context.check("cuEventElapsedTime", unsafe {
             (self.context.driver.cuEventElapsedTime_v2)(&raw mut milliseconds, earlier.handle, self.handle)
         })?;

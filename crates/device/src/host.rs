@@ -1,18 +1,22 @@
 //! Host memory that devices copy from and to at the full rate of the link.
 //!
-//! Pinned memory is what makes a copy run at link speed (55 against 8 GB/s on a PCIe 5 card) and overlap with kernels. The
-//! driver's own pinned allocation is slow (2 GB/s: it faults page by page). Faster by ten: map anonymous memory, ask for huge
-//! pages, touch it with all threads, and register it when a device first needs it. So memory is allocated without any device
-//! ([`HostMemory`]), filled, shared read-only ([`HostView`]), and pinned for a device later ([`crate::Device::pin`]); copies
-//! from memory that is not pinned work, slower.
+//! Pinned memory is what makes a copy run at link speed (55 against 8 GB/s on a PCIe 5 card) and overlap with
+//! kernels. The driver's own pinned allocation is slow (2 GB/s: it faults page by page). Faster by ten: map
+//! anonymous memory, ask for huge pages, touch it with all threads, and register it when a device first needs
+//! it. So memory is allocated without any device ([`HostMemory`]), filled, shared read-only ([`HostView`]),
+//! and pinned for a device later ([`crate::Device::pin`]); copies from memory that is not pinned work,
+//! slower.
 //!
 //! # Rules
-//! 1. Memory is written only through `&mut HostMemory`; once in an `Arc` it is read-only for Rust, and a device writes it
-//!    only through [`crate::Stream::copy_to_host`], which takes the only handle.
-//! 2. A registration belongs to one [`PinTable`], that of a context; the table's lock is held across the driver's call.
-//! 3. Memory that is dropped leaves every open table before it is unmapped; a context that closes empties its table first.
+//! 1. Memory is written only through `&mut HostMemory`; once in an `Arc` it is read-only for Rust, and a
+//!    device writes it only through [`crate::Stream::copy_to_host`], which takes the only handle.
+//! 2. A registration belongs to one [`PinTable`], that of a context; the table's lock is held across the
+//!    driver's call.
+//! 3. Memory that is dropped leaves every open table before it is unmapped; a context that closes empties its
+//!    table first.
 //!
-//! By 2 and 3 no registration outlives its memory or its context, whichever goes first; by 1 a copy never races with Rust.
+//! By 2 and 3 no registration outlives its memory or its context, whichever goes first; by 1 a copy never
+//! races with Rust.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,7 +38,8 @@ use crate::sys::{Code, Driver};
 const HUGE_PAGE: usize = 2 << 20;
 /// Bytes one task touches at a time.
 const TOUCH: usize = 16 << 20;
-/// Requests from this size on are checked against what the system has, so that they fail instead of being killed.
+/// Requests from this size on are checked against what the system has, so that they fail instead of being
+/// killed.
 const CHECKED: usize = 64 << 20;
 
 const HINT: &str =
@@ -101,7 +106,8 @@ impl HostMemory {
         } else {
             0
         };
-        // SAFETY: `skip` is less than a huge page, and the mapping is two huge pages longer than what is used.
+        // SAFETY: `skip` is less than a huge page, and the mapping is two huge pages longer than what is
+        // used.
         let start = unsafe { mapping.add(skip) };
         let memory = Self {
             start,
@@ -111,7 +117,8 @@ impl HostMemory {
         };
         if huge {
             #[cfg(target_os = "linux")]
-            // SAFETY: the range (rounded up to a huge page) is inside the mapping; advice does not change its contents.
+            // SAFETY: the range (rounded up to a huge page) is inside the mapping; advice does not change its
+            // contents.
             unsafe {
                 libc::madvise(
                     start.as_ptr().cast(),
@@ -133,7 +140,8 @@ impl HostMemory {
         let start = self.start.as_ptr() as usize;
         let touch = |range: Range<usize>| {
             for offset in range.step_by(page) {
-                // SAFETY: the offset is inside the memory, which nobody else has yet; a zero leaves it as it is.
+                // SAFETY: the offset is inside the memory, which nobody else has yet; a zero leaves it as it
+                // is.
                 unsafe { ptr::write_volatile((start + offset) as *mut u8, 0) };
             }
         };
@@ -367,7 +375,8 @@ impl PinTable {
             return Ok(None);
         }
         let mut address: CUdeviceptr = 0;
-        // SAFETY: the pointer is valid for a write and the memory is registered, since the table (locked) has it.
+        // SAFETY: the pointer is valid for a write and the memory is registered, since the table (locked) has
+        // it.
         let code = unsafe {
             (self.driver.cuMemHostGetDevicePointer_v2)(&raw mut address, memory.address().cast(), 0)
         };
@@ -402,7 +411,8 @@ impl PinTable {
 
     /// Best effort: there is nobody to tell.
     fn release(&self, address: usize) {
-        // SAFETY: the context is open (checked under the lock by the callers), and the address was registered with it.
+        // SAFETY: the context is open (checked under the lock by the callers), and the address was registered
+        // with it.
         unsafe {
             (self.driver.cuCtxSetCurrent)(self.context);
             (self.driver.cuMemHostUnregister)(address as *mut _);

@@ -89,7 +89,8 @@ impl DeviceInfo {
         }
     }
 
-    /// Peak bandwidth of device memory by clock and width, bytes per second; 0 where the driver does not tell.
+    /// Peak bandwidth of device memory by clock and width, bytes per second; 0 where the driver does not
+    /// tell.
     #[must_use]
     pub fn theoretical_bandwidth(&self) -> u64 {
         2 * u64::from(self.memory_clock_khz) * 1000 * u64::from(self.memory_bus_bits) / 8
@@ -165,7 +166,8 @@ pub(crate) fn read(
     let device = handle(driver, ordinal)?;
 
     let mut name = [0u8; 256];
-    // SAFETY: the buffer is valid for 256 bytes, which is the length given; the driver terminates what it writes.
+    // SAFETY: the buffer is valid for 256 bytes, which is the length given; the driver terminates what it
+    // writes.
     check(driver, "cuDeviceGetName", unsafe {
         (driver.cuDeviceGetName)(name.as_mut_ptr().cast(), 256, device)
     })?;

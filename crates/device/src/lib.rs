@@ -11,13 +11,14 @@
 //!   sys        function tables, filled by dlsym on NVIDIA's libraries, or by the emulator's look-up
 //! ```
 //!
-//! NVIDIA's driver and compiler are found at run time ([`probe`]): the same binary builds and runs where there is neither,
-//! and says what is missing. The emulated device ([`Device::emulated`], feature `emulator`, Linux on x86-64) is the same host code
-//! over another implementation of the driver's functions, so what tests run is what users run. Without the feature nothing here
-//! is bound to a processor or an operating system but Unix.
+//! NVIDIA's driver and compiler are found at run time ([`probe`]): the same binary builds and runs where
+//! there is neither, and says what is missing. The emulated device ([`Device::emulated`], feature `emulator`,
+//! Linux on x86-64) is the same host code over another implementation of the driver's functions, so what
+//! tests run is what users run. Without the feature nothing here is bound to a processor or an operating
+//! system but Unix.
 //!
-//! Only this crate calls foreign functions. Failures are typed ([`DeviceError`]); nothing panics, and a lost device leaves
-//! the process and other devices as they were.
+//! Only this crate calls foreign functions. Failures are typed ([`DeviceError`]); nothing panics, and a lost
+//! device leaves the process and other devices as they were.
 
 pub mod environment;
 pub mod testing;

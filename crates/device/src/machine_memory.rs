@@ -1,9 +1,10 @@
 //! The memory of this machine, or of the container that the process runs in, whichever is less.
 //!
-//! Linux limits a process by its control groups: each group from the process's own up to the root may have a limit, and the least
-//! counts. Both versions are read: version 2 (`0::/path` in `/proc/self/cgroup`, `memory.max`) and version 1 (`N:memory:/path`,
-//! `memory.limit_in_bytes`). In a container the path may be that of the host, where the container's own group is mounted as the
-//! root: folders that are not there are passed over on the way up, and the root is always read.
+//! Linux limits a process by its control groups: each group from the process's own up to the root may have a
+//! limit, and the least counts. Both versions are read: version 2 (`0::/path` in `/proc/self/cgroup`,
+//! `memory.max`) and version 1 (`N:memory:/path`, `memory.limit_in_bytes`). In a container the path may be
+//! that of the host, where the container's own group is mounted as the root: folders that are not there are
+//! passed over on the way up, and the root is always read.
 
 use std::fs;
 use std::path::{Path, PathBuf};

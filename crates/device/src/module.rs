@@ -31,7 +31,8 @@ struct Entry {
     allowed_shared: AtomicU32,
 }
 
-// SAFETY: module and function handles may be used from any thread with the context current; the rest is Send and Sync.
+// SAFETY: module and function handles may be used from any thread with the context current; the rest is Send
+// and Sync.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
@@ -226,7 +227,8 @@ impl Function {
         Ok((blocks * u64::from(self.module.context.info.multiprocessors)).max(1))
     }
 
-    /// Asks the driver to allow a block all the dynamic shared memory there is, once, when the default is too little.
+    /// Asks the driver to allow a block all the dynamic shared memory there is, once, when the default is too
+    /// little.
     fn allow_shared(&self, bytes: u32) -> Result<()> {
         let (context, entry) = (&self.module.context, self.entry());
         if bytes <= entry.allowed_shared.load(Ordering::Relaxed) {
@@ -248,11 +250,12 @@ impl Function {
         Ok(())
     }
 
-    /// Queues a launch on the home stream of the buffers its arguments name, or on one they have been introduced to
-    /// ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
+    /// Queues a launch on the home stream of the buffers its arguments name, or on one they have been
+    /// introduced to ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
     ///
     /// # Errors
-    /// [`DeviceError::Geometry`] when it asks for more than there is, [`DeviceError::WrongDevice`]; the device's.
+    /// [`DeviceError::Geometry`] when it asks for more than there is, [`DeviceError::WrongDevice`]; the
+    /// device's.
     pub fn launch<A: KernelArguments + ?Sized>(
         &self,
         stream: &Stream,
@@ -294,8 +297,9 @@ impl Function {
         }
         let mut parameters: [*mut c_void; 1] = [bytes.as_ptr().cast_mut().cast()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (checked.grid, checked.block);
-        // SAFETY: the function is loaded and held by `self`; the geometry is within its limits; it has one parameter, of
-        // this layout (the contract of `KernelArguments`), which the driver copies before it returns.
+        // SAFETY: the function is loaded and held by `self`; the geometry is within its limits; it has one
+        // parameter, of this layout (the contract of `KernelArguments`), which the driver copies before it
+        // returns.
         let code: Code = unsafe {
             (context.driver.cuLaunchKernel)(
                 entry.handle,

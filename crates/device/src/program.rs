@@ -65,8 +65,9 @@ pub enum Tier {
     /// Everything: for kernels that run long or often.
     #[default]
     Optimised,
-    /// `--Ofast-compile=mid`: two thirds of the time on a plain kernel, a fifth on an unrolled one, for code a little
-    /// slower; to start with while the optimised one is compiled in the background. (`=max` spills registers.)
+    /// `--Ofast-compile=mid`: two thirds of the time on a plain kernel, a fifth on an unrolled one, for code
+    /// a little slower; to start with while the optimised one is compiled in the background. (`=max` spills
+    /// registers.)
     Quick,
 }
 
@@ -131,8 +132,8 @@ impl Program {
 
     /// All options, in order: the defaults, the tier's, the program's own.
     ///
-    /// The defaults are what compiles fastest without giving anything up: `--minimal` leaves out what the runtime API needs,
-    /// `-default-device` spares `__device__` on every helper.
+    /// The defaults are what compiles fastest without giving anything up: `--minimal` leaves out what the
+    /// runtime API needs, `-default-device` spares `__device__` on every helper.
     #[must_use]
     pub fn all_options(&self, architecture: Architecture) -> Vec<String> {
         let mut options = vec![

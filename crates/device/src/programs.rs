@@ -1,7 +1,8 @@
 //! From program to loaded module: memory, then disk, then the compiler.
 //!
-//! Two threads that ask for the same program compile it once: the second waits for the first. Different programs compile in
-//! parallel, on a pool of their own ([`crate::Device::compile_all`]) whose stacks suit a compiler.
+//! Two threads that ask for the same program compile it once: the second waits for the first. Different
+//! programs compile in parallel, on a pool of their own ([`crate::Device::compile_all`]) whose stacks suit a
+//! compiler.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,7 +57,8 @@ struct Slot {
 pub(crate) struct Programs {
     context: Arc<Context>,
     pub(crate) disk: DiskCache,
-    /// What the compiler is told about the device besides its architecture: how an emulated one is instrumented.
+    /// What the compiler is told about the device besides its architecture: how an emulated one is
+    /// instrumented.
     device_options: Vec<String>,
     modules: Mutex<HashMap<Key, Arc<Slot>>>,
     clock: AtomicU64,

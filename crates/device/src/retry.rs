@@ -1,4 +1,5 @@
-//! A value that is made once, on first use, if making it works; if it does not, later uses try again, but not each of them.
+//! A value that is made once, on first use, if making it works; if it does not, later uses try again, but not
+//! each of them.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -27,7 +28,8 @@ impl<T, E: Clone> Retried<T, E> {
         }
     }
 
-    /// The value, made now unless it is there or could not be made a short while ago. One caller makes it at a time.
+    /// The value, made now unless it is there or could not be made a short while ago. One caller makes it at
+    /// a time.
     ///
     /// # Errors
     /// That of `make`, or what it was when it was called last.

@@ -1,12 +1,13 @@
-//! Streams: queues of copies, fills and launches that the device works off in order, each independent of the others.
+//! Streams: queues of copies, fills and launches that the device works off in order, each independent of the
+//! others.
 //!
-//! Nothing here blocks except what says so. Copies from [`HostView`]s keep the host memory alive until the device has read
-//! it: the stream holds it, with an event that says when, and lets go of finished ones at the next copy, at a
-//! synchronisation, or when the stream itself goes. Copies from and to Rust slices return when the copy is done, since
-//! nothing else would keep the slice from changing or going away.
+//! Nothing here blocks except what says so. Copies from [`HostView`]s keep the host memory alive until the
+//! device has read it: the stream holds it, with an event that says when, and lets go of finished ones at the
+//! next copy, at a synchronisation, or when the stream itself goes. Copies from and to Rust slices return
+//! when the copy is done, since nothing else would keep the slice from changing or going away.
 //!
-//! Dropping the last handle of a stream waits for its work. The driver's stream is kept by the context and reused, so making
-//! one per query is cheap.
+//! Dropping the last handle of a stream waits for its work. The driver's stream is kept by the context and
+//! reused, so making one per query is cheap.
 
 use std::collections::VecDeque;
 use std::ops::RangeBounds;
@@ -162,7 +163,8 @@ impl Stream {
         })
     }
 
-    /// Makes everything queued from now on wait for an event of any stream of the device. The host does not wait.
+    /// Makes everything queued from now on wait for an event of any stream of the device. The host does not
+    /// wait.
     ///
     /// # Errors
     /// The device's; [`DeviceError::WrongDevice`] for an event of another one.
@@ -178,8 +180,9 @@ impl Stream {
         })
     }
 
-    /// Queues a copy of host memory to a buffer or a part of one of the same size. At link speed and asynchronous when the
-    /// memory is pinned; otherwise staged by the driver. The memory is kept alive until the copy is done.
+    /// Queues a copy of host memory to a buffer or a part of one of the same size. At link speed and
+    /// asynchronous when the memory is pinned; otherwise staged by the driver. The memory is kept alive until
+    /// the copy is done.
     ///
     /// # Errors
     /// [`DeviceError::Range`] when the sizes differ; the device's.
@@ -201,8 +204,8 @@ impl Stream {
         self.hold(Arc::clone(source.memory()))
     }
 
-    /// Copies a slice to a buffer or a part of one of the same length; returns when the copy is done, and with it all that
-    /// was queued before.
+    /// Copies a slice to a buffer or a part of one of the same length; returns when the copy is done, and
+    /// with it all that was queued before.
     ///
     /// # Errors
     /// [`DeviceError::Range`] when the lengths differ; the device's.
@@ -230,8 +233,8 @@ impl Stream {
         target.allocation().used_by(self)?;
         context.bind()?;
         let bytes = usize::try_from(target.bytes()).unwrap_or(usize::MAX);
-        // SAFETY: the target's memory is alive until after this copy in stream order and `bytes` long; the source is as
-        // long (checked by the callers), and held or waited for by them.
+        // SAFETY: the target's memory is alive until after this copy in stream order and `bytes` long; the
+        // source is as long (checked by the callers), and held or waited for by them.
         self.check("cuMemcpyHtoDAsync", unsafe {
             (context.driver.cuMemcpyHtoDAsync_v2)(target.address(), source.cast(), bytes, self.0.handle)
         })?;
@@ -258,8 +261,8 @@ impl Stream {
         source.allocation().used_by(self)?;
         context.bind()?;
         let bytes = usize::try_from(target.bytes()).unwrap_or(usize::MAX);
-        // SAFETY: both are alive until after this copy in stream order, `bytes` long, and disjoint: the target is
-        // exclusively borrowed.
+        // SAFETY: both are alive until after this copy in stream order, `bytes` long, and disjoint: the
+        // target is exclusively borrowed.
         self.check("cuMemcpyDtoDAsync", unsafe {
             (context.driver.cuMemcpyDtoDAsync_v2)(target.address(), source.address(), bytes, self.0.handle)
         })
@@ -312,12 +315,12 @@ impl Stream {
         self.synchronize()
     }
 
-    /// Queues a copy of device memory to host memory, from byte `offset` on. Takes the only handle of the memory and gives it
-    /// back when the copy is done: see [`Download`].
+    /// Queues a copy of device memory to host memory, from byte `offset` on. Takes the only handle of the
+    /// memory and gives it back when the copy is done: see [`Download`].
     ///
     /// # Errors
-    /// [`DeviceError::HostMemoryShared`] when there are other handles, [`DeviceError::Range`] when it does not fit; the
-    /// device's.
+    /// [`DeviceError::HostMemoryShared`] when there are other handles, [`DeviceError::Range`] when it does
+    /// not fit; the device's.
     pub fn copy_to_host<'a, T: Pod>(
         &self,
         source: impl Into<DeviceSlice<'a, T>>,
@@ -356,8 +359,8 @@ impl Stream {
         source.allocation().used_by(self)?;
         context.bind()?;
         let bytes = usize::try_from(source.bytes()).unwrap_or(usize::MAX);
-        // SAFETY: the source is alive until after this copy in stream order and `bytes` long; the target is as long
-        // (checked by the callers), exclusively theirs, and held or waited for by them.
+        // SAFETY: the source is alive until after this copy in stream order and `bytes` long; the target is
+        // as long (checked by the callers), exclusively theirs, and held or waited for by them.
         self.check("cuMemcpyDtoHAsync", unsafe {
             (context.driver.cuMemcpyDtoHAsync_v2)(target.cast(), source.address(), bytes, self.0.handle)
         })?;
@@ -460,7 +463,8 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// A copy to host memory under way. Dropping it waits, too: the memory is freed only when the device is done with it.
+/// A copy to host memory under way. Dropping it waits, too: the memory is freed only when the device is done
+/// with it.
 #[derive(Debug)]
 pub struct Download {
     memory: Option<Arc<HostMemory>>,

@@ -119,8 +119,8 @@ enum { __GALATEA_PAUSE_SPIN = 0, __GALATEA_PAUSE_SLEEP = 1, __GALATEA_PAUSE_STRE
 enum { __GALATEA_STOP_TRAP = 0, __GALATEA_STOP_ASSERT = 1 };
 enum { __GALATEA_READ = 0, __GALATEA_WRITE = 1, __GALATEA_ATOMIC = 2 };
 
-// Called after every atomic that can be what a thread spins on: lets other fibers run when the same
-// location keeps giving the same answer. The site is the caller's return address where atomics are not inlined.
+// Called after every atomic that can be what a thread spins on: lets other fibers run when the same location
+// keeps giving the same answer. The site is the caller's return address where atomics are not inlined.
 #define __GALATEA_HERE __builtin_return_address(0)
 __GALATEA_HOOK void __galatea_after_atomic(const volatile void *address, unsigned bytes, unsigned long long old,
                                            const void *site) {

@@ -1,7 +1,8 @@
 //! What emulation costs: compile times, collectives, barriers, and rows per second of simple kernels.
 //!
-//! `cargo run -p galatea-emulator --example speed` prints wall times. With arguments KERNEL GRID BLOCK LENGTH it runs
-//! one of the kernels below ten times with one worker and prints the processor time, which other load disturbs less.
+//! `cargo run -p galatea-emulator --example speed` prints wall times. With arguments KERNEL GRID BLOCK LENGTH
+//! it runs one of the kernels below ten times with one worker and prints the processor time, which other load
+//! disturbs less.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -2,8 +2,8 @@
 //!
 //! `__syncthreads` waits for every thread that has not exited. All threads must be at the same call: another
 //! kind, or the same kind at another place in the source, is reported (CUDA leaves it undefined; the place is
-//! that in the source text, so a call duplicated by the compiler is still one call). A barrier that some threads
-//! never reach ends as a deadlock, reported with what the others wait for.
+//! that in the source text, so a call duplicated by the compiler is still one call). A barrier that some
+//! threads never reach ends as a deadlock, reported with what the others wait for.
 
 use std::ffi::c_char;
 
@@ -88,8 +88,8 @@ pub(crate) unsafe extern "C" fn barrier(
     line: u32,
 ) -> u32 {
     let thread = fiber::current();
-    // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference into
-    // the runner lives across `suspend`.
+    // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference
+    // into the runner lives across `suspend`.
     unsafe {
         let runner = Thread::runner(thread);
         let site = Site { file, line };

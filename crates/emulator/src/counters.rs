@@ -1,20 +1,21 @@
 //! Counters on demand: what a kernel would cost a GPU's memory system.
 //!
-//! Devices made with [`EmulatorOptions::count`](crate::EmulatorOptions::count) compile kernels with a call before
-//! every load, store and atomic. The lanes of a warp run one after the other here, so the accesses that a GPU would
-//! do as one instruction are found afterwards: the n-th time that a lane comes to a place in the code belongs
-//! together with the n-th time of the other lanes, counted from the last point where the whole warp met (a collective
-//! of all its lanes, a block barrier, the start). Lanes that come less often than others to a place between two such
-//! points are therefore counted as early as possible.
+//! Devices made with [`EmulatorOptions::count`](crate::EmulatorOptions::count) compile kernels with a call
+//! before every load, store and atomic. The lanes of a warp run one after the other here, so the accesses
+//! that a GPU would do as one instruction are found afterwards: the n-th time that a lane comes to a place in
+//! the code belongs together with the n-th time of the other lanes, counted from the last point where the
+//! whole warp met (a collective of all its lanes, a block barrier, the start). Lanes that come less often
+//! than others to a place between two such points are therefore counted as early as possible.
 //!
 //! The model:
-//! * **Shared memory** has 32 banks of 4 bytes. An access of up to 4 bytes per lane is one pass of 32 lanes, of 8
-//!   bytes two passes of 16, of 16 bytes four passes of 8. A pass takes as many *rounds* as there are different
-//!   words in the most wanted bank; lanes that read or write the same word share a round. Atomics do not share:
-//!   every lane's operation in the most wanted bank is a round.
-//! * **Global memory** is moved in *sectors* of 32 bytes: an access costs the different sectors its lanes touch.
-//! * Local memory, kernel arguments and module variables (`__device__`, `__constant__`) are not counted, nor are
-//!   accesses that the host compiler's optimiser removed, or added by calling `memcpy`.
+//! * **Shared memory** has 32 banks of 4 bytes. An access of up to 4 bytes per lane is one pass of 32 lanes,
+//!   of 8 bytes two passes of 16, of 16 bytes four passes of 8. A pass takes as many *rounds* as there are
+//!   different words in the most wanted bank; lanes that read or write the same word share a round. Atomics
+//!   do not share: every lane's operation in the most wanted bank is a round.
+//! * **Global memory** is moved in *sectors* of 32 bytes: an access costs the different sectors its lanes
+//!   touch.
+//! * Local memory, kernel arguments and module variables (`__device__`, `__constant__`) are not counted, nor
+//!   are accesses that the host compiler's optimiser removed, or added by calling `memcpy`.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;

@@ -137,7 +137,8 @@ impl Device {
         self.retained.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives up one retain; the last one ends the context and with it the sticky error. False if there was none.
+    /// Gives up one retain; the last one ends the context and with it the sticky error. False if there was
+    /// none.
     pub(crate) fn release(&self) -> bool {
         let released = self
             .retained

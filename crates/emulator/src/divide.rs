@@ -1,8 +1,9 @@
 //! Integer divisions that x86 refuses.
 //!
-//! `div` and `idiv` fault when the divisor is zero or the quotient does not fit. A GPU computes something: all ones
-//! for a zero divisor (the remainder is then the dividend), and the wrapped quotient for the smallest number
-//! divided by -1 (remainder 0). CUDA leaves both undefined, so kernels may divide first and select afterwards.
+//! `div` and `idiv` fault when the divisor is zero or the quotient does not fit. A GPU computes something:
+//! all ones for a zero divisor (the remainder is then the dividend), and the wrapped quotient for the
+//! smallest number divided by -1 (remainder 0). CUDA leaves both undefined, so kernels may divide first and
+//! select afterwards.
 
 use libc::{
     REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RAX, REG_RBP, REG_RBX, REG_RCX,
@@ -21,7 +22,8 @@ const REGISTERS: [i32; 16] = [
 /// The instruction pointer is that of an instruction that just faulted.
 pub(crate) unsafe fn repair(registers: &mut [i64; 23]) -> bool {
     let start = registers[REG_RIP as usize] as *const u8;
-    // SAFETY: the instruction was executed, so its bytes are readable; decoding reads no further than its length.
+    // SAFETY: the instruction was executed, so its bytes are readable; decoding reads no further than its
+    // length.
     let Some(division) = decode(|offset| unsafe { start.add(offset).read() }) else {
         return false;
     };
@@ -52,8 +54,8 @@ fn overflow(bytes: u32) -> (i64, i64) {
     (i64::MIN >> (64 - 8 * bytes), 0)
 }
 
-/// A divisor in memory cannot be told apart without computing its address; a dividend that is the sign extension of
-/// the smallest number can only overflow by -1, any other can only fault by zero.
+/// A divisor in memory cannot be told apart without computing its address; a dividend that is the sign
+/// extension of the smallest number can only overflow by -1, any other can only fault by zero.
 fn zero_divisor(registers: &[i64; 23], division: &Division) -> bool {
     let (low, high) = (registers[REG_RAX as usize], registers[REG_RDX as usize]);
     let smallest = truncate(low, division.bytes) == truncate(overflow(division.bytes).0, division.bytes)

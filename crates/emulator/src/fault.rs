@@ -1,15 +1,15 @@
 //! Faults in device code become failed launches, and long-running fibers are interrupted.
 //!
-//! Signals are handled while an OS thread is in a device thread ([`fiber::current`] is not null); everything else
-//! goes to the handler that was there before.
+//! Signals are handled while an OS thread is in a device thread ([`fiber::current`] is not null); everything
+//! else goes to the handler that was there before.
 //!
-//! * `SIGSEGV`, `SIGBUS`, `SIGILL`: the fault is noted in the runner and the OS thread goes on in the context that
-//!   started the block, as if the fiber had switched there. The fiber is abandoned.
-//! * `SIGFPE`: an integer division that x86 refuses (by zero, or the smallest number by -1), which a GPU does not:
-//!   the quotient becomes what a GPU gives (all ones; the smallest number), and the code goes on.
-//! * `SIGURG`, sent by [`crate::watchdog`] to a thread that has been in one fiber for long: if it is in the code of
-//!   the module itself (not in this library or the C library), a call to [`interrupted`] is inserted, which saves
-//!   every register and pauses. So a spin on a plain volatile read makes progress, slowly.
+//! * `SIGSEGV`, `SIGBUS`, `SIGILL`: the fault is noted in the runner and the OS thread goes on in the context
+//!   that started the block, as if the fiber had switched there. The fiber is abandoned.
+//! * `SIGFPE`: an integer division that x86 refuses (by zero, or the smallest number by -1), which a GPU does
+//!   not: the quotient becomes what a GPU gives (all ones; the smallest number), and the code goes on.
+//! * `SIGURG`, sent by [`crate::watchdog`] to a thread that has been in one fiber for long: if it is in the
+//!   code of the module itself (not in this library or the C library), a call to [`interrupted`] is inserted,
+//!   which saves every register and pauses. So a spin on a plain volatile read makes progress, slowly.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_void};
@@ -74,7 +74,8 @@ pub(crate) fn install() {
 
 unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let thread = fiber::current();
-    // SAFETY: called by the kernel with valid pointers; the current thread's runner belongs to this OS thread.
+    // SAFETY: called by the kernel with valid pointers; the current thread's runner belongs to this OS
+    // thread.
     unsafe {
         let registers = &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs;
         if signal == INTERRUPT {
@@ -117,8 +118,8 @@ unsafe fn interrupt(runner: &Runner, registers: &mut [i64; 23]) {
     registers[REG_EFL as usize] &= !0x400;
 }
 
-/// Pauses with all registers preserved, then goes back below a red zone. Flags are saved; of the vector registers,
-/// those that the baseline x86-64 of device code has.
+/// Pauses with all registers preserved, then goes back below a red zone. Flags are saved; of the vector
+/// registers, those that the baseline x86-64 of device code has.
 #[unsafe(naked)]
 unsafe extern "C" fn interrupted() {
     naked_asm!(
@@ -150,8 +151,8 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         .iter()
         .position(|&known| known == signal)
         .and_then(|index| Some(&BEFORE.get()?[index]));
-    // SAFETY: an earlier handler is called as it asked to be; the default action is restored and the instruction
-    // repeated.
+    // SAFETY: an earlier handler is called as it asked to be; the default action is restored and the
+    // instruction repeated.
     unsafe {
         match before.map(|action| (action.sa_sigaction, action.sa_flags)) {
             Some((handler, flags)) if handler != libc::SIG_DFL && handler != libc::SIG_IGN => {
@@ -207,12 +208,12 @@ fn instruction_name(address: usize) -> String {
     }
 }
 
-/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full, and the one that
-/// Rust gives its threads may be as small as a signal frame.
+/// An alternative signal stack for an OS thread that executes blocks: the faulting stack may be full, and the
+/// one that Rust gives its threads may be as small as a signal frame.
 ///
-/// It stays until the thread ends. An interruption that the watchdog sent just before a thread left its last block
-/// arrives just after, and must not find the small stack again: with the wide registers of newer processors its frame
-/// alone fills it.
+/// It stays until the thread ends. An interruption that the watchdog sent just before a thread left its last
+/// block arrives just after, and must not find the small stack again: with the wide registers of newer
+/// processors its frame alone fills it.
 #[derive(Debug)]
 struct SignalStack {
     memory: *mut c_void,

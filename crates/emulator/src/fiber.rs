@@ -1,14 +1,15 @@
 //! Fibers: the context switch, the stacks, and the pointer to the current thread.
 //!
 //! A *carrier* is a stack with a loop on it: it runs a thread's kernel function to the end, then the next
-//! thread that has not started yet, and so on. A thread that has to wait keeps its carrier until it is resumed.
-//! So a kernel without collectives runs on one carrier and never switches.
+//! thread that has not started yet, and so on. A thread that has to wait keeps its carrier until it is
+//! resumed. So a kernel without collectives runs on one carrier and never switches.
 //!
 //! The switch saves what the System V ABI calls callee-saved. The floating-point control words are not saved:
 //! device code does not change them.
 //!
-//! Device code finds its thread through a thread-local pointer of this library, reached by its constant offset
-//! from the OS thread's control block (the initial-exec model, so the offset is the same in all OS threads).
+//! Device code finds its thread through a thread-local pointer of this library, reached by its constant
+//! offset from the OS thread's control block (the initial-exec model, so the offset is the same in all OS
+//! threads).
 
 use std::arch::{asm, global_asm, naked_asm};
 use std::io;
@@ -98,7 +99,8 @@ pub(crate) unsafe extern "C" fn switch(save: *mut *mut u8, load: *mut u8) {
     )
 }
 
-/// Second half of [`switch`]: the stack pointer is already the one to go on with. The fault handler enters here.
+/// Second half of [`switch`]: the stack pointer is already the one to go on with. The fault handler enters
+/// here.
 ///
 /// # Safety
 /// Only reached by a jump with a stack pointer saved by [`switch`].

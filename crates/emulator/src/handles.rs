@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 
-/// Objects by handle. Handles are never reused, never null and never valid addresses, so that a stale or foreign
-/// one is found to be invalid instead of being followed.
+/// Objects by handle. Handles are never reused, never null and never valid addresses, so that a stale or
+/// foreign one is found to be invalid instead of being followed.
 #[derive(Debug)]
 pub(crate) struct Handles<T> {
     objects: RwLock<Option<HashMap<usize, Arc<T>>>>,

@@ -1,7 +1,8 @@
 //! Fault injection: driver calls that fail because a test says so.
 //!
-//! A test keeps a [`Faults`] handle of the device ([`EmulatorOptions::faults`](crate::EmulatorOptions::faults)), learns how often the
-//! code under test makes a [`DriverCall`] by counting them in a run without faults, and then runs it once for each of these calls
+//! A test keeps a [`Faults`] handle of the device
+//! ([`EmulatorOptions::faults`](crate::EmulatorOptions::faults)), learns how often the code under test makes
+//! a [`DriverCall`] by counting them in a run without faults, and then runs it once for each of these calls
 //! with that call failing. A call that fails has no effect: nothing is allocated and nothing is queued.
 
 use std::array;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUresult;
 use parking_lot::Mutex;
 
-/// A kind of driver call that can be made to fail. Calls that free, wait or ask cannot: the driver only refuses those where the
-/// context is lost.
+/// A kind of driver call that can be made to fail. Calls that free, wait or ask cannot: the driver only
+/// refuses those where the context is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverCall {
     /// `cuMemAllocAsync`, `cuMemAlloc`.
@@ -69,7 +70,8 @@ pub enum FaultCode {
     Lost,
 }
 
-/// Which calls of a device fail, and how many there were. Clones are the same handle; the default one makes nothing fail.
+/// Which calls of a device fail, and how many there were. Clones are the same handle; the default one makes
+/// nothing fail.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<State>>);
 
@@ -103,8 +105,8 @@ impl Default for State {
 }
 
 impl Faults {
-    /// From now on, after `before` more calls of a kind, the next `times` calls of it fail. Replaces what was said before, and
-    /// sets [`Faults::injected`] to 0.
+    /// From now on, after `before` more calls of a kind, the next `times` calls of it fail. Replaces what was
+    /// said before, and sets [`Faults::injected`] to 0.
     pub fn fail(&self, call: DriverCall, before: u64, times: u64, code: FaultCode) {
         let mut state = self.0.lock();
         state.injected = 0;

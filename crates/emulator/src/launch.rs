@@ -265,7 +265,8 @@ impl Launch {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// A block waits for something: if others have not started and may be resident, one more thread runs them.
+    /// A block waits for something: if others have not started and may be resident, one more thread runs
+    /// them.
     pub(crate) fn ask_for_help(&self) {
         if self.device.options().address_sanitizer || self.next.load(Ordering::Relaxed) >= self.total {
             return;

@@ -1,9 +1,10 @@
 //! The emulated device: a stand-in for the CUDA driver and NVRTC that runs CUDA C++ on the CPU, for tests.
 //!
-//! A program that finds its GPU through a table of driver and NVRTC functions runs on an emulated device by filling
-//! the table from [`symbol`] instead of from the libraries. The functions have the driver's names, signatures and
-//! documented behaviour, so the program's own host code (contexts, modules, launches, copies, streams, events) is what
-//! runs, and so is its device code: the same CUDA C++, compiled by the host's C++ compiler.
+//! A program that finds its GPU through a table of driver and NVRTC functions runs on an emulated device by
+//! filling the table from [`symbol`] instead of from the libraries. The functions have the driver's names,
+//! signatures and documented behaviour, so the program's own host code (contexts, modules, launches, copies,
+//! streams, events) is what runs, and so is its device code: the same CUDA C++, compiled by the host's C++
+//! compiler.
 //!
 //! ```text
 //!  host code ── table of functions ──┬── libcuda, libnvrtc ── GPU
@@ -22,36 +23,44 @@
 //!
 //! # What it is for
 //! * Every kernel and every query through the whole GPU path on machines without a GPU.
-//! * **Hostile schedules.** Lanes, warps and blocks run in an order drawn from [`EmulatorOptions::seed`]; no lockstep
-//!   is promised, exactly as since Volta. Threads make independent progress: a spin lock inside a warp works. The
-//!   *stress mode* may switch at every basic block and memory access, and finds races that coarser switching hides.
-//! * **Misuse ends with a report** ([`last_report`]), not a hang: a barrier that some threads do not reach or reach
-//!   elsewhere, collectives with lanes outside their mask or in different operations, deadlock, endless spinning,
-//!   traps, assertions, stack overflow, accesses to no memory. The launch fails with the error that the driver would
-//!   give, the context is lost (until its last release), the process lives.
-//! * **Memory errors.** What is not written holds a pattern, in device and shared memory. Dynamic shared memory and
-//!   allocations of 64 KiB and more end at an inaccessible page; smaller ones have canaries, checked when they are
-//!   freed. With [`EmulatorOptions::address_sanitizer`] every access is checked, static shared and local arrays too.
-//! * **Faults on demand** ([`Faults`]): the n-th allocation, copy, launch, event or stream fails with the error that a test wants.
-//! * **Counters** ([`Counters`]) of shared-memory serialisation rounds, global-memory sectors, atomics, collectives.
+//! * **Hostile schedules.** Lanes, warps and blocks run in an order drawn from [`EmulatorOptions::seed`]; no
+//!   lockstep is promised, exactly as since Volta. Threads make independent progress: a spin lock inside a
+//!   warp works. The *stress mode* may switch at every basic block and memory access, and finds races that
+//!   coarser switching hides.
+//! * **Misuse ends with a report** ([`last_report`]), not a hang: a barrier that some threads do not reach or
+//!   reach elsewhere, collectives with lanes outside their mask or in different operations, deadlock, endless
+//!   spinning, traps, assertions, stack overflow, accesses to no memory. The launch fails with the error that
+//!   the driver would give, the context is lost (until its last release), the process lives.
+//! * **Memory errors.** What is not written holds a pattern, in device and shared memory. Dynamic shared
+//!   memory and allocations of 64 KiB and more end at an inaccessible page; smaller ones have canaries,
+//!   checked when they are freed. With [`EmulatorOptions::address_sanitizer`] every access is checked, static
+//!   shared and local arrays too.
+//! * **Faults on demand** ([`Faults`]): the n-th allocation, copy, launch, event or stream fails with the
+//!   error that a test wants.
+//! * **Counters** ([`Counters`]) of shared-memory serialisation rounds, global-memory sectors, atomics,
+//!   collectives.
 //!
 //! # What it does not cover
 //! * **Weak memory order.** The host's is stronger than a GPU's: a missing fence between blocks is not found.
-//! * Inline PTX, tensor cores, TMA, `cp.async`, clusters, textures, device-side launches, cooperative groups. Code
-//!   that needs them has a plain alternative under `#ifdef GALATEA_EMULATED`, which only the shim defines.
-//! * `extern __shared__` (use `GALATEA_DYNAMIC_SHARED(name)`), templates as entry points, `static __shared__`.
-//! * The values of undefined operations differ: out-of-range casts of floating point to integers (the `__double2ll_rz`
-//!   family is as on the GPU), shifts by the width or more, accesses of a misaligned address (which a GPU refuses).
-//!   Transcendental functions are the C library's. Integer division by zero is as on the GPU.
-//! * Overruns of static shared memory, except under AddressSanitizer. Its size is known for modules with one kernel.
-//! * **Performance.** It says nothing about a GPU's. See `examples/speed.rs`: about 20 ns per lane and collective,
-//!   ten per thread started, a tenth of a second for a compilation that is not in the cache.
+//! * Inline PTX, tensor cores, TMA, `cp.async`, clusters, textures, device-side launches, cooperative groups.
+//!   Code that needs them has a plain alternative under `#ifdef GALATEA_EMULATED`, which only the shim
+//!   defines.
+//! * `extern __shared__` (use `GALATEA_DYNAMIC_SHARED(name)`), templates as entry points, `static
+//!   __shared__`.
+//! * The values of undefined operations differ: out-of-range casts of floating point to integers (the
+//!   `__double2ll_rz` family is as on the GPU), shifts by the width or more, accesses of a misaligned address
+//!   (which a GPU refuses). Transcendental functions are the C library's. Integer division by zero is as on
+//!   the GPU.
+//! * Overruns of static shared memory, except under AddressSanitizer. Its size is known for modules with one
+//!   kernel.
+//! * **Performance.** It says nothing about a GPU's. See `examples/speed.rs`: about 20 ns per lane and
+//!   collective, ten per thread started, a tenth of a second for a compilation that is not in the cache.
 //! * The default stream does not synchronise with blocking streams; stream priorities mean nothing.
 //!
 //! # Requirements
-//! Linux on x86-64, and a C++ compiler ([`EmulatorOptions::cxx`]; g++ or Clang). Without one, `nvrtcCompileProgram`
-//! fails with a log that says so. The fault handler takes `SIGSEGV`, `SIGBUS`, `SIGILL`, `SIGFPE` and `SIGURG` for the
-//! whole process, and passes on what did not happen in device code.
+//! Linux on x86-64, and a C++ compiler ([`EmulatorOptions::cxx`]; g++ or Clang). Without one,
+//! `nvrtcCompileProgram` fails with a log that says so. The fault handler takes `SIGSEGV`, `SIGBUS`,
+//! `SIGILL`, `SIGFPE` and `SIGURG` for the whole process, and passes on what did not happen in device code.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!(
@@ -100,8 +109,8 @@ pub fn add_device(options: EmulatorOptions) -> i32 {
     Device::add(options)
 }
 
-/// Sets the seed of the launches and allocations of a device from now on, and starts its sequence of choices anew.
-/// Does nothing for an ordinal that [`add_device`] did not return, as all functions here.
+/// Sets the seed of the launches and allocations of a device from now on, and starts its sequence of choices
+/// anew. Does nothing for an ordinal that [`add_device`] did not return, as all functions here.
 pub fn set_seed(ordinal: i32, seed: u64) {
     if let Some(device) = Device::get(ordinal) {
         device.set_seed(seed);
@@ -130,9 +139,9 @@ pub fn last_report(ordinal: i32) -> Option<String> {
 }
 
 /// The options to add to those of `nvrtcCompileProgram` for code that runs on a device: how it is to be
-/// instrumented, which compiler to use, and a mark that changes with the emulator, so that caches of compiled code
-/// whose keys hold the options never mix code of different kinds. Without any of them, the program is compiled for
-/// the device of the calling thread's current context.
+/// instrumented, which compiler to use, and a mark that changes with the emulator, so that caches of compiled
+/// code whose keys hold the options never mix code of different kinds. Without any of them, the program is
+/// compiled for the device of the calling thread's current context.
 #[must_use]
 pub fn compile_options(ordinal: i32) -> Vec<String> {
     let mut options = vec![format!("--emulator-revision={}", compiler::revision())];

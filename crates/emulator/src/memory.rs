@@ -1,8 +1,8 @@
 //! Device memory: host memory that plays the part.
 //!
-//! Every allocation is filled with a pattern drawn from the seed. Large ones are mappings of their own that end
-//! at an inaccessible page and vanish when freed, so that overruns and uses after free fault; small ones are
-//! surrounded by a canary that is checked when they are freed. Under AddressSanitizer they come from its
+//! Every allocation is filled with a pattern drawn from the seed. Large ones are mappings of their own that
+//! end at an inaccessible page and vanish when freed, so that overruns and uses after free fault; small ones
+//! are surrounded by a canary that is checked when they are freed. Under AddressSanitizer they come from its
 //! allocator, which finds both at once. Pinned host memory is a list of ranges here.
 //!
 //! Freed in stream order: the memory stays until the stream gets there, but the handle is dead at once.

@@ -8,9 +8,9 @@ use crate::injection::Faults;
 /// Settings of one emulated device; see the field docs for units and defaults.
 #[derive(Clone, Debug)]
 pub struct EmulatorOptions {
-    /// Decides the order of lanes, warps and blocks, and what memory holds before it is written. 0 is the natural
-    /// order (lanes, warps and blocks ascending), for debugging; every other value is a different hostile one.
-    /// Default 1.
+    /// Decides the order of lanes, warps and blocks, and what memory holds before it is written. 0 is the
+    /// natural order (lanes, warps and blocks ascending), for debugging; every other value is a different
+    /// hostile one. Default 1.
     pub seed: u64,
     /// Multiprocessors the device reports. Default 2: grids sized by them stay small.
     pub multiprocessors: u32,
@@ -19,29 +19,31 @@ pub struct EmulatorOptions {
     /// The most shared memory of a block, in bytes; above 48 KiB a kernel has to opt in, as on a GPU.
     /// Default 99 KiB, at most 1 MiB.
     pub shared_memory_per_block: u32,
-    /// Blocks that may be resident on a multiprocessor, if threads and shared memory allow. Default 16. The whole
-    /// device never runs more blocks of a launch at once than fit by this.
+    /// Blocks that may be resident on a multiprocessor, if threads and shared memory allow. Default 16. The
+    /// whole device never runs more blocks of a launch at once than fit by this.
     pub max_resident_blocks: u32,
     /// OS threads that execute the blocks of a launch; more are used only while blocks wait for one another.
     /// 0, the default, is as many as the machine has cores.
     pub worker_threads: usize,
-    /// A switch of threads may come at every basic block and memory access. Finds races; about 5 times slower.
+    /// A switch of threads may come at every basic block and memory access. Finds races; about 5 times
+    /// slower.
     pub stress: bool,
-    /// Device code is compiled with AddressSanitizer, whose run time has to be preloaded
-    /// (`LD_PRELOAD=$(c++ -print-file-name=libasan.so)`). Launches of the whole process run one block at a time.
+    /// Device code is compiled with AddressSanitizer, whose run time has to be preloaded (`LD_PRELOAD=$(c++
+    /// -print-file-name=libasan.so)`). Launches of the whole process run one block at a time.
     pub address_sanitizer: bool,
     /// Memory accesses, atomics and collectives are counted, see [`Counters`](crate::Counters). Slow.
     pub count: bool,
     /// The host C++ compiler; `c++`, then `g++`, if `None`.
     pub cxx: Option<PathBuf>,
-    /// Where compiled objects are kept, and loaded from: a folder that nobody else can write. They are not kept if `None`.
+    /// Where compiled objects are kept, and loaded from: a folder that nobody else can write. They are not
+    /// kept if `None`.
     pub cache_directory: Option<PathBuf>,
     /// Host memory that can be registered at one time, in bytes. Default: all there is.
     pub pinned_memory: u64,
     /// Stack of a device thread in bytes: its registers, spills and local arrays. Default 128 KiB.
     pub stack_bytes: usize,
-    /// How long the threads of a launch may wait for one another without any of them finishing before the launch
-    /// fails. Default 60 s.
+    /// How long the threads of a launch may wait for one another without any of them finishing before the
+    /// launch fails. Default 60 s.
     pub spin_limit: Duration,
     /// Driver calls that fail because a test says so, which keeps a clone of the handle. Default: none.
     pub faults: Faults,

@@ -1,8 +1,8 @@
 //! OS threads that execute blocks, and the runners they use.
 //!
-//! A launch is executed by the thread of its stream, helped by the threads of this pool: as many as the device
-//! has workers, and more when blocks wait for blocks that are not resident yet (a grid-wide barrier, a look-back).
-//! Extra threads end when they have been idle for a while.
+//! A launch is executed by the thread of its stream, helped by the threads of this pool: as many as the
+//! device has workers, and more when blocks wait for blocks that are not resident yet (a grid-wide barrier, a
+//! look-back). Extra threads end when they have been idle for a while.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,8 +17,8 @@ use crate::launch::Launch;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(2);
-/// Stacks of the runners that all devices of the process keep for their next launch: each is two mappings, of which a process may
-/// have 65530.
+/// Stacks of the runners that all devices of the process keep for their next launch: each is two mappings, of
+/// which a process may have 65530.
 const KEPT_STACKS: usize = 8192;
 /// How many there are.
 static KEPT: AtomicUsize = AtomicUsize::new(0);

@@ -1,9 +1,9 @@
 //! A block's shared memory.
 //!
-//! Dynamic shared memory is placed so that it ends (rounded up to 16 bytes) at an inaccessible page: the first
-//! access past the end faults and is reported. Static shared memory is the module's thread-local memory, see
-//! [`crate::module`]. Both are filled with a pattern before each block, so that a kernel that relies on zeroes
-//! or on what an earlier block left behind gives wrong answers here too.
+//! Dynamic shared memory is placed so that it ends (rounded up to 16 bytes) at an inaccessible page: the
+//! first access past the end faults and is reported. Static shared memory is the module's thread-local
+//! memory, see [`crate::module`]. Both are filled with a pattern before each block, so that a kernel that
+//! relies on zeroes or on what an earlier block left behind gives wrong answers here too.
 
 use std::io;
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Streams and events.
 //!
-//! A stream is an OS thread that executes its operations in order. An event is the completion of a position in a
-//! stream; recording makes a new completion, so that a wait refers to the record before it, as in CUDA.
-//! After a failed launch nothing more is executed in the context: operations are dropped (memory is still freed
-//! and events still complete, with the error reported to the caller that waits).
+//! A stream is an OS thread that executes its operations in order. An event is the completion of a position
+//! in a stream; recording makes a new completion, so that a wait refers to the record before it, as in CUDA.
+//! After a failed launch nothing more is executed in the context: operations are dropped (memory is still
+//! freed and events still complete, with the error reported to the caller that waits).
 
 use std::collections::VecDeque;
 use std::ffi::c_void;

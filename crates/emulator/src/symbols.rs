@@ -7,10 +7,11 @@ use crate::nvrtc;
 
 macro_rules! table {
     ($($name:literal => $function:path,)*) => {
-        /// The function that stands in for the one of the driver or of NVRTC called `name`, with its C signature.
+        /// The function that stands in for the one of the driver or of NVRTC called `name`, with its C
+        /// signature.
         ///
-        /// Cast the result to the function's type in `cudarc::driver::sys` or `cudarc::nvrtc::sys`. `None` for names
-        /// that are not emulated, and for every name on platforms that are not supported.
+        /// Cast the result to the function's type in `cudarc::driver::sys` or `cudarc::nvrtc::sys`. `None`
+        /// for names that are not emulated, and for every name on platforms that are not supported.
         #[must_use]
         pub fn symbol(name: &str) -> Option<*const c_void> {
             match name {

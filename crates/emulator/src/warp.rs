@@ -1,13 +1,14 @@
 //! Warp collectives: a rendezvous of the lanes named in a mask.
 //!
-//! A lane that calls a collective records mask, operation, value and argument, and waits. When the last lane of
-//! the mask has come (exited lanes do not count), that lane computes the results of all and goes on; the others
-//! become runnable. Groups with different masks may be waiting at the same time, overlapping ones included: a
-//! lane is in one group only. Results are computed when the group is complete, not when a lane resumes, because a
-//! faster lane may have recorded its next value by then.
+//! A lane that calls a collective records mask, operation, value and argument, and waits. When the last lane
+//! of the mask has come (exited lanes do not count), that lane computes the results of all and goes on; the
+//! others become runnable. Groups with different masks may be waiting at the same time, overlapping ones
+//! included: a lane is in one group only. Results are computed when the group is complete, not when a lane
+//! resumes, because a faster lane may have recorded its next value by then.
 //!
-//! Undefined in CUDA and answered here with a pattern nobody computes by accident: a shuffle from a lane outside
-//! the mask. Reported: a lane that is not in its own mask, and lanes of one mask in different operations.
+//! Undefined in CUDA and answered here with a pattern nobody computes by accident: a shuffle from a lane
+//! outside the mask. Reported: a lane that is not in its own mask, and lanes of one mask in different
+//! operations.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -234,8 +235,8 @@ pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The lane a shuffle reads: PTX `shfl.sync` with CUDA's clamp values. `argument` holds source, delta or lane mask
-/// in its low half and the width in its high half.
+/// The lane a shuffle reads: PTX `shfl.sync` with CUDA's clamp values. `argument` holds source, delta or lane
+/// mask in its low half and the width in its high half.
 fn source_lane(kind: u32, lane: u32, argument: u32) -> u32 {
     let (operand, width) = (argument & 0xffff, argument >> 16);
     let width = if width == 0 { 32 } else { width };
@@ -265,8 +266,8 @@ pub(crate) unsafe extern "C" fn collective(
     line: u32,
 ) -> u64 {
     let thread = fiber::current();
-    // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference into
-    // the warp lives across `suspend`.
+    // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference
+    // into the warp lives across `suspend`.
     unsafe {
         let warp = (*thread).warp;
         let lane = (*thread).view.lane as usize;
@@ -294,8 +295,8 @@ pub(crate) unsafe extern "C" fn collective(
     }
 }
 
-/// All lanes of the mask wait, though perhaps for one another's other groups: the running thread goes on if its group
-/// is complete, and waits if not.
+/// All lanes of the mask wait, though perhaps for one another's other groups: the running thread goes on if
+/// its group is complete, and waits if not.
 #[inline(never)]
 unsafe fn meet(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
     // SAFETY: as in `collective`.

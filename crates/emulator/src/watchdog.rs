@@ -1,8 +1,8 @@
 //! The thread that notices OS threads stuck in one fiber.
 //!
-//! Threads that execute blocks register with a counter that every scheduling decision advances. When it stands still
-//! for [`PATIENCE`], the thread is interrupted (see [`crate::fault`]) and from then on, until its block ends, at every
-//! look: a thread that spins on a volatile once does so again.
+//! Threads that execute blocks register with a counter that every scheduling decision advances. When it
+//! stands still for [`PATIENCE`], the thread is interrupted (see [`crate::fault`]) and from then on, until
+//! its block ends, at every look: a thread that spins on a volatile once does so again.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! Kernels of every shape the engine uses, under many seeds and modes, against the answer computed on the host.
+//! Kernels of every shape the engine uses, under many seeds and modes, against the answer computed on the
+//! host.
 
 mod support;
 
@@ -308,7 +309,8 @@ extern "C" __global__ void acquire(Arguments a) {
 
 #[test]
 fn a_spin_on_a_volatile_makes_progress() {
-    // Nothing in the loop calls the run time: only an interruption or the stress mode gets the lane out of it.
+    // Nothing in the loop calls the run time: only an interruption or the stress mode gets the lane out of
+    // it.
     let source = source(
         r#"
 extern "C" __global__ void wait(Arguments a) {
@@ -565,8 +567,8 @@ extern "C" __global__ void group(Arguments a) {
 
 #[test]
 fn decoupled_look_back() {
-    // A scan of block sums: each block publishes its aggregate, then its inclusive prefix, and looks back. Blocks
-    // take their number from a counter, so that a block only waits for earlier ones.
+    // A scan of block sums: each block publishes its aggregate, then its inclusive prefix, and looks back.
+    // Blocks take their number from a counter, so that a block only waits for earlier ones.
     let source = source(
         r#"
 extern "C" __global__ void scan(Arguments a) {
@@ -650,7 +652,8 @@ extern "C" __global__ void grid(Arguments a) {
             __threadfence();
             atomicAdd(arrived, 1u);
             while (atomicAdd(arrived, 0u) < round * gridDim.x) {}
-            // Everybody has added: the sum is what it must be after this round, and not more than after the next.
+            // Everybody has added: the sum is what it must be after this round, and not more than after the
+            // next.
             u64 sum = atomicAdd(a.output, 0ull);
             u64 least = (u64)gridDim.x * round * (round + 1) / 2;
             assert(sum >= least && sum <= least + (u64)gridDim.x * (round + 1));

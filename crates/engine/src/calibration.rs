@@ -1,9 +1,9 @@
 //! What the model of grouped aggregation knows of a device.
 //!
-//! Its sizes are the driver's. Its rates are measured once per machine (`galatea calibrate`, [`DeviceRuntime::calibrate`]) and found
-//! in the cache folder whenever the device is opened; until then they are an H200's, scaled to the device's multiprocessors. A
-//! stored calibration that is not this device's, this driver's or this version's is left alone with a warning: a query never fails
-//! for it.
+//! Its sizes are the driver's. Its rates are measured once per machine (`galatea calibrate`,
+//! [`DeviceRuntime::calibrate`]) and found in the cache folder whenever the device is opened; until then they
+//! are an H200's, scaled to the device's multiprocessors. A stored calibration that is not this device's,
+//! this driver's or this version's is left alone with a warning: a query never fails for it.
 //!
 //! [`DeviceRuntime::calibrate`]: crate::runtime::DeviceRuntime::calibrate
 
@@ -14,7 +14,8 @@ use std::time::Duration;
 use galatea_device::{Calibration, Device, DeviceInfo, GroupingRates};
 use galatea_layout::model::Machine;
 
-/// A device for the model: its own sizes, with the rates that were measured on it or else the reference machine's.
+/// A device for the model: its own sizes, with the rates that were measured on it or else the reference
+/// machine's.
 #[must_use]
 pub fn machine(info: &DeviceInfo, measured: Option<&GroupingRates>) -> Machine {
     let rates = measured.copied().unwrap_or_else(|| scaled(info));
@@ -64,7 +65,8 @@ fn scaled(info: &DeviceInfo) -> GroupingRates {
     }
 }
 
-/// The calibration stored for a device; none, with a warning where it is needed, when there is none that fits.
+/// The calibration stored for a device; none, with a warning where it is needed, when there is none that
+/// fits.
 pub(crate) fn stored(device: &Device) -> Option<Calibration> {
     Calibration::load(device).unwrap_or_else(|stale| {
         tracing::warn!("{stale}");

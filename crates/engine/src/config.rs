@@ -1,9 +1,10 @@
 //! Galatea's settings: DataFusion settings under the prefix `galatea.`.
 //!
 //! A setting is one field of [`GalateaConfig`]. Its doc comment is its help: what `SHOW ALL VERBOSE`,
-//! `information_schema.df_settings`, [`GalateaConfig::reference`] and the table of README.md print. Its type holds what it
-//! accepts, so a wrong value is refused where it is set (`SET galatea.device = 'gpuu'` fails; the query after it still runs
-//! with the old value), and an unknown name is refused with the names there are.
+//! `information_schema.df_settings`, [`GalateaConfig::reference`] and the table of README.md print. Its type
+//! holds what it accepts, so a wrong value is refused where it is set (`SET galatea.device = 'gpuu'` fails;
+//! the query after it still runs with the old value), and an unknown name is refused with the names there
+//! are.
 //!
 //! ```sql
 //! SET galatea.device = 'cpu';
@@ -11,8 +12,9 @@
 //! SET galatea.device = 'default';    -- back to the default, for every setting
 //! ```
 //!
-//! Adding a setting is adding a field to `settings!` below; a type that is new there implements [`SettingValue`].
-//! Settings are read when a query is planned: a running query is not touched by a later `SET`.
+//! Adding a setting is adding a field to `settings!` below; a type that is new there implements
+//! [`SettingValue`]. Settings are read when a query is planned: a running query is not touched by a later
+//! `SET`.
 
 use std::any::Any;
 use std::fmt::{self, Display};
@@ -52,7 +54,8 @@ pub struct SettingReference {
     pub help: &'static str,
 }
 
-/// Writes [`GalateaConfig`] from its fields, so that a setting's name, type, default and help stand in one place.
+/// Writes [`GalateaConfig`] from its fields, so that a setting's name, type, default and help stand in one
+/// place.
 macro_rules! settings {
     (
         $(#[doc = $struct_help:literal])*
@@ -136,76 +139,86 @@ macro_rules! settings {
 settings! {
     /// The settings of a session.
     pub struct GalateaConfig {
-        /// Where queries run: auto places every subtree where the cost model expects it to be faster and uses the CPU where
-        /// there is no GPU; cpu never uses the GPU; gpu fails at planning when there is none; emulated runs the GPU's
-        /// kernels on the CPU, slowly, for tests.
+        /// Where queries run: auto places every subtree where the cost model expects it to be faster and uses
+        /// the CPU where there is no GPU; cpu never uses the GPU; gpu fails at planning when there is none;
+        /// emulated runs the GPU's kernels on the CPU, slowly, for tests.
         pub device: DeviceChoice = DeviceChoice::Auto,
-        /// What happens to a part of a query that the GPU cannot run: allow runs it on the CPU and says so in EXPLAIN
-        /// and in the footer; error refuses the query, with the reasons.
+        /// What happens to a part of a query that the GPU cannot run: allow runs it on the CPU and says so in
+        /// EXPLAIN and in the footer; error refuses the query, with the reasons.
         pub fallback: Fallback = Fallback::Allow,
-        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that is free when
-        /// the device is opened but a reserve, a sixteenth of the card and at most 1 GiB). Reaching it fails exactly as a full card does.
+        /// Device memory the process may hold: a size, a share of the card as a percentage, or auto (all that
+        /// is free when the device is opened but a reserve, a sixteenth of the card and at most 1 GiB).
+        /// Reaching it fails exactly as a full card does.
         pub gpu_memory_limit: MemoryLimit = MemoryLimit::Auto,
-        /// Host memory for encoded columns of tables and of files read before: a size, a share of the machine's memory as a
-        /// percentage, or auto (half of it). Columns of files not used for longest leave first.
+        /// Host memory for encoded columns of tables and of files read before: a size, a share of the
+        /// machine's memory as a percentage, or auto (half of it). Columns of files not used for longest
+        /// leave first.
         pub store_memory_limit: MemoryLimit = MemoryLimit::Auto,
-        /// Whether encoded columns of files are kept after their first use. They are read again when the file changes.
+        /// Whether encoded columns of files are kept after their first use. They are read again when the file
+        /// changes.
         pub cache_files: Switch = Switch(true),
-        /// Whether encoded columns stay in device memory after the query that brought them there, as far as there is room.
-        /// Off, every query brings what it reads over the link.
+        /// Whether encoded columns stay in device memory after the query that brought them there, as far as
+        /// there is room. Off, every query brings what it reads over the link.
         pub cache_device: Switch = Switch(true),
-        /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of late; a scan does not take from
-        /// columns that are used more), lru, mru, lfu, random, or cost (MultiQx's cost-driven replacement).
+        /// Which columns give up device memory, chunk by chunk, when it is short: frequency (least used of
+        /// late; a scan does not take from columns that are used more), lru, mru, lfu, random, or cost
+        /// (MultiQx's cost-driven replacement).
         pub replacement: ReplacementPolicy = ReplacementPolicy::Frequency,
-        /// Which queries may use the device at once: working, those whose working memory fits together; weight and peak, those
-        /// whose columns fit too, by their average and their greatest demand; fix-N, N at most; auto, as weight, but two at least and
-        /// small ones beside them. The others wait in order.
+        /// Which queries may use the device at once: working, those whose working memory fits together;
+        /// weight and peak, those whose columns fit too, by their average and their greatest demand; fix-N, N
+        /// at most; auto, as weight, but two at least and small ones beside them. The others wait in order.
         pub admission: AdmissionPolicy = AdmissionPolicy(Admission::Auto),
-        /// How urgent the session's queries are beside those of other sessions on the device: low, normal or high. The urgent are
-        /// first among those that wait, though none waits for more than 16 that came later, and their kernels begin first.
+        /// How urgent the session's queries are beside those of other sessions on the device: low, normal or
+        /// high. The urgent are first among those that wait, though none waits for more than 16 that came
+        /// later, and their kernels begin first.
         pub priority: QueryPriority = QueryPriority::Normal,
-        /// Parts of the memory manager that are left out, for experiments; a list of eager (all columns are copied before the first
-        /// launch), copied (through a staging buffer), no-reference (launches pin all columns in device memory), no-access (evictions
-        /// copy back), whole-region (columns come and go as a whole) and naive (no manager: a query that finds the device
-        /// full fails), or none.
+        /// Parts of the memory manager that are left out, for experiments; a list of eager (all columns are
+        /// copied before the first launch), copied (through a staging buffer), no-reference (launches pin all
+        /// columns in device memory), no-access (evictions copy back), whole-region (columns come and go as a
+        /// whole) and naive (no manager: a query that finds the device full fails), or none.
         pub memory_ablations: MemoryAblations = MemoryAblations::default(),
-        /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups are kept whole.
+        /// Rows in a chunk of an encoded table, the unit of zone maps and of transfers. Parquet row groups
+        /// are kept whole.
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
-        /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would cost; registers, threads
-        /// (a copy per thread in shared memory), copies (for groups of lanes) and placed (slots of a placed column) are for few
-        /// groups; dense has accumulators in device memory for every group there can be; hash always takes the hash table.
-        /// Where a way cannot hold the groups, copies do, then dense.
+        /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would
+        /// cost; registers, threads (a copy per thread in shared memory), copies (for groups of lanes) and
+        /// placed (slots of a placed column) are for few groups; dense has accumulators in device memory for
+        /// every group there can be; hash always takes the hash table. Where a way cannot hold the groups,
+        /// copies do, then dense.
         pub group_by: GroupBy = GroupBy::Auto,
-        /// Copies of each group, for groups of lanes in shared memory or for groups of blocks in device memory: a power of two up
-        /// to 32, or 0 to let the model choose.
+        /// Copies of each group, for groups of lanes in shared memory or for groups of blocks in device
+        /// memory: a power of two up to 32, or 0 to let the model choose.
         pub group_copies: GroupCopies = GroupCopies(0),
-        /// Which rows of one group are added up before it is updated: runs, consecutive rows of a thread; warps, the rows of a warp's
-        /// lanes; off, none; auto those of warps in device memory, and elsewhere what a sample shows to pay.
+        /// Which rows of one group are added up before it is updated: runs, consecutive rows of a thread;
+        /// warps, the rows of a warp's lanes; off, none; auto those of warps in device memory, and elsewhere
+        /// what a sample shows to pay.
         pub group_combine: GroupCombine = GroupCombine::Auto,
-        /// Where the rows of a filter go before they are returned: direct has room for every row there could be, drained when
-        /// it is full; counted runs the filter twice, first to count; heap takes pages of a device heap as rows come; auto is
-        /// direct where few rows are expected to pass, and heap otherwise.
+        /// Where the rows of a filter go before they are returned: direct has room for every row there could
+        /// be, drained when it is full; counted runs the filter twice, first to count; heap takes pages of a
+        /// device heap as rows come; auto is direct where few rows are expected to pass, and heap otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
-        /// Where rows look up the dimensions they are joined with: cache reads tables in device memory; shared copies them into the
-        /// shared memory of each block, by key; placed has them there by the slots of a placed key column; auto takes shared
-        /// memory for the dimensions that fit, where rows are many. A dimension that cannot be where it was forced to be is in
-        /// the cache.
+        /// Where rows look up the dimensions they are joined with: cache reads tables in device memory;
+        /// shared copies them into the shared memory of each block, by key; placed has them there by the
+        /// slots of a placed key column; auto takes shared memory for the dimensions that fit, where rows are
+        /// many. A dimension that cannot be where it was forced to be is in the cache.
         pub dimensions: DimensionHome = DimensionHome::Auto,
-        /// Finished plans that are kept for queries that come again, 0 for none. A plan is used again for the same query with the same
-        /// settings over tables and files that have not changed, if nothing that was measured since speaks for another one.
+        /// Finished plans that are kept for queries that come again, 0 for none. A plan is used again for the
+        /// same query with the same settings over tables and files that have not changed, if nothing that was
+        /// measured since speaks for another one.
         pub plan_cache: Count<0, { 1 << 20 }> = Count(256),
         /// Rows a table needs before auto places a query over it on the GPU.
         pub min_rows: Count<0, { 1 << 40 }> = Count(100_000),
-        /// Rows of a table from which on a join's build side made of it stays on the device. Those of smaller tables are collected, and
-        /// packed into shared memory where they fit.
+        /// Rows of a table from which on a join's build side made of it stays on the device. Those of smaller
+        /// tables are collected, and packed into shared memory where they fit.
         pub build_rows: Count<0, { 1 << 40 }> = Count(1 << 16),
-        /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block fill shared memory.
+        /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block
+        /// fill shared memory.
         pub block_threads: BlockThreads = BlockThreads(0),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
         pub rows_per_thread: Count<1, 16> = Count(16),
-        /// Slots a group hash table starts with at least, unless it can have room for all groups there can be from the start (which
-        /// fewer slots than the default forbid). Rows of groups that find no slot wait in pages of the device heap until it
-        /// has grown.
+        /// Slots a group hash table starts with at least, unless it can have room for all groups there can be
+        /// from the start (which fewer slots than the default forbid). Rows of groups that find no slot wait
+        /// in pages of the device heap until it has grown.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
         pub collide_hashes: Switch = Switch(false),
@@ -376,7 +389,8 @@ pub enum MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// The limit in bytes, of `total` bytes there are; `auto` is what [`MemoryLimit::Auto`] means to the caller.
+    /// The limit in bytes, of `total` bytes there are; `auto` is what [`MemoryLimit::Auto`] means to the
+    /// caller.
     pub fn resolve(self, total: u64, auto: u64) -> u64 {
         match self {
             Self::Auto => auto,

@@ -1,11 +1,13 @@
 //! What earlier runs of a session's queries have shown.
 //!
-//! Two things are remembered, both under hashes of plans with the versions of the data they read, both of bounded number:
+//! Two things are remembered, both under hashes of plans with the versions of the data they read, both of
+//! bounded number:
 //!
-//! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so that the next plan of
-//!   that shape, whatever its literals, leaves it to the CPU without loading and compiling anything;
-//! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time once or twice: where
-//!   a time was measured, it counts, and the prediction does not.
+//! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
+//!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
+//!   compiling anything;
+//! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
+//!   once or twice: where a time was measured, it counts, and the prediction does not.
 
 use crate::reason::Reason;
 use parking_lot::Mutex;

@@ -1,5 +1,5 @@
-//! What the engine counts, for whatever recorder the program installs (crate `metrics`): without one, recording does nothing. The library
-//! exports nothing itself.
+//! What the engine counts, for whatever recorder the program installs (crate `metrics`): without one,
+//! recording does nothing. The library exports nothing itself.
 //!
 //! | name | kind | unit | labels | meaning |
 //! | --- | --- | --- | --- | --- |
@@ -14,8 +14,9 @@
 //! | `galatea_link_bytes_total` | counter | bytes | `direction`: `to_device`, `to_host` | copied over the link, whatever for |
 //! | `galatea_plans_total` | counter | plans | `outcome`: `reused`, `made`, `not_kept` | queries planned: with the plan of an earlier one, anew, and anew without keeping the plan |
 //!
-//! Link, evictions and device memory are the device's, and are recorded when a pipeline ends. Each pipeline that ends is an event of `tracing` too, of
-//! level debug and target `galatea::pipeline`, with the same figures.
+//! Link, evictions and device memory are the device's, and are recorded when a pipeline ends. Each pipeline
+//! that ends is an event of `tracing` too, of level debug and target `galatea::pipeline`, with the same
+//! figures.
 
 use crate::execution::RunReport;
 use crate::runtime::DeviceRuntime;

@@ -1,8 +1,9 @@
 //! Why a part of a plan stays on the CPU.
 //!
-//! Placement asks before it acts: every component answers `Result<_, Reason>`, and the reason travels unchanged to EXPLAIN, to the
-//! metrics and to the user's screen. A reason is data, not prose: the variant says which rule refused, the fields say what it
-//! refused, and [`Display`](std::fmt::Display) makes one line of it.
+//! Placement asks before it acts: every component answers `Result<_, Reason>`, and the reason travels
+//! unchanged to EXPLAIN, to the metrics and to the user's screen. A reason is data, not prose: the variant
+//! says which rule refused, the fields say what it refused, and [`Display`](std::fmt::Display) makes one line
+//! of it.
 
 use arrow::datatypes::DataType;
 use std::fmt;
@@ -48,7 +49,8 @@ pub enum Reason {
         /// The expression or column it occurs in.
         place: String,
     },
-    /// All GPU subtrees together are expected to save too little of the query's time for a prediction to be relied on.
+    /// All GPU subtrees together are expected to save too little of the query's time for a prediction to be
+    /// relied on.
     #[error("the device is expected to save {} of {}, which is within the error of the prediction", milliseconds(*saved), milliseconds(*of))]
     Gain {
         /// What they are expected to save.

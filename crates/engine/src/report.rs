@@ -1,9 +1,9 @@
 //! The report of a query: where it ran, why not on the GPU, and where its time went.
 //!
-//! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and the GPU subtrees of that
-//! plan complete it, so that queries of one session that run at once do not meet. The session keeps the report of the plan made
-//! last in a [`QueryReports`], an extension of its configuration, so that a front (the command line's footer, a benchmark) reads it
-//! without knowing plans.
+//! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and
+//! the GPU subtrees of that plan complete it, so that queries of one session that run at once do not meet.
+//! The session keeps the report of the plan made last in a [`QueryReports`], an extension of its
+//! configuration, so that a front (the command line's footer, a benchmark) reads it without knowing plans.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +33,8 @@ impl fmt::Display for QueryDevice {
     }
 }
 
-/// Where a query's time went. Phases of different pipelines may overlap, so they need not add up to the total.
+/// Where a query's time went. Phases of different pipelines may overlap, so they need not add up to the
+/// total.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QueryPhases {
     /// SQL text to physical plan.
@@ -106,7 +107,8 @@ pub struct QueryReport {
 }
 
 impl QueryReport {
-    /// The report of a plan with so many subtrees on a device, the emulated one or a GPU; `reasons` keep the rest on the CPU.
+    /// The report of a plan with so many subtrees on a device, the emulated one or a GPU; `reasons` keep the
+    /// rest on the CPU.
     pub fn planned(placed: usize, emulated: bool, reasons: Vec<String>) -> Self {
         let device = match (placed, emulated, reasons.is_empty()) {
             (0, ..) => QueryDevice::Cpu,
@@ -185,7 +187,8 @@ impl QueryReports {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
     }
 
-    /// The report of the query planned last, or none when none was planned since the last [`clear`](Self::clear).
+    /// The report of the query planned last, or none when none was planned since the last
+    /// [`clear`](Self::clear).
     pub fn last(&self) -> Option<QueryReport> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map(PlanReport::get)

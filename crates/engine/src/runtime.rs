@@ -109,7 +109,8 @@ impl DeviceRuntime {
         *self.calibration.lock()
     }
 
-    /// Measures the device, which should be idle, keeps what it found, and uses it from now on. Takes a few seconds.
+    /// Measures the device, which should be idle, keeps what it found, and uses it from now on. Takes a few
+    /// seconds.
     ///
     /// # Errors
     /// Those of [`galatea_kernels::calibrate`]: the emulated device has no times of its own.
@@ -142,7 +143,8 @@ impl DeviceRuntime {
         &self.memory
     }
 
-    /// Gives up all device memory that no query is using: pages, spare working memory, inputs of launches that are kept.
+    /// Gives up all device memory that no query is using: pages, spare working memory, inputs of launches
+    /// that are kept.
     ///
     /// # Errors
     /// The device's.
@@ -161,7 +163,8 @@ impl DeviceRuntime {
         &self.demands
     }
 
-    /// Tries an allocation, giving up what no launch is about to use as long as it does not fit. `None`: not even then.
+    /// Tries an allocation, giving up what no launch is about to use as long as it does not fit. `None`: not
+    /// even then.
     pub(crate) fn making_room<T, E: Into<RunError>>(
         &self,
         mut attempt: impl FnMut() -> Result<T, E>,
@@ -302,8 +305,9 @@ impl Runtime {
         }
     }
 
-    /// Allows the emulated device, made with these options when it is first needed. It compiles code with the machine's C++
-    /// compiler and loads it into the process, so that the program decides, not who may write SQL.
+    /// Allows the emulated device, made with these options when it is first needed. It compiles code with the
+    /// machine's C++ compiler and loads it into the process, so that the program decides, not who may write
+    /// SQL.
     pub fn with_emulator(self, options: EmulatorOptions) -> Self {
         Self {
             emulator: Some(options),

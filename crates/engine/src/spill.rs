@@ -1,4 +1,5 @@
-//! Where working memory of queries goes when it leaves the device: memory of the store, then DataFusion's temporary files.
+//! Where working memory of queries goes when it leaves the device: memory of the store, then DataFusion's
+//! temporary files.
 
 use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::spill_file::{SpillFile as TemporaryFile, SpillWriter};

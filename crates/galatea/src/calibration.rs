@@ -26,10 +26,12 @@ pub enum CalibrateError {
     Device(#[from] DeviceError),
 }
 
-/// Measures the session's device, which should be idle: what its memory, its link and its atomics do. Keeps the figures in the cache
-/// folder, where every session on this machine finds them; this one uses them at once. Takes a few seconds, and blocks.
+/// Measures the session's device, which should be idle: what its memory, its link and its atomics do. Keeps
+/// the figures in the cache folder, where every session on this machine finds them; this one uses them at
+/// once. Takes a few seconds, and blocks.
 ///
-/// Without it the cost model of grouped aggregation has an H200's figures, scaled to the device's multiprocessors.
+/// Without it the cost model of grouped aggregation has an H200's figures, scaled to the device's
+/// multiprocessors.
 ///
 /// # Errors
 /// [`CalibrateError`]. The emulated device has no times of its own: [`DeviceError::NotTimed`].

@@ -1,7 +1,8 @@
 //! The tables of files that queries name, each one object as long as it would be made alike.
 //!
-//! A name is resolved anew for each query. Kept plans know a table of files by its object, so a name that stands for the same locations,
-//! read in the same way with the same schema, is given the same object; which files there are, and whether they have changed, is not its matter.
+//! A name is resolved anew for each query. Kept plans know a table of files by its object, so a name that
+//! stands for the same locations, read in the same way with the same schema, is given the same object; which
+//! files there are, and whether they have changed, is not its matter.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

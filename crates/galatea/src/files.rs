@@ -1,9 +1,9 @@
 //! Queries that name files: `SELECT count(*) FROM 'data/*.parquet'`.
 //!
-//! A table name that no schema knows, and that reads like a path, is resolved against the file system each time a query is
-//! planned: a file that was rewritten, or one more file under a pattern, is seen by the next query. DataFusion's own
-//! file catalog is what this extends: it caches listings, matches patterns in the last directory only, and turns a missing
-//! file into an unknown table.
+//! A table name that no schema knows, and that reads like a path, is resolved against the file system each
+//! time a query is planned: a file that was rewritten, or one more file under a pattern, is seen by the next
+//! query. DataFusion's own file catalog is what this extends: it caches listings, matches patterns in the
+//! last directory only, and turns a missing file into an unknown table.
 //!
 //! | name | meaning |
 //! | --- | --- |
@@ -12,8 +12,9 @@
 //! | `'dir'` | all files below; `key=value` directories become columns |
 //! | `'s3://bucket/file.parquet'` | as DataFusion reads it |
 //!
-//! Formats: parquet, csv, tsv, json / ndjson / jsonl (one object a line, or one array), arrow, avro; csv, tsv and json also
-//! compressed (gz, bz2, xz, zst). The schema is that of the first file; columns that another file lacks are NULL there.
+//! Formats: parquet, csv, tsv, json / ndjson / jsonl (one object a line, or one array), arrow, avro; csv, tsv
+//! and json also compressed (gz, bz2, xz, zst). The schema is that of the first file; columns that another
+//! file lacks are NULL there.
 
 use std::fs;
 use std::io::Read;
@@ -76,8 +77,8 @@ impl FileQueries {
     }
 }
 
-/// Gives files in a query a table's name, if the query gives none: `'data/lineitem.parquet'` is `lineitem`, `'data/*.parquet'` is
-/// `data`. So columns are not named by paths.
+/// Gives files in a query a table's name, if the query gives none: `'data/lineitem.parquet'` is `lineitem`,
+/// `'data/*.parquet'` is `data`. So columns are not named by paths.
 #[derive(Debug)]
 struct FileNames;
 
@@ -107,7 +108,8 @@ impl RelationPlanner for FileNames {
     }
 }
 
-/// The last part of a path that is no pattern, without what follows a dot; none of what does not read like a path.
+/// The last part of a path that is no pattern, without what follows a dot; none of what does not read like a
+/// path.
 fn table_name(path: &str) -> Option<String> {
     if !(reads_like_a_file(path) || has_pattern(path)) {
         return None;
@@ -218,8 +220,8 @@ fn location(file: &Path) -> Result<ListingTableUrl> {
     ListingTableUrl::parse(format!("file:///{path}"))
 }
 
-/// The files that match `pattern`, sorted. `*` and `?` stay within a directory, `**` does not; names that begin with a dot
-/// match only patterns that do.
+/// The files that match `pattern`, sorted. `*` and `?` stay within a directory, `**` does not; names that
+/// begin with a dot match only patterns that do.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let text = pattern.to_string_lossy();
     let mut parts = text.split('/').filter(|part| has_pattern(part));
@@ -287,8 +289,8 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
     Ok((format, ending))
 }
 
-/// Refuses files of no bytes where even a table without rows has some. DataFusion would leave them out without a word, and with
-/// them whatever they should have held.
+/// Refuses files of no bytes where even a table without rows has some. DataFusion would leave them out
+/// without a word, and with them whatever they should have held.
 fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
     if ![".parquet", ".arrow", ".avro"].contains(&ending.to_ascii_lowercase().as_str()) {
         return Ok(());
@@ -312,7 +314,8 @@ fn csv(state: &SessionState) -> CsvFormat {
         .with_has_header(has_header)
 }
 
-/// Whether a JSON file is one array rather than one object a line. A file that cannot be read is the reader's to report.
+/// Whether a JSON file is one array rather than one object a line. A file that cannot be read is the reader's
+/// to report.
 fn begins_with_bracket(file: &Path) -> bool {
     let mut start = [0; 64];
     let read = fs::File::open(file)

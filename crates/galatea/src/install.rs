@@ -1,9 +1,10 @@
 //! Turning a context that exists into a Galatea one, and nothing else about it.
 //!
-//! The rules of a [`SessionState`] can only be set by building a state anew, and the builder registers what it is given once
-//! more: the default catalog, which would be empty then, and every function under its name and its aliases, in any order, so that an
-//! alias of one function could take the place of another one's name. [`with_rules`] puts both back. Prepared statements are the
-//! one thing a state keeps to itself: those made before are gone, so install first.
+//! The rules of a [`SessionState`] can only be set by building a state anew, and the builder registers what
+//! it is given once more: the default catalog, which would be empty then, and every function under its name
+//! and its aliases, in any order, so that an alias of one function could take the place of another one's
+//! name. [`with_rules`] puts both back. Prepared statements are the one thing a state keeps to itself: those
+//! made before are gone, so install first.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -121,8 +122,9 @@ fn restore_functions(before: &SessionState, after: &mut SessionState) {
     );
 }
 
-/// Registering a function takes all its names, also those that another one had, which is registered again then. That ends
-/// unless two functions each had a name of the other's; of such a pair one name stays wrong, and is logged.
+/// Registering a function takes all its names, also those that another one had, which is registered again
+/// then. That ends unless two functions each had a name of the other's; of such a pair one name stays wrong,
+/// and is logged.
 fn restore<F: ?Sized>(before: &SessionState, after: &mut SessionState, kind: &FunctionKind<F>) {
     let names: BTreeSet<String> = (kind.names)(before).into_iter().collect();
     for _ in 0..=names.len() {

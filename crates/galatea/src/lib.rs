@@ -1,8 +1,8 @@
 //! Galatea: a GPU analytical query engine on [Apache DataFusion](datafusion).
 //!
-//! A Galatea session is a DataFusion [`SessionContext`] whose queries run in generated GPU pipelines wherever a GPU is there
-//! and expected to be faster, and on DataFusion's CPU operators everywhere else. Nothing else about the context changes:
-//! tables, functions, catalogs and results are DataFusion's.
+//! A Galatea session is a DataFusion [`SessionContext`] whose queries run in generated GPU pipelines wherever
+//! a GPU is there and expected to be faster, and on DataFusion's CPU operators everywhere else. Nothing else
+//! about the context changes: tables, functions, catalogs and results are DataFusion's.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -69,16 +69,18 @@ use datafusion::prelude::SessionContext;
 
 /// Makes `ctx`, and every clone of it, a Galatea session. A second call changes nothing.
 ///
-/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, and a query planner around the session's own that
-/// uses finished plans again. Catalogs, tables, functions, other rules and settings stay as they are. Who replaces the query planner
-/// afterwards sets `galatea.plan_cache` to 0, as does who wants optimised logical plans:
-/// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner otherwise.
+/// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, and a query planner
+/// around the session's own that uses finished plans again. Catalogs, tables, functions, other rules and
+/// settings stay as they are. Who replaces the query planner afterwards sets `galatea.plan_cache` to 0, as
+/// does who wants optimised logical plans:
+/// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner
+/// otherwise.
 pub fn install(ctx: &SessionContext) -> Result<()> {
     install_with(ctx, None)
 }
 
-/// As [`install`], and lets the context run kernels on the emulated device (`galatea.device = 'emulated'`): for tests. Needs the
-/// feature `emulator`.
+/// As [`install`], and lets the context run kernels on the emulated device (`galatea.device = 'emulated'`):
+/// for tests. Needs the feature `emulator`.
 ///
 /// # Errors
 /// Those of [`install`].
@@ -98,7 +100,8 @@ pub(crate) fn install_with(ctx: &SessionContext, emulator: Option<EmulatorOption
     Ok(())
 }
 
-/// Replaces the session's state by one with our settings, rules and extensions; none when it has them already.
+/// Replaces the session's state by one with our settings, rules and extensions; none when it has them
+/// already.
 fn install_rules(
     ctx: &SessionContext,
     emulator: Option<EmulatorOptions>,
@@ -137,8 +140,9 @@ fn install_rules(
     Some((runtime, config))
 }
 
-/// The rules with ours among them: placement early, right after what DataFusion answers from statistics alone, so that
-/// repartitioning and pushdown are arranged around GPU subtrees; the annotation of the finished plan last.
+/// The rules with ours among them: placement early, right after what DataFusion answers from statistics
+/// alone, so that repartitioning and pushdown are arranged around GPU subtrees; the annotation of the
+/// finished plan last.
 fn with_placement(
     rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>],
     runtime: &Arc<Runtime>,
@@ -165,7 +169,8 @@ pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
     ctx.state_ref().read().config().get_extension::<QueryReports>()
 }
 
-/// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is not a Galatea session.
+/// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is
+/// not a Galatea session.
 pub fn plan_statistics(ctx: &SessionContext) -> Option<PlanStatistics> {
     let state = ctx.state_ref();
     let plans = state.read().config().get_extension::<PlanCache>()?;

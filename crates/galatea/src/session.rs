@@ -47,15 +47,15 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets a setting by its full name, `galatea.device` or `datafusion.execution.batch_size`. Later ones win. Names and
-    /// values are checked by [`build`](Self::build).
+    /// Sets a setting by its full name, `galatea.device` or `datafusion.execution.batch_size`. Later ones
+    /// win. Names and values are checked by [`build`](Self::build).
     pub fn with_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
         self
     }
 
-    /// As [`with_setting`](Self::with_setting), for a setting given by the user who starts the process, as on a command line:
-    /// `galatea.device` = `emulated` allows the emulated device as well.
+    /// As [`with_setting`](Self::with_setting), for a setting given by the user who starts the process, as on
+    /// a command line: `galatea.device` = `emulated` allows the emulated device as well.
     pub fn with_trusted_setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let (name, value) = (name.into(), value.into());
         if name == "galatea.device" && value.trim().eq_ignore_ascii_case("emulated") {
@@ -64,16 +64,16 @@ impl SessionBuilder {
         self.with_setting(name, value)
     }
 
-    /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: a client that may send SQL to such a
-    /// session may read every file that the process can.
+    /// Lets queries name files in place of tables (`FROM 'data/*.parquet'`). Off by default: a client that
+    /// may send SQL to such a session may read every file that the process can.
     pub fn with_file_queries(mut self, enabled: bool) -> Self {
         self.file_queries = enabled;
         self
     }
 
-    /// Lets the session run kernels on the emulated device (`galatea.device = 'emulated'`): for tests. Off by default, since it
-    /// compiles code with the machine's C++ compiler and loads it into this process. Needs the feature `emulator`, and Linux on
-    /// x86-64.
+    /// Lets the session run kernels on the emulated device (`galatea.device = 'emulated'`): for tests. Off by
+    /// default, since it compiles code with the machine's C++ compiler and loads it into this process. Needs
+    /// the feature `emulator`, and Linux on x86-64.
     pub fn with_emulated_device(mut self, options: EmulatorOptions) -> Self {
         self.emulator = Some(options);
         self

@@ -1,4 +1,5 @@
-//! What the device holds and does, as tables: `SELECT * FROM galatea_memory()` and `SELECT * FROM galatea_queries()`.
+//! What the device holds and does, as tables: `SELECT * FROM galatea_memory()` and `SELECT * FROM
+//! galatea_queries()`.
 //!
 //! They are read when a query over them runs. Without an open device they have no rows.
 

@@ -1,4 +1,5 @@
-//! What queries record with a recorder installed: the only test of its program, since a recorder is the process's.
+//! What queries record with a recorder installed: the only test of its program, since a recorder is the
+//! process's.
 
 use datafusion::prelude::SessionContext;
 use galatea::EmulatorOptions;

@@ -11,7 +11,8 @@ macro_rules! embed {
     };
 }
 
-/// Every header under `cuda/galatea`, by the name device code includes it. A test holds the list against the folder.
+/// Every header under `cuda/galatea`, by the name device code includes it. A test holds the list against the
+/// folder.
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
     "galatea/args/copy_bandwidth.h",

@@ -1,7 +1,7 @@
 //! The device heap as kernels see it: what is handed to device code, and how it is compiled in.
 //!
-//! The heap itself, its memory and its reports, is `galatea_memory::DeviceHeap`; the algorithms and what they promise are
-//! in `cuda/galatea/heap/view.cuh` and the headers beside it.
+//! The heap itself, its memory and its reports, is `galatea_memory::DeviceHeap`; the algorithms and what they
+//! promise are in `cuda/galatea/heap/view.cuh` and the headers beside it.
 
 use galatea_device::{DevicePointer, kernel_arguments};
 
@@ -78,7 +78,8 @@ impl PageChain {
 }
 
 kernel_arguments! {
-    /// The chains of a launch, one per block, by value in kernel arguments; `PageChainsView` in `galatea/page_chain.cuh`.
+    /// The chains of a launch, one per block, by value in kernel arguments; `PageChainsView` in
+    /// `galatea/page_chain.cuh`.
     pub struct PageChainsView in "galatea/page_chain.cuh" {
         /// Where pages come from.
         pub heap: HeapView,
@@ -100,8 +101,9 @@ kernel_arguments! {
 /// How a heap finds a free page. A program contains one strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strategy {
-    /// One reservation and one claim per warp, from a coalesced window of the bitmap; exact exhaustion by balances of
-    /// superblocks. Ours, after Pham et al. 2022 §4.1, Ashkiani et al. 2018 (SlabAlloc) and Gelado and Garland 2019.
+    /// One reservation and one claim per warp, from a coalesced window of the bitmap; exact exhaustion by
+    /// balances of superblocks. Ours, after Pham et al. 2022 §4.1, Ashkiani et al. 2018 (SlabAlloc) and
+    /// Gelado and Garland 2019.
     #[default]
     Window,
     /// RW: a flag per page, one random page per step. Pham et al. 2022, §3.1, Algorithm 1.
@@ -110,16 +112,18 @@ pub enum Strategy {
     RandomWalkBitmap32,
     /// RW-BM with words of 64 bits.
     RandomWalkBitmap64,
-    /// CoRW: lanes lock random words of 32 bits and share what they find. Pham et al. 2022, §4.2, Algorithm 2.
+    /// CoRW: lanes lock random words of 32 bits and share what they find. Pham et al. 2022, §4.2, Algorithm
+    /// 2.
     Collaborative32,
     /// CoRW with words of 64 bits.
     Collaborative64,
     /// RW_malloc: blocks of consecutive pages of any number. Pham et al. 2022, §4.3, Algorithm 3.
     Runs,
-    /// A ring of free page numbers behind two global counters: the baseline with a central structure, after the idea of
-    /// Ouroboros (Winter et al. 2020).
+    /// A ring of free page numbers behind two global counters: the baseline with a central structure, after
+    /// the idea of Ouroboros (Winter et al. 2020).
     Queue,
-    /// One atomic addition per warp and no reuse: the floor. "Direct Output Buffer" of Pham et al. 2022, §5.2.3.
+    /// One atomic addition per warp and no reuse: the floor. "Direct Output Buffer" of Pham et al. 2022,
+    /// §5.2.3.
     Bump,
 }
 

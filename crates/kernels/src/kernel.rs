@@ -60,7 +60,8 @@ impl<K: Kernel> KernelFunction<K> {
         Self::load_with(device, [])
     }
 
-    /// As [`KernelFunction::load`], with more compiler options: definitions that choose what the kernel is made of.
+    /// As [`KernelFunction::load`], with more compiler options: definitions that choose what the kernel is
+    /// made of.
     ///
     /// # Errors
     /// Those of [`Device::compile`].
@@ -128,8 +129,9 @@ macro_rules! kernel {
 }
 pub(crate) use kernel;
 
-/// Declares the type of a kernel that is launched in blocks of [`BLOCK`](crate::kernels::BLOCK) threads, no more than the device
-/// runs at once: what [`kernel!`] declares, the loaded function with that number of blocks, and `new`.
+/// Declares the type of a kernel that is launched in blocks of [`BLOCK`](crate::kernels::BLOCK) threads, no
+/// more than the device runs at once: what [`kernel!`] declares, the loaded function with that number of
+/// blocks, and `new`.
 macro_rules! resident_kernel {
     ($(#[$documentation:meta])* $type:ident, $name:literal, $arguments:ident) => {
         $crate::kernel::kernel!($type, $name, $arguments);

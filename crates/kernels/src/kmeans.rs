@@ -1,10 +1,12 @@
 //! What host and device agree on about k-means: the layout of centroids and chunks, and the shape of a pass.
 
-/// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points, stride.
+/// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points,
+/// stride.
 pub const CHUNK_WORDS: usize = 4;
 /// Strides of chunks are multiples of this, in points.
 pub const STRIDE_POINTS: usize = 64;
-/// Features that a thread holds of its points in registers at most; passes over more are wide (`kmeans/wide.cuh`).
+/// Features that a thread holds of its points in registers at most; passes over more are wide
+/// (`kmeans/wide.cuh`).
 pub const MOST_FEATURES: u32 = 32;
 
 /// How accumulators are replicated: `kmeans/sums.cuh` has the table of what each costs.
@@ -16,7 +18,8 @@ pub enum Sums {
     Registers,
     /// Each thread's in shared memory: Cluster Merge with Partitioned Private (thesis §5.2.1, §5.2.2).
     Private,
-    /// Of lanes that own features: Partitioned Features with Partitioned Local (thesis §5.2.1, §5.2.2), within a warp.
+    /// Of lanes that own features: Partitioned Features with Partitioned Local (thesis §5.2.1, §5.2.2),
+    /// within a warp.
     Features,
     /// Copies of a block, by atomics in shared memory.
     Shared,
@@ -84,7 +87,8 @@ impl LabelWidth {
 /// What a pass is compiled for, and how its blocks are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PassShape {
-    /// d. Above [`MOST_FEATURES`] the pass is wide: it sums by [`Sums::Features`], [`Sums::Global`] or not at all.
+    /// d. Above [`MOST_FEATURES`] the pass is wide: it sums by [`Sums::Features`], [`Sums::Global`] or not at
+    /// all.
     pub features: u32,
     /// k.
     pub clusters: u32,
@@ -94,8 +98,8 @@ pub struct PassShape {
     pub points: u32,
     /// Threads of a block, whole warps.
     pub threads: u32,
-    /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses of [`Sums::Features`];
-    /// in a wide pass the groups that threads of a block are divided in.
+    /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses
+    /// of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in.
     pub copies: u32,
     /// Whether threads ask for their next points before they compute on those they have.
     pub ahead: bool,
@@ -109,7 +113,8 @@ pub struct PassShape {
     pub inertia: bool,
 }
 
-/// Points that an accumulator of floats takes at most before it is added to one of doubles, where a block's threads do not share it.
+/// Points that an accumulator of floats takes at most before it is added to one of doubles, where a block's
+/// threads do not share it.
 const POINTS_OF_A_FLOAT: u64 = 4096;
 
 /// The same in a wide pass, whose merges are of more words.
@@ -133,8 +138,8 @@ impl PassShape {
         u64::from(self.features.next_power_of_two().min(16))
     }
 
-    /// Dynamic shared memory of a block: the sum of what `Centroids<D>::floats` and the `floats` of the sums say in device code
-    /// (KM-13; formulas in `kmeans/sums.cuh`).
+    /// Dynamic shared memory of a block: the sum of what `Centroids<D>::floats` and the `floats` of the sums
+    /// say in device code (KM-13; formulas in `kmeans/sums.cuh`).
     #[must_use]
     pub fn shared_bytes(&self) -> u64 {
         let (k, d, t) = (
@@ -210,7 +215,8 @@ impl PassShape {
     }
 }
 
-/// Centroids as device code has them: an origin, rows relative to it, and what scores begin with. `kmeans/nearest.cuh` has the layout.
+/// Centroids as device code has them: an origin, rows relative to it, and what scores begin with.
+/// `kmeans/nearest.cuh` has the layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Centroids {
     clusters: usize,
@@ -225,8 +231,9 @@ impl Centroids {
         features.next_multiple_of(4) + clusters.next_multiple_of(4) * (features + 1)
     }
 
-    /// Lays centroids out, `rows` of `features` each, relative to a value amid them. That value has few significant bits, so that
-    /// its difference to a point is exact wherever the point is not much nearer to zero than the centroids are to each other.
+    /// Lays centroids out, `rows` of `features` each, relative to a value amid them. That value has few
+    /// significant bits, so that its difference to a point is exact wherever the point is not much nearer to
+    /// zero than the centroids are to each other.
     ///
     /// # Panics
     /// Where `rows` is not whole rows, or empty.

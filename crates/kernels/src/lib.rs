@@ -11,9 +11,10 @@
 //!   src/kernels/*.rs           its Rust type: argument struct, typed launch, geometry
 //! ```
 //!
-//! The headers are embedded in the binary ([`HEADERS`]) and handed to the compiler from memory. [`KERNELS`] lists every
-//! kernel with its argument layout; tests hold that list against the folders, compile each kernel for the emulated device and
-//! (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with its header.
+//! The headers are embedded in the binary ([`HEADERS`]) and handed to the compiler from memory. [`KERNELS`]
+//! lists every kernel with its argument layout; tests hold that list against the folders, compile each kernel
+//! for the emulated device and (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with
+//! its header.
 
 mod calibrate;
 mod group_table;

@@ -9,11 +9,13 @@
 //!   shared   k4 (d + 1) / P + update                              16-byte reads take 4 cycles
 //! ```
 //!
-//! Counts are those of the compiled loops. Several blocks of a multiprocessor each read centroids, merge and wait at barriers: measured on an
-//! H200, at d 4 and k 4 to 64, times grow with their number to the power of 0.06.
+//! Counts are those of the compiled loops. Several blocks of a multiprocessor each read centroids, merge and
+//! wait at barriers: measured on an H200, at d 4 and k 4 to 64, times grow with their number to the power of
+//! 0.06.
 //!
-//! Updates are those of the table in `kmeans/sums.cuh`; conflicts of copies that lanes share are counted by the analyser of
-//! `galatea_layout`, and the times overlap as its model of grouped aggregation says: both sum by group, and share the machine.
+//! Updates are those of the table in `kmeans/sums.cuh`; conflicts of copies that lanes share are counted by
+//! the analyser of `galatea_layout`, and the times overlap as its model of grouped aggregation says: both sum
+//! by group, and share the machine.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Sums};
 use galatea_layout::model::{Machine, overlapped};
@@ -41,7 +43,8 @@ pub struct PassCost {
     pub cycles: f64,
 }
 
-/// Registers of a thread, estimated: points, centroids of a group as they come, scores and labels, and addresses.
+/// Registers of a thread, estimated: points, centroids of a group as they come, scores and labels, and
+/// addresses.
 fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool) -> u32 {
     let held = match sums {
         Sums::Registers => clusters * (features + 1),
@@ -51,7 +54,8 @@ fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool)
     tiles * features * points + 2 * points + 4 * features.min(8) + 24 + held
 }
 
-/// Every shape of a pass that fits, cheapest first. `sums`: only that way; `shared_limit`: bytes of shared memory of a block.
+/// Every shape of a pass that fits, cheapest first. `sums`: only that way; `shared_limit`: bytes of shared
+/// memory of a block.
 #[must_use]
 pub fn costs(
     machine: &Machine,
@@ -160,7 +164,8 @@ fn wide(
     found
 }
 
-/// Of a wide pass: points come again for every 8 centroids, from the cache of the device; a thread owns whole features of a group.
+/// Of a wide pass: points come again for every 8 centroids, from the cache of the device; a thread owns whole
+/// features of a group.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let (k, d) = (f64::from(shape.clusters), f64::from(shape.features));
     let blocks = machine

@@ -1,8 +1,9 @@
 //! Passes on the CPU: in place, by all threads of the rayon pool.
 //!
-//! A thread takes 256 points at a time and goes through them centroid by centroid, so that the compiler's vectors run along the points, which
-//! are consecutive in a column; distances stay in its first-level cache (KM-14, KM-16). Partial sums are those of pieces of 2^15 points, added in
-//! the order of pieces: the result does not depend on the number of threads.
+//! A thread takes 256 points at a time and goes through them centroid by centroid, so that the compiler's
+//! vectors run along the points, which are consecutive in a column; distances stay in its first-level cache
+//! (KM-14, KM-16). Partial sums are those of pieces of 2^15 points, added in the order of pieces: the result
+//! does not depend on the number of threads.
 
 use galatea_kernels::kmeans::Centroids;
 use rayon::prelude::*;

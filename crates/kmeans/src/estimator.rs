@@ -15,7 +15,8 @@ const VARIANCE_SAMPLE: u64 = 1 << 16;
 /// Where centroids begin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Init {
-    /// D² sampling (k-means++), of all points where they are at most 8 M values, of 65536 or more where there are more.
+    /// D² sampling (k-means++), of all points where they are at most 8 M values, of 65536 or more where there
+    /// are more.
     #[default]
     PlusPlus,
     /// Different points, drawn at random.
@@ -29,14 +30,15 @@ pub enum Init {
 /// How an iteration is executed on the device (thesis §5.3, KM-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
-    /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a block's accumulators fill its
-    /// shared memory; `galatea bench kmeans --experiment variants` compares them.
+    /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a
+    /// block's accumulators fill its shared memory; `galatea bench kmeans --experiment variants` compares
+    /// them.
     #[default]
     Auto,
     /// Assignment and update fused, in one pass over the points.
     Single,
-    /// A pass that writes labels to device memory, and a pass that sums by them, over some chunks after the other, so that those that are
-    /// streamed cross the link once.
+    /// A pass that writes labels to device memory, and a pass that sums by them, over some chunks after the
+    /// other, so that those that are streamed cross the link once.
     Multi,
     /// Labels go to the CPU, which moves the centroids.
     Cross,
@@ -73,8 +75,8 @@ pub struct KMeans {
     pub clusters: usize,
     /// Most iterations of a start.
     pub max_iter: u32,
-    /// Centroids have converged when the squares of how far they moved sum up to no more than this share of the mean variance of
-    /// the features, which is estimated from at most 65536 points. 0: when none moves.
+    /// Centroids have converged when the squares of how far they moved sum up to no more than this share of
+    /// the mean variance of the features, which is estimated from at most 65536 points. 0: when none moves.
     pub tol: f64,
     /// Where centroids begin.
     pub init: Init,
@@ -221,12 +223,13 @@ impl KMeans {
         self.run(points, &mut Cpu { points }, true, &mut |_| true)
     }
 
-    /// Centroids, and labels if wanted, on a device, or on the CPU where there is none. `progress` is told after every iteration, on a
-    /// device after every few, and says whether to go on.
+    /// Centroids, and labels if wanted, on a device, or on the CPU where there is none. `progress` is told
+    /// after every iteration, on a device after every few, and says whether to go on.
     ///
     /// # Errors
-    /// [`KMeansError::Clusters`], [`KMeansError::NoPoints`], [`KMeansError::TooFewPoints`], [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids;
-    /// [`KMeansError::NoShape`], [`KMeansError::Memory`] on a device; [`KMeansError::Cancelled`]; the device's.
+    /// [`KMeansError::Clusters`], [`KMeansError::NoPoints`], [`KMeansError::TooFewPoints`],
+    /// [`KMeansError::Setting`], [`KMeansError::Shape`] for given centroids; [`KMeansError::NoShape`],
+    /// [`KMeansError::Memory`] on a device; [`KMeansError::Cancelled`]; the device's.
     pub fn fit_with(
         &self,
         points: &Points,

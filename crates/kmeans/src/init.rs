@@ -1,11 +1,12 @@
 //! First centroids.
 //!
-//! k-means++ (Arthur and Vassilvitskii 2007) draws each centroid among the points with a probability in proportion to its squared
-//! distance to those drawn before. It is done on the host: over all points where their values are at most [`EXACT_VALUES`] and what there is to
-//! compute is at most [`EXACT_WORK`], and over a sample drawn without bias where there is more, since a pass a centroid over data larger than
-//! the device would take longer than the fit. What a sample of m points cannot see are clusters of less than about 1 / m of the
-//! points: one of n / 10000 points has 6.5 in the smallest sample, and is missed by it once in 700 times. The iterations that follow
-//! see all points.
+//! k-means++ (Arthur and Vassilvitskii 2007) draws each centroid among the points with a probability in
+//! proportion to its squared distance to those drawn before. It is done on the host: over all points where
+//! their values are at most [`EXACT_VALUES`] and what there is to compute is at most [`EXACT_WORK`], and over
+//! a sample drawn without bias where there is more, since a pass a centroid over data larger than the device
+//! would take longer than the fit. What a sample of m points cannot see are clusters of less than about 1 / m
+//! of the points: one of n / 10000 points has 6.5 in the smallest sample, and is missed by it once in 700
+//! times. The iterations that follow see all points.
 
 use rand::Rng;
 use rand::SeedableRng;
@@ -14,7 +15,8 @@ use rayon::prelude::*;
 
 use crate::Points;
 
-/// Points that k-means++ draws from, at least, where it does not draw from all; 16 a cluster where that is more.
+/// Points that k-means++ draws from, at least, where it does not draw from all; 16 a cluster where that is
+/// more.
 const SAMPLE: u64 = 1 << 16;
 /// Values of the points up to which it draws from all.
 const EXACT_VALUES: u64 = 1 << 23;

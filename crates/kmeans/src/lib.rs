@@ -1,9 +1,10 @@
 //! k-means in one pass over the points an iteration, on the device and on the CPU.
 //!
-//! An iteration assigns each point to its nearest centroid and moves each centroid to the mean of its points. After C. Lutz,
-//! *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5, both happen in one pass: a thread holds points in
-//! registers, finds their nearest centroids, and adds them to replicated accumulators before it takes the next. So an iteration reads
-//! each point once, and host memory is streamed once an iteration where the points do not fit the device.
+//! An iteration assigns each point to its nearest centroid and moves each centroid to the mean of its points.
+//! After C. Lutz, *Scalable Data Management using GPUs with Fast Interconnects*, chapter 5, both happen in
+//! one pass: a thread holds points in registers, finds their nearest centroids, and adds them to replicated
+//! accumulators before it takes the next. So an iteration reads each point once, and host memory is streamed
+//! once an iteration where the points do not fit the device.
 //!
 //! ```text
 //!   Points ── columns in chunks of host memory, a region of the memory manager: what fits stays on the device
@@ -23,13 +24,14 @@
 //! | shared memory of a block, checked before a launch (KM-13) | [`PassShape::shared_bytes`], [`choose`] |
 //! | chunks that the CPU takes (KM-17 to KM-21) | [`Share`] |
 //!
-//! Points are 32-bit floats, as in the thesis (KM-1); 64-bit ones are converted ([`PointsBuilder::append_wide`]). Sums are of floats relative
-//! to an origin amid the centroids, for at most 4096 points at a time, 16384 where features are more than 32, and of doubles from there on. On the
-//! CPU a seed gives the same result on any number of threads; on the device sums differ in their last bits from run to run, since blocks
-//! add theirs in any order.
+//! Points are 32-bit floats, as in the thesis (KM-1); 64-bit ones are converted
+//! ([`PointsBuilder::append_wide`]). Sums are of floats relative to an origin amid the centroids, for at most
+//! 4096 points at a time, 16384 where features are more than 32, and of doubles from there on. On the CPU a
+//! seed gives the same result on any number of threads; on the device sums differ in their last bits from run
+//! to run, since blocks add theirs in any order.
 //!
-//! Ties go to the lowest label, clusters without points keep their centroids, values that are not finite and more clusters than points
-//! are errors (KM-2).
+//! Ties go to the lowest label, clusters without points keep their centroids, values that are not finite and
+//! more clusters than points are errors (KM-2).
 #![forbid(unsafe_code)]
 
 mod choose;

@@ -1,10 +1,12 @@
 //! Points in host memory, column by column, in chunks that come to the device as pages of a region.
 //!
-//! A chunk holds its points as `data[feature * stride + point]`, the stride a multiple of 64 points, so that threads load aligned
-//! vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20); all but the last are equally full.
+//! A chunk holds its points as `data[feature * stride + point]`, the stride a multiple of 64 points, so that
+//! threads load aligned vectors and copies are whole. Chunks are the unit of transfer (KM-17, KM-20); all but
+//! the last are equally full.
 //!
-//! Values are 32-bit floats, as in the thesis. Those that come as 64-bit floats are kept as distances from an offset of their feature
-//! where they are much closer to each other than to zero (times, coordinates of a city), so that what tells points apart survives.
+//! Values are 32-bit floats, as in the thesis. Those that come as 64-bit floats are kept as distances from an
+//! offset of their feature where they are much closer to each other than to zero (times, coordinates of a
+//! city), so that what tells points apart survives.
 
 use std::sync::Arc;
 
@@ -235,8 +237,9 @@ impl PointsBuilder {
         self.append_wide(&wide)
     }
 
-    /// As [`Self::append`], of 64-bit floats, which are rounded to 32-bit ones, as distances from an offset where the first points are
-    /// closer to each other than to zero. Values beyond 32-bit floats count as infinite.
+    /// As [`Self::append`], of 64-bit floats, which are rounded to 32-bit ones, as distances from an offset
+    /// where the first points are closer to each other than to zero. Values beyond 32-bit floats count as
+    /// infinite.
     ///
     /// # Errors
     /// As [`Self::append`].
@@ -363,8 +366,8 @@ impl PointsBuilder {
     }
 }
 
-/// What to subtract of values: nothing, unless they are 16 times closer to each other than to zero. It has few significant bits, so that
-/// differences to it are exact.
+/// What to subtract of values: nothing, unless they are 16 times closer to each other than to zero. It has
+/// few significant bits, so that differences to it are exact.
 fn offset_of(values: &[f64]) -> f64 {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let (least, most) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {

@@ -1,9 +1,10 @@
 //! Chunks of points that device and CPU share (thesis §5.4).
 //!
-//! Chunks that are not in device memory pass through the link. The CPU can process them where they are instead: it takes them from the end,
-//! while the device takes them from the beginning, until they meet. So each takes as many as its rate allows, without knowing it before.
-//! Near the end the rates that were measured so far decide: the CPU leaves a chunk that the device would be done with sooner.
-//! Sums of the CPU's chunks are one more slot of partial sums on the device.
+//! Chunks that are not in device memory pass through the link. The CPU can process them where they are
+//! instead: it takes them from the end, while the device takes them from the beginning, until they meet. So
+//! each takes as many as its rate allows, without knowing it before. Near the end the rates that were
+//! measured so far decide: the CPU leaves a chunk that the device would be done with sooner. Sums of the
+//! CPU's chunks are one more slot of partial sums on the device.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,8 +18,8 @@ use crate::cpu::{self, Partial};
 /// Whether the CPU takes chunks of points that are not on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Share {
-    /// Where iterations with the CPU's help were faster than without: one of each is measured, after a first that brings
-    /// points to the device.
+    /// Where iterations with the CPU's help were faster than without: one of each is measured, after a first
+    /// that brings points to the device.
     #[default]
     Auto,
     /// Never.
@@ -95,7 +96,8 @@ impl Split {
             .is_ok()
     }
 
-    /// Takes the last for the CPU, which needs so long for one: none where the device would be done with all that are left before.
+    /// Takes the last for the CPU, which needs so long for one: none where the device would be done with all
+    /// that are left before.
     fn take_last(&self, needed: Duration) -> Option<usize> {
         if self.stopped.load(Ordering::Relaxed) {
             return None;

@@ -21,14 +21,14 @@ use crate::pattern::{AccessPattern, for_each_access};
 pub struct Analyser {
     /// The banks.
     pub banks: Banks,
-    /// Accesses of the same block before the present one that may still be in flight (§3.3). For a window above 0 the
-    /// analyser holds 8 bytes per word of the array and thread.
+    /// Accesses of the same block before the present one that may still be in flight (§3.3). For a window
+    /// above 0 the analyser holds 8 bytes per word of the array and thread.
     pub window: usize,
 }
 
 impl Analyser {
-    /// Counts the conflicts of accesses to an array of words, where each row holds the word it touches: a slot of a
-    /// placed column, or a group number where there is one 4-byte accumulator per group.
+    /// Counts the conflicts of accesses to an array of words, where each row holds the word it touches: a
+    /// slot of a placed column, or a group number where there is one 4-byte accumulator per group.
     #[must_use]
     pub fn words<P: AccessPattern + ?Sized>(&self, words: &[u32], pattern: &P) -> Conflicts {
         self.groups(words, pattern, |group, _| group)
@@ -131,7 +131,8 @@ pub struct Conflicts {
     pub worst_read: u32,
     /// Write rounds of the worst access.
     pub worst_write: u32,
-    /// Words an access touches that an earlier access of the window touched, summed: value conflicts between warps.
+    /// Words an access touches that an earlier access of the window touched, summed: value conflicts between
+    /// warps.
     pub between_warps: u64,
 }
 

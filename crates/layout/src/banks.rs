@@ -1,7 +1,8 @@
 //! Banks of shared memory, and what one access to them costs.
 //!
-//! Word *i* of shared memory lies in bank *i* mod 32 (Sitaridi & Ross §2). An access of a warp takes as many *rounds* as the
-//! most wanted bank has requests (§1, §A.2): lanes that read one word share a request, lanes that write it do not.
+//! Word *i* of shared memory lies in bank *i* mod 32 (Sitaridi & Ross §2). An access of a warp takes as many
+//! *rounds* as the most wanted bank has requests (§1, §A.2): lanes that read one word share a request, lanes
+//! that write it do not.
 
 use crate::error::{LayoutError, Result};
 

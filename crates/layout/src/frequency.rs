@@ -37,8 +37,8 @@ impl Frequencies {
         Self::new(vec![1.0; values])
     }
 
-    /// The Zipf distribution of the experiments (§2, §4): value *i* has weight 1 / (*i* + 1)^`theta`, so codes are ranks of
-    /// popularity. That is what reproduces Table 1; see [`Frequencies::shuffled`].
+    /// The Zipf distribution of the experiments (§2, §4): value *i* has weight 1 / (*i* + 1)^`theta`, so
+    /// codes are ranks of popularity. That is what reproduces Table 1; see [`Frequencies::shuffled`].
     ///
     /// # Errors
     /// [`LayoutError::Frequencies`] for no values, or a `theta` that is not finite.
@@ -46,8 +46,8 @@ impl Frequencies {
         Self::new((1..=values).map(|rank| (rank as f64).powf(-theta)).collect())
     }
 
-    /// Those of a sample of a column of `values` values. Values that the sample does not hold count as a tenth of an
-    /// occurrence, so that a rare group costs a little rather than nothing.
+    /// Those of a sample of a column of `values` values. Values that the sample does not hold count as a
+    /// tenth of an occurrence, so that a rare group costs a little rather than nothing.
     ///
     /// # Errors
     /// [`LayoutError::Value`] for a sample that holds others, [`LayoutError::Frequencies`] for no values.
@@ -77,8 +77,9 @@ impl Frequencies {
         self.weights.len()
     }
 
-    /// A column of independent draws. The alias method makes a draw cost the same for any number of values; pieces of the
-    /// column have random streams of their own, so it depends on the seed and not on the threads that draw it.
+    /// A column of independent draws. The alias method makes a draw cost the same for any number of values;
+    /// pieces of the column have random streams of their own, so it depends on the seed and not on the
+    /// threads that draw it.
     #[must_use]
     pub fn column(&self, rows: usize, seed: u64) -> Vec<u32> {
         let Ok(sampler) = self.sampler() else {

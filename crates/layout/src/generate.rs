@@ -1,4 +1,5 @@
-//! Columns that conflict (Sitaridi & Ross §A.3). Columns of a given skew come from [`Frequencies`](crate::Frequencies).
+//! Columns that conflict (Sitaridi & Ross §A.3). Columns of a given skew come from
+//! [`Frequencies`](crate::Frequencies).
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -8,12 +9,13 @@ use rayon::prelude::*;
 use crate::banks::Banks;
 use crate::error::{LayoutError, Result};
 
-/// A column of `values` values in which each access of a warp of as many lanes as there are banks costs exactly `degree`
-/// rounds, reads as well as writes: its values are all different, and each bank it touches holds `degree` of them
-/// (the last one what is left). For patterns whose accesses are consecutive rows.
+/// A column of `values` values in which each access of a warp of as many lanes as there are banks costs
+/// exactly `degree` rounds, reads as well as writes: its values are all different, and each bank it touches
+/// holds `degree` of them (the last one what is left). For patterns whose accesses are consecutive rows.
 ///
 /// # Errors
-/// [`LayoutError::Degree`] where `values` has fewer than `degree` values in some bank, or `degree` exceeds the lanes.
+/// [`LayoutError::Degree`] where `values` has fewer than `degree` values in some bank, or `degree` exceeds
+/// the lanes.
 pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed: u64) -> Result<Vec<u32>> {
     let lanes = banks.count() as usize;
     let per_bank = values / lanes;
@@ -48,8 +50,9 @@ pub fn worst_case(rows: usize, degree: usize, values: usize, banks: Banks, seed:
     Ok(column)
 }
 
-/// The foreign keys of §A.3's grid: a dimension of `width` × `height` cells is clustered by (x, y), the fact table, one
-/// row per cell, by y. The keys of one y are `height` apart, and touch 32 / gcd(`height`, 32) banks.
+/// The foreign keys of §A.3's grid: a dimension of `width` × `height` cells is clustered by (x, y), the fact
+/// table, one row per cell, by y. The keys of one y are `height` apart, and touch 32 / gcd(`height`, 32)
+/// banks.
 #[must_use]
 pub fn grid(width: u32, height: u32) -> Vec<u32> {
     (0..height)

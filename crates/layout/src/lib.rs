@@ -1,9 +1,9 @@
 //! Layout: how the values of a column fall on the banks of shared memory, and how they could fall better.
 //!
-//! Shared memory is 32 banks wide. A warp's access to it takes one round if its lanes want different banks, and up to 32
-//! if they want the same: grouping by a column, or joining through it, is as fast as the column's values happen to be laid
-//! out. After E. A. Sitaridi and K. A. Ross, *Ameliorating Memory Contention of OLAP operators on GPU Processors*, DaMoN
-//! 2012:
+//! Shared memory is 32 banks wide. A warp's access to it takes one round if its lanes want different banks,
+//! and up to 32 if they want the same: grouping by a column, or joining through it, is as fast as the
+//! column's values happen to be laid out. After E. A. Sitaridi and K. A. Ross, *Ameliorating Memory
+//! Contention of OLAP operators on GPU Processors*, DaMoN 2012:
 //!
 //! ```text
 //!   pattern     row → block, warp, step, lane          which rows a warp touches at once
@@ -13,8 +13,8 @@
 //!     └ model       what to do about it                predicted time of each way to aggregate by it
 //! ```
 //!
-//! [`Frequencies`] draws columns of a given skew, [`generate`] has columns that are known to be bad. A NULL is a value like
-//! any other here: give it a code.
+//! [`Frequencies`] draws columns of a given skew, [`generate`] has columns that are known to be bad. A NULL
+//! is a value like any other here: give it a code.
 //!
 //! # The paper's experiments
 //! `galatea bench conflicts` runs them.

@@ -1,21 +1,23 @@
 //! Access patterns: which row a lane touches when.
 //!
-//! A placement is good for one way of walking the rows only: the kernel and the optimiser must agree on the map from a row
-//! to its block, warp, step and lane (Sitaridi & Ross §2: partitioning is static). [`AccessPattern`] is that map, and an
-//! *access* is what one warp does at once: the rows its lanes touch in one instruction. (The paper's word is chunk; in the
-//! store a chunk is a piece of a column.) The optimiser and the analyser take any pattern; [`Tiles`] is the paper's,
-//! vector loads, and Galatea's own pipelines, [`Strided`] is the usual loop over a grid.
+//! A placement is good for one way of walking the rows only: the kernel and the optimiser must agree on the
+//! map from a row to its block, warp, step and lane (Sitaridi & Ross §2: partitioning is static).
+//! [`AccessPattern`] is that map, and an *access* is what one warp does at once: the rows its lanes touch in
+//! one instruction. (The paper's word is chunk; in the store a chunk is a piece of a column.) The optimiser
+//! and the analyser take any pattern; [`Tiles`] is the paper's, vector loads, and Galatea's own pipelines,
+//! [`Strided`] is the usual loop over a grid.
 //!
-//! Accesses of a block are numbered in *program order*: step by step, within a step row of a thread by row of a thread,
-//! within that warp by warp, as a scheduler that takes its warps in turn issues them. Real warps drift, so what a window of
-//! accesses (§3.3) says about other warps is approximate.
+//! Accesses of a block are numbered in *program order*: step by step, within a step row of a thread by row of
+//! a thread, within that warp by warp, as a scheduler that takes its warps in turn issues them. Real warps
+//! drift, so what a window of accesses (§3.3) says about other warps is approximate.
 
 use std::ops::Range;
 
 use crate::banks::WIDEST;
 use crate::error::{LayoutError, Result};
 
-/// The map from accesses to rows. Every row below `rows` belongs to exactly one lane of one access of one block.
+/// The map from accesses to rows. Every row below `rows` belongs to exactly one lane of one access of one
+/// block.
 pub trait AccessPattern: std::fmt::Debug + Sync {
     /// Lanes of a warp, at most 32.
     fn lanes(&self) -> usize {
@@ -32,8 +34,8 @@ pub trait AccessPattern: std::fmt::Debug + Sync {
     fn row(&self, rows: usize, block: usize, access: usize, lane: usize) -> Option<usize>;
 }
 
-/// Calls `visit` with the active lanes of each access of a block, and the rows they touch. Accesses of idle lanes alone
-/// do not happen.
+/// Calls `visit` with the active lanes of each access of a block, and the rows they touch. Accesses of idle
+/// lanes alone do not happen.
 pub fn for_each_access<P: AccessPattern + ?Sized>(
     pattern: &P,
     rows: usize,
@@ -66,9 +68,10 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
 ///       └ unit 1 ...
 /// ```
 ///
-/// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight and the
-/// units and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Units do not cross the end of a chunk.
-/// A unit counts as a block: units of one block follow each other, but which ones depends on the size of the grid.
+/// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight
+/// and the units and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Units do not cross
+/// the end of a chunk. A unit counts as a block: units of one block follow each other, but which ones depends
+/// on the size of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
     lanes: usize,
@@ -79,7 +82,8 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Blocks of `threads` threads that take units of `unit_rows` rows, each thread `rows_per_thread` of them a step.
+    /// Blocks of `threads` threads that take units of `unit_rows` rows, each thread `rows_per_thread` of them
+    /// a step.
     ///
     /// # Errors
     /// [`LayoutError::Shape`] where threads are not whole warps of 32, or units not whole steps.
@@ -127,8 +131,8 @@ impl Tiles {
         })
     }
 
-    /// The paper's launch (§4): 1024 threads, one row each a step, 350 × 1024 rows per block. The paper says 350K; 350,000
-    /// would end within a step.
+    /// The paper's launch (§4): 1024 threads, one row each a step, 350 × 1024 rows per block. The paper says
+    /// 350K; 350,000 would end within a step.
     #[must_use]
     pub fn paper() -> Self {
         Self {

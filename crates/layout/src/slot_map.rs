@@ -4,8 +4,8 @@ use crate::error::{LayoutError, Result};
 
 /// Which value each slot of a replicated table holds.
 ///
-/// Slots 0 to *values* - 1 hold the values themselves, slot by slot; copies follow. Holes hold nothing: they lie between
-/// copies that were put into fuller banks.
+/// Slots 0 to *values* - 1 hold the values themselves, slot by slot; copies follow. Holes hold nothing: they
+/// lie between copies that were put into fuller banks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotMap {
     values: usize,

@@ -10,12 +10,12 @@
 //!   parts.push(chains.gather(device, stream, &heap)?);
 //! ```
 //!
-//! A launch makes progress when the heap has a page more per block than the rows of one tile fill, or at least when one block's tile
-//! fits: `gather` returns no rows after a stop only when not even that was so, and then the caller must give up or make a larger
-//! heap.
+//! A launch makes progress when the heap has a page more per block than the rows of one tile fill, or at
+//! least when one block's tile fits: `gather` returns no rows after a stop only when not even that was so,
+//! and then the caller must give up or make a larger heap.
 //!
-//! Launches may also follow each other without a gather between: a block continues its chain, so pages are filled whatever the
-//! launches' sizes. A resumed launch must have as many blocks as the one it continues.
+//! Launches may also follow each other without a gather between: a block continues its chain, so pages are
+//! filled whatever the launches' sizes. A resumed launch must have as many blocks as the one it continues.
 
 use galatea_device::{Device, DeviceBuffer, DevicePointer, In, InOut, Out, Stream};
 use galatea_kernels::heap::{MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView};
@@ -87,8 +87,8 @@ impl RowChains {
         }
     }
 
-    /// What a kernel of as many blocks as there are chains takes by value, on the stream of heap and chains. With `resume`,
-    /// blocks begin with the tile at which they stopped.
+    /// What a kernel of as many blocks as there are chains takes by value, on the stream of heap and chains.
+    /// With `resume`, blocks begin with the tile at which they stopped.
     #[must_use]
     pub fn view(&self, heap: &DeviceHeap, resume: bool) -> PageChainsView {
         PageChainsView {
@@ -102,8 +102,8 @@ impl RowChains {
         }
     }
 
-    /// Blocks that stopped because the heap had no page, and the rows of the tiles they could not finish (a lower bound of what
-    /// is missing); waits for the stream.
+    /// Blocks that stopped because the heap had no page, and the rows of the tiles they could not finish (a
+    /// lower bound of what is missing); waits for the stream.
     ///
     /// # Errors
     /// The device's.
@@ -121,13 +121,13 @@ impl RowChains {
         Ok(stream.read(&self.chains, ..)?)
     }
 
-    /// Copies all rows into dense columns, in the order of blocks and within a block in the order they were appended, and gives
-    /// the pages back. Waits for the stream once, for the number of rows; the chains are empty after it, and blocks still
-    /// know where to resume.
+    /// Copies all rows into dense columns, in the order of blocks and within a block in the order they were
+    /// appended, and gives the pages back. Waits for the stream once, for the number of rows; the chains are
+    /// empty after it, and blocks still know where to resume.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::OutOfMemory`] when there is no room for the columns: the chains are as before; the
-    /// device's.
+    /// [`galatea_device::DeviceError::OutOfMemory`] when there is no room for the columns: the chains are as
+    /// before; the device's.
     pub fn gather(&mut self, device: &Device, stream: &Stream, heap: &DeviceHeap) -> Result<GatheredRows> {
         let chains = self.read(stream)?;
         let rows = chains.iter().map(|chain| chain.rows).sum::<u64>();
@@ -151,8 +151,9 @@ impl RowChains {
         Ok(GatheredRows { columns, rows, pages })
     }
 
-    /// Merges rows that are partial groups, key words and then accumulator words, into a group hash table, and gives the pages
-    /// back: see [`HashMerge::launch`]. The chains are empty after it, and blocks still know where to resume.
+    /// Merges rows that are partial groups, key words and then accumulator words, into a group hash table,
+    /// and gives the pages back: see [`HashMerge::launch`]. The chains are empty after it, and blocks still
+    /// know where to resume.
     ///
     /// # Errors
     /// Those of [`HashMerge::launch`].

@@ -1,11 +1,11 @@
 //! What a random walk over a pool costs: the analysis of Pham et al. 2022, §3.2 and §4.1.
 //!
-//! A pool of `pages` pages has `free` free ones; `threads` threads ask for one page each. TAS is the mean number of steps of a
-//! thread, WAS the mean over warps of the slowest of 32 lanes. The walk sees `width` pages a step: 1 for RW, the bits of a
-//! bitmap word for RW-BM.
+//! A pool of `pages` pages has `free` free ones; `threads` threads ask for one page each. TAS is the mean
+//! number of steps of a thread, WAS the mean over warps of the slowest of 32 lanes. The walk sees `width`
+//! pages a step: 1 for RW, the bits of a bitmap word for RW-BM.
 //!
-//! Sums are exact where the paper approximates (its logarithm diverges when every free page is taken, the harmonic form does
-//! not), and infinite series are summed until their terms vanish.
+//! Sums are exact where the paper approximates (its logarithm diverges when every free page is taken, the
+//! harmonic form does not), and infinite series are summed until their terms vanish.
 
 /// Lanes of a warp.
 const LANES: i32 = 32;
@@ -28,8 +28,8 @@ impl Pool {
         (real(self.threads) + 1.0) / 2.0
     }
 
-    /// Equation 1: steps of the slowest lane of a warp of a queue. The printed polynomial lacks the factor 1/N^32 of its terms
-    /// but the first; this is the mean of the greatest of 32 numbers drawn from 1 to N.
+    /// Equation 1: steps of the slowest lane of a warp of a queue. The printed polynomial lacks the factor
+    /// 1/N^32 of its terms but the first; this is the mean of the greatest of 32 numbers drawn from 1 to N.
     #[must_use]
     pub fn queue_was(&self) -> f64 {
         let n = real(self.threads);
@@ -38,17 +38,18 @@ impl Pool {
 
     /// Equations 2 (`width` 1, there with a logarithm) and 4: mean steps of a thread.
     ///
-    /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)). For wider words it holds while threads are few
-    /// against words: the walk draws words, not pages, so it empties words of few pages as fast as words of many, and what is left
-    /// is in fewer words than if it were scattered (12 % more steps were measured at N = 3/4 A = 1.5 % of T).
+    /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)). For wider words it holds
+    /// while threads are few against words: the walk draws words, not pages, so it empties words of few pages
+    /// as fast as words of many, and what is left is in fewer words than if it were scattered (12 % more
+    /// steps were measured at N = 3/4 A = 1.5 % of T).
     #[must_use]
     pub fn tas(&self, width: u32) -> f64 {
         let terms = (0..self.threads).map(|taken| 1.0 / self.chance(self.free - taken, width));
         terms.sum::<f64>() / real(self.threads).max(1.0)
     }
 
-    /// Equations 3 (`width` 1) and 5: an upper bound of the mean steps of a warp's slowest lane, as far as pages stay scattered (see
-    /// [`Pool::tas`]). Infinite when every free page is taken.
+    /// Equations 3 (`width` 1) and 5: an upper bound of the mean steps of a warp's slowest lane, as far as
+    /// pages stay scattered (see [`Pool::tas`]). Infinite when every free page is taken.
     #[must_use]
     pub fn was_bound(&self, width: u32) -> f64 {
         let left = self.free - self.threads;
@@ -70,15 +71,16 @@ impl Pool {
         }
     }
 
-    /// Expected collisions of threads that all draw one page at first, N(N-1)/2T, times the chance A/T that it matters (§3.2.2).
+    /// Expected collisions of threads that all draw one page at first, N(N-1)/2T, times the chance A/T that
+    /// it matters (§3.2.2).
     #[must_use]
     pub fn collisions(&self) -> f64 {
         let (t, a, n) = (real(self.pages), real(self.free), real(self.threads));
         n * (n - 1.0) / (2.0 * t) * (a / t)
     }
 
-    /// Theorem 1, exactly: by what factor a bitmap word of `width` bits shortens the mean walk. The theorem's limit is `width`, as N
-    /// goes to A, for A much smaller than T.
+    /// Theorem 1, exactly: by what factor a bitmap word of `width` bits shortens the mean walk. The theorem's
+    /// limit is `width`, as N goes to A, for A much smaller than T.
     #[must_use]
     pub fn tas_gain(&self, width: u32) -> f64 {
         self.tas(1) / self.tas(width)
@@ -142,7 +144,8 @@ mod tests {
 
     #[test]
     fn equations_give_known_values() {
-        // Free pages; TAS of RW; WAS of RW; TAS for 32 and 64 bits; WAS for 32 and 64 bits; each with its last digit.
+        // Free pages; TAS of RW; WAS of RW; TAS for 32 and 64 bits; WAS for 32 and 64 bits; each with its
+        // last digit.
         let table = [
             (
                 500_000,

@@ -1,5 +1,5 @@
-//! How fast a table like TPC-H's lineitem is encoded: from record batches, and from a Parquet file beside what reading the file
-//! alone costs.
+//! How fast a table like TPC-H's lineitem is encoded: from record batches, and from a Parquet file beside
+//! what reading the file alone costs.
 //!
 //! `cargo run --release -p galatea-store --example encode -- [million rows, default 8]`
 

@@ -1,8 +1,9 @@
 //! Catalogs whose tables are stored: `CREATE TABLE` and `CREATE TABLE AS SELECT` end up in the store.
 //!
-//! DataFusion makes an in-memory table of such a statement and registers it. [`StoreSchemaProvider`] encodes it at that moment
-//! and registers a [`StoredTable`] in its place. Other tables (views, files, other sources) pass through unchanged, and so
-//! does an in-memory table with a type that has no encoding: it stays what it is.
+//! DataFusion makes an in-memory table of such a statement and registers it. [`StoreSchemaProvider`] encodes
+//! it at that moment and registers a [`StoredTable`] in its place. Other tables (views, files, other sources)
+//! pass through unchanged, and so does an in-memory table with a type that has no encoding: it stays what it
+//! is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -149,7 +150,8 @@ impl CatalogProvider for StoreCatalogProvider {
     }
 }
 
-/// Makes the tables that a session creates stored tables: wraps its default catalog, or makes one where there is none.
+/// Makes the tables that a session creates stored tables: wraps its default catalog, or makes one where there
+/// is none.
 ///
 /// # Errors
 /// When the catalog cannot be registered.

@@ -1,8 +1,9 @@
 //! `DELETE`, `UPDATE` and `TRUNCATE`: a plan node that changes a stored table when it is executed.
 //!
-//! Planning only turns expressions into physical ones. An execution decodes the current rows, applies the change to all of
-//! them, encodes the outcome and replaces the table's snapshot at the end, so that an error on the way, or a stream that is
-//! dropped, changes nothing. Each execution is a statement of its own, over the rows that are there when it begins.
+//! Planning only turns expressions into physical ones. An execution decodes the current rows, applies the
+//! change to all of them, encodes the outcome and replaces the table's snapshot at the end, so that an error
+//! on the way, or a stream that is dropped, changes nothing. Each execution is a statement of its own, over
+//! the rows that are there when it begins.
 
 use std::fmt::Formatter;
 use std::sync::Arc;
@@ -147,7 +148,8 @@ fn selected(condition: &ArrayRef) -> Result<BooleanArray> {
     })
 }
 
-/// The column with new values in the affected rows. Only those are evaluated: the others may raise what nobody asked for.
+/// The column with new values in the affected rows. Only those are evaluated: the others may raise what
+/// nobody asked for.
 fn assigned(
     batch: &RecordBatch,
     affected: &BooleanArray,
@@ -257,8 +259,8 @@ fn count_batch(schema: SchemaRef, count: u64) -> Result<RecordBatch> {
 }
 
 impl StoredTable {
-    /// Replaces every batch of rows by what `edit` makes of it, atomically; how many rows it counted. Nothing is replaced when
-    /// it counts none, or when an edit fails.
+    /// Replaces every batch of rows by what `edit` makes of it, atomically; how many rows it counted. Nothing
+    /// is replaced when it counts none, or when an edit fails.
     async fn rewrite(
         &self,
         edit: impl Fn(&RecordBatch) -> Result<(RecordBatch, u64)> + Send + 'static,

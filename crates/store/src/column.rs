@@ -1,8 +1,8 @@
 //! Encoded columns: what a kernel reads.
 //!
-//! A table is a sequence of chunks; all columns share the chunk boundaries and the row order of the source. A column has one
-//! [`Encoding`] for all its chunks, so that one kernel reads them all, and each [`Chunk`] carries what varies: its base, its
-//! bytes, its validity bitmap where it has nulls, and its zone.
+//! A table is a sequence of chunks; all columns share the chunk boundaries and the row order of the source. A
+//! column has one [`Encoding`] for all its chunks, so that one kernel reads them all, and each [`Chunk`]
+//! carries what varies: its base, its bytes, its validity bitmap where it has nulls, and its zone.
 //!
 //! ```text
 //! Column  Integer{width: One, factor: 100}          Dictionary{width: One, values: [A, N, R]}     Text{offset_width: Four}
@@ -11,9 +11,10 @@
 //!         └ chunk 1  base 300   data u8[rows]       └ chunk 1  ...                                └ chunk 1  ...
 //! ```
 //!
-//! Decoding an integer: `value = base + factor * code`. In mathematical integers it never leaves the column's type, so 64-bit
-//! wrapping arithmetic gives the right bits for every type, `UInt64` beyond `i64::MAX` included: there the base is the
-//! largest that fits an `i64` and the code spans the rest (codes are unsigned 64-bit).
+//! Decoding an integer: `value = base + factor * code`. In mathematical integers it never leaves the column's
+//! type, so 64-bit wrapping arithmetic gives the right bits for every type, `UInt64` beyond `i64::MAX`
+//! included: there the base is the largest that fits an `i64` and the code spans the rest (codes are unsigned
+//! 64-bit).
 //!
 //! Rows that are null hold code 0 (an empty string in text), a value of the domain that nobody may look at.
 
@@ -35,7 +36,8 @@ pub use crate::width::Width;
 /// How the values of a column are stored. One per column; see the module documentation for the arithmetic.
 #[derive(Debug, Clone)]
 pub enum Encoding {
-    /// Integers, dates, times, timestamps, durations, and decimals whose values fit an `i64`: frame of reference.
+    /// Integers, dates, times, timestamps, durations, and decimals whose values fit an `i64`: frame of
+    /// reference.
     Integer {
         /// Bytes per code.
         width: Width,
@@ -54,7 +56,8 @@ pub enum Encoding {
     Dictionary {
         /// Bytes per code.
         width: Width,
-        /// Distinct, non-null values in byte order: a `StringArray` or `BinaryArray`, their large kind beyond 2 GiB of bytes.
+        /// Distinct, non-null values in byte order: a `StringArray` or `BinaryArray`, their large kind beyond
+        /// 2 GiB of bytes.
         values: ArrayRef,
     },
     /// Integers or a dictionary whose codes are slots of a table with copies, see [`PlacedLayout`].
@@ -90,7 +93,8 @@ impl Encoding {
 /// A bound of a zone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
-    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, placed ones among them, the code.
+    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, placed ones among
+    /// them, the code.
     Integer(i128),
     /// A float; never NaN.
     Float(f64),
@@ -114,14 +118,15 @@ pub struct ScalarRange {
 pub struct Zone {
     /// A lower bound of the valid values that are not NaN; none when there are none.
     pub min: Option<Scalar>,
-    /// An upper bound of the valid values that are not NaN; none when there are none, or where no short upper bound of a long
-    /// string exists.
+    /// An upper bound of the valid values that are not NaN; none when there are none, or where no short upper
+    /// bound of a long string exists.
     pub max: Option<Scalar>,
     /// Rows that are null.
     pub null_count: u32,
     /// Whether a float NaN, of either sign, is among the values.
     pub has_nan: bool,
-    /// Whether the bounds are values that occur; text bounds may be shortened: a prefix below, a rounded-up prefix above.
+    /// Whether the bounds are values that occur; text bounds may be shortened: a prefix below, a rounded-up
+    /// prefix above.
     pub exact: bool,
 }
 
@@ -162,10 +167,11 @@ pub struct Column {
     /// Whether a NaN is among the values.
     pub has_nan: bool,
     pub(crate) slab_bytes: u64,
-    /// Names these contents. Copies of them go when it does, see [`Identity::tell`]; dropped after the chunks.
+    /// Names these contents. Copies of them go when it does, see [`Identity::tell`]; dropped after the
+    /// chunks.
     pub identity: Arc<Identity>,
-    /// Names the encoding: shared by the columns that an append made of this one without encoding it anew. They have the same
-    /// width, factor, dictionary and slots; rows, bounds and NULLs may have come.
+    /// Names the encoding: shared by the columns that an append made of this one without encoding it anew.
+    /// They have the same width, factor, dictionary and slots; rows, bounds and NULLs may have come.
     pub lineage: Arc<Identity>,
 }
 

@@ -1,7 +1,7 @@
 //! From encoded columns back to Arrow, exactly: the type of the schema and the same values.
 //!
-//! Decoding is what the CPU's scan does, and what tests compare with. Null rows come back as nulls over some value of the
-//! domain, which no consumer may look at.
+//! Decoding is what the CPU's scan does, and what tests compare with. Null rows come back as nulls over some
+//! value of the domain, which no consumer may look at.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ impl Decoder {
         &self.column
     }
 
-    /// How many of the rows from `start` on, up to `rows`, decode into one array of reasonable size; at least 1 of them.
+    /// How many of the rows from `start` on, up to `rows`, decode into one array of reasonable size; at least
+    /// 1 of them.
     pub fn batch_rows(&self, chunk: usize, start: usize, rows: usize) -> usize {
         let rows = rows.min(self.most_rows()).max(1);
         let Encoding::Text { offset_width } = &self.column.encoding else {
@@ -76,8 +77,8 @@ impl Decoder {
         fitting.start
     }
 
-    /// Rows of which an Arrow dictionary surely has keys for all values: chunks may have more values than the batches that
-    /// they were made of, each with a dictionary of its own.
+    /// Rows of which an Arrow dictionary surely has keys for all values: chunks may have more values than the
+    /// batches that they were made of, each with a dictionary of its own.
     fn most_rows(&self) -> usize {
         let DataType::Dictionary(key, _) = &self.column.data_type else {
             return usize::MAX;
@@ -98,7 +99,8 @@ impl Decoder {
     /// Decodes some rows of a chunk into an array of the column's type.
     ///
     /// # Errors
-    /// When the rows are not in the chunk, or the type cannot hold them (text beyond 2 GiB, Arrow dictionary keys too narrow).
+    /// When the rows are not in the chunk, or the type cannot hold them (text beyond 2 GiB, Arrow dictionary
+    /// keys too narrow).
     pub fn decode(&self, chunk: usize, rows: Range<usize>) -> Result<ArrayRef> {
         let chunk = self
             .column

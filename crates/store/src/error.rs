@@ -1,8 +1,9 @@
 //! What can go wrong in the store, by who can do something about it.
 //!
 //! [`StoreError::UnsupportedType`], [`StoreError::UnsupportedSource`], [`StoreError::SchemaMismatch`],
-//! [`StoreError::StoreLimit`] and [`StoreError::HostMemory`] are refusals: the data may be fine, the store does not hold it, and the caller reads it another way. The rest are failures of files, of memory or of
-//! a plan that was read from.
+//! [`StoreError::StoreLimit`] and [`StoreError::HostMemory`] are refusals: the data may be fine, the store
+//! does not hold it, and the caller reads it another way. The rest are failures of files, of memory or of a
+//! plan that was read from.
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;

@@ -1,8 +1,9 @@
 //! An optimizer rule that keeps the condition of a `DELETE` or `UPDATE` from getting lost.
 //!
-//! DataFusion hands a table the filters that it finds in the optimized plan, and a statement without any is about all rows.
-//! Conditions need not be there as filters: one that is never true has become an empty relation, one on other tables a join.
-//! The rule runs last. It puts the first back as a filter, and refuses what cannot be said by filters, for stored tables.
+//! DataFusion hands a table the filters that it finds in the optimized plan, and a statement without any is
+//! about all rows. Conditions need not be there as filters: one that is never true has become an empty
+//! relation, one on other tables a join. The rule runs last. It puts the first back as a filter, and refuses
+//! what cannot be said by filters, for stored tables.
 
 use std::sync::Arc;
 

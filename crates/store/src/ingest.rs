@@ -1,8 +1,8 @@
 //! From streams of record batches to encoded columns.
 //!
-//! Batches are gathered into chunks ([`Chunker`]); a full chunk is encoded on the thread pool while the next one arrives
-//! ([`ChunkEncoder`]); when the stream ends, each column is planned and written ([`finish`]). Memory in flight is two chunks of
-//! Arrow data per partition plus the chunks already narrowed.
+//! Batches are gathered into chunks ([`Chunker`]); a full chunk is encoded on the thread pool while the next
+//! one arrives ([`ChunkEncoder`]); when the stream ends, each column is planned and written ([`finish`]).
+//! Memory in flight is two chunks of Arrow data per partition plus the chunks already narrowed.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -273,8 +273,8 @@ impl ChunkEncoder {
         }
     }
 
-    /// The first `kept` chunks of a column as they are, followed by more in the same encoding; the chunks back where that
-    /// cannot hold them.
+    /// The first `kept` chunks of a column as they are, followed by more in the same encoding; the chunks
+    /// back where that cannot hold them.
     pub(crate) fn extend_column(
         &self,
         encoder: &ColumnEncoder,
@@ -424,9 +424,9 @@ pub(crate) fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Re
     }
 }
 
-/// Executes all partitions of a plan and encodes what they give, partition by partition in order. The caller cancels when it
-/// is dropped. With `keep_order` rows stay
-/// in that order and a partition ends with a chunk that may be small; else the rows that fill no chunk come last, together.
+/// Executes all partitions of a plan and encodes what they give, partition by partition in order. The caller
+/// cancels when it is dropped. With `keep_order` rows stay in that order and a partition ends with a chunk
+/// that may be small; else the rows that fill no chunk come last, together.
 pub(crate) async fn ingest_plan(
     encoder: &Arc<ChunkEncoder>,
     plan: &Arc<dyn ExecutionPlan>,

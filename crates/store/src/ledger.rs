@@ -1,9 +1,10 @@
 //! Accounting of the host memory the store holds.
 //!
-//! The ledger does not count what the store believes it holds; it keeps weak references to the slabs, dictionaries and layouts
-//! themselves and adds up those still alive. So an evicted column that a running query still reads is counted until the query
-//! lets go of it, and a column dropped anywhere is no longer counted, without anybody reporting it. Bytes that are about to
-//! become slabs (columns being encoded) are counted as reservations.
+//! The ledger does not count what the store believes it holds; it keeps weak references to the slabs,
+//! dictionaries and layouts themselves and adds up those still alive. So an evicted column that a running
+//! query still reads is counted until the query lets go of it, and a column dropped anywhere is no longer
+//! counted, without anybody reporting it. Bytes that are about to become slabs (columns being encoded) are
+//! counted as reservations.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};

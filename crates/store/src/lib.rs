@@ -1,9 +1,10 @@
 //! The store: encoded columns in chunks, in host memory a GPU can read at link speed.
 //!
-//! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as their values allow
-//! and in large pieces of memory that can be pinned. [`mod@column`] says what an encoded column is, [`source`] how an engine asks
-//! for one; [`StoredTable`] holds tables, [`FileTable`] the hot columns of files, and the [`Store`] bounds their memory. [`placed`] is
-//! about columns laid out for the banks of shared memory.
+//! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as
+//! their values allow and in large pieces of memory that can be pinned. [`mod@column`] says what an encoded
+//! column is, [`source`] how an engine asks for one; [`StoredTable`] holds tables, [`FileTable`] the hot
+//! columns of files, and the [`Store`] bounds their memory. [`placed`] is about columns laid out for the
+//! banks of shared memory.
 #![forbid(unsafe_code)]
 
 mod catalog;

@@ -1,7 +1,7 @@
 //! A stored table as DataFusion sees it: scans, statistics, and changes.
 //!
-//! `INSERT INTO` appends. `DELETE`, `UPDATE` and `TRUNCATE` decode the table, change its rows and encode them again
-//! ([`StoreChangeExec`]): right, and as slow as encoding the table.
+//! `INSERT INTO` appends. `DELETE`, `UPDATE` and `TRUNCATE` decode the table, change its rows and encode them
+//! again ([`StoreChangeExec`]): right, and as slow as encoding the table.
 
 use std::fmt::Formatter;
 use std::sync::Arc;

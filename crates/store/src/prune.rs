@@ -1,12 +1,13 @@
 //! Zone maps: which chunks may hold a row that a filter keeps.
 //!
-//! DataFusion's pruning predicate turns a filter into a condition on minima, maxima and null counts (comparisons, BETWEEN,
-//! IN, IS NULL, LIKE with a prefix, and what it cannot judge is taken as maybe); the chunks' zones are its statistics. For
-//! dictionary columns equality is exact: a literal that is not in the dictionary, or whose code is outside a chunk's codes,
-//! is not in the chunk.
+//! DataFusion's pruning predicate turns a filter into a condition on minima, maxima and null counts
+//! (comparisons, BETWEEN, IN, IS NULL, LIKE with a prefix, and what it cannot judge is taken as maybe); the
+//! chunks' zones are its statistics. For dictionary columns equality is exact: a literal that is not in the
+//! dictionary, or whose code is outside a chunk's codes, is not in the chunk.
 //!
-//! Columns are addressed by their index: names need not be unique above a join. DataFusion's pruning predicate asks for
-//! statistics by name, so predicates are rewritten to a schema whose names are the indices.
+//! Columns are addressed by their index: names need not be unique above a join. DataFusion's pruning
+//! predicate asks for statistics by name, so predicates are rewritten to a schema whose names are the
+//! indices.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use crate::source::TableView;
 
 /// For each chunk of a table, whether it may hold rows for which all predicates are true.
 ///
-/// The predicates' columns are those of [`TableView::schema`], by index. A predicate that cannot be judged keeps everything.
+/// The predicates' columns are those of [`TableView::schema`], by index. A predicate that cannot be judged
+/// keeps everything.
 pub fn prune(view: &TableView, predicates: &[Arc<dyn PhysicalExpr>]) -> Vec<bool> {
     let statistics = ZoneStatistics {
         chunk_rows: &view.chunk_rows,

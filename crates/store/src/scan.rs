@@ -1,8 +1,8 @@
 //! The CPU's scan of a stored table: chunks decoded to record batches.
 //!
-//! The scan reads one [`Snapshot`]. Chunks whose zones exclude the pushed-down filters are skipped; the rest is cut into
-//! partitions of consecutive rows of about equal size, so a table of one chunk still uses all cores. Filters are inexact:
-//! DataFusion keeps its own filter above.
+//! The scan reads one [`Snapshot`]. Chunks whose zones exclude the pushed-down filters are skipped; the rest
+//! is cut into partitions of consecutive rows of about equal size, so a table of one chunk still uses all
+//! cores. Filters are inexact: DataFusion keeps its own filter above.
 
 use std::fmt::Formatter;
 use std::ops::Range;
@@ -52,8 +52,8 @@ pub struct StoreScanExec {
 }
 
 impl StoreScanExec {
-    /// Scans the columns `projection` (all when `None`) with up to `partitions` partitions. `filters` are over the table's
-    /// whole schema, and only choose chunks.
+    /// Scans the columns `projection` (all when `None`) with up to `partitions` partitions. `filters` are
+    /// over the table's whole schema, and only choose chunks.
     ///
     /// # Errors
     /// When the projection is not of the table.
@@ -123,7 +123,8 @@ impl StoreScanExec {
         &self.projection
     }
 
-    /// Conditions that hold for every row that matters, over the table's whole schema. The scan does not apply them to rows.
+    /// Conditions that hold for every row that matters, over the table's whole schema. The scan does not
+    /// apply them to rows.
     pub fn filters(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.filters
     }

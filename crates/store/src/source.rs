@@ -1,8 +1,9 @@
 //! Where encoded columns come from: the interface between the store and what reads it.
 //!
 //! A [`ColumnSource`] is a table that can produce encoded columns. [`crate::StoredTable`] has them already;
-//! [`crate::FileTable`] reads and encodes a column on first use and keeps it in the [`crate::Store`]. Either way the caller
-//! gets a [`TableView`]: the columns asked for, sharing one sequence of chunks, alive as long as the view is.
+//! [`crate::FileTable`] reads and encodes a column on first use and keeps it in the [`crate::Store`]. Either
+//! way the caller gets a [`TableView`]: the columns asked for, sharing one sequence of chunks, alive as long
+//! as the view is.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use async_trait::async_trait;
 use crate::column::Column;
 use crate::error::Result;
 
-/// Names one version of one table's contents: never given to two different contents within a process, so it is a key for
-/// what is derived from them (copies in device memory, statistics).
+/// Names one version of one table's contents: never given to two different contents within a process, so it
+/// is a key for what is derived from them (copies in device memory, statistics).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(u64);
 
@@ -50,8 +51,8 @@ pub struct TableView {
 /// What a caller needs of the encodings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadHints {
-    /// Columns (indices into the table's schema) of strings or binaries that must be [`crate::Encoding::Dictionary`] whatever
-    /// their cardinality.
+    /// Columns (indices into the table's schema) of strings or binaries that must be
+    /// [`crate::Encoding::Dictionary`] whatever their cardinality.
     pub dictionary: Vec<usize>,
 }
 
@@ -80,17 +81,19 @@ pub trait ColumnSource: Send + Sync + Debug {
     /// All columns of the table.
     fn schema(&self) -> SchemaRef;
 
-    /// The version that is current now. [`TableView::id`] is what counts: the contents may change before a load.
+    /// The version that is current now. [`TableView::id`] is what counts: the contents may change before a
+    /// load.
     fn identity(&self) -> TableId;
 
     /// The columns with these indices, if all are encoded already as the hints ask; reads nothing.
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>>;
 
-    /// Gives the columns with these indices, reading and encoding them first where necessary. Dropping the future stops the
-    /// work.
+    /// Gives the columns with these indices, reading and encoding them first where necessary. Dropping the
+    /// future stops the work.
     ///
     /// # Errors
-    /// [`crate::StoreError::is_refusal`] tells whether the store declines to hold the columns, or could not read them.
+    /// [`crate::StoreError::is_refusal`] tells whether the store declines to hold the columns, or could not
+    /// read them.
     async fn load(
         &self,
         columns: &[usize],

@@ -1,9 +1,10 @@
 //! The store: one memory limit over all encoded columns of a session.
 //!
-//! Stored tables are the only copy of their data and stay. Columns of files are copies that can be read again: they are kept
-//! while memory allows, and the least recently used go first, column by column, when a load needs room. A column that a query
-//! still reads is not evicted, for that would free nothing. What a load needs and cannot get is an error with the numbers in it
-//! ([`StoreError::StoreLimit`]); the caller then streams the data instead.
+//! Stored tables are the only copy of their data and stay. Columns of files are copies that can be read
+//! again: they are kept while memory allows, and the least recently used go first, column by column, when a
+//! load needs room. A column that a query still reads is not evicted, for that would free nothing. What a
+//! load needs and cannot get is an error with the numbers in it ([`StoreError::StoreLimit`]); the caller then
+//! streams the data instead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 pub struct StoreOptions {
     /// Host memory for encoded columns, in bytes; `None` is half of the machine's memory.
     pub memory_limit: Option<u64>,
-    /// Rows a chunk aims at: batches are gathered up to it, Parquet chunks are as many whole row groups as fit.
+    /// Rows a chunk aims at: batches are gathered up to it, Parquet chunks are as many whole row groups as
+    /// fit.
     pub chunk_rows: usize,
 }
 
@@ -147,7 +149,8 @@ impl Store {
         self.cache.lock().columns.retain(|(id, _), _| *id != table);
     }
 
-    /// Reserves memory, evicting columns where necessary. `total` is what the whole load needs, for the error.
+    /// Reserves memory, evicting columns where necessary. `total` is what the whole load needs, for the
+    /// error.
     pub(crate) fn admit(&self, table: &str, reservation: &Reservation, bytes: u64, total: u64) -> Result<()> {
         let _admission = self.admission.lock();
         loop {

@@ -124,7 +124,8 @@ fn theory(report: &mut AllocatorReport) {
     }
 }
 
-/// Figure 7: few free pages at random places, one page per thread; and threads for every free page, down to the last.
+/// Figure 7: few free pages at random places, one page per thread; and threads for every free page, down to
+/// the last.
 fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &pages in &bed.extent.pages {
         for share in SHARES {
@@ -232,7 +233,8 @@ fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     Ok(())
 }
 
-/// Figure 9: sizes, for two numbers of threads. A page is as large as the request, as an engine would choose it.
+/// Figure 9: sizes, for two numbers of threads. A page is as large as the request, as an engine would choose
+/// it.
 fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     let threads = &bed.extent.threads;
     for &threads in [threads.get(threads.len() / 2), threads.last()]

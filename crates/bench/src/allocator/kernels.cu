@@ -1,4 +1,5 @@
-// Kernels of the allocator experiments that are no part of the engine: floors to compare with, and the hash join of the case study.
+// Kernels of the allocator experiments that are no part of the engine: floors to compare with, and the hash
+// join of the case study.
 #include "galatea/heap.cuh"
 
 using namespace galatea;
@@ -37,7 +38,8 @@ extern "C" __global__ void sizes(const SizesArguments args) {
         args.sizes[i] = 4 * (1 + __umul64hi(mix64(args.seed + i), args.most / 4));
 }
 
-// The hash join: keys of both sides are mix64 of small numbers, so that each build key has about two partners.
+// The hash join: keys of both sides are mix64 of small numbers, so that each build key has about two
+// partners.
 GALATEA_INLINE u64 join_key(u64 i, u64 distinct) { return mix64(i % distinct) | 1; }
 
 struct BuildArguments { u64* slots; u64 mask; u64 rows; };

@@ -1,4 +1,5 @@
-//! Experiments on the device heap: those of Pham et al. 2022 (ICS), on this machine, with the paper's outcome beside ours.
+//! Experiments on the device heap: those of Pham et al. 2022 (ICS), on this machine, with the paper's outcome
+//! beside ours.
 //!
 //! ```text
 //!   fig. 1   one global word under contention              contention
@@ -11,12 +12,13 @@
 //!   fig. 12  a hash join whose output goes into pages      hash_join
 //! ```
 //!
-//! Two regimes are kept apart, because allocators with queues differ by orders of magnitude between them: *warm*, where each run frees
-//! what it took, and *hold*, where nothing is freed. Every experiment has the null kernel (a launch and a store) and the bump as
-//! floors. Times are of kernels alone, by events; a row has median, least and greatest of its runs.
+//! Two regimes are kept apart, because allocators with queues differ by orders of magnitude between them:
+//! *warm*, where each run frees what it took, and *hold*, where nothing is freed. Every experiment has the
+//! null kernel (a launch and a store) and the bump as floors. Times are of kernels alone, by events; a row
+//! has median, least and greatest of its runs.
 //!
-//! Figures of other allocators are not ours: `others.csv` lists what was measured once with their own programs on the reference
-//! machine, and such rows say so.
+//! Figures of other allocators are not ours: `others.csv` lists what was measured once with their own
+//! programs on the reference machine, and such rows say so.
 
 mod bed;
 mod figures;

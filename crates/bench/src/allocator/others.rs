@@ -1,11 +1,13 @@
-//! Allocators that are not ours: what their own programs did on the reference machine, committed as a table of facts.
+//! Allocators that are not ours: what their own programs did on the reference machine, committed as a table
+//! of facts.
 
 use super::Experiment;
 use super::report::Row;
 use crate::machine::Machine;
 use crate::{BenchError, Result};
 
-/// `experiment,allocator,size,threads,pages,share,allocate_ms,release_ms,served`; an empty cell was not measured.
+/// `experiment,allocator,size,threads,pages,share,allocate_ms,release_ms,served`; an empty cell was not
+/// measured.
 const FACTS: &str = include_str!("others.csv");
 
 /// Rows of an experiment.

@@ -234,9 +234,11 @@ impl AllocatorReport {
         }
     }
 
-    /// Of each allocator the median, over the cases it shares with the default, of its time relative to the default's.
+    /// Of each allocator the median, over the cases it shares with the default, of its time relative to the
+    /// default's.
     fn ratios(rows: &[&Row], among: impl Fn(&Row) -> bool) -> String {
-        // A pool's number of pages is a case where the share of free ones is; elsewhere it follows from the strategy's page.
+        // A pool's number of pages is a case where the share of free ones is; elsewhere it follows from the
+        // strategy's page.
         let case = |row: &Row| {
             let pool = row.share.map(|share| (share.to_bits(), row.pages));
             (row.size, row.threads, pool)

@@ -8,7 +8,8 @@ use crate::Result;
 use crate::harness::Files;
 
 impl AllocatorReport {
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the
+    /// directory.
     ///
     /// # Errors
     /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).

@@ -17,8 +17,8 @@ use crate::{BenchError, Result, measure};
 const LOOK: Duration = Duration::from_micros(50);
 
 impl Bed<'_> {
-    /// Cancels each query again and again for the time of a configuration. Latencies are from dropping the stream of results until
-    /// the device has nothing more to do and the query has given up its memory.
+    /// Cancels each query again and again for the time of a configuration. Latencies are from dropping the
+    /// stream of results until the device has nothing more to do and the query has given up its memory.
     pub(super) async fn cancel(
         &self,
         report: &mut ConcurrencyReport,
@@ -48,7 +48,8 @@ impl Bed<'_> {
         Ok(())
     }
 
-    /// Runs a query and drops its stream after a while: seconds to the last effect, none where it ended before.
+    /// Runs a query and drops its stream after a while: seconds to the last effect, none where it ended
+    /// before.
     async fn cancel_once(&self, device: &DeviceRuntime, sql: &str, after: Duration) -> Result<Option<f64>> {
         let ctx = self.session.client();
         let plan = ctx.sql(sql).await?.create_physical_plan().await?;

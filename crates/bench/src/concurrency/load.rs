@@ -174,7 +174,8 @@ async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Optio
     Ok((batches, galatea::query_report(&plan)))
 }
 
-/// Runs a client per script for `time`, each a session on a thread of its own, and waits for all. One tally per client.
+/// Runs a client per script for `time`, each a session on a thread of its own, and waits for all. One tally
+/// per client.
 ///
 /// # Errors
 /// [`BenchError::NoAnswer`] where a client does not come back.

@@ -1,21 +1,25 @@
 //! Concurrency: many clients on one device, whose memory may have room for only a part of what they read.
 //!
-//! A client is a session of its own that shares tables, store and device with the others, as a server's sessions do, and sends its
-//! next query when it has the answer to the last. Three experiments:
+//! A client is a session of its own that shares tables, store and device with the others, as a server's
+//! sessions do, and sends its next query when it has the answer to the last. Three experiments:
 //!
-//! * **clients**: so many clients, each sending all queries in orders of its own. Queries per second, latencies, and the greatest
-//!   use of device memory against the limit.
-//! * **pairs**: two clients, each repeating one query, for all pairs that together read more than the limit. The weighted speed-up of
-//!   a pair is the sum, over both, of the time alone over the time beside the other: 1 is what taking turns at no cost would give.
-//!   What taking turns does give, where each query may evict what the other reads, is measured by one client that alternates.
-//! * **pairs without the manager** (MQ-42): the same pairs where a query that finds the device full fails, and nothing is evicted.
+//! * **clients**: so many clients, each sending all queries in orders of its own. Queries per second,
+//!   latencies, and the greatest use of device memory against the limit.
+//! * **pairs**: two clients, each repeating one query, for all pairs that together read more than the limit.
+//!   The weighted speed-up of a pair is the sum, over both, of the time alone over the time beside the other:
+//!   1 is what taking turns at no cost would give. What taking turns does give, where each query may evict
+//!   what the other reads, is measured by one client that alternates.
+//! * **pairs without the manager** (MQ-42): the same pairs where a query that finds the device full fails,
+//!   and nothing is evicted.
 //! * **beside**: latency of a small query alone, and beside a client that repeats a large one.
-//! * **cancel**: the time from dropping a query at a random point of its run to its last effect on the device.
-//! * **open**: one seeded trace of Poisson arrivals at twice the rate that one query at a time reaches, under each policy of
-//!   admission; latencies count from the arrival.
+//! * **cancel**: the time from dropping a query at a random point of its run to its last effect on the
+//!   device.
+//! * **open**: one seeded trace of Poisson arrivals at twice the rate that one query at a time reaches, under
+//!   each policy of admission; latencies count from the arrival.
 //!
-//! Times alone are measured under the same limit. Every result is compared with that of the query's first run, which had the device
-//! for itself and no limit. A loop ends with the first answer after its time, so that every client has at least one.
+//! Times alone are measured under the same limit. Every result is compared with that of the query's first
+//! run, which had the device for itself and no limit. A loop ends with the first answer after its time, so
+//! that every client has at least one.
 
 mod cancel;
 mod load;
@@ -96,8 +100,8 @@ impl Plan {
     /// Runs the experiments; `done` is told after each configuration.
     ///
     /// # Errors
-    /// A query that fails when it is alone, clients that do not come back, and what devices fail with. What fails or is wrong
-    /// beside others is counted: [`ConcurrencyReport::problems`].
+    /// A query that fails when it is alone, clients that do not come back, and what devices fail with. What
+    /// fails or is wrong beside others is counted: [`ConcurrencyReport::problems`].
     pub async fn measure(&self, mut done: impl FnMut(&str)) -> Result<ConcurrencyReport> {
         let mut report = ConcurrencyReport::new(self.machine.clone());
         if self.queries.is_empty() {

@@ -1,4 +1,5 @@
-//! The experiments on the emulated device: every configuration has its row, results are compared, and nothing fails.
+//! The experiments on the emulated device: every configuration has its row, results are compared, and nothing
+//! fails.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One 64-bit sum by group, every way: those that need nothing but the original column, and the placed column.
+//! One 64-bit sum by group, every way: those that need nothing but the original column, and the placed
+//! column.
 
 use galatea_device::DeviceBuffer;
 use galatea_layout::{Budget, Goal, SlotMap};
@@ -49,7 +50,8 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     Ok(())
 }
 
-/// Rows for two blocks on every multiprocessor: with one or with two at once, none has less to do than the others.
+/// Rows for two blocks on every multiprocessor: with one or with two at once, none has less to do than the
+/// others.
 fn whole_waves(bed: &Bed) -> usize {
     let blocks = usize::try_from(2 * bed.multiprocessors()).unwrap_or(usize::MAX);
     bed.extent.unit_rows.saturating_mul(blocks).min(bed.extent.rows)

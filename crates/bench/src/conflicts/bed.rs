@@ -1,4 +1,5 @@
-//! What the experiments on a device stand on: columns in device memory, queries checked against the CPU, timed runs.
+//! What the experiments on a device stand on: columns in device memory, queries checked against the CPU,
+//! timed runs.
 
 use std::cell::OnceCell;
 
@@ -231,8 +232,8 @@ impl Bed {
         self.clock.sustained(|| work(result))
     }
 
-    /// Measures a query over a column, original or placed (`slots` in `codes`, and the map of them), with so much shared
-    /// memory a block or what it needs, if that is more.
+    /// Measures a query over a column, original or placed (`slots` in `codes`, and the map of them), with so
+    /// much shared memory a block or what it needs, if that is more.
     pub(super) fn query(
         &self,
         query: Query,

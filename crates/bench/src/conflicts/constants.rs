@@ -1,5 +1,6 @@
-//! The constants of the model of costs, as `galatea calibrate` measures them, and what they rest on: what updates cost by the lanes
-//! that meet, and what matching and reading do. The measuring is [`GroupingProbes`].
+//! The constants of the model of costs, as `galatea calibrate` measures them, and what they rest on: what
+//! updates cost by the lanes that meet, and what matching and reading do. The measuring is
+//! [`GroupingProbes`].
 
 use galatea_engine::calibration::machine;
 use galatea_kernels::{GroupingProbes, Meeting, Update};

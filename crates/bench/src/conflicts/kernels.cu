@@ -1,9 +1,10 @@
-// Kernels of the experiments on bank and value conflicts: the paper's operators, what they cost by degree of conflict, and the
-// ways of summing by group that need no placed column.
+// Kernels of the experiments on bank and value conflicts: the paper's operators, what they cost by degree of
+// conflict, and the ways of summing by group that need no placed column.
 //
-// A block takes `unit_rows` consecutive rows; in a step each thread takes one, so a warp takes 32 consecutive rows an access
-// (galatea_layout::Tiles::paper). Rows of STEPS steps, which the host defines, are loaded before the first is used. Sums of 64 bits in
-// shared memory are two planes of 32-bit halves, so that slot i of either plane is in bank i mod 32.
+// A block takes `unit_rows` consecutive rows; in a step each thread takes one, so a warp takes 32 consecutive
+// rows an access (galatea_layout::Tiles::paper). Rows of STEPS steps, which the host defines, are loaded
+// before the first is used. Sums of 64 bits in shared memory are two planes of 32-bit halves, so that slot i
+// of either plane is in bank i mod 32.
 #include "galatea/block.cuh"
 
 using namespace galatea;
@@ -24,8 +25,8 @@ struct Arguments {
 constexpr u32 HOLE = 0xffffffffu;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
-// Block scope. Calls `update(code, measure, lanes)` for every row of this block's unit; `lanes` are those of the warp that have a
-// row now, and call together.
+// Block scope. Calls `update(code, measure, lanes)` for every row of this block's unit; `lanes` are those of
+// the warp that have a row now, and call together.
 template <bool MEASURED, typename Update> GALATEA_INLINE void walk(const Arguments& args, Update update) {
     const u64 first = blockIdx.x * args.unit_rows;
     if (first >= args.rows) return;
@@ -56,7 +57,8 @@ GALATEA_INLINE void clear(u32* words, u32 count) {
     __syncthreads();
 }
 
-// Thread scope. Native 32-bit atomics: what the low half held tells the carry, the high half is touched where it changes.
+// Thread scope. Native 32-bit atomics: what the low half held tells the carry, the high half is touched where
+// it changes.
 GALATEA_INLINE void add_split(u32* low, u32* high, u64 value) {
     const u32 before = atomicAdd(low, u32(value));
     const u32 up = u32(value >> 32) + (before + u32(value) < before ? 1u : 0u);
@@ -87,7 +89,8 @@ extern "C" __global__ void __launch_bounds__(1024) join_sum(const Arguments args
     if (threadIdx.x == 0) atomicAdd(args.result, sum);
 }
 
-// Q2: SELECT A, COUNT(*) FROM F GROUP BY A. Counts lie in shared memory, one per slot; each block adds them up by value.
+// Q2: SELECT A, COUNT(*) FROM F GROUP BY A. Counts lie in shared memory, one per slot; each block adds them
+// up by value.
 extern "C" __global__ void __launch_bounds__(1024) group_count(const Arguments args) {
     GALATEA_DYNAMIC_SHARED(bytes);
     u32* const counts = reinterpret_cast<u32*>(bytes);
@@ -159,8 +162,9 @@ extern "C" __global__ void __launch_bounds__(1024) sum_per_thread(const Argument
     }
 }
 
-// Warp scope, exactly these lanes. Sums `value` over the lanes of `peers`, of which this is one; valid on the first of them.
-// A tree over the ranks of the peers: as many steps as the largest set of peers has doublings, none where all differ.
+// Warp scope, exactly these lanes. Sums `value` over the lanes of `peers`, of which this is one; valid on the
+// first of them. A tree over the ranks of the peers: as many steps as the largest set of peers has doublings,
+// none where all differ.
 GALATEA_INLINE u64 reduce_peers(u32 lanes, u32 peers, u64 value) {
     u32 rank = __popc(peers & lanes_before());
     u32 after = peers & ~lanes_before() & ~(1u << lane());

@@ -1,5 +1,5 @@
-//! Experiments on bank and value conflicts: those of Sitaridi and Ross 2012 (DaMoN), on this machine, with the paper's outcome
-//! beside ours, and the ways of summing by group that the paper did not have.
+//! Experiments on bank and value conflicts: those of Sitaridi and Ross 2012 (DaMoN), on this machine, with
+//! the paper's outcome beside ours, and the ways of summing by group that the paper did not have.
 //!
 //! ```text
 //!   table 1   conflicts of columns by Zipf's law          no device
@@ -15,15 +15,17 @@
 //!   machine        the constants of the model of costs, measured; its predictions beside the alternatives
 //! ```
 //!
-//! Q1 sums a dimension's payload through a foreign key, Q2 counts rows by group, `Q2 sum` adds 64-bit measures up by group;
-//! all over 32-bit columns, in the paper's launch (1024 threads, 358,400 rows a block, one row per thread and step). A
-//! device's times are of everything a query does: clearing, the kernel, adding up blocks and copies. Results are compared with
-//! the CPU's before they are timed. A row has median, least and greatest of its runs.
+//! Q1 sums a dimension's payload through a foreign key, Q2 counts rows by group, `Q2 sum` adds 64-bit
+//! measures up by group; all over 32-bit columns, in the paper's launch (1024 threads, 358,400 rows a block,
+//! one row per thread and step). A device's times are of everything a query does: clearing, the kernel,
+//! adding up blocks and copies. Results are compared with the CPU's before they are timed. A row has median,
+//! least and greatest of its runs.
 //!
-//! **Not the paper's.** Its block had 350,000 rows, which would end within a step. The budget of *just under 12 copies* is 11.99
-//! and 48 KB, of which the sums take twice the bytes. Loads of four steps are under way at once, so warps issue accesses of four
-//! steps in a row: windows, which follow program order, know nothing of that. With 200 million rows the launch is 559 blocks,
-//! 2.1 times what an H200 runs at once; the ceilings beside it are of the same launch.
+//! **Not the paper's.** Its block had 350,000 rows, which would end within a step. The budget of *just under
+//! 12 copies* is 11.99 and 48 KB, of which the sums take twice the bytes. Loads of four steps are under way
+//! at once, so warps issue accesses of four steps in a row: windows, which follow program order, know nothing
+//! of that. With 200 million rows the launch is 559 blocks, 2.1 times what an H200 runs at once; the ceilings
+//! beside it are of the same launch.
 
 mod alternatives;
 mod bed;
@@ -152,8 +154,8 @@ impl std::str::FromStr for Experiment {
     }
 }
 
-/// Runs experiments, on the device that `open` opens if one is needed; `done` is told after each. One that fails leaves the rows
-/// it has, and its error in the report; the others run.
+/// Runs experiments, on the device that `open` opens if one is needed; `done` is told after each. One that
+/// fails leaves the rows it has, and its error in the report; the others run.
 ///
 /// # Errors
 /// Those of `open`, and of compiling the kernels.

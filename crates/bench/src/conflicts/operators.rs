@@ -15,7 +15,8 @@ const COUNTED_ROWS: usize = 1 << 20;
 const QUERIES: [Query; 3] = [Query::Join, Query::Count, Query::Sum];
 const WRITES: [Query; 2] = [Query::Count, Query::Sum];
 
-/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every placement is made once. Queries run where figures want them.
+/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every placement is made once. Queries run where
+/// figures want them.
 pub(super) fn sweep(
     extent: &Extent,
     bed: Option<&Bed>,
@@ -153,7 +154,8 @@ impl Table<'_> {
     }
 }
 
-/// Figure 8: what a budget buys, with the window, for every other skew. More than 48 KB are taken where the budget needs them.
+/// Figure 8: what a budget buys, with the window, for every other skew. More than 48 KB are taken where the
+/// budget needs them.
 pub(super) fn budgets(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let extent = &bed.extent;
     let most = u64::from(bed.device.info().shared_memory_per_block);
@@ -182,7 +184,8 @@ pub(super) fn budgets(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     Ok(())
 }
 
-/// Figure 10: chunks of different values, `degree` to a bank; and the foreign keys of §A.3's grid, original and placed.
+/// Figure 10: chunks of different values, `degree` to a bank; and the foreign keys of §A.3's grid, original
+/// and placed.
 pub(super) fn degrees(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let extent = &bed.extent;
     let most = (extent.values / 32).min(32);

@@ -306,8 +306,8 @@ fn cases<'a>(rows: &[&'a Row]) -> Vec<Case<'a>> {
     rows.chunk_by(same).map(of_case).collect()
 }
 
-/// Of the alternatives, the fastest way for each number of groups and skew, and what the model would take; and how good its
-/// predictions are for each way.
+/// Of the alternatives, the fastest way for each number of groups and skew, and what the model would take;
+/// and how good its predictions are for each way.
 pub(super) fn winners(report: &ConflictsReport) -> String {
     let rows: Vec<&Row> = report.of(Experiment::Alternatives).collect();
     if rows.is_empty() {

@@ -17,7 +17,8 @@ const SUM: Accumulators = Accumulators {
     high_halves: 0.0,
 };
 
-/// Sets the predictions of the alternatives, by the measured constants or, without them, those that the model has of an H200.
+/// Sets the predictions of the alternatives, by the measured constants or, without them, those that the model
+/// has of an H200.
 pub(super) fn compare(report: &mut ConflictsReport) {
     let machine = report.model.unwrap_or(Machine::H200);
     for row in &mut report.rows {

@@ -20,7 +20,8 @@ impl ConflictsReport {
             .collect();
     }
 
-    /// The findings as a table in Markdown; and tables of the alternatives and of the model's constants, where there are any.
+    /// The findings as a table in Markdown; and tables of the alternatives and of the model's constants,
+    /// where there are any.
     pub fn summary(&self) -> String {
         let mut findings = Findings::new();
         for finding in &self.findings {
@@ -41,7 +42,8 @@ impl ConflictsReport {
             + &outcome::constants(self)
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the
+    /// directory.
     ///
     /// # Errors
     /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).

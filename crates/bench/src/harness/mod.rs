@@ -1,4 +1,5 @@
-//! What experiments share: timed runs on a device, sessions that look into it, findings beside a paper's, files and pictures.
+//! What experiments share: timed runs on a device, sessions that look into it, findings beside a paper's,
+//! files and pictures.
 
 pub(crate) mod plot;
 mod report;

@@ -40,7 +40,8 @@ pub(crate) struct Files<'a, R> {
 }
 
 impl<R: Serialize> Files<'_, R> {
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the directory.
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the
+    /// directory.
     pub(crate) fn write(self, root: &Path, name: &str, command: &str, machine: &Machine) -> Result<PathBuf> {
         let csv = result::csv_of(self.rows.iter().map(self.cells));
         let line = |row: &R| serde_json::to_string(row).expect("a row is plain data") + "\n";

@@ -20,8 +20,8 @@ pub(crate) struct DeviceSession {
 }
 
 impl DeviceSession {
-    /// A session with its tables registered. It runs on the GPU unless `settings` say otherwise: what stays on the CPU for being
-    /// faster there is not what these experiments are about.
+    /// A session with its tables registered. It runs on the GPU unless `settings` say otherwise: what stays
+    /// on the CPU for being faster there is not what these experiments are about.
     ///
     /// # Errors
     /// A setting that is refused, tables that cannot be read.
@@ -52,7 +52,8 @@ impl DeviceSession {
             })
     }
 
-    /// Limits device memory from now on, and empties it of pages: what was there before the limit would stay above it.
+    /// Limits device memory from now on, and empties it of pages: what was there before the limit would stay
+    /// above it.
     ///
     /// # Errors
     /// A limit that is refused; the device's.
@@ -74,13 +75,15 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// One more session with settings of its own, as a server has for each of its clients. Tables, store and device are shared.
+    /// One more session with settings of its own, as a server has for each of its clients. Tables, store and
+    /// device are shared.
     pub(crate) fn client(&self) -> SessionContext {
         SessionContext::new_with_state(self.ctx.state())
     }
 }
 
-/// The bytes of each region that are in device memory, by the region's name and size. Queries over the same tables meet in them.
+/// The bytes of each region that are in device memory, by the region's name and size. Queries over the same
+/// tables meet in them.
 pub(crate) fn resident(device: &DeviceRuntime) -> Vec<((String, u64), u64)> {
     let regions = device.memory().regions().into_iter();
     let here = regions.filter(|region| region.device_bytes > 0);

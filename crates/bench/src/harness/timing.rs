@@ -45,8 +45,8 @@ impl Clock {
         Ok(Summary::of(seconds))
     }
 
-    /// Median time of some work done many times in a row, so that what the host takes to submit it is hidden; as often as
-    /// takes half a millisecond. A single run, which is for profilers, is of the work done once.
+    /// Median time of some work done many times in a row, so that what the host takes to submit it is hidden;
+    /// as often as takes half a millisecond. A single run, which is for profilers, is of the work done once.
     pub(crate) fn sustained(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
         const ENOUGH: f64 = 0.5e-3;
         let once = self.time(&mut work)?;

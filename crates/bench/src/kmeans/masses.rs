@@ -1,4 +1,5 @@
-//! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each way of replicating them.
+//! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each way of replicating
+//! them.
 
 use galatea_device::{Device, In, InOut, Stream};
 use galatea_kernels::kmeans::LabelWidth;

@@ -1,9 +1,10 @@
 //! k-means: an iteration over points in device memory, beside reading them once.
 //!
-//! Points are those of the thesis (§5.5.1): ten centres, uniform in [-100, 100]^d, as many points around each with a normal
-//! distribution of deviation 10, from a seed. An iteration is what a fit does: nearest centroids, sums, new centroids; times are of the
-//! device, by events, over iterations in a row. Every shape that is timed is first held against 64-bit floats on fewer points: labels
-//! beyond the reach of rounding, centroids. Other experiments compare the published variants (`variants`), and points that stay in host
+//! Points are those of the thesis (§5.5.1): ten centres, uniform in [-100, 100]^d, as many points around each
+//! with a normal distribution of deviation 10, from a seed. An iteration is what a fit does: nearest
+//! centroids, sums, new centroids; times are of the device, by events, over iterations in a row. Every shape
+//! that is timed is first held against 64-bit floats on fewer points: labels beyond the reach of rounding,
+//! centroids. Other experiments compare the published variants (`variants`), and points that stay in host
 //! memory, with and without the CPU's help (`streaming`); the thesis' outcomes are written beside them.
 
 mod findings;

@@ -1,7 +1,8 @@
-//! Points that stay in host memory: streamed in every iteration, by the device alone, with the CPU's help, and by the CPU alone.
+//! Points that stay in host memory: streamed in every iteration, by the device alone, with the CPU's help,
+//! and by the CPU alone.
 //!
-//! Times are the host's, from one iteration's end to the next. The floor is the time of copying as many bytes from pinned memory,
-//! in two streams.
+//! Times are the host's, from one iteration's end to the next. The floor is the time of copying as many bytes
+//! from pinned memory, in two streams.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,7 +43,8 @@ fn link_floor(device: &Device, runs: usize, bytes: u64) -> Result<Option<f64>> {
     Ok(time.map(|time| 1e3 * time.median / (2 * view.len()) as f64 * bytes as f64))
 }
 
-/// Whether an iteration of the CPU moves centroids where the device, which is held against a reference, moves them.
+/// Whether an iteration of the CPU moves centroids where the device, which is held against a reference, moves
+/// them.
 fn cpu_agrees(on: &DeviceKMeans<'_>, case: &Case<'_>) -> Result<bool> {
     let once = KMeans {
         max_iter: 1,

@@ -5,9 +5,10 @@ use rayon::prelude::*;
 
 use crate::Result;
 
-/// How much two squared distances can differ that scores in 32-bit floats tell the wrong way round. With x and c relative to the origin, the
-/// error of a score x·c - |c|²/2 is below ε ((d + 3) |x| |c| + |c|²), ε = 2^-24; of the difference of two, twice that; squared
-/// distances differ by twice as much as scores. The origin is taken to be the mean of the centroids, which is a fourth more or less.
+/// How much two squared distances can differ that scores in 32-bit floats tell the wrong way round. With x
+/// and c relative to the origin, the error of a score x·c - |c|²/2 is below ε ((d + 3) |x| |c| + |c|²), ε =
+/// 2^-24; of the difference of two, twice that; squared distances differ by twice as much as scores. The
+/// origin is taken to be the mean of the centroids, which is a fourth more or less.
 fn tie(features: usize, point: f64, centroid: f64) -> f64 {
     let score = 2f64.powi(-24) * ((features as f64 + 3.0) * point * centroid + centroid * centroid);
     1.25 * 4.0 * score
@@ -19,7 +20,8 @@ pub(super) struct Verified {
     pub(super) label_mismatch: f64,
     /// Those whose centroid is farther than the nearest by more than rounding explains.
     wrong: u64,
-    /// Greatest difference of a coordinate of the centroids to the mean of the points that the device gave them, in shares of 100.
+    /// Greatest difference of a coordinate of the centroids to the mean of the points that the device gave
+    /// them, in shares of 100.
     pub(super) centroid_error: f64,
 }
 

@@ -1,15 +1,17 @@
 //! Residency: how a query's time follows the share of its data that device memory has room for.
 //!
-//! A query runs once without a limit, which tells how many bytes it keeps in device memory. Then the limit is set to shares of these
-//! bytes, in turn; after each change device memory is emptied once, and runs that do not count bring back what fits. A measured run
-//! finds a part of its data resident and gets the rest over the link, so that no engine is faster than
+//! A query runs once without a limit, which tells how many bytes it keeps in device memory. Then the limit is
+//! set to shares of these bytes, in turn; after each change device memory is emptied once, and runs that do
+//! not count bring back what fits. A measured run finds a part of its data resident and gets the rest over
+//! the link, so that no engine is faster than
 //!
 //! ```text
 //!   bound = max(resident bytes / rate of reading device memory, bytes over the link / rate of the link)
 //! ```
 //!
-//! and a row says how many times that the run took, in all and in its kernels, which is where the streamed part is waited for. The
-//! limit counts working memory too: at 100 % not quite all columns fit. Results must be the same at every share.
+//! and a row says how many times that the run took, in all and in its kernels, which is where the streamed
+//! part is waited for. The limit counts working memory too: at 100 % not quite all columns fit. Results must
+//! be the same at every share.
 
 mod report;
 
@@ -53,8 +55,8 @@ impl Plan {
     /// Runs every query at every share; `done` is told after each share, and after the runs without a limit.
     ///
     /// # Errors
-    /// [`BenchError::Differs`] where a result depends on the share, [`BenchError::NothingResident`] for a query that keeps nothing in
-    /// device memory, and what queries and devices fail with.
+    /// [`BenchError::Differs`] where a result depends on the share, [`BenchError::NothingResident`] for a
+    /// query that keeps nothing in device memory, and what queries and devices fail with.
     pub async fn measure(&self, mut done: impl FnMut(&Query)) -> Result<ResidencyReport> {
         let mut report = ResidencyReport::new(self.machine.clone());
         for query in &self.queries {
@@ -92,7 +94,8 @@ impl Plan {
         };
         case.measure(&device, report).await?;
         done(query);
-        // The largest first: a pipeline that was refused for want of memory may be left to the CPU from then on.
+        // The largest first: a pipeline that was refused for want of memory may be left to the CPU from then
+        // on.
         let mut shares = self.shares.clone();
         shares.sort_unstable_by(|a, b| b.cmp(a));
         shares.dedup();

@@ -203,8 +203,8 @@ impl ResidencyReport {
         text + &self.flights()
     }
 
-    /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star Schema Benchmark is told by
-    /// the digit before the point. Only of workloads that have flights.
+    /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star
+    /// Schema Benchmark is told by the digit before the point. Only of workloads that have flights.
     fn flights(&self) -> String {
         let median = |runs: &[Row], value: Value| {
             Summary::of(runs.iter().filter_map(value)).map(|summary| summary.median)
@@ -273,7 +273,8 @@ impl ResidencyReport {
         figures.finish()
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per query below `root`; returns the directory.
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per query below `root`; returns the
+    /// directory.
     ///
     /// # Errors
     /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).

@@ -1,8 +1,9 @@
 //! Generated tables, written as Parquet on all cores.
 //!
-//! A table is a number of *chunks*, made independently of one another and each written as one row group. Workers take chunks
-//! in order, generate and encode them, and hand the compressed row groups to the one thread that appends them to the file
-//! in order: the file is the same whatever the number of workers, and at most a few row groups per worker are in memory.
+//! A table is a number of *chunks*, made independently of one another and each written as one row group.
+//! Workers take chunks in order, generate and encode them, and hand the compressed row groups to the one
+//! thread that appends them to the file in order: the file is the same whatever the number of workers, and at
+//! most a few row groups per worker are in memory.
 //!
 //! ```text
 //! workers  ── chunk 0 ── chunk 3 ──►┐
@@ -10,8 +11,8 @@
 //!          ── chunk 2 ── chunk 5 ──►┘
 //! ```
 //!
-//! A file has its name only once it is complete, and is listed in the [manifest](super::manifest) after that; whatever stops
-//! a run, the next one goes on with the first table that is missing.
+//! A file has its name only once it is complete, and is listed in the [manifest](super::manifest) after that;
+//! whatever stops a run, the next one goes on with the first table that is missing.
 
 use std::fs;
 use std::path::PathBuf;
@@ -152,7 +153,8 @@ impl Progress for NoProgress {
 /// `cancel` is looked at after every batch; a cancelled run leaves no half-written file.
 ///
 /// # Errors
-/// An unknown table, a scale out of bounds, data of other parameters in the directory, a full or unwritable disk.
+/// An unknown table, a scale out of bounds, data of other parameters in the directory, a full or unwritable
+/// disk.
 pub fn generate(options: &GenerateOptions, progress: &dyn Progress, cancel: &AtomicBool) -> Result<Manifest> {
     let GenerateOptions {
         workload, scale, out, ..

@@ -1,6 +1,7 @@
 //! What a directory of generated data holds: one JSON file, written after every table.
 //!
-//! A second run with the same parameters finds in it that there is nothing to do; one with others, that it would mix data.
+//! A second run with the same parameters finds in it that there is nothing to do; one with others, that it
+//! would mix data.
 
 use std::collections::BTreeMap;
 use std::fs;

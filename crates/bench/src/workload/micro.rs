@@ -1,4 +1,5 @@
-//! One table for microqueries: keys of known cardinality, values of every kind, no correlation between columns.
+//! One table for microqueries: keys of known cardinality, values of every kind, no correlation between
+//! columns.
 //!
 //! | column | type | values |
 //! | --- | --- | --- |

@@ -75,8 +75,8 @@ impl fmt::Display for Workload {
 pub const SCALES: (f64, f64) = (0.001, 30_000.0);
 
 impl Workload {
-    /// Name and version of the generator. It changes whenever the rows do, so that data of another generator is not taken
-    /// for this one's.
+    /// Name and version of the generator. It changes whenever the rows do, so that data of another generator
+    /// is not taken for this one's.
     pub fn generator(self) -> &'static str {
         match self {
             Self::Tpch => tpch::GENERATOR,

@@ -22,8 +22,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Finds `<table>.parquet` or `<table>/` for the workload's tables; other programs' files do as well. A workload need
-    /// not be complete: a query that asks for a table which is not there fails by itself.
+    /// Finds `<table>.parquet` or `<table>/` for the workload's tables; other programs' files do as well. A
+    /// workload need not be complete: a query that asks for a table which is not there fails by itself.
     ///
     /// # Errors
     /// There is not one of the tables.

@@ -27,8 +27,8 @@ pub(crate) struct BenchArguments {
     /// Only these queries, separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// What to measure, separated by commas: hot (in device memory), host (in host memory), parquet (first run from files),
-    /// cpu (DataFusion over the files), memory (DataFusion over tables in memory).
+    /// What to measure, separated by commas: hot (in device memory), host (in host memory), parquet (first
+    /// run from files), cpu (DataFusion over the files), memory (DataFusion over tables in memory).
     #[arg(long, value_delimiter = ',', default_value = "hot,cpu", value_name = "MODES")]
     pub(crate) mode: Vec<Mode>,
     /// Measured runs of each query.
@@ -66,13 +66,15 @@ pub(crate) enum DuckDb {
 pub(crate) enum PartBench {
     /// The device heap against queues and counters: the experiments of Pham et al. 2022.
     Allocator(AllocatorArguments),
-    /// Bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and other ways of summing by group.
+    /// Bank and value conflicts in shared memory: the experiments of Sitaridi and Ross 2012, and other ways
+    /// of summing by group.
     Conflicts(ConflictsArguments),
     /// k-means: an iteration over points on the device, beside reading them once.
     Kmeans(KmeansArguments),
     /// Queries whose data device memory has room for a part of, beside what the measured rates allow.
     Residency(ResidencyArguments),
-    /// Many clients on one device: throughput and latency, pairs of queries, a small query beside a large one.
+    /// Many clients on one device: throughput and latency, pairs of queries, a small query beside a large
+    /// one.
     Concurrency(ConcurrencyArguments),
 }
 
@@ -91,7 +93,8 @@ pub(crate) struct TablesArguments {
     /// Which columns give up device memory: galatea.replacement.
     #[arg(long, value_name = "POLICY")]
     pub(crate) replacement: Option<String>,
-    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a README.
+    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
+    /// README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// The commit to record, where there is no git to ask.
@@ -103,7 +106,8 @@ pub(crate) struct TablesArguments {
 pub(crate) struct ResidencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Limits on device memory, separated by commas, in hundredths of what each query keeps there without one.
+    /// Limits on device memory, separated by commas, in hundredths of what each query keeps there without
+    /// one.
     #[arg(
         long,
         value_delimiter = ',',
@@ -124,7 +128,8 @@ pub(crate) struct ResidencyArguments {
 pub(crate) struct ConcurrencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. With another experiment only when given.
+    /// Numbers of clients, separated by commas; 1, 4, 16, 32 and 64 by default. With another experiment only
+    /// when given.
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: Vec<u32>,
     /// How long each configuration runs.
@@ -164,7 +169,8 @@ pub(crate) struct ConcurrencyArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct AllocatorArguments {
-    /// Only these, separated by commas: contention, theory, free-share, scaling, sizes, mixed, utilization, hash-join.
+    /// Only these, separated by commas: contention, theory, free-share, scaling, sizes, mixed, utilization,
+    /// hash-join.
     #[arg(value_delimiter = ',')]
     pub(crate) experiments: Vec<Experiment>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
@@ -176,7 +182,8 @@ pub(crate) struct AllocatorArguments {
     /// Bytes of the pool, 8 GiB by default.
     #[arg(long)]
     pub(crate) pool: Option<u64>,
-    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a README.
+    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
+    /// README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.
@@ -189,8 +196,8 @@ pub(crate) struct AllocatorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
-    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions and sums; masses,
-    /// histograms of labels; streaming, points in host memory.
+    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions
+    /// and sums; masses, histograms of labels; streaming, points in host memory.
     #[arg(long, value_delimiter = ',', default_value = "iteration")]
     pub(crate) experiment: Vec<String>,
     /// Numbers of features, separated by commas.
@@ -205,11 +212,12 @@ pub(crate) struct KmeansArguments {
     /// Measured runs of each shape.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Only these ways of summing, separated by commas: registers, private, features, shared, global. All by default where
-    /// --shapes is more than one.
+    /// Only these ways of summing, separated by commas: registers, private, features, shared, global. All by
+    /// default where --shapes is more than one.
     #[arg(long, value_delimiter = ',')]
     pub(crate) sums: Vec<String>,
-    /// So many shapes of a pass by each way of summing, the cheapest by the model first; by default the one that is chosen.
+    /// So many shapes of a pass by each way of summing, the cheapest by the model first; by default the one
+    /// that is chosen.
     #[arg(long, default_value_t = 0)]
     pub(crate) shapes: u32,
     /// Bytes of shared memory that a block may take, 49152 as in the thesis; all there is by default.
@@ -231,14 +239,15 @@ pub(crate) struct KmeansArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConflictsArguments {
-    /// Only these, separated by commas: table-1, figure-3 to figure-10, alternatives, machine. Those of table 1 and figures 3, 4
-    /// and 9 need no GPU.
+    /// Only these, separated by commas: table-1, figure-3 to figure-10, alternatives, machine. Those of table
+    /// 1 and figures 3, 4 and 9 need no GPU.
     #[arg(value_delimiter = ',')]
     pub(crate) experiments: Vec<conflicts::Experiment>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,
-    /// Measured runs of each configuration, short kernels many times in a row; with 1, for profilers, only once.
+    /// Measured runs of each configuration, short kernels many times in a row; with 1, for profilers, only
+    /// once.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: Option<u32>,
     /// Rows of the largest table, 200 million by default.
@@ -253,7 +262,8 @@ pub(crate) struct ConflictsArguments {
     /// What columns are drawn from; another one each time by default. Rows record it.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a README.
+    /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
+    /// README.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.

@@ -18,8 +18,8 @@ use crate::output::{Format, RowLimit};
 
 /// SQL over Parquet, CSV, JSON and Arrow files, on the GPU where there is one.
 ///
-/// Files are tables: galatea "SELECT count(*) FROM 'data/*.parquet'". The name of a file shows its rows, that of a .sql file runs
-/// it. Without any of them, a prompt.
+/// Files are tables: galatea "SELECT count(*) FROM 'data/*.parquet'". The name of a file shows its rows, that
+/// of a .sql file runs it. Without any of them, a prompt.
 #[derive(Debug, Parser)]
 #[command(
     name = "galatea",
@@ -103,8 +103,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Say what this machine offers: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
-    /// Measure the GPU, which should be idle: the constants of the cost model, and bandwidths. Takes a few seconds; every later
-    /// session on this machine uses what was found.
+    /// Measure the GPU, which should be idle: the constants of the cost model, and bandwidths. Takes a few
+    /// seconds; every later session on this machine uses what was found.
     Calibrate(CalibrateArguments),
     /// Say what a column's values do to a GPU.
     Analyze {
@@ -131,7 +131,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Analysis {
-    /// How lanes that group by a column conflict in shared memory, and what copies or a placement would make of it.
+    /// How lanes that group by a column conflict in shared memory, and what copies or a placement would make
+    /// of it.
     ///
     /// Tables that -c and -f of the same command create can be named.
     Conflicts(AnalyzeArguments),

@@ -1,4 +1,5 @@
-//! `galatea bench allocator`: the device heap's experiments, the paper's outcome beside ours, and the rows for keeping.
+//! `galatea bench allocator`: the device heap's experiments, the paper's outcome beside ours, and the rows
+//! for keeping.
 
 use std::io::{self, Write};
 

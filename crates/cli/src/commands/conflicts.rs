@@ -1,4 +1,5 @@
-//! `galatea bench conflicts`: experiments on conflicts in shared memory, the paper's outcome beside ours, and the rows for keeping.
+//! `galatea bench conflicts`: experiments on conflicts in shared memory, the paper's outcome beside ours, and
+//! the rows for keeping.
 
 use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,5 @@
-//! `galatea demo`: TPC-H generated once, a few queries, where each ran, and whether the GPU's results are the CPU's.
+//! `galatea demo`: TPC-H generated once, a few queries, where each ran, and whether the GPU's results are the
+//! CPU's.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ use crate::interrupt::interruptible;
 use crate::session;
 use crate::statements::footer;
 
-/// The queries of the 22 that are run: scans with aggregation, joins, a CASE over LIKE, two levels of aggregation.
+/// The queries of the 22 that are run: scans with aggregation, joins, a CASE over LIKE, two levels of
+/// aggregation.
 const TPCH: [&str; 6] = ["1", "3", "6", "12", "14", "18"];
 
 /// Rows of a result that are shown.
@@ -251,7 +253,8 @@ impl Summary {
     fn check(&mut self, expected: &Run, actual: &Run) -> String {
         self.cpu_time += expected.total;
         let cpu = milliseconds(expected.total);
-        // Every query here has an ORDER BY that decides, but for equal values at a LIMIT: order is not what is checked.
+        // Every query here has an ORDER BY that decides, but for equal values at a LIMIT: order is not what
+        // is checked.
         match compare(&expected.batches, &actual.batches, RowOrder::Any) {
             Ok(()) => {
                 self.equal += 1;

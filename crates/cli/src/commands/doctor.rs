@@ -1,6 +1,7 @@
 //! `galatea doctor`: what this machine offers, and what to do about what it does not.
 //!
-//! Nothing here fails: a machine without a GPU is a machine that queries run on, by DataFusion's CPU operators.
+//! Nothing here fails: a machine without a GPU is a machine that queries run on, by DataFusion's CPU
+//! operators.
 
 use std::fs;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! The prompt: history, completion, highlighting, a start-up file. Where standard input is no terminal, it is a script; all of its
-//! statements run, whichever fails, and the exit code tells.
+//! The prompt: history, completion, highlighting, a start-up file. Where standard input is no terminal, it is
+//! a script; all of its statements run, whichever fails, and the exit code tells.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! How results are printed: formats for programs, row by row as they come, and tables for readers, fitted to the terminal.
+//! How results are printed: formats for programs, row by row as they come, and tables for readers, fitted to
+//! the terminal.
 
 mod pager;
 mod table;
@@ -155,7 +156,8 @@ impl Output {
         }
     }
 
-    /// Prints text for readers; through a pager where it is longer than the screen and the terminal is interactive.
+    /// Prints text for readers; through a pager where it is longer than the screen and the terminal is
+    /// interactive.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
         let lines = text.lines().count();
         let long = terminal().is_some_and(|(_, rows)| lines > rows.saturating_sub(2));

@@ -1,5 +1,5 @@
-//! Tables for readers. A table that is wider than the terminal loses first the ends of long values, then columns in the middle;
-//! the footer says so.
+//! Tables for readers. A table that is wider than the terminal loses first the ends of long values, then
+//! columns in the middle; the footer says so.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -27,7 +27,8 @@ pub(crate) struct Shown {
     pub(crate) columns: usize,
 }
 
-/// `batches` as text; `more`: there are rows after them. Tables are at most `width` columns wide, where that is limited.
+/// `batches` as text; `more`: there are rows after them. Tables are at most `width` columns wide, where that
+/// is limited.
 pub(crate) fn shown(
     format: Format,
     schema: &SchemaRef,

@@ -28,7 +28,8 @@ pub(crate) struct Printed {
     pub(crate) columns: usize,
 }
 
-/// Prints the rows of `stream`: in tables as many as the limit has, in formats for programs all, as they come.
+/// Prints the rows of `stream`: in tables as many as the limit has, in formats for programs all, as they
+/// come.
 pub(crate) async fn write_rows(
     output: &Output,
     mut stream: SendableRecordBatchStream,
@@ -96,7 +97,7 @@ pub(crate) async fn write_rows(
 
 /// Rows as text for programs, as they come.
 enum RowWriter {
-    Separated(arrow::csv::Writer<BufWriter<Target>>),
+    Separated(Box<arrow::csv::Writer<BufWriter<Target>>>),
     Array(ArrayWriter<BufWriter<Target>>),
     Lines(LineDelimitedWriter<BufWriter<Target>>),
 }
@@ -112,7 +113,7 @@ impl RowWriter {
                 let mut writer = builder.build(target);
                 // A result without rows has its header, too.
                 writer.write(&RecordBatch::new_empty(SchemaRef::clone(schema)))?;
-                Self::Separated(writer)
+                Self::Separated(Box::new(writer))
             }
         })
     }

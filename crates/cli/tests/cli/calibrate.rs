@@ -1,4 +1,5 @@
-//! `galatea calibrate`, and what the doctor and EXPLAIN ANALYZE say of constants that were measured and of others.
+//! `galatea calibrate`, and what the doctor and EXPLAIN ANALYZE say of constants that were measured and of
+//! others.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

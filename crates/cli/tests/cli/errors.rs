@@ -195,7 +195,8 @@ fn an_interrupt_cancels_a_query() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    // Long enough to be inside the query on a slow machine; before that, the signal ends the process all the same.
+    // Long enough to be inside the query on a slow machine; before that, the signal ends the process all the
+    // same.
     std::thread::sleep(Duration::from_secs(2));
     let start = Instant::now();
     let sent = Command::new("kill")

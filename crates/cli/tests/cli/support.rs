@@ -63,7 +63,8 @@ fn finished(output: Output) -> Ran {
     }
 }
 
-/// `text` with every time as `<t>`, and the reason why there is no GPU, which depends on the machine, as `<why>`.
+/// `text` with every time as `<t>`, and the reason why there is no GPU, which depends on the machine, as
+/// `<why>`.
 pub(crate) fn stable(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {

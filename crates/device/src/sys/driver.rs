@@ -72,8 +72,8 @@ const REMEDY: &str =
     "install NVIDIA's driver (580 or later for CUDA 13; inside a container, run it with GPU access)";
 
 impl Driver {
-    /// The table of a backend, bound and initialised on first use. A driver that is not there is looked for again after
-    /// [`RETRY`].
+    /// The table of a backend, bound and initialised on first use. A driver that is not there is looked for
+    /// again after [`RETRY`].
     pub(crate) fn get(backend: Backend) -> Result<&'static Self, Missing> {
         static GPU: Retried<Driver, Missing> = Retried::new(RETRY);
         static EMULATED: Retried<Driver, Missing> = Retried::new(RETRY);
@@ -100,7 +100,8 @@ impl Driver {
                 })
             })
         };
-        // Never unloaded: the tables live as long as the process, and a driver that did not initialise may have started threads.
+        // Never unloaded: the tables live as long as the process, and a driver that did not initialise may
+        // have started threads.
         std::mem::forget(library);
         driver
     }

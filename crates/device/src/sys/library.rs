@@ -1,19 +1,20 @@
 //! Finding and opening NVIDIA's libraries at run time.
 //!
-//! The driver has one name, `libcuda.so.1`, which the dynamic linker knows wherever a driver is installed. NVRTC has many
-//! homes; they are tried in this order, and the first that opens is taken:
+//! The driver has one name, `libcuda.so.1`, which the dynamic linker knows wherever a driver is installed.
+//! NVRTC has many homes; they are tried in this order, and the first that opens is taken:
 //!
 //! 1. `$GALATEA_NVRTC_PATH`, a file or a folder, absolute;
 //! 2. `libnvrtc.so.13`, then `.so.12`, by name alone: `LD_LIBRARY_PATH` and the linker's cache;
 //! 3. `/usr/local/cuda*/lib64` (newest first), `/opt/cuda/lib64` and the systems' own library folders;
-//! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python environment whose
-//!    `python3` is on `PATH`, of the active one, and of the user.
+//! 4. NVIDIA's Python wheels, `nvidia/{cu13,cuda_nvrtc}/lib` in the `site-packages` of every Python
+//!    environment whose `python3` is on `PATH`, of the active one, and of the user.
 //!
-//! Opening a library runs its code, so only absolute places are searched: a folder that somebody else filled, such as a cloned
-//! repository, is not searched because it happens to be the current one.
+//! Opening a library runs its code, so only absolute places are searched: a folder that somebody else filled,
+//! such as a cloned repository, is not searched because it happens to be the current one.
 //!
-//! NVRTC opens a companion, `libnvrtc-builtins.so.<version>`, by name alone, when it first compiles. In a folder the linker
-//! does not know that fails, unless the companion is in the process already: so it is opened first.
+//! NVRTC opens a companion, `libnvrtc-builtins.so.<version>`, by name alone, when it first compiles. In a
+//! folder the linker does not know that fails, unless the companion is in the process already: so it is
+//! opened first.
 
 use std::ffi::{CString, c_void};
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ pub(crate) struct FoundNvrtc {
 
 /// Opens a library for the life of the process.
 pub(crate) fn open(name: &Path) -> Result<Library, libloading::Error> {
-    // SAFETY: opening runs the library's initialisers; only NVIDIA's driver and compiler are opened, whose initialisers
-    // have no preconditions.
+    // SAFETY: opening runs the library's initialisers; only NVIDIA's driver and compiler are opened, whose
+    // initialisers have no preconditions.
     unsafe { Library::open(Some(name), RTLD_LAZY | RTLD_GLOBAL) }
 }
 
@@ -203,7 +204,8 @@ fn python_prefixes(executable_folders: Vec<PathBuf>) -> Vec<PathBuf> {
         if !python.exists() {
             continue;
         }
-        // A virtual environment's python3 is a link out of it: its own prefix first, then where the link leads.
+        // A virtual environment's python3 is a link out of it: its own prefix first, then where the link
+        // leads.
         prefixes.extend(folder.parent().map(Path::to_owned));
         if let Some(prefix) = python
             .canonicalize()

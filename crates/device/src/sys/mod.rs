@@ -1,12 +1,13 @@
 //! The lowest level, without opinions: function tables of the CUDA driver and of NVRTC.
 //!
-//! The types are those of [`cudarc::driver::sys`] and [`cudarc::nvrtc::sys`], generated from NVIDIA's headers. Its
-//! *functions* are not used: each resolves itself in one process-wide library found under fixed names and panics where that
-//! library is missing. Here a table is filled once by a resolver, which is `dlsym` on a library found at run time or
-//! the emulator's look-up, so the emulated device runs the very same host code, and a missing library is a value.
+//! The types are those of [`cudarc::driver::sys`] and [`cudarc::nvrtc::sys`], generated from NVIDIA's
+//! headers. Its *functions* are not used: each resolves itself in one process-wide library found under fixed
+//! names and panics where that library is missing. Here a table is filled once by a resolver, which is
+//! `dlsym` on a library found at run time or the emulator's look-up, so the emulated device runs the very
+//! same host code, and a missing library is a value.
 //!
-//! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes that the enum of our headers
-//! has no variant for, and such an enum value would be undefined behaviour.
+//! Functions return their code as a plain integer ([`Code`]): a newer driver may return codes that the enum
+//! of our headers has no variant for, and such an enum value would be undefined behaviour.
 
 mod driver;
 mod library;
@@ -55,13 +56,14 @@ macro_rules! function_table {
             /// Fills the table; the error is the name of the first function that is missing.
             ///
             /// # Safety
-            /// What `resolver` returns for a name must be NVIDIA's function of that name, or one of the same signature
-            /// and contract, and must stay loaded for the life of the process.
+            /// What `resolver` returns for a name must be NVIDIA's function of that name, or one of the same
+            /// signature and contract, and must stay loaded for the life of the process.
             pub(crate) unsafe fn resolve(resolver: &$crate::sys::Resolver<'_>) -> Result<Self, &'static str> {
                 Ok(Self {
                     $($name: {
                         let address = resolver(stringify!($name)).ok_or(stringify!($name))?;
-                        // SAFETY: by this function's contract the address is that of a function of this signature.
+                        // SAFETY: by this function's contract the address is that of a function of this
+                        // signature.
                         unsafe {
                             std::mem::transmute::<
                                 *const std::ffi::c_void,

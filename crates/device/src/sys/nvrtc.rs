@@ -33,7 +33,8 @@ pub(crate) struct Bound {
 }
 
 impl NvrtcTable {
-    /// The compiler of a backend, searched and bound on first use. One that is not there is searched again after [`RETRY`].
+    /// The compiler of a backend, searched and bound on first use. One that is not there is searched again
+    /// after [`RETRY`].
     pub(crate) fn get(backend: Backend) -> Result<&'static Bound, Missing> {
         static GPU: Retried<Bound, Missing> = Retried::new(RETRY);
         static EMULATED: Retried<Bound, Missing> = Retried::new(RETRY);

@@ -146,7 +146,8 @@ fn any_field_changes_the_key() {
     assert_eq!(record.key(), record.key());
 }
 
-/// Files of earlier versions stay valid: a change of the record must change `KEY_VERSION`, and this value with it.
+/// Files of earlier versions stay valid: a change of the record must change `KEY_VERSION`, and this value
+/// with it.
 #[test]
 fn the_record_is_version_1() {
     assert_eq!(crate::KEY_VERSION, 1);

@@ -1,4 +1,5 @@
-//! The file of what was measured: found again as it was, and refused when anything of it is not this device's.
+//! The file of what was measured: found again as it was, and refused when anything of it is not this
+//! device's.
 
 use std::path::PathBuf;
 

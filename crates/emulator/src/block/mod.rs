@@ -1,7 +1,7 @@
 //! One block at a time: its threads, and which of them runs next.
 //!
-//! A [`Runner`] executes blocks one after the other on the OS thread that holds it. Each thread of the block is
-//! in exactly one state:
+//! A [`Runner`] executes blocks one after the other on the OS thread that holds it. Each thread of the block
+//! is in exactly one state:
 //!
 //! * *runnable* (its bit in [`Warp::runnable`]): not started, or suspended and free to go on;
 //! * *running*: the current one;
@@ -99,8 +99,8 @@ pub(crate) struct Runner {
     pub(crate) main: *mut u8,
     abandoned: *mut u8,
     pub(crate) failure: Option<Failure>,
-    /// Pauses and collectives since a thread exited, weighted; and when the clock was started, with the launch's
-    /// progress at that time.
+    /// Pauses and collectives since a thread exited, weighted; and when the clock was started, with the
+    /// launch's progress at that time.
     ticks: u32,
     checks: u32,
     stalled: Option<(Instant, u64)>,
@@ -255,9 +255,9 @@ impl Runner {
     /// Runs the threads until the last one exits or the block fails; the last one that ran.
     fn run_fibers(&mut self) -> *const Thread {
         let this: *mut Runner = self;
-        // SAFETY: until the switch back, the runner is used through pointers made from `this` only. The first thread
-        // has not started; the context saved in `main` is resumed exactly once, by the last thread to exit, by a
-        // failure or by the fault handler.
+        // SAFETY: until the switch back, the runner is used through pointers made from `this` only. The first
+        // thread has not started; the context saved in `main` is resumed exactly once, by the last thread to
+        // exit, by a failure or by the fault handler.
         unsafe {
             for warp in &mut *(*this).warps {
                 warp.runner = this;

@@ -1,12 +1,13 @@
 //! Which thread runs next.
 //!
-//! A thread runs until it waits or exits; then the next runnable lane of the same warp goes on, in cyclic order
-//! from a random lane and in a random direction, and when the warp has none, a random other warp. If no thread is
-//! runnable and some are waiting, the block is deadlocked, and the launch fails with a report.
+//! A thread runs until it waits or exits; then the next runnable lane of the same warp goes on, in cyclic
+//! order from a random lane and in a random direction, and when the warp has none, a random other warp. If no
+//! thread is runnable and some are waiting, the block is deadlocked, and the launch fails with a report.
 //!
-//! Threads that spin call [`pause`], which goes on with *any* runnable thread of the block. Pauses and collectives
-//! are counted; now and then, if no thread has exited since, the launch is asked for help (another resident block
-//! may be what this one waits for), and it fails when nothing in it has exited for longer than allowed.
+//! Threads that spin call [`pause`], which goes on with *any* runnable thread of the block. Pauses and
+//! collectives are counted; now and then, if no thread has exited since, the launch is asked for help
+//! (another resident block may be what this one waits for), and it fails when nothing in it has exited for
+//! longer than allowed.
 
 use std::ffi::{CStr, c_char};
 use std::ptr;
@@ -17,8 +18,8 @@ use crate::abi;
 use crate::fiber;
 use crate::report::{FailureKind, Site};
 
-/// Ticks between two looks at the clock. A pause is this many ticks, a collective or barrier is one: that a block
-/// pauses is a sign that it waits for another, that it uses collectives is not.
+/// Ticks between two looks at the clock. A pause is this many ticks, a collective or barrier is one: that a
+/// block pauses is a sign that it waits for another, that it uses collectives is not.
 const TICKS_PER_CHECK: u32 = 1 << 20;
 const TICKS_PER_PAUSE: u32 = 1 << 8;
 
@@ -137,8 +138,8 @@ impl Runner {
 /// The loop of a carrier, entered with the top of its own stack.
 pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
     loop {
-        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives its
-        // stack back just before it leaves it for good; nothing else on this OS thread runs in between.
+        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives
+        // its stack back just before it leaves it for good; nothing else on this OS thread runs in between.
         unsafe {
             let runner = Thread::runner(fiber::current());
             ((*runner).run)((*runner).parameters);

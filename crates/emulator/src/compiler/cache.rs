@@ -1,9 +1,9 @@
 //! Compiled images on disk.
 //!
-//! Key, version 1: the BLAKE3 hash over these fields, each preceded by its length as 8 bytes: the version, the
-//! compiler's path and version, the flags in order, the preprocessor flags in order, the shim and export text,
-//! program name and text, and each header's name and text in order. Files are written under another name and
-//! renamed into place, so readers see whole ones only; a file that is not a whole image is ignored.
+//! Key, version 1: the BLAKE3 hash over these fields, each preceded by its length as 8 bytes: the version,
+//! the compiler's path and version, the flags in order, the preprocessor flags in order, the shim and export
+//! text, program name and text, and each header's name and text in order. Files are written under another
+//! name and renamed into place, so readers see whole ones only; a file that is not a whole image is ignored.
 
 use std::fs::{self, DirBuilder};
 use std::io::Write as _;

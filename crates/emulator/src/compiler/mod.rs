@@ -1,11 +1,13 @@
 //! The NVRTC stand-in: CUDA C++ to a shared object by the host's C++ compiler.
 //!
-//! 1. The program is preprocessed, with the shim (`cuda/*.h`) force-included and its headers in a temporary folder.
-//! 2. [`program::scan`] finds the kernels and their launch bounds by the markers that the shim's macros left, and a
-//!    thunk per kernel and a table of them are appended.
-//! 3. The result is compiled at `-O1` (higher levels cost more time than they save: collectives dominate) into a
-//!    shared object that needs nothing but the C library.
-//! 4. The object, wrapped as an image, is kept on disk (where a folder is given) under the hash of everything that went in; see [`cache`].
+//! 1. The program is preprocessed, with the shim (`cuda/*.h`) force-included and its headers in a temporary
+//!    folder.
+//! 2. [`program::scan`] finds the kernels and their launch bounds by the markers that the shim's macros left,
+//!    and a thunk per kernel and a table of them are appended.
+//! 3. The result is compiled at `-O1` (higher levels cost more time than they save: collectives dominate)
+//!    into a shared object that needs nothing but the C library.
+//! 4. The object, wrapped as an image, is kept on disk (where a folder is given) under the hash of everything
+//!    that went in; see [`cache`].
 //!
 //! No standard header is read at any point.
 

@@ -1,7 +1,7 @@
 //! The shim as a precompiled header, which halves the time of a small compilation.
 //!
-//! GCC only. Made once per compiler, set of flags and version of the shim, in a folder of the cache that is renamed
-//! into place when it is complete. Where that fails, programs are compiled with the shim as text.
+//! GCC only. Made once per compiler, set of flags and version of the shim, in a folder of the cache that is
+//! renamed into place when it is complete. Where that fails, programs are compiled with the shim as text.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};

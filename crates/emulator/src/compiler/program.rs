@@ -22,8 +22,8 @@ pub(crate) struct Kernel {
     pub(crate) bounds: Option<String>,
 }
 
-/// Finds every `__global__` function by the markers of the shim's macros and blanks those out; positions in the
-/// text stay the same. A kernel that is declared and defined is found once.
+/// Finds every `__global__` function by the markers of the shim's macros and blanks those out; positions in
+/// the text stay the same. A kernel that is declared and defined is found once.
 pub(crate) fn scan(text: &str) -> Program {
     let mut bytes = text.as_bytes().to_vec();
     let mut kernels: Vec<Kernel> = Vec::new();

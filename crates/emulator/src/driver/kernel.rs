@@ -205,7 +205,8 @@ pub(crate) unsafe extern "C" fn launch(
         if !extra.is_null() || !function.sizes.is_empty() && parameters.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: the driver's contract: one pointer per parameter of the kernel, each to a value of its type.
+        // SAFETY: the driver's contract: one pointer per parameter of the kernel, each to a value of its
+        // type.
         let parameters = unsafe { Parameters::copy(&function.sizes, parameters) };
         let launch = Launch::new(device, &function, parameters, grid, block, dynamic_shared);
         stream::push(&stream, Operation::Launch(launch))

@@ -1,7 +1,8 @@
 //! The driver functions: argument checks and bookkeeping in front of devices, streams, memory and modules.
 //!
-//! Parameters that are enumerations in the driver's headers are plain integers here, so that a value this version
-//! does not know is an error and not undefined behaviour. Handles are numbers, see [`crate::handles`].
+//! Parameters that are enumerations in the driver's headers are plain integers here, so that a value this
+//! version does not know is an error and not undefined behaviour. Handles are numbers, see
+//! [`crate::handles`].
 
 pub(crate) mod context;
 pub(crate) mod error;

@@ -16,8 +16,8 @@ static EVENTS: Handles<Event> = Handles::new();
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: c_uint = 2;
 
-/// The stream of a handle; 0, 1 and 2 are the default stream of the current context, which is a stream like any
-/// other here (it does not wait for blocking streams).
+/// The stream of a handle; 0, 1 and 2 are the default stream of the current context, which is a stream like
+/// any other here (it does not wait for blocking streams).
 pub(crate) fn find(handle: Handle) -> Result<Arc<Stream>, CUresult> {
     if handle <= 2 {
         return Ok(current_device()?.default_stream());

@@ -58,8 +58,8 @@ impl QueryPriority {
         }
     }
 
-    /// Priority of the stream of its kernels; less is sooner, 0 is the last of all. Among the queries of one priority, kernels of
-    /// short runs go before those of long ones, which others would wait for.
+    /// Priority of the stream of its kernels; less is sooner, 0 is the last of all. Among the queries of one
+    /// priority, kernels of short runs go before those of long ones, which others would wait for.
     pub fn of_stream(self, short: bool) -> i32 {
         let long = match self {
             Self::Low => 0,

@@ -1,4 +1,5 @@
-//! A metric that counts bytes. DataFusion prints its own counters as plain numbers: 6000000000 bytes would read `6.00 B`.
+//! A metric that counts bytes. DataFusion prints its own counters as plain numbers: 6000000000 bytes would
+//! read `6.00 B`.
 
 use datafusion::common::human_readable_size;
 use datafusion::physical_plan::metrics::CustomMetricValue;

@@ -1,5 +1,6 @@
-//! Differential tests of the expression compiler: SQL expressions over random columns with NULLs and edge values, evaluated by
-//! DataFusion and by generated code on a device. Values, NULLs and errors have to agree row by row, bit by bit.
+//! Differential tests of the expression compiler: SQL expressions over random columns with NULLs and edge
+//! values, evaluated by DataFusion and by generated code on a device. Values, NULLs and errors have to agree
+//! row by row, bit by bit.
 
 mod device;
 mod differential;

@@ -11,9 +11,9 @@
 //! it stands, CTEs and all, and becomes the input of a [`KMeansExec`] when the scan is planned. Its operators are optimised, placed on the
 //! device and reported with those of the query around it.
 //!
-//! Rows of the input are read partition by partition into [`Points`](galatea_kmeans::Points). The clustering runs on the session's
-//! device where that is usable, the emulated one in tests, and on the CPU elsewhere; what runs on another thread than the stream's
-//! stops when the stream is dropped.
+//! Rows of the input are read partition by partition into [`Points`](galatea_kmeans::Points). The clustering
+//! runs on the session's device where that is usable, the emulated one in tests, and on the CPU elsewhere;
+//! what runs on another thread than the stream's stops when the stream is dropped.
 
 mod assign;
 mod collect;

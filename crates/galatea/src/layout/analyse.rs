@@ -1,4 +1,5 @@
-//! What grouping by a column does to the banks of shared memory, and what copies or a placement would make of it.
+//! What grouping by a column does to the banks of shared memory, and what copies or a placement would make of
+//! it.
 
 use std::sync::Arc;
 
@@ -90,12 +91,13 @@ impl ConflictAnalysis {
     }
 }
 
-/// Analyses the accesses that grouping by `column` of `table` makes to one 4-byte accumulator per group, looking at no more
-/// than `rows` rows from the first on. The table is any that a query can name, a file's path among them.
+/// Analyses the accesses that grouping by `column` of `table` makes to one 4-byte accumulator per group,
+/// looking at no more than `rows` rows from the first on. The table is any that a query can name, a file's
+/// path among them.
 ///
 /// # Errors
-/// [`super::ConflictLayoutError`] for tables and columns that there are not, [`StoreError::NotPlaceable`] for columns whose
-/// groups have no dense numbers in shared memory, and DataFusion's.
+/// [`super::ConflictLayoutError`] for tables and columns that there are not, [`StoreError::NotPlaceable`] for
+/// columns whose groups have no dense numbers in shared memory, and DataFusion's.
 pub async fn analyse_conflicts(
     ctx: &SessionContext,
     table: &TableReference,
@@ -115,8 +117,8 @@ pub async fn analyse_conflicts(
     Ok(analysis.map_err(|reason| StoreError::NotPlaceable { column: name, reason })?)
 }
 
-/// The GPU of this session with the rates that were measured of it, or else the reference machine: the emulated device has no
-/// times.
+/// The GPU of this session with the rates that were measured of it, or else the reference machine: the
+/// emulated device has no times.
 fn machine(runtime: &Arc<Runtime>, config: &GalateaConfig) -> (String, Machine) {
     let gpu = match config.device {
         DeviceChoice::Auto | DeviceChoice::Gpu => runtime.device(config).ok(),

@@ -1,4 +1,5 @@
-//! Placed columns in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and what a column's values do to the banks.
+//! Placed columns in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and what a column's values do to
+//! the banks.
 //!
 //! DataFusion plans no such statement, so [`sql`] looks at every text first and hands on all others.
 
@@ -23,8 +24,8 @@ pub use self::error::ConflictLayoutError;
 pub use self::statement::ConflictLayoutStatement;
 use self::table::LaidOutTable;
 
-/// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`, which is carried
-/// out at once.
+/// Plans one SQL statement: as [`SessionContext::sql`] does, and `ALTER TABLE ... SET (conflict_layout ...)`,
+/// which is carried out at once.
 ///
 /// | option | values | meaning |
 /// | --- | --- | --- |
@@ -33,8 +34,9 @@ use self::table::LaidOutTable;
 /// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
 /// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots, for auto as said there |
 ///
-/// The result has a row per column: what it became, its table with copies, and mean rounds of an access to shared memory
-/// before and after. Tables of the store and files can be altered; files are placed for this session, not rewritten.
+/// The result has a row per column: what it became, its table with copies, and mean rounds of an access to
+/// shared memory before and after. Tables of the store and files can be altered; files are placed for this
+/// session, not rewritten.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -36,11 +36,12 @@ pub struct ConflictLayoutStatement {
 type Written = (Vec<String>, String);
 
 impl ConflictLayoutStatement {
-    /// The statement in `text`, read with the session's options; none where it is another, DataFusion's to read or to refuse.
+    /// The statement in `text`, read with the session's options; none where it is another, DataFusion's to
+    /// read or to refuse.
     ///
     /// # Errors
-    /// [`ConflictLayoutError`] for unknown options and for values that an option does not accept; a parser's error for what
-    /// begins as one and ends as none.
+    /// [`ConflictLayoutError`] for unknown options and for values that an option does not accept; a parser's
+    /// error for what begins as one and ends as none.
     pub fn parse(options: &SqlParserOptions, text: &str) -> Result<Option<Self>> {
         // Most statements say nothing of it: they need not be read twice.
         if !text.to_ascii_lowercase().contains(PREFIX) {
@@ -189,8 +190,8 @@ fn options_of(parser: &mut Parser<'_>, normalise: bool) -> Result<Vec<Written>, 
     }
 }
 
-/// The parts of an option's name: `conflict_layout.Flag` is `conflict_layout` and `flag`; with the whole name in quotes, or
-/// the column, it is `Flag`.
+/// The parts of an option's name: `conflict_layout.Flag` is `conflict_layout` and `flag`; with the whole name
+/// in quotes, or the column, it is `Flag`.
 fn parts(name: &ObjectName, normalise: bool) -> Vec<String> {
     let text = |ident: &Ident| match ident.quote_style {
         None if normalise => ident.value.to_lowercase(),

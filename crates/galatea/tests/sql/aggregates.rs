@@ -74,7 +74,8 @@ async fn queries_run_on_the_device() {
     }
 }
 
-/// A plan of CPU operators gives rows of no columns, a different number each time, to one and the same pipeline.
+/// A plan of CPU operators gives rows of no columns, a different number each time, to one and the same
+/// pipeline.
 #[tokio::test]
 async fn rows_without_columns_are_counted_anew_by_each_query() {
     let pair = Pair::new(&[("galatea.min_rows", "0")]);

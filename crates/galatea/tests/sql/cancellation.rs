@@ -1,5 +1,5 @@
-//! Queries whose stream is dropped while they run: the device is idle soon after, however much of the query is left, and all memory
-//! has come back.
+//! Queries whose stream is dropped while they run: the device is idle soon after, however much of the query
+//! is left, and all memory has come back.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};

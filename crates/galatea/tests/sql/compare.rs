@@ -62,7 +62,8 @@ impl Pair {
         }
     }
 
-    /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names the case.
+    /// Runs the query on both and compares; `placed`: it must have used the (emulated) device. Context names
+    /// the case.
     pub(crate) async fn check(&self, sql: &str, placed: bool, context: &str) {
         if let Err(difference) = self.compare(sql, same).await {
             panic!("{context}\n{sql}\n{difference}");

@@ -1,5 +1,5 @@
-//! Many queries at once on one device, under budgets that not all of them fit in, and every policy: each gets its own answer, on the
-//! device, nobody waits for ever, and all memory comes back.
+//! Many queries at once on one device, under budgets that not all of them fit in, and every policy: each gets
+//! its own answer, on the device, nobody waits for ever, and all memory comes back.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};

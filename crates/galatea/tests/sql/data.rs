@@ -22,8 +22,8 @@ pub(crate) enum Shape {
     Skewed,
 }
 
-/// A batch with columns: i8 i16 i32 i64 u8 u32 u64 d9 d18 d38 f32 f64 day ts flag low high view, all nullable, and k, v
-/// which are not.
+/// A batch with columns: i8 i16 i32 i64 u8 u32 u64 d9 d18 d38 f32 f64 day ts flag low high view, all
+/// nullable, and k, v which are not.
 pub(crate) fn batch(rows: usize, seed: u64, shape: Shape) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut column = |make: &mut dyn FnMut(&mut Picker) -> ArrayRef| {

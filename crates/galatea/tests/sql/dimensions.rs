@@ -1,5 +1,5 @@
-//! Dimensions in the cache, in shared memory by key, and by the slots of a placed key: the same answers, and each where it was
-//! asked for.
+//! Dimensions in the cache, in shared memory by key, and by the slots of a placed key: the same answers, and
+//! each where it was asked for.
 
 use crate::compare::Pair;
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};

@@ -1,6 +1,6 @@
-//! Driver calls that fail while two queries run at once: each query gets the CPU's answer or, where it may not fall back, a typed error;
-//! never a wrong result, nobody waits for ever, all device memory comes back, and the next query uses the device as if nothing
-//! had been.
+//! Driver calls that fail while two queries run at once: each query gets the CPU's answer or, where it may
+//! not fall back, a typed error; never a wrong result, nobody waits for ever, all device memory comes back,
+//! and the next query uses the device as if nothing had been.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
@@ -120,7 +120,8 @@ impl Bed {
         );
     }
 
-    /// The query and the one beside it at once, on a device that holds nothing yet. Errors: how many of the two failed.
+    /// The query and the one beside it at once, on a device that holds nothing yet. Errors: how many of the
+    /// two failed.
     async fn both(&self, number: usize, context: &str, errors_allowed: bool) -> u32 {
         let one = |sql: &'static str| {
             let ctx = self.pair.gpu.clone();
@@ -235,7 +236,8 @@ async fn the_first_query_survives_failing_calls() {
             bed.faults.fail(call, before, 1, code);
             bed.both(2, &context, true).await;
             bed.faults.clear();
-            // A device that was asked for by name and could not be opened is an error for a while, then it is tried again.
+            // A device that was asked for by name and could not be opened is an error for a while, then it is
+            // tried again.
             if bed.both(2, &context, true).await == 0 {
                 bed.good(2, true, &context).await;
                 opened += 1;

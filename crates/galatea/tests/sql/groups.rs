@@ -1,5 +1,5 @@
-//! Small group-bys: every way of collecting groups, over columns of every skew, gives the CPU's answer, and is the one that was
-//! asked for.
+//! Small group-bys: every way of collecting groups, over columns of every skew, gives the CPU's answer, and
+//! is the one that was asked for.
 
 use crate::compare::Pair;
 use datafusion::arrow::array::{ArrayRef, Float64Array, Int16Array, Int64Array, RecordBatch};

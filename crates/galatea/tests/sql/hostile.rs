@@ -1,5 +1,5 @@
-//! The same queries under hostile settings: every strategy forced, one row per chunk, tiny blocks, colliding hashes,
-//! no room for resident columns.
+//! The same queries under hostile settings: every strategy forced, one row per chunk, tiny blocks, colliding
+//! hashes, no room for resident columns.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};

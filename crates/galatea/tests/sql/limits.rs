@@ -210,7 +210,8 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
     for (bytes, fallback, fits) in [
         (64 << 20, "error", [true, true]),
         (64 << 10, "error", [false, false]),
-        // The CPU's operators do with less where they return rows as they come; a hash join's build side is theirs too.
+        // The CPU's operators do with less where they return rows as they come; a hash join's build side is
+        // theirs too.
         (64 << 10, "allow", [true, false]),
     ] {
         let pair = session(bytes, fallback);

@@ -1,7 +1,7 @@
 //! SQL through the whole GPU path on the emulated device, against DataFusion's CPU operators.
 //!
-//! Every query runs twice, on two sessions over the same data: `galatea.device = 'cpu'` and `= 'emulated'`. Results must
-//! be equal as multisets of rows: exactly, but for floats, which may differ by rounding of sums.
+//! Every query runs twice, on two sessions over the same data: `galatea.device = 'cpu'` and `= 'emulated'`.
+//! Results must be equal as multisets of rows: exactly, but for floats, which may differ by rounding of sums.
 
 mod aggregates;
 mod builds;

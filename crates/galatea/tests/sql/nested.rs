@@ -1,4 +1,5 @@
-//! Groups that are the rows of another pipeline: they stay on the device, whatever their keys, aggregates and table.
+//! Groups that are the rows of another pipeline: they stay on the device, whatever their keys, aggregates and
+//! table.
 
 use crate::compare::Pair;
 use crate::joins::{STRICT, facts, star, text};

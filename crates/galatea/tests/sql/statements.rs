@@ -1,4 +1,5 @@
-//! Statements that change stored tables: when they take effect, what a failure leaves, and which tables there can be.
+//! Statements that change stored tables: when they take effect, what a failure leaves, and which tables there
+//! can be.
 
 use crate::compare::same;
 use datafusion::arrow::array::RecordBatch;

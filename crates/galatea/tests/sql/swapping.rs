@@ -1,5 +1,5 @@
-//! A query gives way to one that came before it: between two launches it parks what it has collected, others move that to the host or to
-//! a file, and when its turn comes again it goes on where it was.
+//! A query gives way to one that came before it: between two launches it parks what it has collected, others
+//! move that to the host or to a file, and when its turn comes again it goes on where it was.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
@@ -30,8 +30,8 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     panic!("{what} takes too long");
 }
 
-/// Runs a query that an earlier one asks for its memory; whether it gave way before it was done. Meanwhile all it holds is
-/// on the host.
+/// Runs a query that an earlier one asks for its memory; whether it gave way before it was done. Meanwhile
+/// all it holds is on the host.
 async fn interrupted(pair: &Pair, sql: &str, expected: &[RecordBatch]) -> bool {
     let device = device(&pair.gpu);
     let memory = device.memory();

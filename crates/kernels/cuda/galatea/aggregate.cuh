@@ -6,9 +6,10 @@
 // - Max64: unsigned maximum. MIN and MAX of ordered values are maxima of an order-preserving mapping to u64
 //   (`rank_*`); MIN maps through the complement. Zero is the least rank, so it is the identity.
 //
-// Homes: registers of a thread, copies in shared memory, slots in global memory. Naive 64-bit atomics on shared memory are
-// loops of compare-and-swap: sums are never added so. A copy is private to a thread, or a sum is split into planes of 32-bit
-// words with native atomics and carry, so that neighbouring copies lie in neighbouring banks. Counts take one plane there.
+// Homes: registers of a thread, copies in shared memory, slots in global memory. Naive 64-bit atomics on
+// shared memory are loops of compare-and-swap: sums are never added so. A copy is private to a thread, or a
+// sum is split into planes of 32-bit words with native atomics and carry, so that neighbouring copies lie in
+// neighbouring banks. Counts take one plane there.
 #pragma once
 #include "galatea/prelude.cuh"
 
@@ -153,7 +154,8 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
 // How the second word of a 128-bit sum merges: with the first.
 constexpr u8 MERGE_HIGH = 255;
 
-// Thread scope. Adds a partial group, whose words lie `stride` apart, to its home; `merges` says how by word, Merge or MERGE_HIGH.
+// Thread scope. Adds a partial group, whose words lie `stride` apart, to its home; `merges` says how by word,
+// Merge or MERGE_HIGH.
 GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
     for (u32 w = 0; w < words; ++w) {
         const u64 low = partial[w * stride];
@@ -168,8 +170,8 @@ GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 w
     }
 }
 
-// Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0 adds what they come
-// to to `home`.
+// Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0
+// adds what they come to to `home`.
 template <Merge M, typename Elements>
 GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies, u64* home) {
     const u32 lane = threadIdx.x & 31u;
@@ -187,9 +189,9 @@ GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u
     merge_into<M>(home, low, high);
 }
 
-// Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all, for atomics on one
-// address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From divergent code, for the lanes of `lanes`;
-// all of them call everything:
+// Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all,
+// for atomics on one address follow each other. After Adinetz, "Warp-aggregated reductions" (2014). From
+// divergent code, for the lanes of `lanes`; all of them call everything:
 //
 //     WarpPeers peers(lanes, place);
 //     while (peers.pairs()) { peers.take<M>(low, high); ...; peers.halve(); }

@@ -23,9 +23,9 @@ template <typename To, typename From> static GALATEA_INLINE To bits_as(From from
 static GALATEA_INLINE double double_of_bits(u64 bits) { return bits_as<double>(bits); }
 static GALATEA_INLINE float float_of_bits(u64 bits) { return bits_as<float>((u32)bits); }
 
-// ---- floats ----
-// Results are those of x86-64 with SSE: correctly rounded, never contracted to a fused multiply-add; a NaN operand is passed on, and
-// a NaN out of numbers has its sign set. Arrow compares floats by bits, so the sign of a NaN is visible.
+// ---- floats ---- Results are those of x86-64 with SSE: correctly rounded, never contracted to a fused
+// multiply-add; a NaN operand is passed on, and a NaN out of numbers has its sign set. Arrow compares floats
+// by bits, so the sign of a NaN is visible.
 
 static GALATEA_NOINLINE double nan_of(double a, double b) {
     const u64 quiet = 0x0008000000000000ull;

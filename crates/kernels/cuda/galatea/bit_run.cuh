@@ -1,5 +1,5 @@
-// Thread scope. Sets bits of a bitmap in global memory. Bits of one word that follow each other take one atomic: of a clustered key the rows
-// of a thread are mostly of one word.
+// Thread scope. Sets bits of a bitmap in global memory. Bits of one word that follow each other take one
+// atomic: of a clustered key the rows of a thread are mostly of one word.
 #pragma once
 
 #include "galatea/prelude.cuh"

@@ -1,6 +1,7 @@
 // The proleptic Gregorian calendar over days since 1970-01-01. Scope: thread.
-// Valid for days of the years -262143 to 262142. Algorithms: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"; years start
-// in March, eras are 400 years, and all is shifted by 670 eras so that every division is of unsigned numbers.
+// Valid for days of the years -262143 to 262142. Algorithms: H. Hinnant, "chrono-Compatible Low-Level Date
+// Algorithms"; years start in March, eras are 400 years, and all is shifted by 670 eras so that every
+// division is of unsigned numbers.
 #pragma once
 
 #include "galatea/arithmetic.cuh"
@@ -61,7 +62,8 @@ static GALATEA_INLINE i32 date_quarter_start(i32 days) {
 }
 static GALATEA_INLINE i32 date_year_start(i32 days) { return days_of_date(date_year(days), 1, 1); }
 
-// The same day `months` later (or earlier), or the last day of that month. Outside the calendar: a day outside it.
+// The same day `months` later (or earlier), or the last day of that month. Outside the calendar: a day
+// outside it.
 static GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
     const CivilDate date = civil_date(days);
     const i64 total = (i64)date.year * 12 + (i64)date.month - 1 + months;

@@ -3,9 +3,10 @@
 // A slot is `slot_words` 64-bit words: the key words, then the accumulator words. Two forms:
 // - one key word: the key itself claims the slot by compare-and-swap; zero, an empty slot, is not a key.
 // - several key words: word 0 is the state (0 empty, 1 being written, 2 ready), the keys follow.
-// Nothing is ever removed, and the table never fills: once it holds `limit` groups no new one is inserted, and limit + threads
-// of the launch < capacity, since a thread looks at the number of groups before each insertion. A row whose
-// group has no place is the caller's: the hash sink keeps it as a partial group in a page chain, hash_merge.cu adds it later.
+// Nothing is ever removed, and the table never fills: once it holds `limit` groups no new one is inserted,
+// and limit + threads of the launch < capacity, since a thread looks at the number of groups before each
+// insertion. A row whose group has no place is the caller's: the hash sink keeps it as a partial group in a
+// page chain, hash_merge.cu adds it later.
 #pragma once
 #include "galatea/prelude.cuh"
 
@@ -40,9 +41,9 @@ struct GroupTable {
     // Words before the accumulators: the keys, and the state of several.
     GALATEA_INLINE u32 head() const { return key_words == 1 ? 1 : 1 + key_words; }
 
-    // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted when absent; nullptr
-    // when it is absent and the table is at its limit. A table with a limit counts its groups at once; without one `inserted`
-    // does, for atomics on one address follow each other.
+    // Thread scope. The accumulator words of the group with key words key[0], key[stride], ..., inserted when
+    // absent; nullptr when it is absent and the table is at its limit. A table with a limit counts its groups
+    // at once; without one `inserted` does, for atomics on one address follow each other.
     GALATEA_INLINE u64* find_or_insert(const u64* key, u32& inserted, u64 stride = 1) const {
         u64 hash = hash_word(key[0]);
 #pragma unroll
@@ -98,7 +99,8 @@ private:
     }
 };
 
-// Host twin: galatea_kernels::GroupTableView. A table in the arguments of kernels that fill one between launches of a pipeline.
+// Host twin: galatea_kernels::GroupTableView. A table in the arguments of kernels that fill one between
+// launches of a pipeline.
 struct GroupTableView {
     u64* slots;
     u64* groups;

@@ -1,17 +1,13 @@
-// The device heap: pages for threads, warps and blocks from inside a kernel. What it is and what it promises: heap/view.cuh.
+// The device heap: pages for threads, warps and blocks from inside a kernel. What it is and what it promises:
+// heap/view.cuh.
 //
-// A program contains one strategy, chosen with -DGALATEA_HEAP_STRATEGY=n (host twin: galatea_kernels::Strategy):
-//   0 window       the default: heap/window.cuh
-//   1 RW           heap/random_walk.cuh
-//   2, 3 RW-BM     words of 32, 64 bits: heap/random_walk_bitmap.cuh
-//   4, 5 CoRW      words of 32, 64 bits: heap/collaborative.cuh
-//   6 RW_malloc    consecutive units: heap/runs.cuh
-//   7 queue        heap/queue.cuh
-//   8 bump         heap/bump.cuh
-// A strategy is a type with
-//   u64 take(heap, lanes, want, walk, tally)   a page for each lane that wants one, or NO_PAGE
-//   void give(heap, lanes, page)               gives back each lane's page; NO_PAGE: nothing
-// compiled twice: inline for a whole warp, and as a call for the lanes of any mask (heap/lanes.cuh).
+// A program contains one strategy, chosen with -DGALATEA_HEAP_STRATEGY=n (host twin:
+// galatea_kernels::Strategy): 0 window the default: heap/window.cuh 1 RW heap/random_walk.cuh 2, 3 RW-BM
+// words of 32, 64 bits: heap/random_walk_bitmap.cuh 4, 5 CoRW words of 32, 64 bits: heap/collaborative.cuh 6
+// RW_malloc consecutive units: heap/runs.cuh 7 queue heap/queue.cuh 8 bump heap/bump.cuh A strategy is a type
+// with u64 take(heap, lanes, want, walk, tally) a page for each lane that wants one, or NO_PAGE void
+// give(heap, lanes, page) gives back each lane's page; NO_PAGE: nothing compiled twice: inline for a whole
+// warp, and as a call for the lanes of any mask (heap/lanes.cuh).
 #pragma once
 
 #include "galatea/block.cuh"
@@ -52,8 +48,8 @@ namespace galatea { using HeapStrategy = BumpHeap; }
 
 namespace galatea {
 
-// Thread scope. The address of a page, and the page an address is the first byte of; NO_PAGE for nullptr, and for an address
-// that is no page's first, which the checking mode notes.
+// Thread scope. The address of a page, and the page an address is the first byte of; NO_PAGE for nullptr, and
+// for an address that is no page's first, which the checking mode notes.
 GALATEA_INLINE u8* heap_address(const HeapView& heap, u64 page) {
     return page == NO_PAGE ? nullptr : heap.pages + page * heap.page_bytes;
 }
@@ -92,8 +88,8 @@ GALATEA_NOINLINE void heap_give_some(const HeapView heap, u32 mask, u64 page) {
     HeapStrategy::give(heap, SomeLanes{mask}, page);
 }
 
-// Warp scope: the lanes of `mask` call. `units` pages in a row for each lane, 0: none; the first, or NO_PAGE. Only RW_malloc
-// gives more than one.
+// Warp scope: the lanes of `mask` call. `units` pages in a row for each lane, 0: none; the first, or NO_PAGE.
+// Only RW_malloc gives more than one.
 GALATEA_INLINE u64 heap_take_units(const HeapView& heap, u32 mask, u64 units, HeapWalk& walk) {
     const HeapTaken taken = mask == 0xffffffffu ? heap_take_lanes(heap, WholeWarp{}, units, walk)
                                                 : heap_take_some(heap, mask, units, walk);
@@ -113,8 +109,8 @@ GALATEA_INLINE void heap_give(const HeapView& heap, u32 mask, u64 page) {
     if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
 }
 
-// Warp scope: the lanes of `mask` call. At least `bytes` bytes at a multiple of the page size; nullptr for 0 bytes, for more
-// than a page (RW_malloc: than the pool), and when there is no such block.
+// Warp scope: the lanes of `mask` call. At least `bytes` bytes at a multiple of the page size; nullptr for 0
+// bytes, for more than a page (RW_malloc: than the pool), and when there is no such block.
 GALATEA_INLINE void* heap_alloc(const HeapView& heap, u32 mask, u64 bytes, HeapWalk& walk) {
     u64 units = bytes == 0 ? 0 : __umul64hi(bytes - 1, heap.reciprocal) + 1;
     if (GALATEA_HEAP_STRATEGY != 6 && units > 1) {
@@ -129,8 +125,9 @@ GALATEA_INLINE void heap_free(const HeapView& heap, u32 mask, const void* addres
     heap_give(heap, mask, heap_page(heap, address));
 }
 
-// Block scope: every thread calls. `count` pages for the block, into pages[0..count) in shared memory; the number that there
-// were, valid on every thread. Fewer than count are given all the same. Barriers: 3 per blockDim.x pages, and 1.
+// Block scope: every thread calls. `count` pages for the block, into pages[0..count) in shared memory; the
+// number that there were, valid on every thread. Fewer than count are given all the same. Barriers: 3 per
+// blockDim.x pages, and 1.
 GALATEA_INLINE u32 heap_take_block(const HeapView& heap, u32 count, u64* pages, HeapWalk& walk, Scratch<u32>& scratch) {
     const u32 mask = first_lanes(live_lanes());
     u32 total = 0;

@@ -1,5 +1,6 @@
-// Grid scope: keys of a build side, each at the slot that is its row's index: open addressing with linear probing. A slot holds the key plus one, 0
-// where it is free. There are more slots than keys, so every search ends.
+// Grid scope: keys of a build side, each at the slot that is its row's index: open addressing with linear
+// probing. A slot holds the key plus one, 0 where it is free. There are more slots than keys, so every search
+// ends.
 #pragma once
 
 #include "galatea/hash_table.cuh"
@@ -9,7 +10,8 @@ namespace galatea {
 
 constexpr u32 NO_SLOT = ~0u;
 
-// Thread scope. The slot of a key, which is inserted where it is not there; `inserted` counts the keys that were new.
+// Thread scope. The slot of a key, which is inserted where it is not there; `inserted` counts the keys that
+// were new.
 GALATEA_INLINE u32 key_table_insert(u64* slots, u64 mask, u64 key, u32& inserted) {
     for (u64 at = hash_word(key) & mask;; at = (at + 1) & mask) {
         u64 found = *reinterpret_cast<volatile u64*>(slots + at);

@@ -1,20 +1,21 @@
-// Block scope: rows of unknown number, written once, into chains of heap pages. One chain per block; the next kernel or the host
-// walks it. No counting pass, no room sized for the worst case, no host between.
+// Block scope: rows of unknown number, written once, into chains of heap pages. One chain per block; the next
+// kernel or the host walks it. No counting pass, no room sized for the worst case, no host between.
 //
-//   chain ─► page ─► page ─► page         a page: header { next, rows }, then `words` columns of `page_rows` values,
+//   chain ─► page ─► page ─► page a page: header { next, rows }, then `words` columns of `page_rows` values,
 //            full    full    rows < page_rows   so that lanes with neighbouring rows write (and read) neighbouring words
 //
-// Warps append on their own, whenever they have something, but whole: lanes of one warp that call apart would wait for each other
-// where a page is full, and on a GPU might do so for ever. They share the block's page: its number and fill are one 64-bit word in
-// shared memory, so one atomic reserves places for all rows of a warp. The warp whose rows cross the end of the page takes the
-// next page from the heap; warps that come in between try again. A page holds at least a warp's rows.
+// Warps append on their own, whenever they have something, but whole: lanes of one warp that call apart would
+// wait for each other where a page is full, and on a GPU might do so for ever. They share the block's page:
+// its number and fill are one 64-bit word in shared memory, so one atomic reserves places for all rows of a
+// warp. The warp whose rows cross the end of the page takes the next page from the heap; warps that come in
+// between try again. A page holds at least a warp's rows.
 //
-// On an H200 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB; 8.4 with one counter
-// for all warps. When one row in a hundred is kept, the counter is 10 % faster.
+// On an H200 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB;
+// 8.4 with one counter for all warps. When one row in a hundred is kept, the counter is 10 % faster.
 //
-// No row is lost when the heap is exhausted. Rows are committed by tile: `begin_tile` remembers the chain, and when a page was refused
-// `end_tile` cuts the chain back to there, notes the tile in the chain, and says stop. The host, which drained the heap, launches again, and
-// each block goes on with the tile it is told.
+// No row is lost when the heap is exhausted. Rows are committed by tile: `begin_tile` remembers the chain,
+// and when a page was refused `end_tile` cuts the chain back to there, notes the tile in the chain, and says
+// stop. The host, which drained the heap, launches again, and each block goes on with the tile it is told.
 //
 //     __shared__ ChainState state;
 //     ChainWriter<3> rows(args.chains, state);
@@ -25,8 +26,9 @@
 //     }
 //     rows.finish(tiles);
 //
-// Or, where work on a tile cannot be undone, `append` says which rows found no page, and `keep_tile` in place of `begin_tile` and
-// `end_tile` keeps the others: the caller remembers which rows are still to come when the block is resumed.
+// Or, where work on a tile cannot be undone, `append` says which rows found no page, and `keep_tile` in place
+// of `begin_tile` and `end_tile` keeps the others: the caller remembers which rows are still to come when the
+// block is resumed.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -47,7 +49,8 @@ struct PageChain {
     u64 tile;   // where the block is to begin when the launch is a resumption
 };
 
-// Host twin: galatea_kernels::PageChainsView. The chains of a launch, by value in its arguments: one per block.
+// Host twin: galatea_kernels::PageChainsView. The chains of a launch, by value in its arguments: one per
+// block.
 struct PageChainsView {
     HeapView heap;
     PageChain* chains;
@@ -121,7 +124,8 @@ template <u32 Words> struct ChainWriter {
         __syncthreads();
     }
 
-    // Warp scope: the lanes of `mask` call. Appends the row of each lane that keeps one; false when it found no page.
+    // Warp scope: the lanes of `mask` call. Appends the row of each lane that keeps one; false when it found
+    // no page.
     GALATEA_INLINE bool append(u32 mask, bool keep, const u64 (&row)[Words]) {
         const u32 keepers = __ballot_sync(mask, keep);
         if (keepers == 0) return true;
@@ -136,13 +140,14 @@ template <u32 Words> struct ChainWriter {
         return true;
     }
 
-    // Places of one lane's rows, which follow each other from `at` on: in `page` as far as it goes, then in `beyond`.
+    // Places of one lane's rows, which follow each other from `at` on: in `page` as far as it goes, then in
+    // `beyond`.
     struct Places {
         u32 page, beyond, at;
     };
 
-    // Warp scope: the lanes of `mask` call. Places for `count` rows of each lane; all lanes together ask for no more than a page
-    // has room for. What is reserved must be written.
+    // Warp scope: the lanes of `mask` call. Places for `count` rows of each lane; all lanes together ask for
+    // no more than a page has room for. What is reserved must be written.
     GALATEA_INLINE Places reserve_rows(u32 mask, u32 count) {
         u32 upto = count;
 #pragma unroll
@@ -157,15 +162,16 @@ template <u32 Words> struct ChainWriter {
         return Places{u32(place >> 32), u32(beyond), u32(place) + upto - count};
     }
 
-    // Thread scope. Word 0 of the lane's k-th row, word w lying w * page_rows further; nullptr when there was no page.
+    // Thread scope. Word 0 of the lane's k-th row, word w lying w * page_rows further; nullptr when there was
+    // no page.
     GALATEA_INLINE u64* row_of(const Places& places, u32 k) const {
         u32 page = places.page, at = places.at + k;
         if (at >= chains.page_rows) { page = places.beyond; at -= chains.page_rows; }
         return page >= DRY ? nullptr : page_column(chains, page, 0) + at;
     }
 
-    // Block scope. Whether to go on: false when rows of this tile found no page; then none of them is in the chain, and the block
-    // is to begin with `tile` next time. Barriers: 2.
+    // Block scope. Whether to go on: false when rows of this tile found no page; then none of them is in the
+    // chain, and the block is to begin with `tile` next time. Barriers: 2.
     GALATEA_INLINE bool end_tile(u64 tile) {
         __syncthreads();
         const bool whole = state.missed == 0;
@@ -179,8 +185,8 @@ template <u32 Words> struct ChainWriter {
         return whole;
     }
 
-    // Block scope. Whether to go on: false when some thread says that a row of its found no page; the other rows are in the chain,
-    // and the block is to begin with `tile` next time. Barriers: 1.
+    // Block scope. Whether to go on: false when some thread says that a row of its found no page; the other
+    // rows are in the chain, and the block is to begin with `tile` next time. Barriers: 1.
     GALATEA_INLINE bool keep_tile(u64 tile, bool refused) {
         if (__syncthreads_or(refused) == 0) return true;
         if (threadIdx.x == 0) {
@@ -199,7 +205,8 @@ template <u32 Words> struct ChainWriter {
     }
 
 private:
-    // Reserves places for `n` rows of a warp: page and first place in it. `beyond`: the page of rows past the end of that one.
+    // Reserves places for `n` rows of a warp: page and first place in it. `beyond`: the page of rows past the
+    // end of that one.
     GALATEA_INLINE u64 reserve(u32 mask, u32 n, u64& beyond) {
         const u32 leader = __ffs(mask) - 1, page_rows = chains.page_rows;
         beyond = NO_PAGE;
@@ -239,8 +246,9 @@ private:
         return Taken{page, walk};
     }
 
-    // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in it. One warp after the
-    // other does so, by the exchange of `end`; the other words are atomics for racecheck, which does not see that.
+    // Puts the page that was taken (NO_PAGE: there was none) at the end of the chain, with `rows` reserved in
+    // it. One warp after the other does so, by the exchange of `end`; the other words are atomics for
+    // racecheck, which does not see that.
     GALATEA_INLINE void link(u32 page, u64 next, u32 rows) {
         if (next == NO_PAGE) {
             atomicAdd(&state.missed, rows);

@@ -1,5 +1,6 @@
-// Prelude: what every device source starts from. Includes nothing, since each standard header costs half a second of
-// compilation; compiles under NVRTC (--minimal, --device-int128) and under the emulated device's shim (GALATEA_EMULATED).
+// Prelude: what every device source starts from. Includes nothing, since each standard header costs half a
+// second of compilation; compiles under NVRTC (--minimal, --device-int128) and under the emulated device's
+// shim (GALATEA_EMULATED).
 #pragma once
 
 namespace galatea {
@@ -56,10 +57,12 @@ template <> struct Limits<double> {
 
 // A helper that is part of its caller: short, or called once.
 #define GALATEA_INLINE __device__ __forceinline__
-// A helper that stays a call: long, or called from many places. Compile time follows code size after inlining.
+// A helper that stays a call: long, or called from many places. Compile time follows code size after
+// inlining.
 #define GALATEA_NOINLINE __device__ __noinline__
 
-// Declares `unsigned char* name`, the block's dynamic shared memory, 16-byte aligned. One declaration per kernel.
+// Declares `unsigned char* name`, the block's dynamic shared memory, 16-byte aligned. One declaration per
+// kernel.
 #ifndef GALATEA_DYNAMIC_SHARED
 #define GALATEA_DYNAMIC_SHARED(name)                                      \
     extern __shared__ __align__(16) unsigned char galatea_dynamic_shared[]; \

@@ -12,7 +12,8 @@ struct Text {
 
 static GALATEA_INLINE Text make_text(const u8* data, u64 length) { return {data, (u32)length}; }
 
-// String of row `row` of a text column with offsets of type O; empty for rows from `end` on, whose offsets may not be there.
+// String of row `row` of a text column with offsets of type O; empty for rows from `end` on, whose offsets
+// may not be there.
 template <typename O> GALATEA_INLINE Text text_at(const u8* offsets, const u8* bytes, u32 row, u32 end) {
     if (row >= end) return {bytes, 0};
     const O* at = reinterpret_cast<const O*>(offsets) + row;
@@ -89,7 +90,8 @@ static GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
     return end <= start ? Text{text.data, 0u} : Text{text.data + start, end - start};
 }
 
-// SQL LIKE: % is any characters, _ one character, \ takes the next literally. On a mismatch only the last % has to be extended.
+// SQL LIKE: % is any characters, _ one character, \ takes the next literally. On a mismatch only the last %
+// has to be extended.
 static GALATEA_NOINLINE bool text_like(Text text, Text pattern) {
     const u32 none = 0xffffffffu;
     u32 at = 0, in_pattern = 0, after_percent = none, retry = 0;

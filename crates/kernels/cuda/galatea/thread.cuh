@@ -1,4 +1,5 @@
-// Thread scope: what one thread does alone. No barriers, no shared memory; any thread may call anything here at any time.
+// Thread scope: what one thread does alone. No barriers, no shared memory; any thread may call anything here
+// at any time.
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -26,21 +27,22 @@ template <u32 N, typename T> GALATEA_INLINE void store_vector(T* array, u64 inde
     reinterpret_cast<Vector<T, N>*>(array)[index] = values;
 }
 
-// Index of this thread in a one-dimensional grid, and the number of threads of that grid: the two ends of a grid-stride loop
+// Index of this thread in a one-dimensional grid, and the number of threads of that grid: the two ends of a
+// grid-stride loop
 //     for (u64 i = grid_thread(); i < count; i += grid_threads()) ...
 GALATEA_INLINE u64 grid_thread() { return u64(blockIdx.x) * blockDim.x + threadIdx.x; }
 GALATEA_INLINE u64 grid_threads() { return u64(gridDim.x) * blockDim.x; }
 
-// A bijection of 64-bit integers whose every output bit depends on every input bit (Stafford's variant 13 of the murmur3
-// finaliser): pseudo-random values from counters, and a hash of integers.
+// A bijection of 64-bit integers whose every output bit depends on every input bit (Stafford's variant 13 of
+// the murmur3 finaliser): pseudo-random values from counters, and a hash of integers.
 GALATEA_INLINE u64 mix64(u64 x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
     return x ^ (x >> 31);
 }
 
-// Associative, commutative operators with identity, for the reductions and scans of warp.cuh and block.cuh. Integer sums
-// wrap; sums of double depend on the order, which is the same for the same block size.
+// Associative, commutative operators with identity, for the reductions and scans of warp.cuh and block.cuh.
+// Integer sums wrap; sums of double depend on the order, which is the same for the same block size.
 struct Sum {
     template <typename T> GALATEA_INLINE T operator()(T a, T b) const {
         using U = typename Unsigned<T>::Type;

@@ -1,8 +1,9 @@
 // Grid scope: how a pipeline walks its chunks and a thread loads its rows.
 //
-// A thread holds V consecutive rows (V = 16 or 8 for narrow pipelines, fewer for wide ones); a block of B threads covers
-// B * V rows a step, so every load of a column is one or a few aligned vector loads per thread. Chunk columns are
-// aligned to, and padded to, 256 bytes: loads past the last row stay inside the allocation and are masked.
+// A thread holds V consecutive rows (V = 16 or 8 for narrow pipelines, fewer for wide ones); a block of B
+// threads covers B * V rows a step, so every load of a column is one or a few aligned vector loads per
+// thread. Chunk columns are aligned to, and padded to, 256 bytes: loads past the last row stay inside the
+// allocation and are masked.
 #pragma once
 #include "galatea/prelude.cuh"
 #include "galatea/args/pipeline.h"
@@ -55,8 +56,8 @@ GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
 }
 
 // Where a block stands: the chunk of its current unit. No chunk has more than `units_per_chunk` units, so
-// unit / units_per_chunk is a lower bound of its chunk, exact when chunks are equal; from there it walks forward.
-// The table ends with a sentinel whose first unit is past every unit, so the walk ends.
+// unit / units_per_chunk is a lower bound of its chunk, exact when chunks are equal; from there it walks
+// forward. The table ends with a sentinel whose first unit is past every unit, so the walk ends.
 struct ChunkCursor {
     const u64* table;
     const u64* chunk;

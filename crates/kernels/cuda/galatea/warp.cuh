@@ -1,8 +1,8 @@
 // Warp scope: collectives of the (up to 32) threads of a warp in a one-dimensional block.
 //
-// Who calls: every live thread of the warp, converged in program order, unless a function takes a mask: then exactly the
-// threads of the mask. No barriers beyond the warp, no shared memory. The last warp of a block may be partial: lanes that do
-// not exist are left out everywhere.
+// Who calls: every live thread of the warp, converged in program order, unless a function takes a mask: then
+// exactly the threads of the mask. No barriers beyond the warp, no shared memory. The last warp of a block
+// may be partial: lanes that do not exist are left out everywhere.
 #pragma once
 
 #include "galatea/thread.cuh"
@@ -40,8 +40,8 @@ template <typename T, typename Op> GALATEA_INLINE T warp_reduce(T value, Op op) 
     return value;
 }
 
-// Combines the values of the lanes before this one (the operator's identity on lane 0). Valid on every live lane.
-// `inclusive`: the same with this lane's value; on the last live lane that is the warp's total.
+// Combines the values of the lanes before this one (the operator's identity on lane 0). Valid on every live
+// lane. `inclusive`: the same with this lane's value; on the last live lane that is the warp's total.
 template <typename T, typename Op> GALATEA_INLINE T warp_exclusive_scan(T value, Op op, T& inclusive) {
     const u32 mask = first_lanes(live_lanes());
     inclusive = value;
@@ -55,7 +55,8 @@ template <typename T, typename Op> GALATEA_INLINE T warp_exclusive_scan(T value,
 }
 
 // Reserves one place in an output of unknown size for every lane that keeps its row, by one atomic per warp.
-// Who calls: exactly the lanes of `mask`. Returns the place, valid on lanes that keep; places are in lane order.
+// Who calls: exactly the lanes of `mask`. Returns the place, valid on lanes that keep; places are in lane
+// order.
 GALATEA_INLINE u64 warp_append(u32 mask, u64* counter, bool keep) {
     const u32 keepers = __ballot_sync(mask, keep);
     if (keepers == 0) return 0;

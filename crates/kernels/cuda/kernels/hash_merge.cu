@@ -1,5 +1,5 @@
-// Grid scope. Merges partial groups, rows of page chains, into a group hash table, and gives their pages back. A block takes
-// whole chains and leaves them empty, but for the tile their writers resume at.
+// Grid scope. Merges partial groups, rows of page chains, into a group hash table, and gives their pages
+// back. A block takes whole chains and leaves them empty, but for the tile their writers resume at.
 #include "galatea/aggregate.cuh"
 #include "galatea/args/hash_merge.h"
 

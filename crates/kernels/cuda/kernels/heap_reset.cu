@@ -1,4 +1,5 @@
-// Grid scope. Makes a heap whose free pages are those of a bitmap, or all. One warp per superblock, one lane per word.
+// Grid scope. Makes a heap whose free pages are those of a bitmap, or all. One warp per superblock, one lane
+// per word.
 #include "galatea/args/heap_reset.h"
 
 using namespace galatea;

@@ -1,4 +1,5 @@
-// Grid scope. How many points each cluster has, from their labels: the thesis' Mass Sum (§5.2.2), a histogram whose buckets are labels.
+// Grid scope. How many points each cluster has, from their labels: the thesis' Mass Sum (§5.2.2), a histogram
+// whose buckets are labels.
 //
 //   KMEANS_MASSES  0 global atomic      one histogram, which all threads add to
 //                  1 partitioned global one a block, in device memory
@@ -6,7 +7,8 @@
 //                  3 partitioned private one a thread, in shared memory: nothing is atomic                 4 k t bytes
 //   KMEANS_LABELS  bytes of a label
 //
-// A thread reads 16 bytes of labels at a time. Words of a private histogram are [bucket][thread]: a lane's in its own bank.
+// A thread reads 16 bytes of labels at a time. Words of a private histogram are [bucket][thread]: a lane's in
+// its own bank.
 #include "galatea/args/kmeans_masses.h"
 #include "galatea/kmeans/points.cuh"
 

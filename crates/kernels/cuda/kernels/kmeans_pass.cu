@@ -1,14 +1,14 @@
-// Grid scope. One pass over the points: nearest centroid, and sums of its cluster (thesis §5.3: point assignment and centroid
-// update fused, so that an iteration reads each point once). What it is made of is chosen by definitions:
+// Grid scope. One pass over the points: nearest centroid, and sums of its cluster (thesis §5.3: point
+// assignment and centroid update fused, so that an iteration reads each point once). What it is made of is
+// chosen by definitions:
 //
-//   KMEANS_FEATURES  d                             KMEANS_THREADS   threads of a block, whole warps
-//   KMEANS_POINTS    points a thread, 1, 2 or 4n   KMEANS_LABELS    bytes of a label that is written, 0: none
-//   KMEANS_SUMS      0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
-//   KMEANS_CLUSTERS  k, for sums in registers      KMEANS_INERTIA   1: sums squared distances, by differences
-//   KMEANS_AHEAD     1: asks for the points of the next tile before it computes on those it has
-//   KMEANS_PAIRED    1: compares centroids by twos  (kmeans/nearest.cuh)
-//   KMEANS_GIVEN     1: labels are read where they would be written (a second pass of multi-pass execution, thesis §5.3)
-//   KMEANS_WIDE      1: features are too many for registers (kmeans/wide.cuh); sums are 0, 3 or 5
+//   KMEANS_FEATURES d KMEANS_THREADS threads of a block, whole warps KMEANS_POINTS points a thread, 1, 2 or
+//   4n KMEANS_LABELS bytes of a label that is written, 0: none KMEANS_SUMS 0 none, 1 registers, 2 private, 3
+//   features, 4 shared, 5 global (kmeans/sums.cuh) KMEANS_CLUSTERS k, for sums in registers KMEANS_INERTIA 1:
+//   sums squared distances, by differences KMEANS_AHEAD 1: asks for the points of the next tile before it
+//   computes on those it has KMEANS_PAIRED 1: compares centroids by twos (kmeans/nearest.cuh) KMEANS_GIVEN 1:
+//   labels are read where they would be written (a second pass of multi-pass execution, thesis §5.3)
+//   KMEANS_WIDE 1: features are too many for registers (kmeans/wide.cuh); sums are 0, 3 or 5
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.

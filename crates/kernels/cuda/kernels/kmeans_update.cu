@@ -1,6 +1,6 @@
-// Grid scope. New centroids from the partials of all passes of an iteration: a block a cluster; the block that ends last sums
-// up how far the centroids moved and says whether the fit is done. Order of additions is that of slots, whatever the order of
-// blocks. A cluster without points keeps its centroid (KM-2).
+// Grid scope. New centroids from the partials of all passes of an iteration: a block a cluster; the block
+// that ends last sums up how far the centroids moved and says whether the fit is done. Order of additions is
+// that of slots, whatever the order of blocks. A cluster without points keeps its centroid (KM-2).
 #include "galatea/args/kmeans_update.h"
 #include "galatea/block.cuh"
 #include "galatea/kmeans/nearest.cuh"

@@ -1,4 +1,5 @@
-// Reads an array once, as fast as device memory delivers it: four independent 16-byte loads in flight per thread.
+// Reads an array once, as fast as device memory delivers it: four independent 16-byte loads in flight per
+// thread.
 #include "galatea/args/read_bandwidth.h"
 #include "galatea/block.cuh"
 

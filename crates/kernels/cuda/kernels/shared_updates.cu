@@ -1,10 +1,12 @@
-// What an atomic in shared memory costs by the number of conflicting lanes: every thread adds to one word of its block, again and again.
+// What an atomic in shared memory costs by the number of conflicting lanes: every thread adds to one word of
+// its block, again and again.
 #include "galatea/args/shared_updates.h"
 #include "galatea/block.cuh"
 
 using namespace galatea;
 
-// Word of this lane: `lanes` of the warp per bank, in one word of it or in different ones. Warps begin at different words.
+// Word of this lane: `lanes` of the warp per bank, in one word of it or in different ones. Warps begin at
+// different words.
 GALATEA_INLINE u32 word_of(const SharedUpdatesArguments& args) {
     const u32 banks = WARP / u32(args.lanes);
     const u32 bank = (lane() % banks + warp()) % WARP;
@@ -16,7 +18,8 @@ GALATEA_INLINE u32 word_of(const SharedUpdatesArguments& args) {
 template <bool DIFFER, bool WAITS> GALATEA_INLINE void add_up(u32* word, u32 updates) {
     u32 seen = 0;
     for (u32 i = 0; i < updates; ++i) {
-        // Words stay below 2^31, so that what was there before adds nothing, and must be waited for all the same.
+        // Words stay below 2^31, so that what was there before adds nothing, and must be waited for all the
+        // same.
         const u32 increment = DIFFER ? 1u + (lane() & 1) + (WAITS ? seen >> 31 : 0) : 1u;
         if (WAITS) seen = atomicAdd(word, increment);
         else atomicAdd(word, increment);

@@ -1,4 +1,5 @@
-//! What grouped aggregation depends on, each figure by a small kernel whose result is checked before it is timed.
+//! What grouped aggregation depends on, each figure by a small kernel whose result is checked before it is
+//! timed.
 //!
 //! | figure | from |
 //! | --- | --- |
@@ -9,10 +10,10 @@
 //! | bytes in flight | the same with one block on each multiprocessor, by the model's law: 16 KiB asked for reach 1 - exp(-16 KiB / bytes in flight) of that rate; times 2.55 |
 //! | global atomics | 64-bit additions to random words of 4 MiB, and to one word; each lane's counts |
 //!
-//! Warps of a pipeline update between their loads, and ask for nothing meanwhile: to keep so many bytes in flight they must be
-//! able to ask for more. On an H200 grouped sums follow the law with 30 KB (40, 49 and 82 KB reach 72, 84 and 93 %), a kernel that
-//! only reads with 11.8 KB (16 KiB reach 75 %). What a device's memory makes of one it makes of the other, so the second is
-//! measured and the first is 2.55 times it.
+//! Warps of a pipeline update between their loads, and ask for nothing meanwhile: to keep so many bytes in
+//! flight they must be able to ask for more. On an H200 grouped sums follow the law with 30 KB (40, 49 and 82
+//! KB reach 72, 84 and 93 %), a kernel that only reads with 11.8 KB (16 KiB reach 75 %). What a device's
+//! memory makes of one it makes of the other, so the second is measured and the first is 2.55 times it.
 
 use std::time::Duration;
 
@@ -64,7 +65,8 @@ pub struct GroupingProbes {
 }
 
 impl GroupingProbes {
-    /// For medians of so many runs of each kernel; what is read and which words are added to is drawn from `seed`.
+    /// For medians of so many runs of each kernel; what is read and which words are added to is drawn from
+    /// `seed`.
     ///
     /// # Errors
     /// Those of [`Device::compile`].

@@ -1,10 +1,11 @@
-//! Measuring a device: what its memory and its link deliver to our own kernels and copies, the ceilings that plans and
-//! reports are held against.
+//! Measuring a device: what its memory and its link deliver to our own kernels and copies, the ceilings that
+//! plans and reports are held against.
 //!
-//! Ceilings are the best of several runs after one that warms up, timed by events on the device; latencies are medians of
-//! host time, and what the model of grouped aggregation takes ([`GroupingProbes`]) medians of device time. Sizes are large enough to
-//! hide start-up and small enough to measure all in a few seconds: a quarter of the free memory at most, and 1 GiB on a large
-//! card. On an emulated device everything is small and the figures mean nothing, so that none are kept.
+//! Ceilings are the best of several runs after one that warms up, timed by events on the device; latencies
+//! are medians of host time, and what the model of grouped aggregation takes ([`GroupingProbes`]) medians of
+//! device time. Sizes are large enough to hide start-up and small enough to measure all in a few seconds: a
+//! quarter of the free memory at most, and 1 GiB on a large card. On an emulated device everything is small
+//! and the figures mean nothing, so that none are kept.
 
 mod grouping;
 
@@ -25,8 +26,8 @@ const MIB: u64 = 1 << 20;
 /// Measures a device, which should be idle, and stores what it found in place of what was stored before.
 ///
 /// # Errors
-/// [`DeviceError::NotTimed`] for the emulated device, [`DeviceError::Io`] when the cache folder cannot be written; those of
-/// [`measure`].
+/// [`DeviceError::NotTimed`] for the emulated device, [`DeviceError::Io`] when the cache folder cannot be
+/// written; those of [`measure`].
 pub fn calibrate(device: &Device) -> Result<Calibration> {
     let info = device.info();
     if info.emulated {
@@ -53,8 +54,8 @@ pub fn calibration(device: &Device) -> Result<Calibration> {
 /// Measures a device, which should be idle. Takes a few seconds on a GPU.
 ///
 /// # Errors
-/// [`DeviceError::OutOfMemory`] when the budget leaves too little; [`DeviceError::WrongResult`] when a kernel that is measured
-/// goes wrong; the device's.
+/// [`DeviceError::OutOfMemory`] when the budget leaves too little; [`DeviceError::WrongResult`] when a kernel
+/// that is measured goes wrong; the device's.
 pub fn measure(device: &Device) -> Result<Calibration> {
     let stream = device.stream()?;
     let bytes = measured_bytes(device);

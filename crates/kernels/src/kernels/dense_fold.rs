@@ -27,8 +27,8 @@ resident_kernel! {
 }
 
 impl DenseFold {
-    /// Adds copies 1 and on of `count` groups to copy 0; `groups` is `[copy][group][word]`, and `merges` has a
-    /// [`MergeWord`](crate::MergeWord) for each word of a group.
+    /// Adds copies 1 and on of `count` groups to copy 0; `groups` is `[copy][group][word]`, and `merges` has
+    /// a [`MergeWord`](crate::MergeWord) for each word of a group.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `groups` is not some whole copies; the device's.

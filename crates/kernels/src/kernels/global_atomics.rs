@@ -47,8 +47,8 @@ impl GlobalAtomics {
     /// Adds [`Self::added`] to `words`, spread over them; `seed` says where to.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for words that are no power of two and threads that are no whole warps; the
-    /// device's.
+    /// [`galatea_device::DeviceError::Range`] for words that are no power of two and threads that are no
+    /// whole warps; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

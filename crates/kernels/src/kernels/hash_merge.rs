@@ -41,12 +41,14 @@ impl HashMerge {
         Ok(Self { function, blocks })
     }
 
-    /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which have room for all their groups,
-    /// and adds the number of new ones to `groups`. Pages go back to the heap, `pages` counts them; the chains are empty.
-    /// `merges` has a [`MergeWord`](crate::MergeWord) for every accumulator word.
+    /// Merges the rows of `chains`, key words and then accumulator words, into `slots`, which have room for
+    /// all their groups, and adds the number of new ones to `groups`. Pages go back to the heap, `pages`
+    /// counts them; the chains are empty. `merges` has a [`MergeWord`](crate::MergeWord) for every
+    /// accumulator word.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte a word; the device's.
+    /// [`galatea_device::DeviceError::Range`] when counters are not one word, or `merges` not one byte a
+    /// word; the device's.
     #[expect(
         clippy::too_many_arguments,
         reason = "what a launch takes, by name and access"

@@ -44,9 +44,10 @@ impl HeapGather {
         Ok(Self { function, blocks })
     }
 
-    /// Writes word `c` of row `r` to `columns[c * room + r]`, where `columns` holds `room` rows; chains follow each other in
-    /// order. `rows` (one word) receives the number of rows there are, also when `columns` is too small for all. With
-    /// `release`, the pages go back to the heap, and the chains in device memory are no longer valid.
+    /// Writes word `c` of row `r` to `columns[c * room + r]`, where `columns` holds `room` rows; chains
+    /// follow each other in order. `rows` (one word) receives the number of rows there are, also when
+    /// `columns` is too small for all. With `release`, the pages go back to the heap, and the chains in
+    /// device memory are no longer valid.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `rows` is not one word; the device's.

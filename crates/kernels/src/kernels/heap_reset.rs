@@ -26,8 +26,8 @@ resident_kernel! {
 }
 
 impl HeapReset {
-    /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the strategy's words must be
-    /// zero.
+    /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the strategy's
+    /// words must be zero.
     ///
     /// # Errors
     /// The device's.

@@ -85,8 +85,8 @@ pub struct KmeansMasses {
 }
 
 impl KmeansMasses {
-    /// Loads it, and allocates what blocks need in device memory. Private histograms have as many threads a block, 32 at least, as fit
-    /// `limit` bytes of shared memory; none: they do not fit.
+    /// Loads it, and allocates what blocks need in device memory. Private histograms have as many threads a
+    /// block, 32 at least, as fit `limit` bytes of shared memory; none: they do not fit.
     ///
     /// # Errors
     /// The device's.
@@ -142,7 +142,8 @@ impl KmeansMasses {
         self.blocks
     }
 
-    /// Adds the numbers of labels to `masses`, one a cluster. Labels are of the width of so many clusters, and below their number.
+    /// Adds the numbers of labels to `masses`, one a cluster. Labels are of the width of so many clusters,
+    /// and below their number.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] for lengths that do not belong together; the device's.

@@ -47,8 +47,8 @@ pub struct KmeansPass {
 /// What a launch of a pass reads and adds to.
 #[derive(Debug)]
 pub struct PassMemory<'a> {
-    /// [`CHUNK_WORDS`] words a chunk: address of the points, address of the labels or 0, points, stride. The caller keeps the
-    /// chunks alive and in place until the launch is done.
+    /// [`CHUNK_WORDS`] words a chunk: address of the points, address of the labels or 0, points, stride. The
+    /// caller keeps the chunks alive and in place until the launch is done.
     pub chunks: In<'a, u64>,
     /// Centroids in the layout of [`Centroids`](crate::kmeans::Centroids).
     pub centroids: In<'a, f32>,
@@ -62,8 +62,8 @@ impl KmeansPass {
     /// Loads the kernel for a shape.
     ///
     /// # Errors
-    /// Those of [`Device::compile`]; [`DeviceError::Geometry`] for a shape whose blocks the device cannot run, with the number
-    /// of bytes of shared memory and the limit.
+    /// Those of [`Device::compile`]; [`DeviceError::Geometry`] for a shape whose blocks the device cannot
+    /// run, with the number of bytes of shared memory and the limit.
     pub fn new(device: &Device, shape: PassShape) -> Result<Self> {
         let function = KernelFunction::load_with(device, shape.options())?;
         let shared = shape.shared_bytes();

@@ -58,7 +58,8 @@ resident_kernel! {
 /// How an update ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum UpdateRule {
-    /// Centroids move to the means; the fit is done when the squares of how far they moved sum up to no more than this.
+    /// Centroids move to the means; the fit is done when the squares of how far they moved sum up to no more
+    /// than this.
     Means {
         /// Negative: never.
         tolerance: f64,
@@ -68,8 +69,8 @@ pub enum UpdateRule {
 }
 
 impl KmeansUpdate {
-    /// Moves `clusters` centroids of `features` by the partials of so many slots, which are cleared. `shifts` and `masses` have a word
-    /// a cluster, `state` one element.
+    /// Moves `clusters` centroids of `features` by the partials of so many slots, which are cleared. `shifts`
+    /// and `masses` have a word a cluster, `state` one element.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] for lengths that do not belong together; the device's.

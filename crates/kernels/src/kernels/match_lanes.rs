@@ -45,8 +45,8 @@ impl MatchLanes {
     /// Adds [`Self::added`] to the first word of `total`.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for values that are no power of two up to 32 and threads that are no whole warps;
-    /// the device's.
+    /// [`galatea_device::DeviceError::Range`] for values that are no power of two up to 32 and threads that
+    /// are no whole warps; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

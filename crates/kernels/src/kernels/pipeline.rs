@@ -1,8 +1,8 @@
 //! The generated pipeline kernel: its arguments, and how it is compiled and launched.
 //!
-//! The engine generates the body; this type fixes everything around it: the one entry `pipeline`, its by-value
-//! argument (`cuda/galatea/args/pipeline.h`) and the headers it may include. Addresses in the arguments are those of
-//! buffers the engine keeps alive until the launch has finished.
+//! The engine generates the body; this type fixes everything around it: the one entry `pipeline`, its
+//! by-value argument (`cuda/galatea/args/pipeline.h`) and the headers it may include. Addresses in the
+//! arguments are those of buffers the engine keeps alive until the launch has finished.
 
 use crate::headers;
 use crate::heap::PageChainsView;
@@ -13,7 +13,8 @@ use galatea_device::{Compiled, Device, Function, Geometry, Program, Result, Stre
 pub const MAX_LITERALS: usize = 192;
 /// Lookup tables a pipeline may have.
 pub const MAX_TABLES: usize = 24;
-/// Output buffers a pipeline may have: values, then validity. With the rest, the argument stays below the 4 KiB that every device takes.
+/// Output buffers a pipeline may have: values, then validity. With the rest, the argument stays below the 4
+/// KiB that every device takes.
 pub const MAX_OUTPUTS: usize = 256;
 /// Words of a [`PageChainsView`].
 pub const CHAINS_VIEW_WORDS: usize = size_of::<PageChainsView>() / 8;

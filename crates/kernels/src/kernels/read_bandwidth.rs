@@ -34,10 +34,12 @@ impl ReadBandwidth {
         usize::try_from(self.blocks).unwrap_or(usize::MAX)
     }
 
-    /// Reads `values`, an even number of them, with a block per sum; the sum of `sums` is the wrapping sum of the values.
+    /// Reads `values`, an even number of them, with a block per sum; the sum of `sums` is the wrapping sum of
+    /// the values.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for an odd number, or more sums than [`Self::blocks`]; the device's.
+    /// [`galatea_device::DeviceError::Range`] for an odd number, or more sums than [`Self::blocks`]; the
+    /// device's.
     pub fn launch(&self, stream: &Stream, values: In<'_, u64>, sums: Out<'_, u64>) -> Result<()> {
         whole_pairs("values read in pairs", values.len())?;
         if sums.len() as u64 > self.blocks {

@@ -75,8 +75,8 @@ impl SharedUpdates {
     /// Adds [`Self::added`] to the first word of `total`.
     ///
     /// # Errors
-    /// [`galatea_device::DeviceError::Range`] for lanes that are no power of two up to 32, threads that are no whole warps, and
-    /// more updates than 32-bit words have room for; the device's.
+    /// [`galatea_device::DeviceError::Range`] for lanes that are no power of two up to 32, threads that are
+    /// no whole warps, and more updates than 32-bit words have room for; the device's.
     pub fn launch(
         &self,
         stream: &Stream,

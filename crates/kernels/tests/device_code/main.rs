@@ -1,5 +1,5 @@
-//! Tests of the device code: that lists and folders agree, that everything compiles for every target, that both sides agree
-//! on every argument struct, and what each kernel and primitive computes.
+//! Tests of the device code: that lists and folders agree, that everything compiles for every target, that
+//! both sides agree on every argument struct, and what each kernel and primitive computes.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,5 @@
-//! Warp and block primitives against the host, for block sizes around the boundaries of a warp, every type, several seeds.
+//! Warp and block primitives against the host, for block sizes around the boundaries of a warp, every type,
+//! several seeds.
 
 use std::fmt::{Debug, Write as _};
 
@@ -62,8 +63,8 @@ impl Value for f64 {
 const TYPES: [&str; 5] = ["i32", "u32", "i64", "u64", "double"];
 const OPERATORS: [&str; 3] = ["Sum", "Min", "Max"];
 
-/// One kernel per type and operator: in[thread] to the block's reduction, its total by scan, and the scan itself; the warp's
-/// reduction on lane 0.
+/// One kernel per type and operator: in[thread] to the block's reduction, its total by scan, and the scan
+/// itself; the warp's reduction on lane 0.
 fn program() -> Program {
     let mut source = String::from("#include \"galatea/block.cuh\"\nusing namespace galatea;\n");
     let mut entries = Vec::new();

@@ -1,9 +1,10 @@
 //! Passes on the device.
 //!
-//! Points are a region of the memory manager, a page a chunk. A pass launches over all chunks whose pages are there, while the others
-//! arrive, each with a launch of its own: in pages as far as there is room, through a ring of slots otherwise (thesis §5.4). Sums
-//! stay in device memory over all launches of a pass (KM-18); the update moves the centroids there, and only its state comes back. While
-//! everything is resident, several iterations are queued at once: once one has converged, those behind it do nothing.
+//! Points are a region of the memory manager, a page a chunk. A pass launches over all chunks whose pages are
+//! there, while the others arrive, each with a launch of its own: in pages as far as there is room, through a
+//! ring of slots otherwise (thesis §5.4). Sums stay in device memory over all launches of a pass (KM-18); the
+//! update moves the centroids there, and only its state comes back. While everything is resident, several
+//! iterations are queued at once: once one has converged, those behind it do nothing.
 //!
 //! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
 
@@ -181,7 +182,8 @@ impl DeviceRun<'_> {
         Ok(pass.launch(&self.on.compute, self.points.most(), memory)?)
     }
 
-    /// Queues passes over all chunks, one after the other over those of a launch; labels are read back, chunk by chunk, into `labels`.
+    /// Queues passes over all chunks, one after the other over those of a launch; labels are read back, chunk
+    /// by chunk, into `labels`.
     fn queue(
         &mut self,
         places: &mut Places<'_>,
@@ -289,8 +291,8 @@ impl DeviceRun<'_> {
         Ok(stream.fill(&mut self.partials, 0)?)
     }
 
-    /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are shared with the CPU, where it
-    /// is given the centroids. Whether all is resident.
+    /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are
+    /// shared with the CPU, where it is given the centroids. Whether all is resident.
     fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&Centroids>) -> Result<bool> {
         let mut places = self.place()?;
         let resident = places.ready == places.order.len();
@@ -305,8 +307,8 @@ impl DeviceRun<'_> {
         Ok(resident)
     }
 
-    /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them from the
-    /// beginning (KM-19).
+    /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them
+    /// from the beginning (KM-19).
     fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &Centroids) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());
@@ -357,7 +359,8 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go back.
+    /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go
+    /// back.
     fn cross(&mut self, centroids: &mut Centroids) -> Result<f64> {
         let width = LabelWidth::of(self.pass.shape().clusters);
         let mut labels = ChunkLabels {
@@ -407,7 +410,8 @@ impl DeviceRun<'_> {
         self.begin(&Centroids::new(&rows, self.points.features()))
     }
 
-    /// Queues an iteration, which goes on from where the one before left, whether it converged or not: for measurements.
+    /// Queues an iteration, which goes on from where the one before left, whether it converged or not: for
+    /// measurements.
     ///
     /// # Errors
     /// [`KMeansError::Memory`]; the device's.

@@ -98,7 +98,8 @@ fn the_best_of_several_starts_wins() {
     }
 }
 
-/// Of the points 0, 1 and 3, with 0 drawn first, 3 is drawn 9 times as often as 1; with 1 first, 3 4 times as often as 0.
+/// Of the points 0, 1 and 3, with 0 drawn first, 3 is drawn 9 times as often as 1; with 1 first, 3 4 times as
+/// often as 0.
 #[test]
 fn plus_plus_draws_in_proportion_to_squared_distances() {
     let points = Points::from_columns(&[[0.0f32, 1.0, 3.0]]).unwrap();

@@ -6,7 +6,8 @@ use galatea_memory::regions::MemoryManager;
 use crate::reference::{Reference, reference};
 use crate::{columns, device, first_rows, machine, points_of};
 
-/// Holds a model against the reference: labels are exact where the margin is above what floats can tell, and with all of them exact, sizes.
+/// Holds a model against the reference: labels are exact where the margin is above what floats can tell, and
+/// with all of them exact, sizes.
 fn hold(model: &Model, expected: &Reference, what: &str) {
     let scale = 300.0f64.powi(2) * model.features as f64;
     let close = scale * 1e-6;

@@ -6,7 +6,8 @@ pub(crate) struct Reference {
     pub(crate) sizes: Vec<u64>,
     pub(crate) inertia: f64,
     pub(crate) labels: Vec<u32>,
-    /// By point: how much nearer the nearest centroid is than the next, squared, in shares of the greatest term that makes it.
+    /// By point: how much nearer the nearest centroid is than the next, squared, in shares of the greatest
+    /// term that makes it.
     pub(crate) margins: Vec<f64>,
 }
 

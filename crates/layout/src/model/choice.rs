@@ -7,8 +7,8 @@ use std::fmt;
 pub enum AccumulatorLayout {
     /// One copy per block, updated by native 32-bit atomics.
     OneCopy,
-    /// Copies for groups of lanes: lane *l* updates word *group* × `stride` + *l* mod `copies`. With a stride of `copies` a
-    /// copy keeps to banks of its own; the next odd stride spreads each copy over all banks.
+    /// Copies for groups of lanes: lane *l* updates word *group* × `stride` + *l* mod `copies`. With a stride
+    /// of `copies` a copy keeps to banks of its own; the next odd stride spreads each copy over all banks.
     Replicated {
         /// Copies, a power of two.
         copies: u32,

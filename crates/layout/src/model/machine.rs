@@ -2,9 +2,9 @@
 
 /// The figures of a GPU that grouped aggregation depends on.
 ///
-/// The unit of work in shared memory is the *round*: one request of each bank, of all multiprocessors together so many per
-/// second. Everything that passes through the same pipe is counted in rounds: an access without conflicts is one, an
-/// access of 64-bit words two, a shuffle one.
+/// The unit of work in shared memory is the *round*: one request of each bank, of all multiprocessors
+/// together so many per second. Everything that passes through the same pipe is counted in rounds: an access
+/// without conflicts is one, an access of 64-bit words two, a shuffle one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
     /// Multiprocessors.
@@ -17,8 +17,8 @@ pub struct Machine {
     pub shared_bytes: u64,
     /// Shared memory one block may take, in bytes.
     pub shared_bytes_per_block: u64,
-    /// Memory of a multiprocessor that shared memory and the cache divide among them, in bytes. What is in flight from device
-    /// memory needs room in the cache.
+    /// Memory of a multiprocessor that shared memory and the cache divide among them, in bytes. What is in
+    /// flight from device memory needs room in the cache.
     pub cache_and_shared_bytes: u64,
     /// Cache of device memory, where its atomics are done, in bytes.
     pub l2_bytes: u64,
@@ -28,14 +28,15 @@ pub struct Machine {
     pub measured: bool,
     /// Rounds of shared memory per second, all multiprocessors together.
     pub rounds_per_second: f64,
-    /// Time from an update in shared memory until its warp can go on, in rounds of one multiprocessor. A multiprocessor with
-    /// fewer warps than rounds waits.
+    /// Time from an update in shared memory until its warp can go on, in rounds of one multiprocessor. A
+    /// multiprocessor with fewer warps than rounds waits.
     pub update_latency: f64,
     /// Rounds of finding the lanes of a warp with the same group (`__match_any_sync`).
     pub match_rounds: f64,
     /// Bytes read from device memory per second.
     pub memory_bytes_per_second: f64,
-    /// Bytes that a multiprocessor must have asked for by grouped sums to reach 63 % of that rate; three times as many reach 95 %.
+    /// Bytes that a multiprocessor must have asked for by grouped sums to reach 63 % of that rate; three
+    /// times as many reach 95 %.
     pub memory_bytes_in_flight: f64,
     /// Atomics on different addresses of device memory per second.
     pub global_atomics_per_second: f64,
@@ -76,14 +77,16 @@ impl Machine {
         global_atomics_on_one_address: 1.36e9,
     };
 
-    /// Instructions of warps per second, all multiprocessors together: four schedulers each, of whose issues an H200 reached
-    /// 85 % at best (TPC-H's first query, 97 instructions a row with 32 copies, 66 with a copy per thread).
+    /// Instructions of warps per second, all multiprocessors together: four schedulers each, of whose issues
+    /// an H200 reached 85 % at best (TPC-H's first query, 97 instructions a row with 32 copies, 66 with a
+    /// copy per thread).
     #[must_use]
     pub fn instructions_per_second(&self) -> f64 {
         0.85 * 4.0 * self.rounds_per_second
     }
 
-    /// Atomics of whole warps within one KiB of device memory per second: 2.4 times those on one address, 3.3 G on an H200.
+    /// Atomics of whole warps within one KiB of device memory per second: 2.4 times those on one address, 3.3
+    /// G on an H200.
     #[must_use]
     pub fn global_atomics_in_a_kib(&self) -> f64 {
         2.4 * self.global_atomics_on_one_address

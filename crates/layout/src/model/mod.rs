@@ -10,11 +10,13 @@
 //!             those within one KiB follow each other
 //! ```
 //!
-//! Rounds per access come from the [`Analyser`]: accesses sampled from the column, or drawn from the frequencies of its groups
-//! with a fixed seed, their words where each layout puts them. So skew, clustering, bank conflicts and value conflicts
-//! (Sitaridi & Ross §1) need no formulas of their own, and [`predict`] is a pure function.
+//! Rounds per access come from the [`Analyser`]: accesses sampled from the column, or drawn from the
+//! frequencies of its groups with a fixed seed, their words where each layout puts them. So skew, clustering,
+//! bank conflicts and value conflicts (Sitaridi & Ross §1) need no formulas of their own, and [`predict`] is
+//! a pure function.
 //!
-//! How updates count, in rounds, for an access whose words conflict so that a write takes *W* and a read *R* rounds:
+//! How updates count, in rounds, for an access whose words conflict so that a write takes *W* and a read *R*
+//! rounds:
 //!
 //! | layout | count | 32-bit sum | 64-bit sum | why |
 //! | --- | --- | --- | --- | --- |
@@ -22,10 +24,11 @@
 //! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
 //! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all groups at once: as many shuffles as the largest has doublings, *L*; plus the matching, once |
 //!
-//! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are in neighbouring
-//! banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads; conflicts between warps (§3.3)
-//! are not charged; an atomic that returns what was there before, as the low halves do for the carry,
-//! is taken to cost no more than one that does not. Where layouts cost the same, the simpler one comes first.
+//! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are
+//! in neighbouring banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads;
+//! conflicts between warps (§3.3) are not charged; an atomic that returns what was there before, as the low
+//! halves do for the carry, is taken to cost no more than one that does not. Where layouts cost the same, the
+//! simpler one comes first.
 
 mod choice;
 mod machine;
@@ -44,7 +47,8 @@ use crate::placement::PlacementReport;
 /// Rows of draws that rounds are counted on: the mean of 256 accesses.
 const DRAWN_ROWS: usize = 256 * WIDEST as usize;
 const SEED: u64 = 0;
-/// Share of merging that overlaps with the rows of blocks which end later. So it was on an H200 for 256 to 4096 groups.
+/// Share of merging that overlaps with the rows of blocks which end later. So it was on an H200 for 256 to
+/// 4096 groups.
 const HIDDEN: f64 = 0.4;
 
 /// The accumulators of one group.
@@ -56,7 +60,8 @@ pub struct Accumulators {
     pub sums: u32,
     /// Sums of 64 bits.
     pub wide_sums: u32,
-    /// Fraction of rows that touch the high half of a 64-bit sum: 1 unless the values are small and not negative.
+    /// Fraction of rows that touch the high half of a 64-bit sum: 1 unless the values are small and not
+    /// negative.
     pub high_halves: f64,
 }
 
@@ -83,7 +88,8 @@ impl Accumulators {
 pub enum Groups<'a> {
     /// How often each occurs. Rows are taken to be independent of their neighbours.
     Frequencies(&'a Frequencies),
-    /// Runs of 32 consecutive rows of the column. A column that is clustered by its groups shows it here only.
+    /// Runs of 32 consecutive rows of the column. A column that is clustered by its groups shows it here
+    /// only.
     Sample {
         /// The rows; numbers below `groups`. A few hundred runs are enough, all are used.
         rows: &'a [u32],
@@ -123,8 +129,8 @@ pub struct GroupedAggregation<'a> {
     pub accumulators: Accumulators,
     /// The group's column placed for writes, if it is.
     pub placed: Option<PlacedColumn>,
-    /// Instructions that a warp executes for the rows of an access: decoding, filters, updates. An estimate; 0 where
-    /// nothing but memory counts.
+    /// Instructions that a warp executes for the rows of an access: decoding, filters, updates. An estimate;
+    /// 0 where nothing but memory counts.
     pub instructions: f64,
 }
 
@@ -359,8 +365,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Time of kinds of work that overlap, but not perfectly: where two take as long, a quarter more than one of them. So it was on
-/// an H200, for sums of 100 million rows by 8 to 1024 groups.
+/// Time of kinds of work that overlap, but not perfectly: where two take as long, a quarter more than one of
+/// them. So it was on an H200, for sums of 100 million rows by 8 to 1024 groups.
 #[must_use]
 pub fn overlapped(seconds: [f64; 3]) -> f64 {
     seconds.iter().map(|each| each.powi(3)).sum::<f64>().cbrt()

@@ -22,7 +22,8 @@ impl Budget {
         Self::default().and_copies(copies)
     }
 
-    /// A table of at most `bytes` of shared memory, with `slot_bytes` bytes per slot (of all aggregates, or of the payload).
+    /// A table of at most `bytes` of shared memory, with `slot_bytes` bytes per slot (of all aggregates, or
+    /// of the payload).
     #[must_use]
     pub fn shared_memory(bytes: u64, slot_bytes: u32) -> Self {
         Self::default().and_shared_memory(bytes, slot_bytes)
@@ -45,8 +46,8 @@ impl Budget {
     /// Slots that a table of `values` values may have.
     ///
     /// # Errors
-    /// [`LayoutError::Budget`] for fewer than one copy, [`LayoutError::SharedMemory`] where not even one copy of each value
-    /// fits, [`LayoutError::SlotNumbers`] where there are more values than slot numbers.
+    /// [`LayoutError::Budget`] for fewer than one copy, [`LayoutError::SharedMemory`] where not even one copy
+    /// of each value fits, [`LayoutError::SlotNumbers`] where there are more values than slot numbers.
     pub fn slots(&self, values: usize) -> Result<usize> {
         let mut slots = u32::MAX as usize;
         if values > slots {
@@ -56,7 +57,8 @@ impl Budget {
             if copies.is_nan() || copies < 1.0 {
                 return Err(LayoutError::Budget { asked: copies });
             }
-            // Saturates; the product of floats may fall short of the values by rounding, never by a whole one.
+            // Saturates; the product of floats may fall short of the values by rounding, never by a whole
+            // one.
             slots = slots.min(((copies * values as f64).floor() as usize).max(values));
         }
         if let Some((limit, slot_bytes)) = self.shared {

@@ -1,9 +1,9 @@
 //! The copies of each value: one list that all workers extend, and each worker's view of it.
 //!
-//! Copies are created seldom and looked at all the time. So a worker looks at a view of its own, in which it also keeps
-//! when it used each copy, and creating goes through one locked log, [`CopyLog`]. A worker reads what the log has gained
-//! before each access (one atomic load when there is nothing) and before it adds to it: two workers that miss the same copy
-//! do not both create it.
+//! Copies are created seldom and looked at all the time. So a worker looks at a view of its own, in which it
+//! also keeps when it used each copy, and creating goes through one locked log, [`CopyLog`]. A worker reads
+//! what the log has gained before each access (one atomic load when there is nothing) and before it adds to
+//! it: two workers that miss the same copy do not both create it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,7 +21,8 @@ pub(super) struct TableShape {
     pub(super) limit: usize,
 }
 
-/// The copies created so far, in order: slot and value. The values themselves, slots 0 to values - 1, are not in it.
+/// The copies created so far, in order: slot and value. The values themselves, slots 0 to values - 1, are not
+/// in it.
 #[derive(Debug)]
 pub(super) struct CopyLog {
     shape: TableShape,
@@ -68,8 +69,9 @@ const NONE: u32 = u32::MAX;
 
 /// A worker's view of the copies, and when it used each of them.
 ///
-/// The copies of a value in one bank are a ring ordered by use: `newest` is the one used last, the one after it was used
-/// longest ago and is the only one worth looking at (§3.3: least recently used first). Using it turns the ring by one.
+/// The copies of a value in one bank are a ring ordered by use: `newest` is the one used last, the one after
+/// it was used longest ago and is the only one worth looking at (§3.3: least recently used first). Using it
+/// turns the ring by one.
 #[derive(Debug)]
 pub(super) struct Copies<'a> {
     log: &'a CopyLog,
@@ -144,8 +146,8 @@ impl<'a> Copies<'a> {
         self.lowest(banks, BankOrder(0)).is_some()
     }
 
-    /// Creates a copy of a value in the bank of the mask with the fewest copies (hole avoidance, §3.1), the first in
-    /// `order` among equals. It counts as never used.
+    /// Creates a copy of a value in the bank of the mask with the fewest copies (hole avoidance, §3.1), the
+    /// first in `order` among equals. It counts as never used.
     pub(super) fn create(&mut self, value: u32, banks: u32, order: BankOrder) -> Created {
         if !self.has_room(banks) {
             return Created::Spent; // heights only grow, so the view need not be the latest

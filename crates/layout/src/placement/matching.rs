@@ -15,8 +15,8 @@ pub(super) struct Matching {
 }
 
 impl Matching {
-    /// All banks of `banks` are empty. Searches enter banks in `order`: with another one for each access, not always the
-    /// same banks are left over (§3.1).
+    /// All banks of `banks` are empty. Searches enter banks in `order`: with another one for each access, not
+    /// always the same banks are left over (§3.1).
     pub(super) fn new(banks: u32, order: BankOrder) -> Self {
         Self {
             item: [NOBODY; WIDEST as usize],
@@ -56,10 +56,10 @@ impl Matching {
         }
     }
 
-    /// Gives an item a bank by the shortest sequence of relocations, found breadth first: the item takes a bank of its
-    /// own, that bank's item moves to another of its banks, and so on to an empty one. `banks` has the banks of an item,
-    /// `pick` chooses among empty banks for an item. Returns how many items moved; `None` where no empty bank can be reached,
-    /// and then nothing has changed.
+    /// Gives an item a bank by the shortest sequence of relocations, found breadth first: the item takes a
+    /// bank of its own, that bank's item moves to another of its banks, and so on to an empty one. `banks`
+    /// has the banks of an item, `pick` chooses among empty banks for an item. Returns how many items moved;
+    /// `None` where no empty bank can be reached, and then nothing has changed.
     pub(super) fn relocate(
         &mut self,
         item: usize,
@@ -92,7 +92,8 @@ impl Matching {
         }
     }
 
-    /// Moves everyone on the way one bank on: `mover` from `bank` to the empty bank `to`, and so on back to `item`.
+    /// Moves everyone on the way one bank on: `mover` from `bank` to the empty bank `to`, and so on back to
+    /// `item`.
     fn shift(&mut self, item: usize, mover: usize, bank: u8, to: u32, from: &[u8]) -> u32 {
         let (mut mover, mut bank, mut to, mut moved) = (mover, bank, to, 0);
         self.empty &= !(1 << to);
@@ -117,9 +118,9 @@ impl Matching {
 mod tests {
     use super::*;
 
-    /// The items of Figure 2, an access of 8 rows and 8 banks: 531 displaces 14, which displaces 6, which has a copy in an
-    /// empty bank; 15 reaches no empty bank, only bank 4 is left. The drawing of the paper does not survive; this is an
-    /// instance of what its text says.
+    /// The items of Figure 2, an access of 8 rows and 8 banks: 531 displaces 14, which displaces 6, which has
+    /// a copy in an empty bank; 15 reaches no empty bank, only bank 4 is left. The drawing of the paper does
+    /// not survive; this is an instance of what its text says.
     #[test]
     fn figure_2() {
         let values = [531, 14, 6, 15, 20, 33, 9, 2];

@@ -1,9 +1,9 @@
 //! Placement: copies of values, and which row uses which, so that the lanes of a warp meet in no bank.
 //!
-//! A table in shared memory, of running aggregates or of a dimension's payload, is an array indexed by the values of a
-//! column: dense codes. Skewed or unlucky values send the lanes of an access to few banks, and it takes many rounds. Given
-//! room for copies, the column can be rewritten, once, when it is loaded: each row names the copy, the *slot*, that it
-//! uses (Sitaridi & Ross §3).
+//! A table in shared memory, of running aggregates or of a dimension's payload, is an array indexed by the
+//! values of a column: dense codes. Skewed or unlucky values send the lanes of an access to few banks, and it
+//! takes many rounds. Given room for copies, the column can be rewritten, once, when it is loaded: each row
+//! names the copy, the *slot*, that it uses (Sitaridi & Ross §3).
 //!
 //! ```text
 //!   values  3 35 3 ...    ── one access at a time ──►   slots  3 3207 36 ...   + slot map: 3207 → 35, 36 → 3
@@ -15,24 +15,25 @@
 //!   5  what is left, a conflict in any case: another round of the same
 //! ```
 //!
-//! Copies are created where rows could not be placed, so frequent values earn them, and no frequencies need be known.
-//! Reads differ in that rows of an access with the same value share a copy (§3.2). With a *window*, copies that the
-//! accesses before this one used are not used again, for atomics of other warps may still be in flight (§3.3); a value
-//! may then have several copies in one bank.
+//! Copies are created where rows could not be placed, so frequent values earn them, and no frequencies need
+//! be known. Reads differ in that rows of an access with the same value share a copy (§3.2). With a *window*,
+//! copies that the accesses before this one used are not used again, for atomics of other warps may still be
+//! in flight (§3.3); a value may then have several copies in one bank.
 //!
-//! Where the paper is silent: windows end with the block. The table without copies is not padded, and the slots up to the
-//! next multiple of 32 are the first copies. A budget limits the highest slot, so holes count. Where it differs: a
-//! new copy goes to an empty bank there; here it may go to one whose row can be moved to an empty bank, for the choice among
-//! more banks leaves far fewer holes (of 1024 values by Zipf's law with θ = 1, 7 % instead of 41 %). Rows beyond the budget
-//! go to any bank there; here they are matched to banks again, which saves rounds (2.18 instead of 2.29, uniform, two
-//! copies).
+//! Where the paper is silent: windows end with the block. The table without copies is not padded, and the
+//! slots up to the next multiple of 32 are the first copies. A budget limits the highest slot, so holes
+//! count. Where it differs: a new copy goes to an empty bank there; here it may go to one whose row can be
+//! moved to an empty bank, for the choice among more banks leaves far fewer holes (of 1024 values by Zipf's
+//! law with θ = 1, 7 % instead of 41 %). Rows beyond the budget go to any bank there; here they are matched
+//! to banks again, which saves rounds (2.18 instead of 2.29, uniform, two copies).
 //!
-//! **Threads** share the copies and nothing else: blocks are dealt out, conflicts between blocks do not exist. With one
-//! thread the result depends on the input alone. With more, which copies there are depends on timing; that every row
-//! decodes to its value, and that budget and window hold, does not.
+//! **Threads** share the copies and nothing else: blocks are dealt out, conflicts between blocks do not
+//! exist. With one thread the result depends on the input alone. With more, which copies there are depends on
+//! timing; that every row decodes to its value, and that budget and window hold, does not.
 //!
-//! **Limits.** The rows must stay where they are: a selection that moves rows before the aggregation undoes the placement;
-//! one inside the kernel only leaves lanes idle. A placed column is good for the access pattern it was placed for.
+//! **Limits.** The rows must stay where they are: a selection that moves rows before the aggregation undoes
+//! the placement; one inside the kernel only leaves lanes idle. A placed column is good for the access
+//! pattern it was placed for.
 
 mod budget;
 mod copies;
@@ -135,7 +136,8 @@ pub struct Steps {
     pub relocated: u64,
     /// Copies created.
     pub created: u64,
-    /// Rows (for reads, different values) left over after the first round of their access: the budget was spent.
+    /// Rows (for reads, different values) left over after the first round of their access: the budget was
+    /// spent.
     pub conflicting: u64,
     /// Copies used again within the window, for the same reason.
     pub between_warps: u64,
@@ -204,8 +206,8 @@ impl PlacementReport {
         (bytes(self.values), bytes(self.slots))
     }
 
-    /// Bytes of a row of the column stored in the fewest whole bytes a kernel loads (1, 2 or 4): before, and after. Slots
-    /// need more bits than values; where that crosses a width, every scan reads more.
+    /// Bytes of a row of the column stored in the fewest whole bytes a kernel loads (1, 2 or 4): before, and
+    /// after. Slots need more bits than values; where that crosses a width, every scan reads more.
     #[must_use]
     pub fn row_bytes(&self) -> (u32, u32) {
         let bytes = |numbers: usize| match numbers {
@@ -217,8 +219,8 @@ impl PlacementReport {
     }
 }
 
-/// Places a column of `values` values, dense codes from 0, for accesses in `pattern`. Besides the column, a thread holds 140
-/// bytes per value and 12 bytes per slot.
+/// Places a column of `values` values, dense codes from 0, for accesses in `pattern`. Besides the column, a
+/// thread holds 140 bytes per value and 12 bytes per slot.
 ///
 /// ```
 /// use galatea_layout::{Analyser, Budget, Goal, PlacementOptions, Tiles, place};

@@ -150,12 +150,14 @@ impl<'a> Worker<'a> {
         self.steps.rounds += u64::from(load.into_iter().max().unwrap_or(0));
     }
 
-    /// Places as many items as a round can take, at least one: on free copies, by relocations, on new copies (§3.1).
+    /// Places as many items as a round can take, at least one: on free copies, by relocations, on new copies
+    /// (§3.1).
     fn round(&mut self, waiting: &mut Items, load: &mut [u32; LANES], order: BankOrder) {
         self.look_up();
         let mut matching = Matching::new(self.banks, order);
         waiting.retain(|item| !self.put(&mut matching, item, order));
-        // All relocations come before all copies: a copy in a bank that another item could have had would cost another.
+        // All relocations come before all copies: a copy in a bank that another item could have had would
+        // cost another.
         self.relocate_each(waiting, &mut matching, order, Self::usable);
         if self.copies.has_room(self.banks) {
             waiting.retain(|item| !self.create(&mut matching, item, order));
@@ -195,7 +197,8 @@ impl<'a> Worker<'a> {
         order: BankOrder,
         banks: fn(&Self, usize) -> u32,
     ) {
-        // Where all copies together reach no empty bank, there is nothing to search (§3.1, the first reason to fail).
+        // Where all copies together reach no empty bank, there is nothing to search (§3.1, the first reason
+        // to fail).
         let reached = (0..self.access.values.len()).fold(0, |all, item| all | banks(self, item));
         waiting
             .retain(|item| reached & matching.empty() == 0 || !self.relocate(matching, item, order, banks));
@@ -237,7 +240,8 @@ impl<'a> Worker<'a> {
         true
     }
 
-    /// Which of several banks an item takes: that of the copy used longest ago (§3.3), or without a window the first.
+    /// Which of several banks an item takes: that of the copy used longest ago (§3.3), or without a window
+    /// the first.
     fn pick(&self, order: BankOrder, item: usize, banks: u32) -> u32 {
         let mut banks = order.of(banks);
         let bank = if self.window == 0 {

@@ -1,4 +1,5 @@
-//! The analyser against the emulated device's shared-memory counters: kernels walk a column as the patterns say.
+//! The analyser against the emulated device's shared-memory counters: kernels walk a column as the patterns
+//! say.
 
 use galatea_device::{ArgumentBytes, Counters, Device, DeviceOptions, EmulatorOptions, Geometry, Program};
 use galatea_kernels::headers;

@@ -2,7 +2,8 @@
 
 use galatea_layout::{Frequencies, LayoutError};
 
-/// Pearson's statistic of a column against weights, in standard deviations from what it is if the column is drawn by them.
+/// Pearson's statistic of a column against weights, in standard deviations from what it is if the column is
+/// drawn by them.
 fn deviation(column: &[u32], weights: &[f64]) -> f64 {
     let total: f64 = weights.iter().sum();
     let mut found = vec![0.0; weights.len()];

@@ -1,5 +1,5 @@
-//! Tests of the analyser and the placement: the paper's numbers, closed forms, recounts by other means, and the emulated
-//! device's counters.
+//! Tests of the analyser and the placement: the paper's numbers, closed forms, recounts by other means, and
+//! the emulated device's counters.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -177,7 +177,8 @@ fn skew_calls_for_placement() {
     assert!(1.5 * with.seconds < without.seconds, "{choice}");
 }
 
-/// A column sorted by its groups has one per warp, whatever their frequencies: the warp combines its rows first.
+/// A column sorted by its groups has one per warp, whatever their frequencies: the warp combines its rows
+/// first.
 #[test]
 fn clustered_groups_are_combined() {
     let rows: Vec<u32> = (0..64).flat_map(|run| [run * 300; 32]).collect();

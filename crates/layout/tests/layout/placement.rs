@@ -40,8 +40,8 @@ fn goals() -> impl Strategy<Value = Goal> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every row decodes to its value, the budget holds, and the rounds and conflicts that the placement claims are those
-    /// of a recount; with a budget that never ends there are none.
+    /// Every row decodes to its value, the budget holds, and the rounds and conflicts that the placement
+    /// claims are those of a recount; with a budget that never ends there are none.
     #[test]
     fn placements_hold(
         pattern in patterns(), rows in lengths(), values in prop_oneof![Just(1), Just(2), 31..=33_usize, 1..300_usize],
@@ -130,8 +130,8 @@ fn one_thread_is_deterministic() {
     );
 }
 
-/// Rounds by budget, against an independent prototype of the paper's algorithm over other data: as good, or better where
-/// the budget is spent and rows are matched again.
+/// Rounds by budget, against an independent prototype of the paper's algorithm over other data: as good, or
+/// better where the budget is spent and rows are matched again.
 #[test]
 fn rounds_by_budget() {
     for (theta, goal, copies, rounds) in [

@@ -1,17 +1,18 @@
-//! The device heap: a pool of equal pages from which running kernels take memory, and into which they give it back.
+//! The device heap: a pool of equal pages from which running kernels take memory, and into which they give it
+//! back.
 //!
-//! A kernel that produces an unknown number of things either counts them first, in a pass of its own, or is given room for the
-//! worst case, or takes memory as it goes. This is the third way. The host makes a [`DeviceHeap`], hands its view
-//! ([`DeviceHeap::view`]) to a kernel that was compiled with its options ([`DeviceHeap::options`]), and reads afterwards what
-//! is left of it.
+//! A kernel that produces an unknown number of things either counts them first, in a pass of its own, or is
+//! given room for the worst case, or takes memory as it goes. This is the third way. The host makes a
+//! [`DeviceHeap`], hands its view ([`DeviceHeap::view`]) to a kernel that was compiled with its options
+//! ([`DeviceHeap::options`]), and reads afterwards what is left of it.
 //!
 //! ```text
 //!   budget ── one DeviceBuffer: pages            what is handed out, never touched by the heap
 //!          └─ one DeviceBuffer: the heap's own   status | bitmap | balances | summary | words of the strategy
 //! ```
 //!
-//! Both are charged to the device-memory budget when the heap is made; nothing is allocated later. The heap's own memory is
-//! about 1/64 byte per page (and what [`Strategy::own_words`] says).
+//! Both are charged to the device-memory budget when the heap is made; nothing is allocated later. The heap's
+//! own memory is about 1/64 byte per page (and what [`Strategy::own_words`] says).
 //!
 //! Which promises hold for all strategies, and which memory order callers must bring, is written in
 //! `cuda/galatea/heap/view.cuh` of the kernels crate.
@@ -41,8 +42,8 @@ pub struct HeapOptions {
     pub page_bytes: u64,
     /// How device code that uses the heap is compiled: strategy, checks, counters.
     pub build: HeapBuild,
-    /// Probes of one call before it sweeps the pool; for the strategies that walk at random. Default 4096. The
-    /// published algorithms look for ever.
+    /// Probes of one call before it sweeps the pool; for the strategies that walk at random. Default 4096.
+    /// The published algorithms look for ever.
     pub probes: u32,
     /// Seed of the launches' random walks; every view has another one after it. Default 1.
     pub seed: u64,
@@ -131,8 +132,8 @@ impl Layout {
     }
 }
 
-/// A pool of pages on a device. Work on it is ordered by one stream, its home; kernels on other streams use it after
-/// [`DeviceHeap::view_on`].
+/// A pool of pages on a device. Work on it is ordered by one stream, its home; kernels on other streams use
+/// it after [`DeviceHeap::view_on`].
 #[derive(Debug)]
 pub struct DeviceHeap {
     pages: WorkingRegion<u64>,
@@ -150,8 +151,8 @@ impl DeviceHeap {
     /// A heap of as many whole pages as fit `bytes`, all free.
     ///
     /// # Errors
-    /// [`HeapError::PageSize`], [`HeapError::PageCount`]; [`galatea_device::DeviceError::OutOfMemory`] when the budget has
-    /// too little for pages and bitmap.
+    /// [`HeapError::PageSize`], [`HeapError::PageCount`]; [`galatea_device::DeviceError::OutOfMemory`] when
+    /// the budget has too little for pages and bitmap.
     pub fn new(device: &Device, stream: &Stream, bytes: u64, options: HeapOptions) -> Result<Self> {
         let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX);
         pages_of(bytes / 8 * 8, options.page_bytes)?;
@@ -159,7 +160,8 @@ impl DeviceHeap {
         Self::over(device, stream, pages, .., options)
     }
 
-    /// A heap over a range of a buffer or working region, which it owns from now on, all pages free. Only the heap's own words are allocated.
+    /// A heap over a range of a buffer or working region, which it owns from now on, all pages free. Only the
+    /// heap's own words are allocated.
     ///
     /// # Errors
     /// As [`DeviceHeap::new`]; [`galatea_device::DeviceError::Range`] when the range is not in the buffer.
@@ -237,13 +239,14 @@ impl DeviceHeap {
         &self.pages
     }
 
-    /// The region that the pages are in: while it is parked, nothing else can be done with the heap. Pages are known by number, so they
-    /// may come back at another address.
+    /// The region that the pages are in: while it is parked, nothing else can be done with the heap. Pages
+    /// are known by number, so they may come back at another address.
     pub fn region(&mut self) -> &mut WorkingRegion<u64> {
         &mut self.pages
     }
 
-    /// What a kernel on the home stream takes by value. Each view has a seed of its own, so that launches walk differently.
+    /// What a kernel on the home stream takes by value. Each view has a seed of its own, so that launches
+    /// walk differently.
     #[must_use]
     pub fn view(&self) -> HeapView {
         let launch = self.views.fetch_add(1, Ordering::Relaxed);
@@ -268,8 +271,8 @@ impl DeviceHeap {
         }
     }
 
-    /// As [`DeviceHeap::view`], for kernels on any stream: their work comes after what the home stream has queued for the heap's
-    /// memory so far, and the memory is freed after it.
+    /// As [`DeviceHeap::view`], for kernels on any stream: their work comes after what the home stream has
+    /// queued for the heap's memory so far, and the memory is freed after it.
     ///
     /// # Errors
     /// The device's.
@@ -289,8 +292,8 @@ impl DeviceHeap {
         Ok(self.reset.launch(stream, view, self.strategy(), None)?)
     }
 
-    /// As [`DeviceHeap::reset`], with the pages free whose bits are 1: page `p` is bit `p % 64` of word `p / 64`. The others
-    /// count as handed out.
+    /// As [`DeviceHeap::reset`], with the pages free whose bits are 1: page `p` is bit `p % 64` of word `p /
+    /// 64`. The others count as handed out.
     ///
     /// # Errors
     /// [`HeapError::FreeBits`] when there is not one bit per page (rounded up to words); the device's.
@@ -314,8 +317,8 @@ impl DeviceHeap {
         Ok(stream.fill(self.own.slice_mut(balances..)?, 0)?)
     }
 
-    /// Counts the free pages and compares what should agree; waits for the stream. For strategies whose free pages are
-    /// counted: not the bump, nor a queue without checks.
+    /// Counts the free pages and compares what should agree; waits for the stream. For strategies whose free
+    /// pages are counted: not the bump, nor a queue without checks.
     ///
     /// # Errors
     /// The device's.

@@ -11,8 +11,8 @@ pub struct HeapFaults {
     pub double_free: bool,
     /// More was asked for than a page has (or than the pool, for consecutive pages).
     pub too_large: bool,
-    /// What the first of these was about: a page; for a foreign pointer, its offset from the first page in bytes; for a size
-    /// too large, that size.
+    /// What the first of these was about: a page; for a foreign pointer, its offset from the first page in
+    /// bytes; for a size too large, that size.
     pub first: Option<u64>,
 }
 

@@ -1,5 +1,6 @@
-//! Parts of the memory manager that can be left out, one at a time, to measure what each is worth (MultiQx §7.3, MQ-41), and the
-//! engine without a manager, to measure what it replaces (MQ-42). For experiments: results are the same under each.
+//! Parts of the memory manager that can be left out, one at a time, to measure what each is worth (MultiQx
+//! §7.3, MQ-41), and the engine without a manager, to measure what it replaces (MQ-42). For experiments:
+//! results are the same under each.
 
 use galatea_device::{Device, DeviceError, HostMemory, HostView};
 use parking_lot::Mutex;
@@ -11,16 +12,18 @@ use std::sync::{Arc, OnceLock};
 pub enum Ablation {
     /// Lazy transfer: all pages of a scan are copied before its first launch (NoLazy).
     Eager,
-    /// Copying from the source: host data is copied to a staging buffer first, and from there to the device (NoCow).
+    /// Copying from the source: host data is copied to a staging buffer first, and from there to the device
+    /// (NoCow).
     Copied,
-    /// Reference advice: a scan pins every region that is in device memory while its launches are queued (NoRef).
+    /// Reference advice: a scan pins every region that is in device memory while its launches are queued
+    /// (NoRef).
     NoReference,
     /// Access advice: pages count as written, so that an eviction copies them back to the host (NoAccess).
     NoAccess,
     /// Pages: a region comes and goes as a whole (NoPage).
     WholeRegion,
-    /// The manager: queries do not take turns, nothing is evicted for them, and one that finds the device full fails. A
-    /// query's columns go when it ends.
+    /// The manager: queries do not take turns, nothing is evicted for them, and one that finds the device
+    /// full fails. A query's columns go when it ends.
     Naive,
 }
 
@@ -80,8 +83,8 @@ impl Ablated {
         Ablations(self.set.load(Ordering::Relaxed))
     }
 
-    /// Pinned host memory of at least so many bytes that nobody else has. To be given back when copies from it are queued:
-    /// it is used again when they are done.
+    /// Pinned host memory of at least so many bytes that nobody else has. To be given back when copies from
+    /// it are queued: it is used again when they are done.
     pub(super) fn take(&self, bytes: usize) -> Result<Arc<HostMemory>, DeviceError> {
         let mut kept = self.scratch.lock();
         // A copy that is under way holds the memory too.

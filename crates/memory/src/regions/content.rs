@@ -1,4 +1,5 @@
-//! The content of a working region: where the newest of each page is, and how it is copied to the host and back.
+//! The content of a working region: where the newest of each page is, and how it is copied to the host and
+//! back.
 
 use super::error::RegionError;
 use super::info::{RegionInfo, RegionKind};

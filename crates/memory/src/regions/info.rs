@@ -16,7 +16,8 @@ pub struct RegionInfo {
     pub name: String,
     /// What it is.
     pub kind: RegionKind,
-    /// The query that writes it, by the number of its [`Lease`](super::Lease); none of what is kept for the next.
+    /// The query that writes it, by the number of its [`Lease`](super::Lease); none of what is kept for the
+    /// next.
     pub owner: Option<u64>,
     /// Bytes of all of it.
     pub bytes: u64,

@@ -51,7 +51,8 @@ pub(super) struct Regions {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// By the address of the source's identity, which the region's weak reference keeps from being used again.
+    /// By the address of the source's identity, which the region's weak reference keeps from being used
+    /// again.
     pub(super) regions: HashMap<usize, Region>,
     /// Pages that were made, by the address of the identity of what they copy.
     pub(super) pages: HashMap<usize, (Weak<Identity>, Weak<Page>)>,
@@ -175,8 +176,8 @@ impl MemoryManager {
         !self.ablations().has(Ablation::Naive)
     }
 
-    /// Tries to allocate working memory, evicting pages as long as the device is full. `None`: it is, with everything evicted
-    /// that nobody has pinned.
+    /// Tries to allocate working memory, evicting pages as long as the device is full. `None`: it is, with
+    /// everything evicted that nobody has pinned.
     ///
     /// # Errors
     /// Those of `attempt` other than memory, and the device's.
@@ -209,7 +210,8 @@ impl MemoryManager {
         self.making_room(attempt, DeviceError::is_out_of_memory)
     }
 
-    /// Gives up spare working memory, or else one page or one parked working region, by the policy; whether there was something.
+    /// Gives up spare working memory, or else one page or one parked working region, by the policy; whether
+    /// there was something.
     ///
     /// # Errors
     /// The device's.

@@ -1,20 +1,24 @@
-//! Regions: all device memory that outlives a launch belongs to one manager, which takes it back when others need it.
+//! Regions: all device memory that outlives a launch belongs to one manager, which takes it back when others
+//! need it.
 //!
 //! A [`MemoryManager`] owns a device's memory under the device's budget. What it hands out is of two kinds:
 //!
-//! * **Cached regions** are copies of immutable host data, a column of the store each. A region is a list of [`Page`]s that come and go
-//!   one by one: each is in device memory or not, its host side is always valid, so evicting one moves nothing. A page is known by
-//!   the identity of what it copies: versions of a column share pages, and a page goes with its original.
-//! * **Working memory** is what one query writes: group tables, output rows, slots that chunks stream through. It is allocated with
-//!   [`MemoryManager::making_room`], which evicts pages as long as the device says that it is full. What outlives a launch is a
+//! * **Cached regions** are copies of immutable host data, a column of the store each. A region is a list of
+//!   [`Page`]s that come and go one by one: each is in device memory or not, its host side is always valid,
+//!   so evicting one moves nothing. A page is known by the identity of what it copies: versions of a column
+//!   share pages, and a page goes with its original.
+//! * **Working memory** is what one query writes: group tables, output rows, slots that chunks stream
+//!   through. It is allocated with [`MemoryManager::making_room`], which evicts pages as long as the device
+//!   says that it is full. What outlives a launch is a
 //!   [`WorkingRegion`]: its owner holds it while it launches, and may park it in between, when others can move its content to the host.
 //!
-//! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the launches that read it are
-//! queued. After that its region knows the events of these launches ([`Scan::used`]); memory of an evicted page is freed behind them
-//! in stream order, so that neither eviction nor the next owner waits on the host (MultiQx §6: frees never block a query).
+//! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the
+//! launches that read it are queued. After that its region knows the events of these launches
+//! ([`Scan::used`]); memory of an evicted page is freed behind them in stream order, so that neither eviction
+//! nor the next owner waits on the host (MultiQx §6: frees never block a query).
 //!
-//! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first served with bounded
-//! overtaking, and the query that came first always gets what it needs.
+//! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first
+//! served with bounded overtaking, and the query that came first always gets what it needs.
 
 mod ablation;
 mod content;

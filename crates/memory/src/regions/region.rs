@@ -120,7 +120,8 @@ impl Region {
         let Some(part) = self.parts.iter_mut().rev().find(|part| part.can_give()) else {
             return Ok(false);
         };
-        // Before anything is given up: after a failure the page is still there, with the launches that read it.
+        // Before anything is given up: after a failure the page is still there, with the launches that read
+        // it.
         for launch in &self.launches {
             home.wait(launch)?;
         }
@@ -133,8 +134,8 @@ impl Region {
         Ok(true)
     }
 
-    /// Lets go of pages whose original is gone, but for those that somebody has pinned: launches that read them may be yet to come.
-    /// Whether the region is still of use.
+    /// Lets go of pages whose original is gone, but for those that somebody has pinned: launches that read
+    /// them may be yet to come. Whether the region is still of use.
     pub(super) fn let_go(&mut self, home: &Stream, gone: &mut Vec<Arc<Page>>) -> bool {
         if self.pins > 0 {
             return true;

@@ -8,8 +8,8 @@ use crate::Holder;
 use galatea_device::{DeviceError, Event, MemoryBudget};
 use std::sync::{Arc, Weak};
 
-/// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is small (tables of chunks,
-/// counters) shall not have to evict.
+/// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is
+/// small (tables of chunks, counters) shall not have to evict.
 const RESERVE: u64 = 32;
 const MOST_RESERVE: u64 = 64 << 20;
 
@@ -57,8 +57,8 @@ impl MemoryManager {
 }
 
 impl Scan<'_> {
-    /// Keeps all pages of the regions where they are until it is [released](Self::release), launched or dropped; names the state
-    /// of their addresses.
+    /// Keeps all pages of the regions where they are until it is [released](Self::release), launched or
+    /// dropped; names the state of their addresses.
     pub fn pin(&mut self) -> &[(usize, u64)] {
         let mut state = self.manager.regions.state.lock();
         for (key, generation) in &mut self.regions {
@@ -84,7 +84,8 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Where launches reference whatever is in device memory ([`Ablation::NoReference`]): pins all of it, as [`Self::pin`] does.
+    /// Where launches reference whatever is in device memory ([`Ablation::NoReference`]): pins all of it, as
+    /// [`Self::pin`] does.
     pub fn reference_all(&mut self) {
         let mut state = self.manager.regions.state.lock();
         if !state.ablated.has(Ablation::NoReference) || !self.referenced.is_empty() {
@@ -129,7 +130,8 @@ impl Scan<'_> {
         &self.regions
     }
 
-    /// A page of region number `region`, in device memory from now on, if there is or can be made room for it.
+    /// A page of region number `region`, in device memory from now on, if there is or can be made room for
+    /// it.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,5 @@
-//! Where the content of working regions goes when they leave device memory: pinned host memory as far as its budget reaches, then files.
+//! Where the content of working regions goes when they leave device memory: pinned host memory as far as its
+//! budget reaches, then files.
 
 use galatea_device::{Device, DeviceError, Download, HostMemory};
 use parking_lot::Mutex;
@@ -64,7 +65,8 @@ pub(super) struct Spill {
     page_bytes: AtomicU64,
     budget: Mutex<Option<Arc<dyn HostBudget>>>,
     files: Mutex<Option<Arc<dyn SpillFiles>>>,
-    /// Pages without content; charged to the budget. A copy from one may still be under way: then others refer to it.
+    /// Pages without content; charged to the budget. A copy from one may still be under way: then others
+    /// refer to it.
     idle: Mutex<Vec<Arc<HostMemory>>>,
     /// Pages on the way to or from files.
     staging: Mutex<Vec<Arc<HostMemory>>>,

@@ -1,14 +1,16 @@
 //! Turns: which queries run at once (MultiQx §5).
 //!
-//! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes ([`Turns::begin`]): when that fits
-//! beside what the running ones use, regions that several read counted once; by default two may run whatever they read, and small ones
-//! beside them ([`Admission`]). Nothing running always admits.
-//! Those that wait go by their [`Priority`], and in the order they came among equals; a later one that fits, or that is more urgent, may
-//! overtake another [`OVERTAKES`] times, whatever its priority.
+//! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes
+//! ([`Turns::begin`]): when that fits beside what the running ones use, regions that several read counted
+//! once; by default two may run whatever they read, and small ones beside them ([`Admission`]). Nothing
+//! running always admits.
+//! Those that wait go by their [`Priority`], and in the order they came among equals; a later one that fits,
+//! or that is more urgent, may overtake another [`OVERTAKES`] times, whatever its priority.
 //!
-//! Demands are predictions. A running query that finds the device full gives up all it has and waits for another one to end
-//! ([`Lease::wait_for_room`]), except the one that came first: it waits while the others finish, give up, or park their regions between
-//! two launches ([`Lease::is_asked`]), so that it always ends, and then the next. What is too large for the device alone is told so when nothing else runs.
+//! Demands are predictions. A running query that finds the device full gives up all it has and waits for
+//! another one to end ([`Lease::wait_for_room`]), except the one that came first: it waits while the others
+//! finish, give up, or park their regions between two launches ([`Lease::is_asked`]), so that it always ends,
+//! and then the next. What is too large for the device alone is told so when nothing else runs.
 
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
@@ -19,7 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Times the first of those that wait may be overtaken.
 const OVERTAKES: u32 = 16;
-/// Queries that [`Admission::Auto`] lets run whatever they read: one more than the scan that is larger than the device.
+/// Queries that [`Admission::Auto`] lets run whatever they read: one more than the scan that is larger than
+/// the device.
 const ALWAYS: usize = 2;
 /// Share of the device that a query may read and still count as small.
 const SMALL: u64 = 16;
@@ -29,8 +32,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Which queries run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
-    /// Those whose weighted demands fit together, regions included; [`ALWAYS`] at least, and beside them those that read
-    /// little, as far as their working memory fits: regions give way page by page.
+    /// Those whose weighted demands fit together, regions included; [`ALWAYS`] at least, and beside them
+    /// those that read little, as far as their working memory fits: regions give way page by page.
     #[default]
     Auto,
     /// Those whose working memory fits together, whatever they read.
@@ -190,7 +193,8 @@ impl State {
         }
     }
 
-    /// The query whose turn it is: it fits, none that is before it does, and none that came earlier has been overtaken too often.
+    /// The query whose turn it is: it fits, none that is before it does, and none that came earlier has been
+    /// overtaken too often.
     fn next_turn(&self) -> Option<u64> {
         let running = self.running();
         let waiting = || self.queries.iter().filter(|(_, query)| !query.running);
@@ -209,8 +213,8 @@ impl State {
         next.map(|(number, _)| **number)
     }
 
-    /// Begins the queries whose turn it is, and wakes them. To be called after every change: that it is done once, by who changes
-    /// something, and not by each that waits, is what lets hundreds wait.
+    /// Begins the queries whose turn it is, and wakes them. To be called after every change: that it is done
+    /// once, by who changes something, and not by each that waits, is what lets hundreds wait.
     fn admit(&mut self) {
         while let Some(number) = self.next_turn() {
             for (_, query) in self.queries.range_mut(..number) {
@@ -318,8 +322,8 @@ impl Lease<'_> {
         !earlier.any(|(_, query)| query.running)
     }
 
-    /// Whether a query that came before it waits for memory: between two launches it should park its regions, and
-    /// [wait](Self::wait_for_room).
+    /// Whether a query that came before it waits for memory: between two launches it should park its regions,
+    /// and [wait](Self::wait_for_room).
     pub fn is_asked(&self) -> bool {
         let state = self.turns.state.lock();
         let mut earlier = state.queries.range(..self.number);
@@ -344,8 +348,9 @@ impl Lease<'_> {
         state.admit();
     }
 
-    /// After the device was found full, and all working memory of this query given up or parked: waits until it is worth another try.
-    /// The query that [came first](Self::is_first) may keep what it has. `false`: no other query has any memory, or `cancelled` is set.
+    /// After the device was found full, and all working memory of this query given up or parked: waits until
+    /// it is worth another try. The query that [came first](Self::is_first) may keep what it has. `false`: no
+    /// other query has any memory, or `cancelled` is set.
     pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {
         let mut state = self.turns.state.lock();
         let (freed, ended) = *self.seen.lock();

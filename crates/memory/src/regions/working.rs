@@ -7,13 +7,15 @@
 //!   if manager.grant(&mut [table.used(Access::ReadWrite)])? { ... }       held again, at some address, all of them or none
 //! ```
 //!
-//! A region that its owner holds is pinned: the manager has no way to reach its memory. Between launches the owner may park
-//! it; then a query that finds the device full moves it out: pages whose newest content is on the device are copied to pinned host memory, or to a
-//! file where the host's budget has no room, and the device memory is freed behind the copies in the order of the owner's stream. Nobody waits
-//! but for files. An eviction stops between two pages when the owner comes back or goes.
+//! A region that its owner holds is pinned: the manager has no way to reach its memory. Between launches the
+//! owner may park it; then a query that finds the device full moves it out: pages whose newest content is on
+//! the device are copied to pinned host memory, or to a file where the host's budget has no room, and the
+//! device memory is freed behind the copies in the order of the owner's stream. Nobody waits but for files.
+//! An eviction stops between two pages when the owner comes back or goes.
 //!
-//! What is loaded and what is copied follows the access that the next launch declares: what it writes is not loaded, what it only reads leaves the copy on the host
-//! valid, so that evicting the region again moves nothing (the advice of MultiQx §4.1, by types).
+//! What is loaded and what is copied follows the access that the next launch declares: what it writes is not
+//! loaded, what it only reads leaves the copy on the host valid, so that evicting the region again moves
+//! nothing (the advice of MultiQx §4.1, by types).
 
 use super::content::{Content, NOBODY, PageState, Parked, Shared};
 use super::error::RegionError;
@@ -124,7 +126,8 @@ impl Working {
     }
 }
 
-/// Device memory that its owner writes and may let others move out between launches. As [`DeviceBuffer`], which it is while it is held.
+/// Device memory that its owner writes and may let others move out between launches. As [`DeviceBuffer`],
+/// which it is while it is held.
 pub struct WorkingRegion<T: Pod> {
     /// None of memory that is never moved.
     managed: Option<(Arc<Working>, Arc<Shared<T>>)>,
@@ -172,7 +175,8 @@ impl<T: Pod> Deref for WorkingRegion<T> {
     type Target = DeviceBuffer<T>;
 
     /// # Panics
-    /// While the region is parked: its owner takes it back with [`MemoryManager::grant`](super::MemoryManager::grant) first.
+    /// While the region is parked: its owner takes it back with
+    /// [`MemoryManager::grant`](super::MemoryManager::grant) first.
     fn deref(&self) -> &DeviceBuffer<T> {
         self.held.as_ref().expect("a region is held where it is used")
     }
@@ -185,8 +189,8 @@ impl<T: Pod> DerefMut for WorkingRegion<T> {
 }
 
 impl<T: Pod> WorkingRegion<T> {
-    /// Lets others move it until it is granted again. Work on it must be queued on the stream it was allocated in, or that stream wait
-    /// for it.
+    /// Lets others move it until it is granted again. Work on it must be queued on the stream it was
+    /// allocated in, or that stream wait for it.
     pub fn park(&mut self) {
         let Some((working, shared)) = &self.managed else {
             return;
@@ -207,7 +211,8 @@ impl<T: Pod> WorkingRegion<T> {
         }
     }
 
-    /// Says that its content is not needed any more: moving it out copies nothing, and bringing it back neither.
+    /// Says that its content is not needed any more: moving it out copies nothing, and bringing it back
+    /// neither.
     pub fn discard(&mut self) {
         if let Some((working, shared)) = &self.managed {
             shared.wanted.store(true, Ordering::Release);
@@ -293,7 +298,8 @@ impl<T: Pod> Held for WorkingRegion<T> {
         let mut content = shared.content.lock();
         let mut buffer = match content.buffer.take() {
             Some(buffer) => buffer,
-            // While the lock is held nobody tries to move this region; those that are moved are only tried for.
+            // While the lock is held nobody tries to move this region; those that are moved are only tried
+            // for.
             None => loop {
                 match spill.device().alloc::<T>(&shared.home, shared.len) {
                     Ok(buffer) => break buffer.assume_written(),

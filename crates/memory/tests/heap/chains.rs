@@ -1,5 +1,5 @@
-//! Rows of unknown number through chains of pages: nothing lost, nothing twice, pages filled, all pages back; also when the heap
-//! is exhausted at every possible place.
+//! Rows of unknown number through chains of pages: nothing lost, nothing twice, pages filled, all pages back;
+//! also when the heap is exhausted at every possible place.
 
 use galatea_device::{Device, DevicePointer, Function, Geometry, kernel_arguments};
 use galatea_kernels::heap::{HeapBuild, PageChainsView, Strategy};
@@ -18,7 +18,8 @@ kernel_arguments! {
     }
 }
 
-/// Input i yields counts[i] rows (i * 100 + k, i, ...), one tile is one input per thread; warps append as they find rows.
+/// Input i yields counts[i] rows (i * 100 + k, i, ...), one tile is one input per thread; warps append as
+/// they find rows.
 fn producer(device: &Device, words: u32, build: HeapBuild) -> Function {
     let source = format!(
         r#"

@@ -1,5 +1,5 @@
-//! Threads that take, use and give back pages at once, by thread, warp and block, from any lanes: the holder of a page is alone in
-//! it, and at the end every page is free.
+//! Threads that take, use and give back pages at once, by thread, warp and block, from any lanes: the holder
+//! of a page is alone in it, and at the end every page is free.
 
 use galatea_device::{Device, DevicePointer, Geometry, environment, kernel_arguments};
 use galatea_kernels::heap::{HeapBuild, HeapView, Strategy};
@@ -14,8 +14,8 @@ kernel_arguments! {
     }
 }
 
-/// Each thread holds up to two pages, writes its name into them, and finds it there later. Lanes drop out at random, so masks are
-/// any; every third round a lane acts alone, every fourth the block together.
+/// Each thread holds up to two pages, writes its name into them, and finds it there later. Lanes drop out at
+/// random, so masks are any; every third round a lane acts alone, every fourth the block together.
 const CHURN: &str = r#"
 #include "galatea/heap.cuh"
 using namespace galatea;
@@ -136,7 +136,8 @@ fn superblocks_are_drained_and_refilled() {
 /// A campaign of the same, for as many seeds as the environment says.
 #[test]
 fn campaign() {
-    // Two devices for all seeds, one of them switching threads at every basic block: each keeps the stacks of its threads.
+    // Two devices for all seeds, one of them switching threads at every basic block: each keeps the stacks of
+    // its threads.
     let devices = [own_device(1000), own_device(1001)];
     for seed in 1..=environment::campaign() {
         for device in &devices {

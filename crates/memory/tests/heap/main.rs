@@ -1,4 +1,5 @@
-//! The device heap on the emulated device (and on a GPU where there is one): every strategy, under many seeds and schedules.
+//! The device heap on the emulated device (and on a GPU where there is one): every strategy, under many seeds
+//! and schedules.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -19,8 +20,8 @@ use galatea_kernels::heap::{HeapBuild, Strategy};
 use galatea_kernels::{HeapAllocate, HeapRelease, headers};
 use galatea_memory::{DeviceHeap, HeapOptions};
 
-/// The emulated device of a seed; odd seeds switch threads at every basic block. Shared by all tests: each device keeps the stacks
-/// of its threads.
+/// The emulated device of a seed; odd seeds switch threads at every basic block. Shared by all tests: each
+/// device keeps the stacks of its threads.
 fn emulated(seed: u64) -> Device {
     static DEVICES: Mutex<BTreeMap<u64, Device>> = Mutex::new(BTreeMap::new());
     let mut devices = DEVICES.lock().unwrap();

@@ -1,5 +1,5 @@
-//! Pools of every awkward size: each page is handed out once, and nothing after the last one; again after frees; and from any
-//! state.
+//! Pools of every awkward size: each page is handed out once, and nothing after the last one; again after
+//! frees; and from any state.
 
 use galatea_kernels::heap::Strategy;
 use galatea_memory::{DeviceHeap, HeapError, HeapOptions};

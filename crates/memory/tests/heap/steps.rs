@@ -1,4 +1,5 @@
-//! Steps measured against the paper's analysis: Equations 2 and 4 within sampling error, Equations 3 and 5 from below.
+//! Steps measured against the paper's analysis: Equations 2 and 4 within sampling error, Equations 3 and 5
+//! from below.
 
 use galatea_kernels::heap::Strategy;
 use galatea_memory::theory::Pool as Theory;
@@ -71,15 +72,17 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
                 measured.thread_average_steps().unwrap(),
                 measured.warp_average_steps().unwrap(),
             );
-            // A walk is geometric: its deviation is about its mean, so that of the mean over all walks is tas / sqrt(n);
-            // four of them, and 3 % for the states' own spread. Threads beside each other lose claims: a little more than expected.
+            // A walk is geometric: its deviation is about its mean, so that of the mean over all walks is tas
+            // / sqrt(n); four of them, and 3 % for the states' own spread. Threads beside each other lose
+            // claims: a little more than expected.
             let expected = theory.tas(width);
             let error = expected * (4.0 / (measured.allocations as f64).sqrt() + 0.03);
             assert!(
                 (tas - expected).abs() < error,
                 "TAS {tas}, Equation {expected} +- {error}: {case}"
             );
-            // The bound leaves out that threads lose claims to each other; a lost one is a step more for its warp.
+            // The bound leaves out that threads lose claims to each other; a lost one is a step more for its
+            // warp.
             let lost = theory.collisions() * 32.0 / threads as f64;
             let bound = theory.was_bound(width) + 2.0 * lost;
             assert!(
@@ -90,8 +93,8 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
     }
 }
 
-/// The table of counts: one look and 0.03 to 0.9 atomics a page for the window, whose claims are shared by a warp; about three atomics
-/// per look for CoRW.
+/// The table of counts: one look and 0.03 to 0.9 atomics a page for the window, whose claims are shared by a
+/// warp; about three atomics per look for CoRW.
 #[test]
 fn the_window_needs_few_looks_and_fewer_atomics() {
     for (share, threads) in [(1.0, 10_000), (0.5, 5000), (0.1, 1000)] {

@@ -1,4 +1,5 @@
-//! What fails: copies, allocations under any limit, the device. An operation succeeds or returns an error, and all memory comes back.
+//! What fails: copies, allocations under any limit, the device. An operation succeeds or returns an error,
+//! and all memory comes back.
 
 use crate::{Column, Original, fetch, own_device, peek, peek_kernel};
 use galatea_device::{DeviceBuffer, DeviceError, EmulatorOptions, Stream};
@@ -163,7 +164,8 @@ fn other_errors_evict_nothing() {
     assert_eq!((manager.evicted(), manager.bytes()), (3, 0));
 }
 
-/// A kernel faults while pages and working memory are held: from then on there are errors, but no panic, and nothing is kept.
+/// A kernel faults while pages and working memory are held: from then on there are errors, but no panic, and
+/// nothing is kept.
 #[test]
 fn a_lost_device_leaves_nothing_behind() {
     let device = galatea_device::Device::emulated(EmulatorOptions::default(), Default::default()).unwrap();

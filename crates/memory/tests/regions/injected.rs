@@ -1,5 +1,5 @@
-//! Driver calls that fail on demand under the manager: pages that are read are right, errors are only those that were injected, memory
-//! that launches still read is not freed under them, and all of it comes back.
+//! Driver calls that fail on demand under the manager: pages that are read are right, errors are only those
+//! that were injected, memory that launches still read is not freed under them, and all of it comes back.
 
 use crate::{Column, own_device_with, peek, peek_kernel, watched};
 use galatea_device::{
@@ -214,7 +214,8 @@ fn an_eviction_that_fails_forgets_no_launch() {
     });
 }
 
-/// A page whose original goes is freed behind the launches that read it, by the host where the driver refuses to wait.
+/// A page whose original goes is freed behind the launches that read it, by the host where the driver refuses
+/// to wait.
 #[test]
 fn an_original_that_goes_waits_for_launches() {
     watched(|| {

@@ -5,7 +5,8 @@ use galatea_device::{Device, DeviceBuffer, Function, Stream};
 use galatea_memory::regions::{MemoryManager, Scan, Source};
 use std::sync::Arc;
 
-/// Large enough for the emulated device to take the memory from the process when it is freed: a late read faults.
+/// Large enough for the emulated device to take the memory from the process when it is freed: a late read
+/// faults.
 const LARGE: usize = 128 << 10;
 
 /// A stream whose work waits until the gate is opened, at the latest when this is dropped.
@@ -114,7 +115,8 @@ fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
     assert_eq!(gated.words(), before.pages[0].words());
 }
 
-/// The source goes while a scan is about to read it: the page stays until the launch is queued, its memory until it is done.
+/// The source goes while a scan is about to read it: the page stays until the launch is queued, its memory
+/// until it is done.
 #[test]
 fn a_source_that_goes_leaves_pinned_pages() {
     for early in [false, true] {

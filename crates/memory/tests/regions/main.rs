@@ -1,5 +1,5 @@
-//! The manager of device memory on the emulated device: sources in host memory whose pages are recognised by their bytes, and kernels
-//! that read them back.
+//! The manager of device memory on the emulated device: sources in host memory whose pages are recognised by
+//! their bytes, and kernels that read them back.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -135,7 +135,8 @@ kernel_arguments! {
     }
 }
 
-/// Copies words from a bare address, as the kernels of queries read pages; not before its gate, where it has one, is open.
+/// Copies words from a bare address, as the kernels of queries read pages; not before its gate, where it has
+/// one, is open.
 fn peek_kernel(device: &Device) -> Function {
     let source = r#"
 #include "galatea/prelude.cuh"

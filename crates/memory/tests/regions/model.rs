@@ -1,8 +1,9 @@
-//! The manager against a plain model, under random operations: after each of them what the manager says, what the budget says and what
-//! the model says agree, pinned pages are where they were, and kernels read what the originals hold.
+//! The manager against a plain model, under random operations: after each of them what the manager says, what
+//! the budget says and what the model says agree, pinned pages are where they were, and kernels read what the
+//! originals hold.
 //!
-//! The model does not choose victims: it learns from the manager how many bytes a region has left, and checks that the pages that
-//! went were the last that could go. The policies have tests of their own.
+//! The model does not choose victims: it learns from the manager how many bytes a region has left, and checks
+//! that the pages that went were the last that could go. The policies have tests of their own.
 
 mod operations;
 mod steps;
@@ -145,7 +146,8 @@ impl World<'_> {
         });
     }
 
-    /// Learns from the manager which pages it has evicted; they are the last of a region that nobody has pinned.
+    /// Learns from the manager which pages it has evicted; they are the last of a region that nobody has
+    /// pinned.
     fn learn(&mut self) {
         let infos: BTreeMap<String, RegionInfo> = (self
             .manager

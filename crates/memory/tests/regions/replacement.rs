@@ -1,4 +1,5 @@
-//! Which region gives up pages first, policy by policy, and that pages go one by one from the end of a region.
+//! Which region gives up pages first, policy by policy, and that pages go one by one from the end of a
+//! region.
 
 use crate::{Column, here, load, own_device};
 use galatea_memory::regions::{MemoryManager, Replacement};
@@ -68,7 +69,8 @@ impl Regions {
 
 #[test]
 fn policies_take_from_the_region_worth_least() {
-    // Columns 0, 1, 2 of 2 pages each; then the scans; the columns in the order in which they give all they have.
+    // Columns 0, 1, 2 of 2 pages each; then the scans; the columns in the order in which they give all they
+    // have.
     let table: [(Replacement, &[usize], [usize; 3]); 10] = [
         (Replacement::Lru, &[], [0, 1, 2]),
         (Replacement::Lru, &[0], [1, 2, 0]),
@@ -110,7 +112,8 @@ fn old_uses_decay() {
     }
 }
 
-/// c = e + f·s·l with e = 0: a large region goes before a small one that was used less recently, until it is small itself.
+/// c = e + f·s·l with e = 0: a large region goes before a small one that was used less recently, until it is
+/// small itself.
 #[test]
 fn cost_is_size_times_place() {
     let latency = 0.01;
@@ -167,8 +170,8 @@ fn evictions_repeat() {
     }
 }
 
-/// Loads `hot` and uses it `uses` times in all; then scans `cold` once, with room for one page less than both take.
-/// The numbers of their pages in the end, and how many pages the scan got.
+/// Loads `hot` and uses it `uses` times in all; then scans `cold` once, with room for one page less than both
+/// take. The numbers of their pages in the end, and how many pages the scan got.
 fn admitted(policy: Replacement, uses: usize, scans_between: usize) -> (Vec<usize>, usize) {
     let device = own_device();
     let manager = MemoryManager::new(&device).unwrap();

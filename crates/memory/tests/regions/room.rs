@@ -1,5 +1,5 @@
-//! Queries that find the device full: they give up what they have and wait, the one that came first always gets through, and there is
-//! neither deadlock nor livelock.
+//! Queries that find the device full: they give up what they have and wait, the one that came first always
+//! gets through, and there is neither deadlock nor livelock.
 
 use crate::watched;
 use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};

@@ -1,4 +1,5 @@
-//! Turns: who is admitted beside whom, in what order, and what a query that waits and is cancelled leaves behind.
+//! Turns: who is admitted beside whom, in what order, and what a query that waits and is cancelled leaves
+//! behind.
 
 use crate::watched;
 use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};
@@ -222,7 +223,8 @@ fn first_come_first_served() {
     });
 }
 
-/// With hundreds waiting a decision costs what is decided, not a wake-up of all: 400 queries with four updates each, one at a time.
+/// With hundreds waiting a decision costs what is decided, not a wake-up of all: 400 queries with four
+/// updates each, one at a time.
 #[test]
 fn hundreds_wait_for_their_turn() {
     watched(|| {

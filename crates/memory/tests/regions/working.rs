@@ -1,4 +1,5 @@
-//! Working regions: what is parked can be moved to the host and comes back as it was, in host memory and in files.
+//! Working regions: what is parked can be moved to the host and comes back as it was, in host memory and in
+//! files.
 
 use crate::{Column, load, own_device, watched};
 use galatea_device::{Access, Device, DeviceBuffer, Stream};
@@ -264,7 +265,8 @@ fn a_launch_gets_all_its_regions_or_none() {
     bed.ends(100);
 }
 
-/// Copies of columns go before what would have to be copied out, except where the policy counts costs otherwise.
+/// Copies of columns go before what would have to be copied out, except where the policy counts costs
+/// otherwise.
 #[test]
 fn copies_give_way_first() {
     for (policy, pages) in [

@@ -58,7 +58,8 @@ impl Codes {
         }
     }
 
-    /// Writes `map(code)` for every code into `target`, which has room for exactly that many codes of `width`.
+    /// Writes `map(code)` for every code into `target`, which has room for exactly that many codes of
+    /// `width`.
     pub(crate) fn write_mapped(&self, width: Width, target: &mut [u8], map: impl Fn(u64) -> u64 + Copy) {
         match width {
             Width::Zero => {}
@@ -97,7 +98,8 @@ fn copy_mapped<S: Code, C: Code>(codes: &[S], target: &mut [C], map: impl Fn(u64
     }
 }
 
-/// Exact division of multiples: by an odd number by multiplying with its inverse modulo 2^64, by two by shifting.
+/// Exact division of multiples: by an odd number by multiplying with its inverse modulo 2^64, by two by
+/// shifting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Divisor {
     shift: u32,

@@ -1,16 +1,17 @@
 //! Order-preserving dictionaries.
 //!
-//! A dictionary turns strings into small integers that compare as the strings do, so filters, groupings and joins on them
-//! never touch bytes. Each chunk first collects its own values in order of appearance, in parallel with the others; when all
-//! are known the distinct values are merged (in parallel, by parts of the hash space), sorted once, and the chunks' codes are
-//! mapped to ranks.
+//! A dictionary turns strings into small integers that compare as the strings do, so filters, groupings and
+//! joins on them never touch bytes. Each chunk first collects its own values in order of appearance, in
+//! parallel with the others; when all are known the distinct values are merged (in parallel, by parts of the
+//! hash space), sorted once, and the chunks' codes are mapped to ranks.
 //!
-//! When it pays: a dictionary costs hashing every value and sorting the distinct ones, so it is kept while it is small
-//! against the rows and saves bytes. A chunk gives up early when most of its values are new ([`CHUNK_MIN_REPEATS`]); a column
-//! is stored as text when any chunk gave up or the merged dictionary does not pay ([`MIN_REPEATS`], [`MAX_VALUES`]).
+//! When it pays: a dictionary costs hashing every value and sorting the distinct ones, so it is kept while it
+//! is small against the rows and saves bytes. A chunk gives up early when most of its values are new
+//! ([`CHUNK_MIN_REPEATS`]); a column is stored as text when any chunk gave up or the merged dictionary does
+//! not pay ([`MIN_REPEATS`], [`MAX_VALUES`]).
 //!
-//! Columns that arrive as Arrow dictionaries (Parquet's dictionary pages do) are not hashed by row: each dictionary value
-//! that is used is entered once, and the keys are mapped.
+//! Columns that arrive as Arrow dictionaries (Parquet's dictionary pages do) are not hashed by row: each
+//! dictionary value that is used is entered once, and the keys are mapped.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -345,7 +346,8 @@ pub(crate) fn merge(
     Ok(Some(Merged { values, width, ranks }))
 }
 
-/// Whether a dictionary of `count` values with `bytes` bytes pays for `rows` rows that hold `text_bytes` as text.
+/// Whether a dictionary of `count` values with `bytes` bytes pays for `rows` rows that hold `text_bytes` as
+/// text.
 fn pays(count: usize, bytes: u64, width: Width, rows: u64, text_bytes: u64) -> bool {
     if count <= ALWAYS_VALUES {
         return true;

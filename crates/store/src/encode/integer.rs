@@ -1,11 +1,11 @@
 //! Integers by frame of reference: `value = base + factor * code`.
 //!
-//! One chunk at a time, in two passes over blocks that stay in the first-level cache. The first finds the extremes and the
-//! greatest common divisor of the differences: money in cents that is always whole, timestamps in microseconds that are whole
-//! seconds. It is found by testing the divisor known so far on every value (a multiplication and a comparison) and is given up
-//! once it is 1, after a few values in most columns. The second pass writes `(value - minimum) / factor` as narrow as the
-//! chunk alone allows. When all chunks are known the column's width and factor follow, and chunks are widened where theirs
-//! differ.
+//! One chunk at a time, in two passes over blocks that stay in the first-level cache. The first finds the
+//! extremes and the greatest common divisor of the differences: money in cents that is always whole,
+//! timestamps in microseconds that are whole seconds. It is found by testing the divisor known so far on
+//! every value (a multiplication and a comparison) and is given up once it is 1, after a few values in most
+//! columns. The second pass writes `(value - minimum) / factor` as narrow as the chunk alone allows. When all
+//! chunks are known the column's width and factor follow, and chunks are widened where theirs differ.
 //!
 //! Differences are taken modulo 2^64 and read as unsigned, so no extreme of `i64` or `u64` overflows.
 
@@ -100,7 +100,8 @@ impl LocalIntegers {
     }
 }
 
-/// Encodes one chunk. The values' extremes are no further apart than `u64::MAX` (see [`extremes`] for `i128`).
+/// Encodes one chunk. The values' extremes are no further apart than `u64::MAX` (see [`extremes`] for
+/// `i128`).
 pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     let rows = pieces.iter().map(|piece| piece.values.len()).sum();
     let Some(anchor) = pieces.iter().find_map(Piece::first_valid) else {
@@ -288,7 +289,8 @@ impl Frame {
                     .write_mapped(self.width, target, |code| code * multiplier + offset);
             }
         } else {
-            // The chunk kept its codes undivided because dividing did not narrow it; they are multiples all the same.
+            // The chunk kept its codes undivided because dividing did not narrow it; they are multiples all
+            // the same.
             let divisor = Divisor::new(self.factor);
             chunk
                 .codes
@@ -298,7 +300,8 @@ impl Frame {
     }
 }
 
-/// The base for a chunk's minimum, and the code of the minimum: 0, except for a `u64` that no `i64` base reaches.
+/// The base for a chunk's minimum, and the code of the minimum: 0, except for a `u64` that no `i64` base
+/// reaches.
 fn base_and_offset(minimum: i128, factor: u64) -> (i64, u64) {
     match i64::try_from(minimum) {
         Ok(base) => (base, 0),

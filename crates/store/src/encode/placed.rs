@@ -72,8 +72,8 @@ impl PlacedChunks {
         }
     }
 
-    /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which are the first of the first
-    /// chunk and keep their slots. None where the layout lacks a value.
+    /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which are the
+    /// first of the first chunk and keep their slots. None where the layout lacks a value.
     pub(super) fn after(layout: &Arc<PlacedLayout>, tail: &[Chunk], chunks: &[LocalChunk]) -> Option<Self> {
         let mut ranks = Vec::new();
         for chunk in chunks {

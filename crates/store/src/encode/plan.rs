@@ -95,8 +95,9 @@ impl ColumnEncoder {
         self.planned(Decision::Placed(PlacedChunks::new(layout)), chunks)
     }
 
-    /// Plans to store more chunks after the first `kept` of a column, in the encoding it has already; gives them back where
-    /// that cannot hold them. If the column has more chunks, their rows are the first of the first new one.
+    /// Plans to store more chunks after the first `kept` of a column, in the encoding it has already; gives
+    /// them back where that cannot hold them. If the column has more chunks, their rows are the first of the
+    /// first new one.
     pub(crate) fn plan_like(
         &self,
         column: &Column,
@@ -191,7 +192,8 @@ impl Plan {
         self.layout.slabs.iter().map(|bytes| *bytes as u64).sum()
     }
 
-    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives, unless `cancellation` comes first.
+    /// Writes the column, with all of rayon's threads, into memory that `allocate` gives, unless
+    /// `cancellation` comes first.
     pub(crate) fn write(
         self,
         ledger: &Ledger,

@@ -6,8 +6,8 @@ use galatea_device::HostMemory;
 
 use crate::column::VIEW_ALIGNMENT;
 
-/// Size of the pieces of memory that are allocated and pinned, in bytes. A column smaller than this gets exactly what it
-/// needs, a chunk larger than this its own.
+/// Size of the pieces of memory that are allocated and pinned, in bytes. A column smaller than this gets
+/// exactly what it needs, a chunk larger than this its own.
 pub(super) const SLAB_BYTES: usize = 256 << 20;
 
 /// A slab and the range in it.

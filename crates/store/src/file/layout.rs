@@ -41,7 +41,8 @@ impl Layout {
         let sources = table.fresh_files().await?;
         let footers = sources.into_iter().map(|source| {
             async move {
-                // DataFusion's cache tells versions of a file apart by size and time of change alone: not asked.
+                // DataFusion's cache tells versions of a file apart by size and time of change alone: not
+                // asked.
                 let metadata = DFParquetMetadata::new(table.objects.as_ref(), &source.meta)
                     .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip))
                     .fetch_metadata()

@@ -1,8 +1,9 @@
 //! Tables in files: columns are encoded when first used and kept while memory allows.
 //!
-//! DataFusion plans a scan of files as a list of byte ranges of files spread over partitions, with the columns and filters of
-//! one query. A [`FileTable`] is what is behind it: the whole files, each once, in order, and all their columns. A column that
-//! a query loads is read once, encoded, and kept in the [`Store`] for the queries after it.
+//! DataFusion plans a scan of files as a list of byte ranges of files spread over partitions, with the
+//! columns and filters of one query. A [`FileTable`] is what is behind it: the whole files, each once, in
+//! order, and all their columns. A column that a query loads is read once, encoded, and kept in the [`Store`]
+//! for the queries after it.
 //!
 //! ```text
 //!  load([quantity, flag])
@@ -13,8 +14,8 @@
 //!         CSV, JSON, Arrow, Avro: DataFusion's reader, partition by partition in order
 //! ```
 //!
-//! Files on the local file system are looked at on every load; what was written so recently that times cannot tell is compared
-//! by content ([`version`]). For object stores that would cost a round trip per file and
+//! Files on the local file system are looked at on every load; what was written so recently that times cannot
+//! tell is compared by content ([`version`]). For object stores that would cost a round trip per file and
 //! query; there the version is the one DataFusion's listing saw.
 
 mod column_bytes;
@@ -100,13 +101,13 @@ pub struct FileTable {
 }
 
 impl Store {
-    /// The table behind a DataFusion file scan: its files whole, each once, in order, with all columns of its table schema.
-    /// The scan's own projection, filters and limit are not part of it. Filters that a Parquet source was given to apply
-    /// itself (`pushdown_filters`) are the caller's to apply.
+    /// The table behind a DataFusion file scan: its files whole, each once, in order, with all columns of its
+    /// table schema. The scan's own projection, filters and limit are not part of it. Filters that a Parquet
+    /// source was given to apply itself (`pushdown_filters`) are the caller's to apply.
     ///
     /// # Errors
-    /// [`StoreError::UnsupportedSource`] for scans that the whole files do not stand for: with virtual columns, a row selection
-    /// within files, encryption, or a schema adapter of the user's.
+    /// [`StoreError::UnsupportedSource`] for scans that the whole files do not stand for: with virtual
+    /// columns, a row selection within files, encryption, or a schema adapter of the user's.
     pub fn file_table(
         self: &Arc<Self>,
         scan: &FileScanConfig,
@@ -297,11 +298,12 @@ impl FileTable {
         on_pool(move || relaid_if_possible(&store, &name, &schema, index, column, wish)).await
     }
 
-    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored unplaced.
-    /// Remembered for every time they are loaded, by any scan of the same files.
+    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored
+    /// unplaced. Remembered for every time they are loaded, by any scan of the same files.
     ///
     /// # Errors
-    /// Those of loading, and [`StoreError::NotPlaceable`] for the first that cannot be; then nothing is remembered.
+    /// Those of loading, and [`StoreError::NotPlaceable`] for the first that cannot be; then nothing is
+    /// remembered.
     pub async fn set_conflict_layout(&self, columns: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
         let view = self.load(columns, &LoadHints::default(), None).await?;
         let mut laid_out = Vec::with_capacity(columns.len());

@@ -1,8 +1,9 @@
 //! Columns of CSV, JSON, Arrow and Avro files, read by DataFusion.
 //!
-//! The scan's own source reads the files again, whole: one partition per file, large files cut into byte ranges in order where
-//! the format allows, and the partitions' rows are put together in that order. A CSV source is rebuilt, so that any column can
-//! be read; of other formats the columns that the scan produces as they are can be.
+//! The scan's own source reads the files again, whole: one partition per file, large files cut into byte
+//! ranges in order where the format allows, and the partitions' rows are put together in that order. A CSV
+//! source is rebuilt, so that any column can be read; of other formats the columns that the scan produces as
+//! they are can be.
 
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
 //! Columns of Parquet files.
 //!
-//! The unit of work is one column of one chunk: its bytes are read in one piece per row group, decoded by the parquet crate and
-//! encoded, all on one thread, so as many such units run as there are cores and none waits for another. Object stores are
-//! read ahead of the threads by asynchronous requests.
+//! The unit of work is one column of one chunk: its bytes are read in one piece per row group, decoded by the
+//! parquet crate and encoded, all on one thread, so as many such units run as there are cores and none waits
+//! for another. Object stores are read ahead of the threads by asynchronous requests.
 //!
-//! Columns are asked of the parquet crate in the form that costs least to encode: decimals of up to 18 digits as 64-bit
-//! integers, strings as views, and strings whose pages are all dictionary pages as Arrow dictionaries, which need not be
-//! hashed row by row. Where a file's column is not of the table's type it is cast as DataFusion casts it.
+//! Columns are asked of the parquet crate in the form that costs least to encode: decimals of up to 18 digits
+//! as 64-bit integers, strings as views, and strings whose pages are all dictionary pages as Arrow
+//! dictionaries, which need not be hashed row by row. Where a file's column is not of the table's type it is
+//! cast as DataFusion casts it.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -259,7 +260,8 @@ impl FileTable {
         })
     }
 
-    /// Reads the bytes of a column of a chunk, where the file is not local; local files are read by the thread that decodes.
+    /// Reads the bytes of a column of a chunk, where the file is not local; local files are read by the
+    /// thread that decodes.
     async fn fetch(&self, readers: &Readers, chunk: usize, column: usize) -> Result<Vec<Option<Vec<Bytes>>>> {
         let mut fetched = Vec::new();
         for run in &readers.layout.chunks[chunk] {

@@ -1,9 +1,10 @@
 //! Versions of file tables: which contents a kept column is of.
 //!
-//! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file system's clock. So a
-//! file that was changed within the last seconds is compared by a hash of its contents too, until one comparison has been
-//! made after that time: no write that came before it can have gone unseen, and those that come later change the times.
-//! Objects in stores have the version that DataFusion's listing saw: size, time, and etag where there is one.
+//! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file
+//! system's clock. So a file that was changed within the last seconds is compared by a hash of its contents
+//! too, until one comparison has been made after that time: no write that came before it can have gone
+//! unseen, and those that come later change the times. Objects in stores have the version that DataFusion's
+//! listing saw: size, time, and etag where there is one.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -33,8 +34,8 @@ pub(super) struct FileKey {
     pub(super) format: String,
 }
 
-/// Time that has to pass since the last change of a local file before its times are trusted to show the next one: several ticks
-/// of any file system's clock.
+/// Time that has to pass since the last change of a local file before its times are trusted to show the next
+/// one: several ticks of any file system's clock.
 const SETTLES_AFTER: i128 = 2_000_000_000;
 
 /// What changes when a file's contents do.
@@ -47,12 +48,14 @@ pub(super) struct Stamp {
     changed: i128,
     /// The etag, or for local files device and inode.
     tag: String,
-    /// A hash of the contents, where the times do not tell all: a file can be written twice within one tick of the clock.
+    /// A hash of the contents, where the times do not tell all: a file can be written twice within one tick
+    /// of the clock.
     content: Option<u64>,
 }
 
 impl Stamp {
-    /// Of the file now, where it is local; of the file as listed, elsewhere. `known` is the stamp it had before.
+    /// Of the file now, where it is local; of the file as listed, elsewhere. `known` is the stamp it had
+    /// before.
     fn of(file: &SourceFile, known: Option<&Self>) -> Result<Self> {
         let Some(path) = &file.path else {
             let modified = i128::from(file.meta.last_modified.timestamp_micros()) * 1000;
@@ -117,7 +120,8 @@ impl Stamp {
 pub struct FileStamp(Stamp);
 
 impl FileStamp {
-    /// The stamp of a file; none where it is not there, or was changed so recently that its times may not show the next change.
+    /// The stamp of a file; none where it is not there, or was changed so recently that its times may not
+    /// show the next change.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let stamp = Stamp::of_times(path).ok()?;
@@ -242,7 +246,8 @@ const KEPT_REFUSALS: usize = 64;
 /// Versions remembered at most.
 const KEPT_VERSIONS: usize = 1024;
 
-/// The current versions of the file tables that were asked for last, and what is remembered of tables whatever their version.
+/// The current versions of the file tables that were asked for last, and what is remembered of tables
+/// whatever their version.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions {
     /// By table, with when they were last asked for.
@@ -270,7 +275,8 @@ impl FileVersions {
         };
     }
 
-    /// The version of the files as they are now; one that was of other contents is forgotten, with its columns.
+    /// The version of the files as they are now; one that was of other contents is forgotten, with its
+    /// columns.
     ///
     /// # Errors
     /// A file that is not there any more.

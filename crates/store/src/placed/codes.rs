@@ -29,8 +29,8 @@ impl<'a> DenseColumn<'a> {
     /// The column as codes: dictionary ranks, or integers from the least on in steps of their common divisor.
     ///
     /// # Errors
-    /// [`NotPlaceable::Empty`] without rows, [`NotPlaceable::Encoding`] for floats, booleans, wide decimals and plain text,
-    /// [`NotPlaceable::TooManyValues`] beyond [`Self::LIMIT`].
+    /// [`NotPlaceable::Empty`] without rows, [`NotPlaceable::Encoding`] for floats, booleans, wide decimals
+    /// and plain text, [`NotPlaceable::TooManyValues`] beyond [`Self::LIMIT`].
     pub fn of(column: &'a Column) -> Result<Self, NotPlaceable> {
         if column.chunks.is_empty() {
             return Err(NotPlaceable::Empty);

@@ -1,5 +1,6 @@
-//! Placed columns: encodings whose codes are slots of a table with copies, so that grouping by the column keeps the lanes
-//! of a warp in different banks of shared memory (Sitaridi & Ross, DaMoN 2012; `galatea_layout` says how).
+//! Placed columns: encodings whose codes are slots of a table with copies, so that grouping by the column
+//! keeps the lanes of a warp in different banks of shared memory (Sitaridi & Ross, DaMoN 2012;
+//! `galatea_layout` says how).
 //!
 //! ```text
 //! column         R   N   R   A  NULL  R        values A N R, NULL the last
@@ -10,14 +11,14 @@
 //! slot codes     0→0  1→1  2→2  3→0  4→2  5→2          what a slot decodes to; NULL and holes to 0
 //! ```
 //!
-//! What a code means is what it meant before: a rank in the dictionary, or a multiple of a factor above a base, which is
-//! now the same for all chunks. Zones, ranges and validity bitmaps stay as they were. NULL rows have a value of their own,
-//! so that they too can be grouped by slot.
+//! What a code means is what it meant before: a rank in the dictionary, or a multiple of a factor above a
+//! base, which is now the same for all chunks. Zones, ranges and validity bitmaps stay as they were. NULL
+//! rows have a value of their own, so that they too can be grouped by slot.
 //!
-//! A column stays placed when rows are appended: they take the first copy of their value, whose slot is the value itself.
-//! Where values come that the layout does not have, the column is placed again. That a column shall be placed is remembered
-//! beside it: a column that cannot be, for want of rows or for too many values, is as soon as it can, and columns of files are
-//! whenever they are loaded.
+//! A column stays placed when rows are appended: they take the first copy of their value, whose slot is the
+//! value itself. Where values come that the layout does not have, the column is placed again. That a column
+//! shall be placed is remembered beside it: a column that cannot be, for want of rows or for too many values,
+//! is as soon as it can, and columns of files are whenever they are loaded.
 
 mod codes;
 mod pattern;
@@ -35,8 +36,8 @@ pub use self::codes::DenseColumn;
 pub use self::pattern::{ChunkTiles, PIPELINE_TILES, TileShape};
 use crate::width::Width;
 
-/// Bytes of shared memory that the table with copies may take, [`SLOT_BYTES`] each slot: what leaves room for three blocks
-/// on a multiprocessor.
+/// Bytes of shared memory that the table with copies may take, [`SLOT_BYTES`] each slot: what leaves room for
+/// three blocks on a multiprocessor.
 pub const TABLE_BYTES: u64 = 64 << 10;
 /// Bytes of a slot: one 64-bit accumulator.
 pub const SLOT_BYTES: u32 = 8;
@@ -53,8 +54,9 @@ pub struct ConflictLayout {
 /// How large a table with copies may become; never larger than [`TABLE_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Room {
-    /// As [`Room::Table`], but a column of at most 256 values keeps to 256 slots, whose numbers are one byte, unless more of them save
-    /// more than the wider column costs to read. Where 256 slots are too few for the window, it is smaller.
+    /// As [`Room::Table`], but a column of at most 256 values keeps to 256 slots, whose numbers are one byte,
+    /// unless more of them save more than the wider column costs to read. Where 256 slots are too few for the
+    /// window, it is smaller.
     Auto,
     /// All that there is.
     Table,
@@ -63,7 +65,8 @@ pub enum Room {
 }
 
 impl ConflictLayout {
-    /// Accesses whose copies are not used again, unless said otherwise: most of the gain is there (§4, Figure 5).
+    /// Accesses whose copies are not used again, unless said otherwise: most of the gain is there (§4, Figure
+    /// 5).
     pub const WINDOW: usize = 16;
 
     /// For writes, which does for reads too: the layout where nothing is known of the queries.
@@ -140,9 +143,9 @@ fn with_smaller_windows(goal: Goal) -> Vec<Goal> {
     goals
 }
 
-/// Time that a query takes of an access by a column of so many bytes a row, in rounds: it reads and updates at once, and waits for
-/// the slower, by the model's figures of an H200 (reading a byte of each row: 1.7 rounds). The query counts rows by group and
-/// reads nothing else, so that conflicts matter most.
+/// Time that a query takes of an access by a column of so many bytes a row, in rounds: it reads and updates
+/// at once, and waits for the slower, by the model's figures of an H200 (reading a byte of each row: 1.7
+/// rounds). The query counts rows by group and reads nothing else, so that conflicts matter most.
 fn counting(bytes: u32, rounds: f64) -> f64 {
     const ROWS: f64 = 32.0;
     let machine = Machine::H200;
@@ -181,7 +184,8 @@ pub struct PlacedLayout {
     pub wish: ConflictLayout,
     /// What it took and what came of it.
     pub report: PlacementReport,
-    /// Mean rounds of an access to one accumulator per value, before and after, of writes or of reads as the goal is.
+    /// Mean rounds of an access to one accumulator per value, before and after, of writes or of reads as the
+    /// goal is.
     pub rounds: (f64, f64),
     slot_codes: Vec<u32>,
 }

@@ -13,9 +13,9 @@ pub struct TileShape {
     pub unit_rows: u32,
 }
 
-/// The pattern of Galatea's pipelines that group: blocks of the default size of `galatea.block_threads`, eight rows per
-/// thread, units of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are placed for it; a pipeline that walks
-/// otherwise reads them right, and with more conflicts.
+/// The pattern of Galatea's pipelines that group: blocks of the default size of `galatea.block_threads`,
+/// eight rows per thread, units of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are placed
+/// for it; a pipeline that walks otherwise reads them right, and with more conflicts.
 pub const PIPELINE_TILES: TileShape = TileShape {
     threads: 256,
     rows_per_thread: 8,
@@ -49,7 +49,8 @@ impl TileShape {
     }
 }
 
-/// [`Tiles`] over chunks of any sizes; those of files follow row groups. The column's rows are those of the chunks.
+/// [`Tiles`] over chunks of any sizes; those of files follow row groups. The column's rows are those of the
+/// chunks.
 #[derive(Debug, Clone)]
 pub struct ChunkTiles {
     tiles: Tiles,

@@ -67,12 +67,12 @@ impl Snapshot {
 }
 
 impl StoredTable {
-    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored unplaced: a
-    /// new snapshot, atomically. Remembered for rows that come later. Rows keep their order.
+    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored
+    /// unplaced: a new snapshot, atomically. Remembered for rows that come later. Rows keep their order.
     ///
     /// # Errors
-    /// [`StoreError::NotPlaceable`] for the first that cannot be, [`StoreError::UnknownColumn`], or the store's memory limit
-    /// is reached; the table is then unchanged.
+    /// [`StoreError::NotPlaceable`] for the first that cannot be, [`StoreError::UnknownColumn`], or the
+    /// store's memory limit is reached; the table is then unchanged.
     pub async fn set_conflict_layout(&self, columns: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
         check_columns(columns, self.shared.schema.fields().len())?;
         let change = self.lock_changes().await;

@@ -1,9 +1,9 @@
 //! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
 //!
-//! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An insert appends
-//! chunks: last chunks of no more rows than come are taken up again together with those, and where the new rows fit a column's
-//! encoding (width, factor, dictionary) the earlier chunks are shared with the snapshot before, with their identities. Where
-//! they do not, the column is encoded anew.
+//! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An
+//! insert appends chunks: last chunks of no more rows than come are taken up again together with those, and
+//! where the new rows fit a column's encoding (width, factor, dictionary) the earlier chunks are shared with
+//! the snapshot before, with their identities. Where they do not, the column is encoded anew.
 
 mod layouts;
 
@@ -285,7 +285,8 @@ impl StoredTable {
         on_pool(move || Self::from_chunks(&finisher, schema, chunks)).await
     }
 
-    /// Executes a plan and encodes what it gives. Rows keep the order of partitions and, with a single partition, the plan's.
+    /// Executes a plan and encodes what it gives. Rows keep the order of partitions and, with a single
+    /// partition, the plan's.
     ///
     /// # Errors
     /// The plan's, a column's type has no encoding, or the store's memory limit is reached.
@@ -342,8 +343,9 @@ impl StoredTable {
         Arc::clone(&self.shared.current.read().snapshot)
     }
 
-    /// The version that is current now, and an identity that goes when the table is dropped or has another version. Who keeps what holds
-    /// the version's snapshot, a plan for instance, keeps a weak reference to the identity and asks to be told.
+    /// The version that is current now, and an identity that goes when the table is dropped or has another
+    /// version. Who keeps what holds the version's snapshot, a plan for instance, keeps a weak reference to
+    /// the identity and asks to be told.
     pub fn version(&self) -> (TableId, Arc<Identity>) {
         let current = self.shared.current.read();
         (current.snapshot.id, Arc::clone(&current.identity))
@@ -456,9 +458,9 @@ impl StoredTable {
     }
 }
 
-/// How many chunks stay as they are when `added` rows come. The last ones are encoded again together with the new rows as long
-/// as they are no more than those: then inserts leave few small chunks, however many there are, and a row is seldom encoded
-/// again. What is taken up fits one chunk.
+/// How many chunks stay as they are when `added` rows come. The last ones are encoded again together with the
+/// new rows as long as they are no more than those: then inserts leave few small chunks, however many there
+/// are, and a row is seldom encoded again. What is taken up fits one chunk.
 fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
     let mut kept = chunk_rows.len();
     let mut taken = 0;

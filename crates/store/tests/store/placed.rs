@@ -45,7 +45,8 @@ fn layout(column: &Column) -> &PlacedLayout {
     column.placed().expect("a placed column")
 }
 
-/// Integers of few values that meet in one bank, `step` apart from `base` on, every `nulls`th row NULL (0: none).
+/// Integers of few values that meet in one bank, `step` apart from `base` on, every `nulls`th row NULL (0:
+/// none).
 fn integers(rows: usize, values: i64, base: i64, step: i64, nulls: usize) -> ArrayRef {
     let value = |row: usize| base + (row as i64 * 7 + row as i64 / 13) % values * step;
     let valid = |row: &usize| nulls == 0 || !row.is_multiple_of(nulls);

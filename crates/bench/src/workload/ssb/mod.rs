@@ -1,8 +1,9 @@
-//! The Star Schema Benchmark (O'Neil, O'Neil, Chen, Revilak: *Star Schema Benchmark*, revision 3, 2009): TPC-H's data
-//! denormalised into one fact table, LINEORDER, and four dimensions, and 13 queries in four flights.
+//! The Star Schema Benchmark (O'Neil, O'Neil, Chen, Revilak: *Star Schema Benchmark*, revision 3, 2009):
+//! TPC-H's data denormalised into one fact table, LINEORDER, and four dimensions, and 13 queries in four
+//! flights.
 //!
-//! The generator is our own. Rows follow the specification's cardinalities and distributions, not ssb-dbgen's random
-//! sequence, so single values differ from that program's; the queries' selectivities agree.
+//! The generator is our own. Rows follow the specification's cardinalities and distributions, not ssb-dbgen's
+//! random sequence, so single values differ from that program's; the queries' selectivities agree.
 //!
 //! | table | rows at scale s | distributions |
 //! | --- | --- | --- |
@@ -12,13 +13,15 @@
 //! | part | 200,000 (1 + log2 s), below scale 1: 200,000 s | category uniform of 25, brand uniform of its 40, colour of 92, type of 150, container of 40, size 1-50 |
 //! | lineorder | about 6,000,000 s | 1,500,000 s orders of 1 to 7 lines, uniform |
 //!
-//! A LINEORDER line draws its customer, part and supplier uniformly, quantity from 1-50, discount from 0-10 and tax from 0-8
-//! percent; the order draws its date uniformly from 1992-01-01 to 1998-08-02 (as TPC-H's orders) and its priority from 5.
-//! `extendedprice = quantity * price(part)` with TPC-H's price formula, `revenue = extendedprice * (100 - discount) / 100`,
-//! `supplycost = 0.6 * price(part)`, `ordtotalprice` sums over the order `extendedprice * (100 - discount) * (100 + tax)`.
-//! Money is in cents, as integers. Commit dates are 30 to 90 days after the order.
+//! A LINEORDER line draws its customer, part and supplier uniformly, quantity from 1-50, discount from 0-10
+//! and tax from 0-8 percent; the order draws its date uniformly from 1992-01-01 to 1998-08-02 (as TPC-H's
+//! orders) and its priority from 5. `extendedprice = quantity * price(part)` with TPC-H's price formula,
+//! `revenue = extendedprice * (100 - discount) / 100`, `supplycost = 0.6 * price(part)`, `ordtotalprice` sums
+//! over the order `extendedprice * (100 - discount) * (100 + tax)`. Money is in cents, as integers. Commit
+//! dates are 30 to 90 days after the order.
 //!
-//! Rows are a function of ([`SEED`], table, row): see `random`. Orders are generated whole, so a chunk is a range of orders.
+//! Rows are a function of ([`SEED`], table, row): see `random`. Orders are generated whole, so a chunk is a
+//! range of orders.
 
 mod dimensions;
 mod lineorder;

@@ -1,8 +1,8 @@
 //! TPC-H: eight tables by the crate tpchgen, byte for byte dbgen's values, and the 22 queries.
 //!
-//! A table is generated in parts of about [`ROWS_PER_CHUNK`] rows, each on its own and each a row group, so parts run on all
-//! cores and the file is the same whatever their number. Queries have the parameters of the specification's validation
-//! runs; query 11's fraction is the only one that depends on the scale.
+//! A table is generated in parts of about [`ROWS_PER_CHUNK`] rows, each on its own and each a row group, so
+//! parts run on all cores and the file is the same whatever their number. Queries have the parameters of the
+//! specification's validation runs; query 11's fraction is the only one that depends on the scale.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -139,7 +139,8 @@ async fn a_plan_that_falls_back_does_so_afresh_each_time() {
             let report = galatea::last_query_report(&ctx).expect("a report");
             assert_eq!(report.fell_back, report.placed, "{sql}: {report:?}");
         }
-        // One plan that is executed twice, too; DataFusion's operator for the first rows of an order does not allow that.
+        // One plan that is executed twice, too; DataFusion's operator for the first rows of an order does not
+        // allow that.
         if sql.contains("LIMIT") {
             continue;
         }

@@ -1,7 +1,8 @@
 //! Random queries, on random tables under random settings, against DataFusion's CPU operators.
 //!
-//! Every seed draws tables, settings and a query from [`grammar`]. The seed and what it drew are in the message of a failure.
-//! `GALATEA_SEED=17` starts there, `GALATEA_CAMPAIGN=1000` runs as many seeds more than the usual few.
+//! Every seed draws tables, settings and a query from [`grammar`]. The seed and what it drew are in the
+//! message of a failure. `GALATEA_SEED=17` starts there, `GALATEA_CAMPAIGN=1000` runs as many seeds more than
+//! the usual few.
 
 mod grammar;
 mod shapes;

@@ -1,4 +1,5 @@
-//! Where DataFusion's files are, and the place they read and write: a temporary folder shaped like its repository.
+//! Where DataFusion's files are, and the place they read and write: a temporary folder shaped like its
+//! repository.
 
 use super::sample_data;
 use cargo_metadata::MetadataCommand;

@@ -1,16 +1,17 @@
 //! sqllogictest files: ours, with their expected answers, and DataFusion's, as questions only.
 //!
-//! DataFusion publishes its sqllogictest files with the crate `datafusion-sqllogictest`: 20 000 records that touch every
-//! statement and function it has. Each file runs three times over the same context, the one DataFusion's own runner sets up
-//! for it: twice on plain DataFusion and once on a Galatea session on the emulated device. The answers of the device are
-//! compared with DataFusion's, record by record; records that plain DataFusion answers differently from itself (random
-//! numbers, clocks) and EXPLAIN are left out, and counted. What the files expect is not looked at.
+//! DataFusion publishes its sqllogictest files with the crate `datafusion-sqllogictest`: 20 000 records that
+//! touch every statement and function it has. Each file runs three times over the same context, the one
+//! DataFusion's own runner sets up for it: twice on plain DataFusion and once on a Galatea session on the
+//! emulated device. The answers of the device are compared with DataFusion's, record by record; records that
+//! plain DataFusion answers differently from itself (random numbers, clocks) and EXPLAIN are left out, and
+//! counted. What the files expect is not looked at.
 //!
-//! A part of the files runs always. `GALATEA_SQLLOGICTEST=all` runs all of them, `GALATEA_SQLLOGICTEST=joins,cte` those whose
-//! path contains one of these words.
+//! A part of the files runs always. `GALATEA_SQLLOGICTEST=all` runs all of them,
+//! `GALATEA_SQLLOGICTEST=joins,cte` those whose path contains one of these words.
 //!
-//! The data that the files read is in DataFusion's repository, not in its crate: [`sample_data`] writes tables of the same
-//! columns. Files whose data is neither there are listed with the first thing they miss.
+//! The data that the files read is in DataFusion's repository, not in its crate: [`sample_data`] writes
+//! tables of the same columns. Files whose data is neither there are listed with the first thing they miss.
 
 mod compare;
 mod folder;

@@ -1,4 +1,5 @@
-//! Stands in for the data of DataFusion's repository: files of the same names and columns, with rows of our own.
+//! Stands in for the data of DataFusion's repository: files of the same names and columns, with rows of our
+//! own.
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

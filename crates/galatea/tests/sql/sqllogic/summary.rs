@@ -23,7 +23,8 @@ pub(super) struct FileOutcome {
     volatile: usize,
     /// Records that were left when the file's time was over.
     late: usize,
-    /// Records that should succeed and fail on plain DataFusion, and the first one's error: data that is not there.
+    /// Records that should succeed and fail on plain DataFusion, and the first one's error: data that is not
+    /// there.
     missing: usize,
     first_missing: String,
     /// Why the file did not run at all.

@@ -1,4 +1,5 @@
-// Arguments of the kernel hash_collect. A slot is `slot_words` words and empty when the first is zero (hash_table.cuh).
+// Arguments of the kernel hash_collect. A slot is `slot_words` words and empty when the first is zero
+// (hash_table.cuh).
 #pragma once
 
 #include "galatea/prelude.cuh"

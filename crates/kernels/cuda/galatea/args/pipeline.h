@@ -2,26 +2,27 @@
 //
 // Host twin: galatea_kernels::PipelineArguments. The layout is asserted on both sides.
 //
-// A pipeline runs over *units*: runs of at most `unit_rows` consecutive rows of one chunk. Unit u belongs to the
-// chunk c with first_unit(c) <= u < first_unit(c + 1). Blocks take units u = block, block + grid, ...
+// A pipeline runs over *units*: runs of at most `unit_rows` consecutive rows of one chunk. Unit u belongs to
+// the chunk c with first_unit(c) <= u < first_unit(c + 1). Blocks take units u = block, block + grid, ...
 #pragma once
 
 #include "galatea/prelude.cuh"
 
 namespace galatea {
 
-// Host twins: MAX_LITERALS, MAX_TABLES, MAX_OUTPUTS and CHAINS_VIEW_WORDS; the layout test holds them together.
+// Host twins: MAX_LITERALS, MAX_TABLES, MAX_OUTPUTS and CHAINS_VIEW_WORDS; the layout test holds them
+// together.
 constexpr u32 MAX_LITERALS = 192;
 constexpr u32 MAX_TABLES = 24;
 constexpr u32 MAX_OUTPUTS = 256;
 constexpr u32 CHAINS_VIEW_WORDS = 15;
 
 struct PipelineArguments {
-    // [chunk][chunk_words]: word 0 rows, word 1 first unit of the chunk, then per column GALATEA_COLUMN_WORDS words:
-    // data address, validity address (0: no nulls), base, offsets address (text only).
+    // [chunk][chunk_words]: word 0 rows, word 1 first unit of the chunk, then per column GALATEA_COLUMN_WORDS
+    // words: data address, validity address (0: no nulls), base, offsets address (text only).
     const u64* chunks;
-    // Of sinks that stop, so that a launch can be resumed: per block the next unit it would take, or of the hash table per thread
-    // the rows of the block's unit that are still to come.
+    // Of sinks that stop, so that a launch can be resumed: per block the next unit it would take, or of the
+    // hash table per thread the rows of the block's unit that are still to come.
     u32* progress;
     // What the sink accumulates into: group slots; each sink says how they are laid out.
     u64* groups;
@@ -43,7 +44,8 @@ struct PipelineArguments {
     u32 resume; // 1: blocks start where `progress` says
     // Lookup tables over dictionary codes and long IN lists.
     const u8* tables[MAX_TABLES];
-    // Materialising sinks: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2 + k.
+    // Materialising sinks: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2
+    // + k.
     u8* outputs[MAX_OUTPUTS];
     u64 literals[MAX_LITERALS];
     // Sinks that write page chains: a PageChainsView (page_chain.cuh), which most pipelines need not compile.

@@ -1,5 +1,5 @@
-// Warp scope: the floor of comparisons, one atomicAdd per warp and no reuse ("Direct Output Buffer" in Pham et al. 2022, 5.2.3).
-// Freed pages are lost until the heap is reset; the bitmap is not kept.
+// Warp scope: the floor of comparisons, one atomicAdd per warp and no reuse ("Direct Output Buffer" in Pham
+// et al. 2022, 5.2.3). Freed pages are lost until the heap is reset; the bitmap is not kept.
 #pragma once
 
 #include "galatea/heap/view.cuh"

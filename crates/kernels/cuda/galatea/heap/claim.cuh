@@ -5,11 +5,12 @@
 
 namespace galatea {
 
-// One look at a window of words, one per lane: serves as many of `takers` as it can, with one atomic per word that
-// gives pages, which asks for exactly as many bits as are wanted of it. What others took meanwhile is simply not served.
-// Who calls: `lanes`. `word`: this lane's, when `inside`. `takers`: uniform, of these lanes, at least one.
-// `upper`: where one word has room for twice as many, the second half is preferred, so that two warps at one word do not collide.
-// Returns this lane's page or NO_PAGE. `seen`: whether any lane saw a free page; uniform.
+// One look at a window of words, one per lane: serves as many of `takers` as it can, with one atomic per word
+// that gives pages, which asks for exactly as many bits as are wanted of it. What others took meanwhile is
+// simply not served. Who calls: `lanes`. `word`: this lane's, when `inside`. `takers`: uniform, of these
+// lanes, at least one. `upper`: where one word has room for twice as many, the second half is preferred, so
+// that two warps at one word do not collide. Returns this lane's page or NO_PAGE. `seen`: whether any lane
+// saw a free page; uniform.
 template <typename Lanes>
 GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u32 word, bool inside, bool upper,
                                 bool& seen, HeapTally& tally) {
@@ -72,9 +73,10 @@ GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u
     return NO_PAGE;
 }
 
-// Looks at every word once from word `start` on, round the end, and serves `takers` as far as there are pages: the last resort
-// of the strategies that walk at random (defects: Algorithms 1 to 3 never end when memory is exhausted, and the last page of T
-// costs T looks). A word is left behind only when it was seen empty, or everybody is served.
+// Looks at every word once from word `start` on, round the end, and serves `takers` as far as there are
+// pages: the last resort of the strategies that walk at random (defects: Algorithms 1 to 3 never end when
+// memory is exhausted, and the last page of T costs T looks). A word is left behind only when it was seen
+// empty, or everybody is served.
 // Who calls: `lanes`. Returns this lane's page or NO_PAGE.
 template <typename Lanes>
 GALATEA_NOINLINE u64 sweep_bitmap(const HeapView heap, Lanes lanes, u32 takers, u32 start, HeapTally& tally) {
@@ -95,8 +97,8 @@ GALATEA_NOINLINE u64 sweep_bitmap(const HeapView heap, Lanes lanes, u32 takers, 
     return page;
 }
 
-// The bits that lanes have for words, one atomic per word. Who calls: `lanes`; without anything to give: bits = 0. On one lane per
-// word its bits united, elsewhere 0; `givers`: of how many lanes.
+// The bits that lanes have for words, one atomic per word. Who calls: `lanes`; without anything to give: bits
+// = 0. On one lane per word its bits united, elsewhere 0; `givers`: of how many lanes.
 template <typename Lanes>
 GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
     const u32 giving = lanes.ballot(bits != 0);
@@ -125,8 +127,8 @@ GALATEA_INLINE u64 united_bits(Lanes lanes, u32 word, u64 bits, u32& givers) {
     return leads ? all : 0;
 }
 
-// Sets the bits of freed pages. Who calls: `lanes`; a lane that frees nothing passes NO_PAGE. `after` is called on one lane per
-// word with the word and the number of pages that became free in it.
+// Sets the bits of freed pages. Who calls: `lanes`; a lane that frees nothing passes NO_PAGE. `after` is
+// called on one lane per word with the word and the number of pages that became free in it.
 template <typename Lanes, typename After>
 GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After after) {
     // Defect: a free of a foreign pointer wrote outside the bitmap.
@@ -139,8 +141,8 @@ GALATEA_INLINE void give_bits(const HeapView& heap, Lanes lanes, u64 page, After
     const u64 bits = united_bits(lanes, word, page == NO_PAGE ? 0 : 1ull << (page & 63), givers);
     if (bits == 0) return;
     if (HEAP_CHECKS) {
-        // Defect: a double free was silent, and cleared a bit that another owner may have by then. The latter cannot be told from
-        // a right free; a page that is free, or freed twice at once, can.
+        // Defect: a double free was silent, and cleared a bit that another owner may have by then. The latter
+        // cannot be told from a right free; a page that is free, or freed twice at once, can.
         const u64 old = atomicOr(heap.bitmap + word, bits);
         if ((old & bits) != 0 || u32(__popcll(bits)) != givers) heap_error(heap, HEAP_DOUBLE_FREE, page);
         const u32 freed = __popcll(bits & ~old);

@@ -1,10 +1,12 @@
-// Warp scope: CoRW, the collaborative random walk (Pham et al. 2022, 4.2 and Algorithm 2), with words of 32 or 64 bits. Every lane
-// that still walks locks a random word and reads it; pages found are shared out among the lanes that need one.
+// Warp scope: CoRW, the collaborative random walk (Pham et al. 2022, 4.2 and Algorithm 2), with words of 32
+// or 64 bits. Every lane that still walks locks a random word and reads it; pages found are shared out among
+// the lanes that need one.
 //
 // `own` is the lock map, one bit per word. Algorithm 2 repaired, by the numbers at the places:
-// 1 lanes already served keep their page; 2 a bit is taken only when a lane consumes it; 3 what was taken is written back, by an
-// atomic; 4 there may be fewer offers than needs; 5 no fences: a page counts only if the write-back finds it free, so a stale read
-// costs a step and nothing else; 6 locks hide pages only until the sweep, which ignores them; 7 any mask; 15 it ends.
+// 1 lanes already served keep their page; 2 a bit is taken only when a lane consumes it; 3 what was taken is
+// written back, by an atomic; 4 there may be fewer offers than needs; 5 no fences: a page counts only if the
+// write-back finds it free, so a stale read costs a step and nothing else; 6 locks hide pages only until the
+// sweep, which ignores them; 7 any mask; 15 it ends.
 #pragma once
 
 #include "galatea/heap/claim.cuh"

@@ -1,9 +1,11 @@
-// Warp scope: a ring of free page numbers, the idea of Ouroboros (Winter et al. 2020) without its virtualisation: the baseline that
-// has one global state. A warp reserves its pages in a balance, takes as many tickets, and empties the slots they name; freeing
-// takes tickets at the other end and fills slots. A slot is 0 or a page number plus one; there are as many slots as pages.
+// Warp scope: a ring of free page numbers, the idea of Ouroboros (Winter et al. 2020) without its
+// virtualisation: the baseline that has one global state. A warp reserves its pages in a balance, takes as
+// many tickets, and empties the slots they name; freeing takes tickets at the other end and fills slots. A
+// slot is 0 or a page number plus one; there are as many slots as pages.
 //
-// `own` is the ring, `balances[0]` the balance. A ticket may name a slot whose writer is still on its way; then its holder waits for
-// that thread, which waits for no other. The bitmap is kept in the checking mode only, where it tells a double free.
+// `own` is the ring, `balances[0]` the balance. A ticket may name a slot whose writer is still on its way;
+// then its holder waits for that thread, which waits for no other. The bitmap is kept in the checking mode
+// only, where it tells a double free.
 #pragma once
 
 #include "galatea/heap/view.cuh"

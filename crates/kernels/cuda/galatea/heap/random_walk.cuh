@@ -1,5 +1,6 @@
-// Thread scope inside, warp scope outside: RW, the random walk of Pham et al. 2022, Algorithm 1. Every page has a flag of its own,
-// a 32-bit word, 1 = free; a step looks at one random page. Repaired: it ends (15) and its path depends on the launch (17).
+// Thread scope inside, warp scope outside: RW, the random walk of Pham et al. 2022, Algorithm 1. Every page
+// has a flag of its own, a 32-bit word, 1 = free; a step looks at one random page. Repaired: it ends (15) and
+// its path depends on the launch (17).
 #pragma once
 
 #include "galatea/heap/view.cuh"
@@ -40,8 +41,8 @@ struct RandomWalkHeap {
 private:
     static GALATEA_INLINE u32* flags(const HeapView& heap) { return reinterpret_cast<u32*>(heap.own); }
 
-    // Every flag once, round the end, all lanes together: a flag is left behind only when it was seen 0, or everybody
-    // is served.
+    // Every flag once, round the end, all lanes together: a flag is left behind only when it was seen 0, or
+    // everybody is served.
     template <typename Lanes>
     static GALATEA_NOINLINE u64 sweep(const HeapView heap, Lanes lanes, u32 takers, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place();

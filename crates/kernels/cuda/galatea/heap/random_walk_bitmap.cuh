@@ -1,6 +1,7 @@
-// Thread scope inside, warp scope outside: RW-BM, the random walk over a bitmap (Pham et al. 2022, 4.1), with words of 32 or 64
-// bits. A step looks at one random word and tries one free bit of it. Repaired: it ends (15), the bits after the last page are
-// starts in use and the index is neither biased nor divided (17), visitors of a word choose different bits (18).
+// Thread scope inside, warp scope outside: RW-BM, the random walk over a bitmap (Pham et al. 2022, 4.1), with
+// words of 32 or 64 bits. A step looks at one random word and tries one free bit of it. Repaired: it ends
+// (15), the bits after the last page are starts in use and the index is neither biased nor divided (17),
+// visitors of a word choose different bits (18).
 #pragma once
 
 #include "galatea/heap/claim.cuh"

@@ -1,18 +1,22 @@
-// Warp scope: RW_malloc, blocks of consecutive pages, here called units (Pham et al. 2022, 4.3 and Algorithm 3).
+// Warp scope: RW_malloc, blocks of consecutive pages, here called units (Pham et al. 2022, 4.3 and Algorithm
+// 3).
 //
-// Runs of n units begin at multiples of n while there are such places: requests of one size then fill the pool without a gap,
-// where runs put anywhere would leave holes too small for another, a quarter of the pool (Renyi's parking constant). A warp first
-// looks at random windows of words, each lane offering a run that begins in its word to one lane that needs it. Runs longer than
-// a word, and the last ones, are found by a scan that carries free units from word to word; its last pass takes any place.
-// Within a word a claim is a compare-and-swap, all or nothing; across words it goes word by word in ascending order. Small requests
-// of a warp are summed into one run and split.
+// Runs of n units begin at multiples of n while there are such places: requests of one size then fill the
+// pool without a gap, where runs put anywhere would leave holes too small for another, a quarter of the pool
+// (Renyi's parking constant). A warp first looks at random windows of words, each lane offering a run that
+// begins in its word to one lane that needs it. Runs longer than a word, and the last ones, are found by a
+// scan that carries free units from word to word; its last pass takes any place. Within a word a claim is a
+// compare-and-swap, all or nothing; across words it goes word by word in ascending order. Small requests of a
+// warp are summed into one run and split.
 //
-// `own` has one bit per unit, set on the last unit of each block: free finds the size there, and no header spoils the alignment.
-// After it the checking mode keeps another, set on first units: a free of anything else is seen.
+// `own` has one bit per unit, set on the last unit of each block: free finds the size there, and no header
+// spoils the alignment. After it the checking mode keeps another, set on first units: a free of anything else
+// is seen.
 //
-// Algorithm 3 repaired: 8, 8a and 14 are gone with its rounds of shuffles; 9 claims are exact, a lost one returns exactly the bits
-// it had, and a scan during which that happened says nothing, it is made again; 10 no word beyond the bitmap is read; 11 runs
-// cross words and may be of any length; 12, 15 it ends; 13 sizes are known. Size 0 and sizes above the pool give NO_PAGE.
+// Algorithm 3 repaired: 8, 8a and 14 are gone with its rounds of shuffles; 9 claims are exact, a lost one
+// returns exactly the bits it had, and a scan during which that happened says nothing, it is made again; 10
+// no word beyond the bitmap is read; 11 runs cross words and may be of any length; 12, 15 it ends; 13 sizes
+// are known. Size 0 and sizes above the pool give NO_PAGE.
 #pragma once
 
 #include "galatea/heap/claim.cuh"
@@ -30,7 +34,8 @@ GALATEA_INLINE u64 run_starts(u64 bits, u64 next, u32 length) {
     return u64(both);
 }
 
-// The bits of a word, whose first is bit number `at` of the pool, that are multiples of `length` (1 to 64) in the pool.
+// The bits of a word, whose first is bit number `at` of the pool, that are multiples of `length` (1 to 64) in
+// the pool.
 GALATEA_INLINE u64 multiples(u64 at, u32 length) {
     const u32 before = u32(at % length);
     u64 bits = 1ull << (before == 0 ? 0 : length - before);
@@ -108,7 +113,8 @@ struct RunsHeap {
     }
 
 private:
-    // All of the warp's requests as one run within a word, split in lane order: the first unit of this lane's part.
+    // All of the warp's requests as one run within a word, split in lane order: the first unit of this lane's
+    // part.
     template <typename Lanes>
     static GALATEA_INLINE u64 take_together(const HeapView& heap, Lanes lanes, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 total = lanes.sum(length < 65 ? u32(length) : 65);
@@ -126,8 +132,8 @@ private:
         return length == 0 ? NO_PAGE : first;
     }
 
-    // One look at a random window: the needy lane of rank r is paired with the words of places r, r + m, ... (m needy lanes), and
-    // claims a run in the first of them that has one.
+    // One look at a random window: the needy lane of rank r is paired with the words of places r, r + m, ...
+    // (m needy lanes), and claims a run in the first of them that has one.
     template <typename Lanes>
     static GALATEA_INLINE u64 offer(const HeapView& heap, Lanes lanes, u32 needy, u64 length, HeapWalk& walk, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), m = __popc(needy);
@@ -160,8 +166,9 @@ private:
         return WARP;
     }
 
-    // All positions, for one request of the warp, uniform: multiples of `length` from word `start` on, then from the beginning, then
-    // any position. NO_PAGE when there was an instant for each position at which no free run began there.
+    // All positions, for one request of the warp, uniform: multiples of `length` from word `start` on, then
+    // from the beginning, then any position. NO_PAGE when there was an instant for each position at which no
+    // free run began there.
     template <typename Lanes>
     static GALATEA_NOINLINE u64 scan(const HeapView heap, Lanes lanes, u64 length, u64 start, HeapTally& tally) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
@@ -200,8 +207,8 @@ private:
         }
     }
 
-    // Goes on by the word that begins with unit `at`, `run` free units before it: where `length` units are free from a multiple of
-    // `grid` on, or NO_PAGE, and `run` at the end of the word.
+    // Goes on by the word that begins with unit `at`, `run` free units before it: where `length` units are
+    // free from a multiple of `grid` on, or NO_PAGE, and `run` at the end of the word.
     static GALATEA_INLINE u64 extend(u64 word, u64 at, u64 length, u64 grid, u64& run) {
         if ((word & 1) == 0) run = 0;
         while (word != 0) {
@@ -217,8 +224,8 @@ private:
         return NO_PAGE;
     }
 
-    // Claims across words are counted where they begin, in the high half of their superblock's balance, which has no other use
-    // here: those in flight in its low 16 bits, those rolled back in the rest.
+    // Claims across words are counted where they begin, in the high half of their superblock's balance, which
+    // has no other use here: those in flight in its low 16 bits, those rolled back in the rest.
     static constexpr u64 IN_FLIGHT = 1ull << 32, ROLLED_BACK = 1ull << 48;
 
     static GALATEA_INLINE u64* claims_of(const HeapView& heap, u64 first) { return heap.balances + first / SUPERBLOCK_PAGES; }
@@ -236,8 +243,9 @@ private:
         return lanes.sum(u32(sum));
     }
 
-    // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that of claims that overlap one
-    // succeeds; what it had when it fails is given back. Claims across words are announced.
+    // Thread scope. Claims a run: within a word all or nothing, across words in ascending order, so that of
+    // claims that overlap one succeeds; what it had when it fails is given back. Claims across words are
+    // announced.
     static GALATEA_NOINLINE bool claim_run(const HeapView heap, u64 first, u64 length, HeapTally& tally) {
         const u64 end = first + length;
         if (first / 64 == (end - 1) / 64) {

@@ -1,20 +1,23 @@
-// Device scope: the device heap as kernels see it, by value in their arguments, and what every strategy is made of.
+// Device scope: the device heap as kernels see it, by value in their arguments, and what every strategy is
+// made of.
 //
-// A heap is `page_count` equal pages and one bit per page, 1 = free, in 64-bit words; the bits after the last page are born
-// used. 32 words, 2048 pages, are a superblock: one coalesced load of a warp. 32 superblocks are a group.
+// A heap is `page_count` equal pages and one bit per page, 1 = free, in 64-bit words; the bits after the last
+// page are born used. 32 words, 2048 pages, are a superblock: one coalesced load of a warp. 32 superblocks
+// are a group.
 //
 //   summary   one bit per group: may have free pages. A hint, kept lazily.
 //   balances  one word per superblock: how many pages may still be claimed. Exact (see balance_reserve).
 //   bitmap    one bit per page: which ones.
 //   own       words of the strategy: flags, locks, ends of blocks, a ring.
 //
-// What all strategies promise. A call ends: it makes a bounded number of probes, then sweeps once, and starts anew only
-// when other calls got or gave back pages meanwhile. No page is handed out twice. Every free page can be handed out. NO_PAGE is
-// returned only when each page was seen in use, or reserved by a call under way, at some moment of the call; so when nobody
-// frees during the call, the pool is exhausted. Frees that run beside the call may or may not be seen. (The bump never reuses.)
+// What all strategies promise. A call ends: it makes a bounded number of probes, then sweeps once, and starts
+// anew only when other calls got or gave back pages meanwhile. No page is handed out twice. Every free page
+// can be handed out. NO_PAGE is returned only when each page was seen in use, or reserved by a call under
+// way, at some moment of the call; so when nobody frees during the call, the pool is exhausted. Frees that
+// run beside the call may or may not be seen. (The bump never reuses.)
 //
-// What they do not promise: any order of memory. Claiming or freeing a page moves no data; a page's contents are ordered by what
-// hands its number on (a barrier, the end of a kernel).
+// What they do not promise: any order of memory. Claiming or freeing a page moves no data; a page's contents
+// are ordered by what hands its number on (a barrier, the end of a kernel).
 #pragma once
 
 #include "galatea/heap/lanes.cuh"
@@ -74,7 +77,8 @@ enum HeapError : u32 {
     HEAP_TOO_LARGE = 4,    // asked for more than a page, or than the pool
 };
 
-// -DGALATEA_HEAP_CHECK: foreign pointers, double frees and sizes too large are noted in `status`; no trap, no effect otherwise.
+// -DGALATEA_HEAP_CHECK: foreign pointers, double frees and sizes too large are noted in `status`; no trap, no
+// effect otherwise.
 #ifdef GALATEA_HEAP_CHECK
 constexpr bool HEAP_CHECKS = true;
 #else
@@ -93,7 +97,8 @@ GALATEA_INLINE void heap_error(const HeapView& heap, HeapError error, u64 where)
     atomicCAS(heap.status + HEAP_ERROR_PAGE, 0ull, where + 1);
 }
 
-// What one thread's allocation cost. Nothing unless counted: a call takes it by reference, and would keep it in memory.
+// What one thread's allocation cost. Nothing unless counted: a call takes it by reference, and would keep it
+// in memory.
 #ifndef GALATEA_HEAP_COUNT
 struct HeapTally {
     GALATEA_INLINE void step() {}
@@ -135,18 +140,19 @@ struct HeapTally {
 };
 #endif
 
-// Where a thread or warp looks next: a fraction of the pool in 64 bits. Kept by the caller between calls, so that a half-used
-// superblock is used up, and neighbouring allocations are neighbours in memory.
+// Where a thread or warp looks next: a fraction of the pool in 64 bits. Kept by the caller between calls, so
+// that a half-used superblock is used up, and neighbouring allocations are neighbours in memory.
 struct HeapWalk {
     u64 position;
 
-    // Another pseudo-random position; for the strategies that walk at random. The stride is not that of heap_walk: otherwise each
-    // warp would follow in the footsteps of the warp before it, to pages that are taken.
+    // Another pseudo-random position; for the strategies that walk at random. The stride is not that of
+    // heap_walk: otherwise each warp would follow in the footsteps of the warp before it, to pages that are
+    // taken.
     GALATEA_INLINE u64 next() { return mix64(position += 0xd1342543de82ef95ull); }
 };
 
-// The walk of thread, warp or block number `id`. Starts are stratified, not random: multiples of the golden ratio, shifted by the
-// launch's seed, so that the warps of a launch spread evenly and hardly meet.
+// The walk of thread, warp or block number `id`. Starts are stratified, not random: multiples of the golden
+// ratio, shifted by the launch's seed, so that the warps of a launch spread evenly and hardly meet.
 GALATEA_INLINE HeapWalk heap_walk(const HeapView& heap, u64 id) {
     return HeapWalk{(id + 1) * 0x9e3779b97f4a7c15ull + mix64(heap.seed)};
 }
@@ -180,13 +186,13 @@ GALATEA_INLINE u32 first_of(u32 lanes, u32 count) {
 // Words of the bitmap that have pages; there are at most 2^31 pages.
 GALATEA_INLINE u32 heap_words(const HeapView& heap) { return u32((heap.page_count + 63) / 64); }
 
-// A rule of performance for the strategies: a function that stays a call takes the heap by value. By reference, the kernel's
-// argument would get an address, and every thread would first copy it to its stack.
+// A rule of performance for the strategies: a function that stays a call takes the heap by value. By
+// reference, the kernel's argument would get an address, and every thread would first copy it to its stack.
 
-// A balance: the pages of a superblock (or of a queue) that may still be claimed, in two halves of a word. Reservations are
-// taken from the low half, `available`, which is biased because it may be overdrawn for a moment; frees go to the high half,
-// `returned`. The halves make exhaustion exact: while the low half is overdrawn nothing is moved into it, so an overdraft can never
-// hide pages that were freed beside it.
+// A balance: the pages of a superblock (or of a queue) that may still be claimed, in two halves of a word.
+// Reservations are taken from the low half, `available`, which is biased because it may be overdrawn for a
+// moment; frees go to the high half, `returned`. The halves make exhaustion exact: while the low half is
+// overdrawn nothing is moved into it, so an overdraft can never hide pages that were freed beside it.
 constexpr u64 BALANCE_EMPTY = 0x80000000ull;
 
 struct Balance {
@@ -197,9 +203,10 @@ struct Balance {
     GALATEA_INLINE u32 total() const { return u32(available > 0 ? available : 0) + returned; }
 };
 
-// Thread scope. Reserves up to `n` > 0 pages and returns how many: less than n only when there were no more at one moment of the
-// call. Who holds a reservation will find that many free bits in the superblock. In two halves, so that the first, an atomic
-// without a wait, overlaps with other work: the second is cheap when what the first returned has at least n available.
+// Thread scope. Reserves up to `n` > 0 pages and returns how many: less than n only when there were no more
+// at one moment of the call. Who holds a reservation will find that many free bits in the superblock. In two
+// halves, so that the first, an atomic without a wait, overlaps with other work: the second is cheap when
+// what the first returned has at least n available.
 GALATEA_INLINE u64 balance_ask(u64* balance, u32 n, HeapTally& tally) {
     tally.atomic();
     return atomicAdd(balance, 0ull - u64(n));

@@ -1,8 +1,9 @@
-// Warp scope: the default strategy. A warp reserves all its pages in a superblock with one atomic, then claims them with one
-// more, from a window of 32 words that is one coalesced load. Descends from the random walk over a bitmap (Pham et al. 2022,
-// 4.1), from SlabAlloc's one atomic per claim (Ashkiani et al. 2018), and from the split of accounting and tracking of Gelado
-// and Garland (2019), here per superblock. Against the paper: starts are stratified, not random; a warp asks, not a thread; the
-// balance, not the bitmap, says whether there is anything, so exhaustion is exact and a drained region costs one load.
+// Warp scope: the default strategy. A warp reserves all its pages in a superblock with one atomic, then
+// claims them with one more, from a window of 32 words that is one coalesced load. Descends from the random
+// walk over a bitmap (Pham et al. 2022, 4.1), from SlabAlloc's one atomic per claim (Ashkiani et al. 2018),
+// and from the split of accounting and tracking of Gelado and Garland (2019), here per superblock. Against
+// the paper: starts are stratified, not random; a warp asks, not a thread; the balance, not the bitmap, says
+// whether there is anything, so exhaustion is exact and a drained region costs one load.
 #pragma once
 
 #include "galatea/heap/claim.cuh"
@@ -10,8 +11,9 @@
 namespace galatea {
 
 struct WindowHeap {
-    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: a warp that claimed bits which
-    // it turns out to have no reservation for gives them back, and those they are reserved for look again.
+    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: a warp
+    // that claimed bits which it turns out to have no reservation for gives them back, and those they are
+    // reserved for look again.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);
@@ -19,8 +21,8 @@ struct WindowHeap {
         const u32 words = heap.superblocks * SUPERBLOCK_WORDS;
         u32 position = u32(walk.position >> 32);
         u64 asked = 0;
-        // The address is the leader's own, from before the shuffle: of one that it knows to be the warp's, the compiler makes an
-        // aggregated atomic, which waits for the answer.
+        // The address is the leader's own, from before the shuffle: of one that it knows to be the warp's,
+        // the compiler makes an aggregated atomic, which waits for the answer.
         if (lanes.leads())
             asked = balance_ask(heap.balances + __umulhi(position, words) / SUPERBLOCK_WORDS, __popc(takers), tally);
         position = lanes.shuffle(position, lanes.leader());
@@ -77,7 +79,8 @@ private:
         return search(heap, lanes, takers, page, superblock, start, tally);
     }
 
-    // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail, only be late.
+    // One page of a superblock for each of `takers`, who hold that many reservations there: it cannot fail,
+    // only be late.
     template <typename Lanes>
     static GALATEA_INLINE u64 claim(const HeapView& heap, Lanes lanes, u32 takers, u32 superblock, u32 start, HeapTally& tally) {
         const u32 place = lanes.place();
@@ -95,9 +98,9 @@ private:
         return page;
     }
 
-    // Group by group, for lanes that want a page and have none: the balances of a group are one load, and several superblocks
-    // serve one warp. After the first group any that the summary lists, drawn at random: warps that went to the next one each
-    // would pile up.
+    // Group by group, for lanes that want a page and have none: the balances of a group are one load, and
+    // several superblocks serve one warp. After the first group any that the summary lists, drawn at random:
+    // warps that went to the next one each would pile up.
     template <typename Lanes>
     static GALATEA_INLINE Found search(const HeapView& heap, Lanes lanes, u32 wanting, u64 page, u32 superblock, u32 start,
                                        HeapTally& tally) {
@@ -120,8 +123,8 @@ private:
         }
     }
 
-    // Serves `takers` from one group, from superblock `from` of it on, which becomes the last that served. Removes from `takers`
-    // who was served; whether the group was empty.
+    // Serves `takers` from one group, from superblock `from` of it on, which becomes the last that served.
+    // Removes from `takers` who was served; whether the group was empty.
     template <typename Lanes>
     static GALATEA_INLINE bool search_group(const HeapView& heap, Lanes lanes, u32& takers, u64& page, u32 group, u32& from, u32 start,
                                             HeapTally& tally) {
@@ -164,8 +167,8 @@ private:
         atomicOr(heap.summary + group / 64, 1ull << (group & 63));
     }
 
-    // Takes a group that was seen empty out of the summary. Who really does so looks again: a page may have been freed in
-    // between, and the bit set before it was cleared.
+    // Takes a group that was seen empty out of the summary. Who really does so looks again: a page may have
+    // been freed in between, and the bit set before it was cleared.
     template <typename Lanes>
     static GALATEA_INLINE void retract(const HeapView& heap, Lanes lanes, u32 group) {
         const u32 count = lanes.count(), place = lanes.place(), leader = lanes.leader();
@@ -182,8 +185,8 @@ private:
 
     static constexpr u32 NO_GROUP = 0xffffffffu;
 
-    // The first group from `from` on, round the end, that the summary lists. `empty`: one that was seen empty; it is not the
-    // answer, and is retracted when it is met in the list.
+    // The first group from `from` on, round the end, that the summary lists. `empty`: one that was seen
+    // empty; it is not the answer, and is retracted when it is met in the list.
     template <typename Lanes>
     static GALATEA_INLINE u32 listed_group(const HeapView& heap, Lanes lanes, u32 from, u32 empty) {
         const u32 count = lanes.count(), place = lanes.place();
@@ -211,14 +214,16 @@ private:
         return next;
     }
 
-    // Every balance, since the summary is a hint: a group with pages, or none when each superblock was seen empty.
+    // Every balance, since the summary is a hint: a group with pages, or none when each superblock was seen
+    // empty.
     template <typename Lanes>
     static GALATEA_INLINE u32 sweep(const HeapView& heap, Lanes lanes) {
         const u32 count = lanes.count(), place = lanes.place();
         for (u32 base = 0; base < heap.superblocks; base += count * SWEEP_BALANCES) {
             const u32 first = base + place * SWEEP_BALANCES;
             u32 free = 0;
-            // Beyond the last superblock there are balances that are always empty, up to a multiple of a warp's.
+            // Beyond the last superblock there are balances that are always empty, up to a multiple of a
+            // warp's.
             if (first < heap.superblocks)
                 for (u32 i = 0; i < SWEEP_BALANCES; ++i) free += Balance(__ldcg(heap.balances + first + i)).total();
             const u32 found = lanes.ballot(free != 0);

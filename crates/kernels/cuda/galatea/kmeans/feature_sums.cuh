@@ -1,15 +1,17 @@
 // Warp scope: Partitioned Features (thesis §5.2.1) with a warp in place of a thread block.
 //
-// The warp is S groups of L lanes, L the least power of two with room for the features, at most 16. Lane l of a group owns
-// features l, l + L, ...: it alone adds them, for the points of its group, so that nothing is atomic. Points are in registers by
-// point; they change to by feature through a tile in shared memory, L features at a time, 16-byte pieces of 4 points each:
+// The warp is S groups of L lanes, L the least power of two with room for the features, at most 16. Lane l of
+// a group owns features l, l + L, ...: it alone adds them, for the points of its group, so that nothing is
+// atomic. Points are in registers by point; they change to by feature through a tile in shared memory, L
+// features at a time, 16-byte pieces of 4 points each:
 //
 //     write   lane t, feature r:  piece (r, t)           read   lane (s, l), step j:  piece (l, jS + s), and the 4 labels
 //
-// Piece (r, t) lies at column t ^ skew(r), which gives the 8 lanes of each quarter of a 16-byte access all 32 banks both ways.
-// Accumulators lie at word (cluster * F + round) * 32 + lane: a lane's in its own bank.
+// Piece (r, t) lies at column t ^ skew(r), which gives the 8 lanes of each quarter of a 16-byte access all 32
+// banks both ways. Accumulators lie at word (cluster * F + round) * 32 + lane: a lane's in its own bank.
 //
-// Masses are counted by the threads that have the points, by native integer atomics in copies of the block (Partitioned Local, §5.2.2).
+// Masses are counted by the threads that have the points, by native integer atomics in copies of the block
+// (Partitioned Local, §5.2.2).
 #pragma once
 
 #include "galatea/kmeans/sums.cuh"

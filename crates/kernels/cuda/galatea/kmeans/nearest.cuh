@@ -1,19 +1,22 @@
 // Block scope: the nearest of k centroids, for points in registers.
 //
 // |x - c|^2 = |x|^2 - 2 (x·c - |c|^2 / 2), so the nearest centroid has the greatest score x·c - |c|^2 / 2: d multiply-adds and one
-// comparison a centroid. Points and centroids are taken relative to an origin in their midst, which keeps the terms as small as
-// the spread of the data, whatever its distance from zero; an error of a score is below (d + 2) 2^-24 |x| |c| then.
+// comparison a centroid. Points and centroids are taken relative to an origin in their midst, which keeps the
+// terms as small as the spread of the data, whatever its distance from zero; an error of a score is below (d
+// + 2) 2^-24 |x| |c| then.
 //
-// A thread has P points, so that one read of a centroid, which all lanes share, serves 32 P points: for P = 4 a fourth of an
-// instruction a centroid and point. No distance leaves its register (KM-16).
+// A thread has P points, so that one read of a centroid, which all lanes share, serves 32 P points: for P = 4
+// a fourth of an instruction a centroid and point. No distance leaves its register (KM-16).
 //
-// Comparisons run at half the rate of multiply-adds, so keeping label and score a centroid (compare, two selects) costs as much as 6 of
-// them. Where centroids are many, a thread compares the greater score of two, and keeps which two: 2 such instructions a
-// centroid. Which of the two it was is found by the score of the first once more, which comes out the same to the last bit.
+// Comparisons run at half the rate of multiply-adds, so keeping label and score a centroid (compare, two
+// selects) costs as much as 6 of them. Where centroids are many, a thread compares the greater score of two,
+// and keeps which two: 2 such instructions a centroid. Which of the two it was is found by the score of the
+// first once more, which comes out the same to the last bit.
 //
 // Layout of the centroids, in device memory and in shared memory, k4 = k rounded up to a multiple of 4:
 //     float origin[round4(d)], row[k4][d], norm[k4]
-// norm is -|c|^2 / 2, and -infinity for the rows that fill up the last group of four, which are zero otherwise.
+// norm is -|c|^2 / 2, and -infinity for the rows that fill up the last group of four, which are zero
+// otherwise.
 #pragma once
 
 #include "galatea/kmeans/points.cuh"

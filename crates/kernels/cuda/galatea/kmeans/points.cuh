@@ -1,15 +1,17 @@
 // Grid scope: how a pass of k-means walks its chunks, and a thread loads its points.
 //
-// A chunk holds `count` points column by column (thesis §5.2.1): feature f of point p is at data[f * stride + p]. The stride is a
-// multiple of 64 points and chunks begin at multiples of 256 bytes, so that a thread's P consecutive points of a feature are one
-// aligned vector load, and loads of a thread whose first point exists stay inside the row.
+// A chunk holds `count` points column by column (thesis §5.2.1): feature f of point p is at data[f * stride +
+// p]. The stride is a multiple of 64 points and chunks begin at multiples of 256 bytes, so that a thread's P
+// consecutive points of a feature are one aligned vector load, and loads of a thread whose first point exists
+// stay inside the row.
 #pragma once
 
 #include "galatea/warp.cuh"
 
 namespace galatea {
 
-// Words of a chunk in the table: address of the points, address of the labels or null, count, stride. Host twin CHUNK_WORDS.
+// Words of a chunk in the table: address of the points, address of the labels or null, count, stride. Host
+// twin CHUNK_WORDS.
 constexpr u32 KMEANS_CHUNK_WORDS = 4;
 
 // A label of that many bytes.
@@ -33,8 +35,8 @@ struct PointChunk {
     }
 };
 
-// The tiles of a block: tile blockIdx.x first, then every gridDim.x-th, chunks taken to have `per_chunk` tiles each. The same in
-// all threads of a block.
+// The tiles of a block: tile blockIdx.x first, then every gridDim.x-th, chunks taken to have `per_chunk`
+// tiles each. The same in all threads of a block.
 struct TileWalk {
     u32 chunk;
     u32 tile;
@@ -52,7 +54,8 @@ struct TileWalk {
     }
 };
 
-// Thread scope. Loads N consecutive floats through the read-only cache, N = 1, 2 or a multiple of 4; aligned to the load.
+// Thread scope. Loads N consecutive floats through the read-only cache, N = 1, 2 or a multiple of 4; aligned
+// to the load.
 template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&values)[N]) {
     if constexpr (N % 4 == 0) {
 #pragma unroll

@@ -1,21 +1,22 @@
 // Block scope: feature sums and masses of clusters, by five ways of replicating accumulators (thesis §5.2).
 //
-//   way        copies                       an update of D features           shared memory of a block of t threads, bytes
-//   registers  one a thread, in registers   K (D + 1) predicated adds         none but for merging
-//   private    one a thread: cluster merge  load, D adds, store               4 t k (D + 1)
-//   features   one a group of L lanes, each load, add, store a step of 4/S    t/32 (128 k ceil(D/L) + 512 (L + 1)) + 4 k copies
+//   way copies an update of D features shared memory of a block of t threads, bytes registers one a thread,
+//   in registers K (D + 1) predicated adds none but for merging private one a thread: cluster merge load, D
+//   adds, store 4 t k (D + 1) features one a group of L lanes, each load, add, store a step of 4/S t/32 (128
+//   k ceil(D/L) + 512 (L + 1)) + 4 k copies
 //              of which owns features       points of S groups a warp
 //   shared     `copies` a block             D + 1 atomics                     4 k (D + 1) copies
 //   global     `slots` in device memory     D + 1 atomics                     none
 //
-// private is the thesis' Cluster Merge with Partitioned Private (KM-4, KM-10), features its Partitioned Features with
-// Partitioned Local (KM-5, KM-9), with a warp in place of a block: labels and points change lanes behind a warp barrier.
-// Words of different lanes are in different banks in all of them but shared. Sums are of floats relative to the origin; after
-// a bounded number of points they are added, as doubles, to the partials in device memory.
+// private is the thesis' Cluster Merge with Partitioned Private (KM-4, KM-10), features its Partitioned
+// Features with Partitioned Local (KM-5, KM-9), with a warp in place of a block: labels and points change
+// lanes behind a warp barrier. Words of different lanes are in different banks in all of them but shared.
+// Sums are of floats relative to the origin; after a bounded number of points they are added, as doubles, to
+// the partials in device memory.
 //
-// Each way is a type with: floats(k, threads, copies), its shared memory; the constructor, which clears; add, for P points a thread of
-// which `live` exist; merge, for all threads of the block, which adds to the partials and clears. Barriers are inside merge;
-// the caller has one between construction and add.
+// Each way is a type with: floats(k, threads, copies), its shared memory; the constructor, which clears; add,
+// for P points a thread of which `live` exist; merge, for all threads of the block, which adds to the
+// partials and clears. Barriers are inside merge; the caller has one between construction and add.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -148,8 +149,8 @@ template <u32 D> struct PrivateSums {
     }
 };
 
-// Rows of a cluster are an odd number, so that clusters begin in different banks where there are fewer copies than banks: masses are the
-// last row of D even ones, and apart from D odd ones.
+// Rows of a cluster are an odd number, so that clusters begin in different banks where there are fewer copies
+// than banks: masses are the last row of D even ones, and apart from D odd ones.
 template <u32 D> struct SharedSums {
     static constexpr u32 ROWS = D % 2 == 0 ? D + 1 : D;
     float* sums;  // [cluster][row][copy]

@@ -1,12 +1,14 @@
 // Block scope: passes over points with more features than a thread's registers hold.
 //
-// Scores: a thread has P points and 8 centroids at a time, 8 P scores in registers, and goes through the features: a vector load of a feature
-// of its points and 8 broadcast reads of centroids make 8 P multiply-adds. Points are read again for every 8 centroids, by
-// then from a cache. Centroids are read through the read-only cache, in the layout of kmeans/nearest.cuh.
+// Scores: a thread has P points and 8 centroids at a time, 8 P scores in registers, and goes through the
+// features: a vector load of a feature of its points and 8 broadcast reads of centroids make 8 P
+// multiply-adds. Points are read again for every 8 centroids, by then from a cache. Centroids are read
+// through the read-only cache, in the layout of kmeans/nearest.cuh.
 //
-// Sums: Partitioned Features (thesis §5.2.1). The block exchanges its labels behind one barrier; then its threads are `groups` groups, of which each
-// takes a part of the tile's points. A thread of a group owns features, and alone adds them: nothing is atomic, and lanes
-// have words of different banks. Masses are counted by the threads that have the points, by integer atomics of the block.
+// Sums: Partitioned Features (thesis §5.2.1). The block exchanges its labels behind one barrier; then its
+// threads are `groups` groups, of which each takes a part of the tile's points. A thread of a group owns
+// features, and alone adds them: nothing is atomic, and lanes have words of different banks. Masses are
+// counted by the threads that have the points, by integer atomics of the block.
 //
 //   shared memory of t threads, bytes: 4 (groups k d + k + t P)
 #pragma once
@@ -118,7 +120,8 @@ template <u32 D> struct WideCentroids {
         }
     }
 
-    // Thread scope: the sum of the squared distances of the live points to the centroids of their labels, by differences.
+    // Thread scope: the sum of the squared distances of the live points to the centroids of their labels, by
+    // differences.
     template <u32 P> GALATEA_INLINE double distances(const WideTile<D, P>& points, const u32 (&label)[P]) const {
         float sum[P];
 #pragma unroll

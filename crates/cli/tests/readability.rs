@@ -1,0 +1,76 @@
+//! What makes sources pleasant to read, held by tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Columns of a comment, as of code (rustfmt.toml).
+const WIDTH: usize = 110;
+
+/// Folders whose comments are still to be wrapped: `scripts/reflow-comments FOLDER` does, once nobody else
+/// changes them.
+const UNWRAPPED: [&str; 4] = [
+    "engine/src/placement",
+    "engine/src/execution",
+    "engine/src/expression",
+    "engine/src/pipeline",
+];
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if matches!(
+            path.extension().and_then(|extension| extension.to_str()),
+            Some("rs" | "cu" | "cuh" | "hpp" | "h")
+        ) {
+            found.push(path);
+        }
+    }
+}
+
+/// Numbers of the lines whose comment is too wide. Tables and addresses cannot be wrapped.
+fn too_wide(text: &str) -> Vec<usize> {
+    let is_wide = |line: &str| {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            return false;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        let is_fixed = comment.starts_with('|') || comment.starts_with('[') || comment.contains("://");
+        line.chars().count() > WIDTH && comment.contains(' ') && !is_fixed
+    };
+    let numbered = text.lines().zip(1..);
+    numbered
+        .filter(|(line, _)| is_wide(line))
+        .map(|(_, number)| number)
+        .collect()
+}
+
+#[test]
+fn comments_have_the_width_of_code() {
+    let mut files = Vec::new();
+    sources(Path::new(".."), &mut files);
+    assert!(files.len() > 300, "no sources found");
+    let wrapped = files.iter().filter(|file| {
+        let name = file.to_string_lossy();
+        !UNWRAPPED.iter().any(|folder| name.contains(folder)) && !name.contains("/target/")
+    });
+    let mut report = String::new();
+    for file in wrapped {
+        for line in too_wide(&fs::read_to_string(file).expect("a source file")) {
+            report += &format!("{}:{line}\n", file.display());
+        }
+    }
+    assert!(
+        report.is_empty(),
+        "comments wider than {WIDTH} columns (scripts/reflow-comments wraps them):\n{report}"
+    );
+}
+
+#[test]
+fn wide_comments_are_found() {
+    let wide = "words ".repeat(20);
+    let text =
+        format!("/// {wide}\nlet x = 1; // short\n    // {wide}\n/// | {wide} |\n// short\n//! {wide}");
+    assert_eq!(too_wide(&text), [1, 3, 6]);
+}
