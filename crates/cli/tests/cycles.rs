@@ -268,7 +268,14 @@ const KNOWN: [(&str, &[&str]); 11] = [
     ),
     (
         "engine",
-        &["execution::dimensions", "execution::gpu_exec", "execution::graph"],
+        &[
+            "execution::dimensions",
+            "execution::gpu_exec",
+            "execution::graph",
+            "placement::annotate",
+            "placement::decide",
+            "plans::renew",
+        ],
     ),
     (
         "engine",
@@ -320,7 +327,13 @@ const KNOWN: [(&str, &[&str]); 11] = [
     ),
     (
         "engine",
-        &["placement::build_side", "placement::join", "placement::subtree"],
+        &[
+            "placement::build_side",
+            "placement::chain",
+            "placement::eager",
+            "placement::join",
+            "placement::subtree",
+        ],
     ),
     ("kmeans", &["cpu", "device", "estimator", "share"]),
     (

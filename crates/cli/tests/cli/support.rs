@@ -81,7 +81,9 @@ pub(crate) fn stable(text: &str) -> String {
             words.push(word.to_string());
         }
         let line = words.join(" ");
-        let line = line.replace("Ran on the CPU, no GPU here.", "Ran on the CPU (no GPU here).");
+        let line = line
+            .replace(", plan reused.", ".")
+            .replace("Ran on the CPU, no GPU here.", "Ran on the CPU (no GPU here).");
         let line = match (line.find("Ran on the CPU ("), line.rfind(").")) {
             (Some(start), Some(end)) if end > start => {
                 format!("{}Ran on the CPU (<why>{}", &line[..start], &line[end..])
