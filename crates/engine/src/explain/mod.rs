@@ -1,8 +1,8 @@
 //! EXPLAIN: plans as text.
 //!
-//! A GPU subtree is described by named [`Fact`]s: source, joins, filters, keys, aggregates, and after it has
+//! A GPU subtree is described by named facts: source, joins, filters, keys, aggregates, and after it has
 //! run the strategy, the reason for it, times and bytes. DataFusion's own formats show them on one line
-//! (`indent`) or in a box (`tree`); an [`outline`] shows a node per line and a fact per line.
+//! (`indent`) or in a box (`tree`); an [`outline()`] shows a node per line and a fact per line.
 
 mod bytes;
 mod fact;

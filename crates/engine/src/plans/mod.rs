@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Each is looked at for every query, and a plan for which one of them differs is made anew. Queries are left alone that call a function
-//! which is not immutable, read tables of other kinds, or are recursive, and plans whose operators cannot be copied ([`renew`]).
+//! which is not immutable, read tables of other kinds, or are recursive, and plans whose operators cannot be copied (`renew`).
 //!
 //! A kept plan has never run: each use is a copy, so that executions share nothing. It does not keep tables either: a plan over a table of the
 //! store goes at the moment when the table is dropped or gets another version ([`galatea_store::StoredTable::version`]).

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Which queries run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admission {
-    /// Those whose weighted demands fit together, regions included; [`ALWAYS`] at least, and beside them
+    /// Those whose weighted demands fit together, regions included; two at least, and beside them
     /// those that read little, as far as their working memory fits: regions give way page by page.
     #[default]
     Auto,
