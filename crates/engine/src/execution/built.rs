@@ -1,4 +1,5 @@
-//! A build side that a pipeline made: arrays by key that stay in device memory until the pipelines that look them up have run.
+//! A build side that a pipeline made: arrays by key that stay in device memory until the pipelines that look
+//! them up have run.
 
 use super::error::RunError;
 use super::sinks::memory;

@@ -136,8 +136,9 @@ impl LaunchInputs {
 
 /// Where the chunks of a run are, or will be when their launch comes.
 ///
-/// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks whose pages all have their
-/// content come first: one launch reads them in place, while the others are on their way.
+/// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks whose
+/// pages all have their content come first: one launch reads them in place, while the others are on their
+/// way.
 #[derive(Debug)]
 pub(super) struct Placement<'r> {
     manager: &'r MemoryManager,
@@ -158,9 +159,10 @@ pub(super) struct Placement<'r> {
 }
 
 impl<'r> Placement<'r> {
-    /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do not use more,
-    /// see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`: whether to make pages that are not there.
-    /// `done`: the chunks have begun in this order, and so many of them are done; otherwise those that are there come first.
+    /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do
+    /// not use more, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`:
+    /// whether to make pages that are not there. `done`: the chunks have begun in this order, and so many of
+    /// them are done; otherwise those that are there come first.
     pub(super) fn choose(
         runtime: &'r DeviceRuntime,
         streams: &QueryStreams,
@@ -312,8 +314,9 @@ impl<'r> Placement<'r> {
         }
     }
 
-    /// Before the first launch, with everything allocated that it needs: what is left of the manager may have all pages copied now, or
-    /// have launches reference whatever is in device memory. Returns the bytes queued.
+    /// Before the first launch, with everything allocated that it needs: what is left of the manager may have
+    /// all pages copied now, or have launches reference whatever is in device memory. Returns the bytes
+    /// queued.
     pub(super) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
         self.scan.reference_all();
         let mut copied = 0;
@@ -331,8 +334,8 @@ impl<'r> Placement<'r> {
         Ok(copied)
     }
 
-    /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a cancelled query has
-    /// no more to wait for.
+    /// Between launches over chunks in device memory: waits until no more than a few are queued, so that a
+    /// cancelled query has no more to wait for.
     pub(super) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
         self.in_flight.push_back(Arc::new(streams.compute.record()?));
         self.settle_all_but(LAUNCHES_AHEAD)
@@ -348,8 +351,8 @@ impl<'r> Placement<'r> {
         Ok(())
     }
 
-    /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way; returns the bytes queued.
-    /// Waits itself where more launches are queued than copies may be ahead of them.
+    /// Makes `compute` wait for the chunk at `position`, with the copies of those after it under way; returns
+    /// the bytes queued. Waits itself where more launches are queued than copies may be ahead of them.
     pub(super) fn fetch(
         &mut self,
         streams: &QueryStreams,
@@ -410,7 +413,8 @@ impl<'r> Placement<'r> {
         Ok((waits, copied))
     }
 
-    /// After the launch over the chunks up to `end` was queued on `compute`: their pages may go, and slots be used again, once it is done.
+    /// After the launch over the chunks up to `end` was queued on `compute`: their pages may go, and slots be
+    /// used again, once it is done.
     pub(super) fn launched(&mut self, streams: &QueryStreams, end: usize) -> Result<(), RunError> {
         let launch = Arc::new(streams.compute.record()?);
         self.scan.used(&launch);
@@ -499,7 +503,8 @@ impl SlotRing {
         addresses(slot.buffer.address(), slot_layout(view, chunk, k).0)
     }
 
-    /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says when they are there.
+    /// Queues the copy of a chunk's `missing` columns into its slot once the slot is free; the event says
+    /// when they are there.
     fn fetch(
         &mut self,
         staging: Option<&MemoryManager>,

@@ -1,7 +1,8 @@
-//! Columns of the store as regions of device memory: a page is a chunk, its buffers one after the other, each aligned to 256 bytes.
+//! Columns of the store as regions of device memory: a page is a chunk, its buffers one after the other, each
+//! aligned to 256 bytes.
 //!
-//! A page never owns its original: the region knows it by a weak reference to its [`Identity`], and goes with it. Versions of a column
-//! (the table before and after an `INSERT`) share the pages of chunks they share.
+//! A page never owns its original: the region knows it by a weak reference to its [`Identity`], and goes with
+//! it. Versions of a column (the table before and after an `INSERT`) share the pages of chunks they share.
 
 use galatea_device::{DeviceBuffer, DeviceError, Stream};
 use galatea_memory::Identity;
@@ -84,7 +85,8 @@ pub(crate) fn chunk_layout(column: &Column, index: usize, start: u64) -> ([Optio
     (layout, at)
 }
 
-/// Queues the copies of a chunk's buffers into `buffer` at `layout`, through [`staging`] buffers if there are; returns the bytes copied.
+/// Queues the copies of a chunk's buffers into `buffer` at `layout`, through [`staging`] buffers if there
+/// are; returns the bytes copied.
 pub(crate) fn copy_chunk(
     staging: Option<&MemoryManager>,
     stream: &Stream,

@@ -1,14 +1,16 @@
-//! What device memory a pipeline is going to use, for admission (MultiQx §5): m = Σ tᵢ·mᵢ / Σ tᵢ over its steps.
+//! What device memory a pipeline is going to use, for admission (MultiQx §5): m = Σ tᵢ·mᵢ / Σ tᵢ over its
+//! steps.
 //!
-//! A pipeline has two steps. While it *scans*, it has its sink: accumulators, a hash table with the heap for overflow rows, output columns or
-//! pages. While it *collects*, groups or rows are brought next to each other beside the sink, and read back. Both have the
-//! lookup tables and the table of chunks.
+//! A pipeline has two steps. While it *scans*, it has its sink: accumulators, a hash table with the heap for
+//! overflow rows, output columns or pages. While it *collects*, groups or rows are brought next to each other
+//! beside the sink, and read back. Both have the lookup tables and the table of chunks.
 //!
-//! How large a sink gets depends on its form and on three numbers: rows, rows that pass, groups. The form is known once the pipeline is
-//! bound, and guessed from the plan before. The numbers are predicted from row counts and guesses of selectivity; once the pipeline
-//! has run, what it measured replaces the predictions of the next run of the same shape, whatever its literals, scaled by the rows
-//! there are now. The same holds for the times of the steps. While a pipeline runs, [`Estimate::rest`] and
-//! [`Estimate::collecting`] are what is left of it (MQ-29).
+//! How large a sink gets depends on its form and on three numbers: rows, rows that pass, groups. The form is
+//! known once the pipeline is bound, and guessed from the plan before. The numbers are predicted from row
+//! counts and guesses of selectivity; once the pipeline has run, what it measured replaces the predictions of
+//! the next run of the same shape, whatever its literals, scaled by the rows there are now. The same holds
+//! for the times of the steps. While a pipeline runs, [`Estimate::rest`] and [`Estimate::collecting`] are
+//! what is left of it (MQ-29).
 
 use crate::config::GalateaConfig;
 use crate::pipeline::bind::Strategy;
@@ -26,7 +28,8 @@ use std::time::Duration;
 
 /// Pipelines remembered at most.
 const KEPT: usize = 512;
-/// Bytes per second that a pipeline reads of device memory, and that cross the link, taken until a run was measured.
+/// Bytes per second that a pipeline reads of device memory, and that cross the link, taken until a run was
+/// measured.
 const MEMORY_RATE: f64 = 2.5e12;
 const LINK_RATE: f64 = 50e9;
 /// Seconds of a step at least.
@@ -266,7 +269,8 @@ impl Quantities {
         }
     }
 
-    /// What was measured, for another number of rows: groups are as many as before, unless each row was about one.
+    /// What was measured, for another number of rows: groups are as many as before, unless each row was about
+    /// one.
     fn scaled_to(self, rows: u64) -> Self {
         let ratio = rows as f64 / self.rows.max(1) as f64;
         let grow = 2.0 * self.groups > self.passed;
@@ -296,8 +300,8 @@ pub(crate) fn shape(plan: &PipelinePlan, view: &TableView) -> u64 {
 }
 
 impl Demands {
-    /// What a run is going to use: as far as possible by what earlier ones of its shape have shown, then by its bound pipeline, then by
-    /// its plan.
+    /// What a run is going to use: as far as possible by what earlier ones of its shape have shown, then by
+    /// its bound pipeline, then by its plan.
     pub(crate) fn estimate(
         &self,
         plan: &PipelinePlan,

@@ -14,7 +14,8 @@ use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
 use std::sync::Arc;
 
-/// Runs the plan of a dimension, and arranges its rows by key, with `columns` of them. `memory` grows by what is collected.
+/// Runs the plan of a dimension, and arranges its rows by key, with `columns` of them. `memory` grows by what
+/// is collected.
 pub(super) async fn collect(
     source: &DimensionSource,
     columns: Vec<usize>,

@@ -40,8 +40,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs a subtree as one GPU pipeline; has one partition. Its children are the plan its rows come from, unless that is a
-/// table, and the plans of its dimensions.
+/// Runs a subtree as one GPU pipeline; has one partition. Its children are the plan its rows come from,
+/// unless that is a table, and the plans of its dimensions.
 #[derive(Debug)]
 pub struct GpuExec {
     subtree: Subtree,
@@ -99,7 +99,8 @@ impl GpuExec {
         &self.subtree
     }
 
-    /// A node that has not been executed, over other plans that give the same rows, which reports to `report`.
+    /// A node that has not been executed, over other plans that give the same rows, which reports to
+    /// `report`.
     pub(crate) fn renewed(&self, children: Vec<Arc<dyn ExecutionPlan>>, report: &PlanReport) -> Self {
         Self {
             subtree: self.subtree_over(children),
@@ -194,7 +195,8 @@ pub(super) enum Failure {
     Run(RunError),
     /// The rows of a build side are not what a pipeline can look up, which is remembered by its shape.
     Dimension(Option<PlanKey>, Reason),
-    /// The session's memory pool has no room for a result or a build side. The CPU's operators may need less, or spill.
+    /// The session's memory pool has no room for a result or a build side. The CPU's operators may need less,
+    /// or spill.
     Pool(DataFusionError),
     /// A child of the node.
     Input(DataFusionError),
@@ -276,7 +278,8 @@ impl Task {
         Ok((batches, report, held))
     }
 
-    /// What of a failure the next run of the same pipeline over the same data would meet again, and of what plan it is.
+    /// What of a failure the next run of the same pipeline over the same data would meet again, and of what
+    /// plan it is.
     fn refusal(&self, failure: &Failure) -> Option<(PlanKey, Reason)> {
         match failure {
             Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
@@ -299,7 +302,8 @@ impl Task {
             Failure::Dimension(_, reason) => reason.to_string(),
             Failure::Pool(error) | Failure::Input(error) => error.to_string(),
         };
-        // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows either.
+        // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows
+        // either.
         let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
         if self.config.fallback == Fallback::Error && !raised {
             return match failure {

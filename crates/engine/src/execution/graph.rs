@@ -6,8 +6,8 @@
 //!                             └── orders ── filter ── lookup customer ── arrays by o_orderkey        another, before it
 //! ```
 //!
-//! A build side whose rows are a table's, after filters and lookups of its own, is made by a pipeline and never leaves the device. Build sides
-//! of one pipeline are made at the same time.
+//! A build side whose rows are a table's, after filters and lookups of its own, is made by a pipeline and
+//! never leaves the device. Build sides of one pipeline are made at the same time.
 
 use super::built::BuildSide;
 use super::dimensions;

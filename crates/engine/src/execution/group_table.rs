@@ -1,5 +1,5 @@
-//! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it wait in heap pages as
-//! partial groups until it has grown.
+//! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it
+//! wait in heap pages as partial groups until it has grown.
 
 use super::error::RunError;
 use super::row_heap::{Demand, RowHeap};
@@ -15,8 +15,9 @@ use galatea_kernels::heap::PageChainsView;
 use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
 use galatea_memory::regions::{Use, WorkingRegion};
 
-/// Bytes of the heap for partial groups: larger ones let the table be made anew less often and write more. Where memory is
-/// short, an eighth of it, for the table that takes them in could need nearly three times as much.
+/// Bytes of the heap for partial groups: larger ones let the table be made anew less often and write more.
+/// Where memory is short, an eighth of it, for the table that takes them in could need nearly three times as
+/// much.
 const HEAP_BYTES: u64 = 64 << 20;
 
 /// What the slots are called where they do not fit.
@@ -137,8 +138,9 @@ impl TableState {
         self.slots.len() as u64 / u64::from(self.layout.slot_words)
     }
 
-    /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word `groups` of
-    /// the control words receives the number of groups. Where the device is full, nothing has changed.
+    /// Makes the table large enough for the `held` groups it has and `waiting` rows, and merges those. Word
+    /// `groups` of the control words receives the number of groups. Where the device is full, nothing has
+    /// changed.
     pub(super) fn merge(
         &mut self,
         runtime: &DeviceRuntime,
@@ -235,8 +237,8 @@ impl TableState {
     }
 }
 
-/// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None when there
-/// is room for all groups there can be.
+/// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None
+/// when there is room for all groups there can be.
 fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
     if capacity >= most.saturating_mul(2) {
         u64::MAX

@@ -8,11 +8,13 @@ use std::sync::{Arc, Weak};
 /// Launches kept at most; each is some kilobytes of device memory.
 const KEPT: usize = 64;
 
-/// What a launch over pages in device memory reads beside them: the same for every run of a pipeline over the same pages.
+/// What a launch over pages in device memory reads beside them: the same for every run of a pipeline over the
+/// same pages.
 #[derive(Debug)]
 struct Launch {
     pipeline: Weak<Prepared>,
-    /// The state of the regions' addresses, see [`Scan::addresses`](galatea_memory::regions::Scan::addresses).
+    /// The state of the regions' addresses, see
+    /// [`Scan::addresses`](galatea_memory::regions::Scan::addresses).
     addresses: Vec<(usize, u64)>,
     chunks: Vec<usize>,
     inputs: Arc<LaunchInputs>,
@@ -23,7 +25,8 @@ struct Launch {
 pub(crate) struct Launches(Mutex<Vec<Launch>>);
 
 impl Launches {
-    /// What an earlier launch of `pipeline` over these chunks read beside pages that are still where they were.
+    /// What an earlier launch of `pipeline` over these chunks read beside pages that are still where they
+    /// were.
     pub(super) fn find(
         &self,
         pipeline: &Arc<Prepared>,
@@ -39,8 +42,8 @@ impl Launches {
         found.map(|launch| Arc::clone(&launch.inputs))
     }
 
-    /// Keeps the inputs of a launch over pages that are all in device memory, where the inputs are too by now: the next run's
-    /// stream does not wait for this one's.
+    /// Keeps the inputs of a launch over pages that are all in device memory, where the inputs are too by
+    /// now: the next run's stream does not wait for this one's.
     pub(super) fn keep(
         &self,
         pipeline: &Arc<Prepared>,

@@ -1,5 +1,5 @@
-//! The launches of a run: over chunks whose pages are there, then chunk by chunk as they arrive, until all is done or an earlier
-//! query asks for memory.
+//! The launches of a run: over chunks whose pages are there, then chunk by chunk as they arrive, until all is
+//! done or an earlier query asks for memory.
 
 use super::built::BuiltSides;
 use super::chunks::{LaunchInputs, Placement};
@@ -60,7 +60,8 @@ pub(super) enum Pass<'a> {
     GaveWay(Box<Progress<'a>>),
 }
 
-/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running kernel.
+/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running
+/// kernel.
 struct Settle<'a>(&'a QueryStreams);
 
 impl Drop for Settle<'_> {
@@ -128,7 +129,8 @@ impl<'a> Run<'a> {
                 (placement, Arc::new(inputs))
             }
         };
-        // Declared after the placement, so that its pages stay pinned and its slots allocated until the streams are done.
+        // Declared after the placement, so that its pages stay pinned and its slots allocated until the
+        // streams are done.
         let _settle = Settle(streams);
         report.link_bytes += placement.begin(streams, self.view)?;
         report.transfer += transfer_start.elapsed();
@@ -163,7 +165,8 @@ impl<'a> Run<'a> {
             };
         let mut gives_way = false;
         let all_units = self.units(bound);
-        // A launch is short enough for what a block collects to fit its partial sums, and for others to have a turn.
+        // A launch is short enough for what a block collects to fit its partial sums, and for others to have
+        // a turn.
         let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1) * u64::from(grid);
         let slice = most.min(self.slice(report, all_units)).max(u64::from(grid));
         let ready = placement.ready();
@@ -304,8 +307,8 @@ impl<'a> Run<'a> {
             }
             let stopped = loop {
                 match sink.drain(self.runtime, &streams.compute, bound, rows, report) {
-                    // Where the device is full nothing has changed: the query that came first goes on where it is, once others
-                    // have given way.
+                    // Where the device is full nothing has changed: the query that came first goes on where
+                    // it is, once others have given way.
                     Err(error) if error.wants_memory() && turn.lease.is_first() => {
                         if !turn.lease.wait_for_room(self.cancelled) {
                             self.check()?;

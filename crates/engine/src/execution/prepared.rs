@@ -39,7 +39,8 @@ pub struct Prepared {
 /// What a pipeline was bound to of a column. It reads every column of the same lineage that is within.
 #[derive(Debug)]
 struct BoundColumn {
-    /// Weak references keep the addresses from being used again, so that equal addresses mean equal encodings.
+    /// Weak references keep the addresses from being used again, so that equal addresses mean equal
+    /// encodings.
     lineage: Weak<Identity>,
     /// Bounds of the values, of rows that are NULL too.
     range: Option<(i128, i128)>,

@@ -1,5 +1,6 @@
-//! Rows of unknown number in pages of a device heap: output rows, or partial groups that a hash table had no place for. One
-//! pass over the input, no room for the worst case, and the host is asked only when the heap is dry.
+//! Rows of unknown number in pages of a device heap: output rows, or partial groups that a hash table had no
+//! place for. One pass over the input, no room for the worst case, and the host is asked only when the heap
+//! is dry.
 
 use super::error::RunError;
 use super::sinks::memory;
@@ -39,8 +40,8 @@ pub(crate) struct RowHeap {
 }
 
 impl RowHeap {
-    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a unit of each at least, so that a
-    /// run that stops can go on.
+    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a unit of each at
+    /// least, so that a run that stops can go on.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,
@@ -110,8 +111,8 @@ impl RowHeap {
         self.chains.view(&self.heap, self.resume)
     }
 
-    /// After a launch whose blocks stop of their own accord: whether some did, because the heap was dry. Then the next launch
-    /// resumes them.
+    /// After a launch whose blocks stop of their own accord: whether some did, because the heap was dry. Then
+    /// the next launch resumes them.
     pub(super) fn stopped(&mut self, stream: &Stream) -> Result<bool, RunError> {
         let (blocks, _) = self.chains.stopped(stream)?;
         self.resume = blocks > 0;

@@ -29,7 +29,8 @@ use std::time::Instant;
 /// Bytes that a launch scans at most: about 4 ms of device memory's rate.
 pub(super) const LAUNCH_BYTES: u64 = 16 << 30;
 
-/// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter of a millisecond.
+/// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter
+/// of a millisecond.
 const HASH_ROOM: u64 = 1 << 30;
 
 /// A run's inputs.
@@ -164,7 +165,8 @@ impl<'a> Run<'a> {
             error => error,
         };
         match self.shaped(turn, shape, keep, &mut roomy).map_err(full) {
-            // Others have taken the memory for a hash table with room for all groups, or for copies of groups; or its own pages.
+            // Others have taken the memory for a hash table with room for all groups, or for copies of
+            // groups; or its own pages.
             Err(RunError::Memory { .. }) if roomy || keep => {
                 self.shaped(turn, tight, false, &mut roomy).map_err(full)
             }
@@ -251,8 +253,8 @@ impl<'a> Run<'a> {
         self.runtime.demands().observe(inputs.shape, run);
     }
 
-    /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether it takes
-    /// memory that it could do without.
+    /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether
+    /// it takes memory that it could do without.
     fn shaped(
         &self,
         turn: Turn<'_>,
@@ -331,7 +333,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Bytes of a hash table that may be made with room for all groups: none where fewer slots are asked for than usual.
+    /// Bytes of a hash table that may be made with room for all groups: none where fewer slots are asked for
+    /// than usual.
     fn hash_room(&self) -> u64 {
         if self.config.hash_slots.0 < GalateaConfig::default().hash_slots.0 {
             return 0;

@@ -25,7 +25,8 @@ pub struct RunReport {
     pub rows: u64,
     /// Rows that passed the filters.
     pub rows_passed: u64,
-    /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is skipped.
+    /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is
+    /// skipped.
     pub device_bytes: u64,
     /// Bytes copied over the link, both ways.
     pub link_bytes: u64,
@@ -51,7 +52,8 @@ pub struct RunReport {
     pub pages: u64,
     /// Blocks of a launch.
     pub grid: u32,
-    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it was measured.
+    /// Fraction of the measured memory (or link) bandwidth achieved by `device_bytes` in `kernel`, where it
+    /// was measured.
     pub ceiling: Option<f64>,
     /// Of the pipelines that made its build sides.
     pub builds: Vec<RunReport>,

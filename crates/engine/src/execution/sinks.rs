@@ -33,8 +33,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: WorkingRegion<u64>,
-    /// Of sinks that the host makes room in between launches: per block the unit at which it stopped, or of a hash table per
-    /// thread the rows of that unit which are still to come.
+    /// Of sinks that the host makes room in between launches: per block the unit at which it stopped, or of a
+    /// hash table per thread the rows of that unit which are still to come.
     progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,

@@ -57,8 +57,8 @@ pub(super) async fn load(
     Ok(view)
 }
 
-/// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view holds
-/// `columns`, ascending.
+/// Chunks of the view that may hold rows that pass the predicates over the source's schema, of which the view
+/// holds `columns`, ascending.
 pub(super) fn surviving(
     view: &TableView,
     predicates: &[Arc<dyn PhysicalExpr>],

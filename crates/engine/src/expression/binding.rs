@@ -1,7 +1,8 @@
 //! How the columns of a scan reach the code of one row.
 //!
 //! The pipeline declares, before the statements of an expression, `c{k}` for each column `k` that
-//! [`Expr::columns`](super::Expr::columns) names, and `bool c{k}_null` when the binding is nullable. The binding says what `c{k}` is.
+//! [`Expr::columns`](super::Expr::columns) names, and `bool c{k}_null` when the binding is nullable. The
+//! binding says what `c{k}` is.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -23,8 +24,8 @@ pub struct ColumnBinding {
 /// Type and meaning of the C++ variable of a column.
 #[derive(Debug, Clone)]
 pub enum ColumnKind {
-    /// A mathematical integer (integers, dates, times, timestamps, durations, unscaled decimals) between `min` and `max`, also in
-    /// rows that are NULL. Its C++ type is [`kind_for`]`(min, max)`.
+    /// A mathematical integer (integers, dates, times, timestamps, durations, unscaled decimals) between
+    /// `min` and `max`, also in rows that are NULL. Its C++ type is [`kind_for`]`(min, max)`.
     Integer {
         /// Least value.
         min: i128,
@@ -37,7 +38,8 @@ pub enum ColumnKind {
     Float32,
     /// `double`.
     Float64,
-    /// `u32`: the rank of the string in `values`, which is sorted by bytes, distinct and without NULL. 0 in rows that are NULL.
+    /// `u32`: the rank of the string in `values`, which is sorted by bytes, distinct and without NULL. 0 in
+    /// rows that are NULL.
     Dictionary {
         /// The dictionary.
         values: ArrayRef,
@@ -53,7 +55,8 @@ pub fn kind_for(min: i128, max: i128) -> Kind {
 }
 
 impl ColumnBinding {
-    /// The binding of a column about whose values nothing but the type is known; strings are [`ColumnKind::Text`].
+    /// The binding of a column about whose values nothing but the type is known; strings are
+    /// [`ColumnKind::Text`].
     #[must_use]
     pub fn of_type(data_type: &DataType, nullable: bool) -> Option<Self> {
         let kind = match data_type {

@@ -1,10 +1,12 @@
 //! Expressions over one string, evaluated by DataFusion for each value of a dictionary.
 //!
-//! The order-preserving dictionary of a column has every distinct string once, so a function of the string alone needs one
-//! evaluation per distinct value rather than one per row, and the device needs no version of the function: it reads a table by
-//! code. NULL is one more input, after the values, because `coalesce(s, 'x')` or `s IS NULL` are functions too.
+//! The order-preserving dictionary of a column has every distinct string once, so a function of the string
+//! alone needs one evaluation per distinct value rather than one per row, and the device needs no version of
+//! the function: it reads a table by code. NULL is one more input, after the values, because `coalesce(s,
+//! 'x')` or `s IS NULL` are functions too.
 //!
-//! A value that raises an error raises it only for rows that have the value, hence the evaluation in ever smaller parts after a failure.
+//! A value that raises an error raises it only for rows that have the value, hence the evaluation in ever
+//! smaller parts after a failure.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -76,7 +78,8 @@ pub(crate) struct Evaluated {
 }
 
 impl HostFunction {
-    /// The function that `expression` is of its only column, number 0, which has the name and type of `field`.
+    /// The function that `expression` is of its only column, number 0, which has the name and type of
+    /// `field`.
     pub(crate) fn new(expression: Arc<dyn PhysicalExpr>, field: &Field, result_type: DataType) -> Self {
         let field = field.clone().with_nullable(true);
         Self {
@@ -227,7 +230,8 @@ impl Bytes {
     }
 }
 
-/// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of every input (0 for NULL).
+/// The sorted distinct values among `inputs`, as an array of the plain type like `like`, and the rank of
+/// every input (0 for NULL).
 ///
 /// Values are told apart by hashing first, because most columns repeat a few; only distinct ones are sorted.
 pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Vec<Vec<u32>>), Reason> {

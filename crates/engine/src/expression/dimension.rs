@@ -1,7 +1,7 @@
 //! Dimensions: tables that the rows of a pipeline look up by a key (Sitaridi & Ross, §2).
 //!
-//! A foreign key whose values lie close together needs no hash table: the dimension is a set of arrays, one per column, and
-//! the row of key `k` is at index `k - low`.
+//! A foreign key whose values lie close together needs no hash table: the dimension is a set of arrays, one
+//! per column, and the row of key `k` is at index `k - low`.
 //!
 //! ```text
 //! d_datekey  d_year                low = 19940101         index   0     1     2   ...   30    31  ...  99  100
@@ -10,14 +10,16 @@
 //! ...
 //! ```
 //!
-//! Strings are keys by their rank among the dimension's own; the codes of the column that is looked up are translated
-//! once, on the host. Entries of absent keys hold some value of the column, so any index below the number of entries may
-//! be read; whether a row has a partner is the presence bit's to say.
+//! Strings are keys by their rank among the dimension's own; the codes of the column that is looked up are
+//! translated once, on the host. Entries of absent keys hold some value of the column, so any index below the
+//! number of entries may be read; whether a row has a partner is the presence bit's to say.
 //!
-//! These arrays are read through the cache; small dimensions are packed for shared memory (`packed.rs`) instead.
+//! These arrays are read through the cache; small dimensions are packed for shared memory (`packed.rs`)
+//! instead.
 //!
-//! Keys occur once: a row has one partner at most, so a join neither repeats rows nor counts them. What breaks that, or
-//! would need arrays out of proportion to the rows, is refused with a [`Reason`], and the join is the CPU's.
+//! Keys occur once: a row has one partner at most, so a join neither repeats rows nor counts them. What
+//! breaks that, or would need arrays out of proportion to the rows, is refused with a [`Reason`], and the
+//! join is the CPU's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -191,11 +193,12 @@ impl BuiltColumn {
 }
 
 impl Dimension {
-    /// The dimension whose rows have these keys and these values of `columns`, by column number; `name` is the key's, for
-    /// reasons. Rows with NULL keys have no index. `unique`: two rows of one key are refused.
+    /// The dimension whose rows have these keys and these values of `columns`, by column number; `name` is
+    /// the key's, for reasons. Rows with NULL keys have no index. `unique`: two rows of one key are refused.
     ///
     /// # Errors
-    /// [`Reason::Limit`] if keys spread too far or occur twice, [`Reason::Type`] of types without a device representation.
+    /// [`Reason::Limit`] if keys spread too far or occur twice, [`Reason::Type`] of types without a device
+    /// representation.
     pub fn new(
         name: &str,
         keys: &ArrayRef,

@@ -1,5 +1,5 @@
-//! Expressions as EXPLAIN prints them: columns by name where their schema is known, as `#index` elsewhere; those of dimensions are
-//! `d<number>.<name>`.
+//! Expressions as EXPLAIN prints them: columns by name where their schema is known, as `#index` elsewhere;
+//! those of dimensions are `d<number>.<name>`.
 
 use std::fmt;
 

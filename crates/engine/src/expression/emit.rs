@@ -1,9 +1,10 @@
 //! From [`Expr`] to C++ statements for one row.
 //!
-//! All statements are definitions of constants in one scope, without branches, so that every value may be shared: a definition
-//! whose right-hand side was written before is not written again, and an expression that was emitted before is not walked again.
-//! What must not happen in untaken branches is raising errors and running loops over strings; both are conditional on the *guard*,
-//! the condition under which DataFusion would evaluate the expression at this place.
+//! All statements are definitions of constants in one scope, without branches, so that every value may be
+//! shared: a definition whose right-hand side was written before is not written again, and an expression that
+//! was emitted before is not walked again. What must not happen in untaken branches is raising errors and
+//! running loops over strings; both are conditional on the *guard*, the condition under which DataFusion
+//! would evaluate the expression at this place.
 
 mod arithmetic;
 mod case;
@@ -105,8 +106,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// The dimensions that [`ExprKind::Member`] and [`ExprKind::Lookup`] number, and by the same number those that are read
-    /// from shared memory.
+    /// The dimensions that [`ExprKind::Member`] and [`ExprKind::Lookup`] number, and by the same number those
+    /// that are read from shared memory.
     #[must_use]
     pub fn with_dimensions(
         mut self,
@@ -154,7 +155,8 @@ impl<'a> Emitter<'a> {
     /// Appends the statements of an expression to `code`; its value is then in scope.
     ///
     /// # Errors
-    /// If the encodings do not allow it: a column that must be dictionary encoded is not, or values could leave 128 bits.
+    /// If the encodings do not allow it: a column that must be dictionary encoded is not, or values could
+    /// leave 128 bits.
     pub fn emit(&mut self, expression: &Expr, code: &mut String) -> Result<Value, Reason> {
         let value = self.expression(expression);
         code.push_str(&self.out);
@@ -162,8 +164,8 @@ impl<'a> Emitter<'a> {
         value
     }
 
-    /// As [`Self::emit`], at a place that is evaluated only where all `conditions` (C++ expressions) hold, such as the filters
-    /// applied before: elsewhere, no error is raised and the value is of no meaning.
+    /// As [`Self::emit`], at a place that is evaluated only where all `conditions` (C++ expressions) hold,
+    /// such as the filters applied before: elsewhere, no error is raised and the value is of no meaning.
     ///
     /// # Errors
     /// Those of [`Self::emit`].

@@ -1,8 +1,8 @@
 //! Errors that rows raise while a kernel runs.
 //!
-//! Code calls `galatea_raise(args.error, code)`, which keeps the first code that is not zero; the host turns it into the error that
-//! DataFusion would have returned. Arrow's texts that quote the offending value are given without it: rows are evaluated in no
-//! particular order, and only the code leaves the kernel.
+//! Code calls `galatea_raise(args.error, code)`, which keeps the first code that is not zero; the host turns
+//! it into the error that DataFusion would have returned. Arrow's texts that quote the offending value are
+//! given without it: rows are evaluated in no particular order, and only the code leaves the kernel.
 
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A function of the device; its variants are chosen while lowering, so that constants which decide the code are in it and all other
-/// constants are arguments.
+/// A function of the device; its variants are chosen while lowering, so that constants which decide the code
+/// are in it and all other constants are arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Function {
     /// Absolute value of a number; of the least integer, an error.
@@ -12,7 +12,8 @@ pub enum Function {
     Ceiling,
     /// Greatest integer that is not greater, of a float.
     Floor,
-    /// A float rounded to decimal places, halves away from zero: `round(x * 10^places) / 10^places` in its own type.
+    /// A float rounded to decimal places, halves away from zero: `round(x * 10^places) / 10^places` in its
+    /// own type.
     Round {
         /// Digits after the point; negative: zeros before it.
         places: i32,

@@ -1,5 +1,5 @@
-//! Group tables that stay on the device: the words of each group at its key's index, or in a slot of a hash table. Keys are decoded, and
-//! aggregates finished, where they are looked up.
+//! Group tables that stay on the device: the words of each group at its key's index, or in a slot of a hash
+//! table. Keys are decoded, and aggregates finished, where they are looked up.
 //!
 //! ```text
 //! word of entry e:  words[e * stride + word]        one of them is 0 where there is no group: the count of its rows, or the first of its key

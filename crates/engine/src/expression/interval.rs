@@ -1,8 +1,8 @@
 //! Interval arithmetic over mathematical integers.
 //!
-//! Every integer-like value (integers, dates, timestamps, unscaled decimals) carries an interval of the values it can have. The
-//! emitter derives the C++ type from it, leaves out wrapping that cannot happen, and finds out where 128 bits could overflow. An
-//! operation that leaves `i128` has no interval: `None`.
+//! Every integer-like value (integers, dates, timestamps, unscaled decimals) carries an interval of the
+//! values it can have. The emitter derives the C++ type from it, leaves out wrapping that cannot happen, and
+//! finds out where 128 bits could overflow. An operation that leaves `i128` has no interval: `None`.
 
 use arrow::datatypes::DataType;
 

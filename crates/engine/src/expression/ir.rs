@@ -1,8 +1,9 @@
 //! The intermediate representation: typed, immutable trees with DataFusion's semantics.
 //!
-//! [`lower`](super::lower) makes them from physical expressions while planning, without data. They are cheap to clone (shared
-//! nodes) and comparable, which is how the emitter finds common subexpressions. A node says what is computed, never how: whether an
-//! integer needs 32 or 128 bits, or a string predicate becomes a table, is decided by the emitter, which knows the encodings.
+//! [`lower`](super::lower) makes them from physical expressions while planning, without data. They are cheap
+//! to clone (shared nodes) and comparable, which is how the emitter finds common subexpressions. A node says
+//! what is computed, never how: whether an integer needs 32 or 128 bits, or a string predicate becomes a
+//! table, is decided by the emitter, which knows the encodings.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +131,8 @@ pub enum ExprKind {
         /// The key looked for.
         key: Expr,
     },
-    /// A column of the row of a dimension that has the key; of no meaning where [`ExprKind::Member`] is false.
+    /// A column of the row of a dimension that has the key; of no meaning where [`ExprKind::Member`] is
+    /// false.
     Lookup {
         /// Number of the [`Dimension`](super::Dimension).
         dimension: usize,
@@ -403,7 +405,8 @@ impl Expr {
         }
     }
 
-    /// The columns of dimensions that are looked up, by number of the dimension and index in its plan, with their types.
+    /// The columns of dimensions that are looked up, by number of the dimension and index in its plan, with
+    /// their types.
     #[must_use]
     pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
         let mut all: BTreeMap<_, _> = self.children().into_iter().flat_map(Self::lookups).collect();
@@ -416,7 +419,8 @@ impl Expr {
         all
     }
 
-    /// The string columns that must be dictionary encoded for the expression to be emitted. A bare column is none of them.
+    /// The string columns that must be dictionary encoded for the expression to be emitted. A bare column is
+    /// none of them.
     #[must_use]
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
         let mut columns = BTreeSet::new();
@@ -603,7 +607,8 @@ impl Expr {
         Self::new(kind, self.data_type().clone(), self.nullable())
     }
 
-    /// Hashes what the expression is without the values of its constants, which queries of one shape differ in.
+    /// Hashes what the expression is without the values of its constants, which queries of one shape differ
+    /// in.
     pub fn hash_shape(&self, state: &mut impl Hasher) {
         std::mem::discriminant(self.kind()).hash(state);
         self.data_type().hash(state);

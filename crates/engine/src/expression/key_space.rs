@@ -8,10 +8,12 @@
 use super::interval::Interval;
 use crate::reason::Reason;
 
-/// Indices a build side may have per row of what it is made from, beyond [`FREE_INDICES`], to be arrays by key.
+/// Indices a build side may have per row of what it is made from, beyond [`FREE_INDICES`], to be arrays by
+/// key.
 const INDICES_PER_ROW: u64 = 64;
 
-/// Indices that arrays by key may have however few rows there are: arrays of some megabytes are cheaper than any other join.
+/// Indices that arrays by key may have however few rows there are: arrays of some megabytes are cheaper than
+/// any other join.
 const FREE_INDICES: u64 = 4 << 20;
 
 /// Indices that arrays by key may have for so many rows.

@@ -1,7 +1,8 @@
 //! From DataFusion's physical expressions to [`Expr`].
 //!
-//! Lowering decides by types alone. Every expression over exactly one string column is kept twice: as a function that DataFusion
-//! evaluates over the column's dictionary, and, where device code exists, natively for strings without one.
+//! Lowering decides by types alone. Every expression over exactly one string column is kept twice: as a
+//! function that DataFusion evaluates over the column's dictionary, and, where device code exists, natively
+//! for strings without one.
 
 mod functions;
 mod operators;
@@ -108,7 +109,8 @@ impl Lowering<'_> {
         ))
     }
 
-    /// A pure node without device code whose only operand that is no constant is a string expression: a function of that string.
+    /// A pure node without device code whose only operand that is no constant is a string expression: a
+    /// function of that string.
     fn over_text(&self, expression: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Option<Expr> {
         let mut operands = expression
             .children()
@@ -313,7 +315,8 @@ impl Lowering<'_> {
             return Err(refuse());
         }
         let (left, right) = operands()?;
-        // `fail_on_overflow` has no accessor; it is the only field that the Debug text of the node itself shows.
+        // `fail_on_overflow` has no accessor; it is the only field that the Debug text of the node itself
+        // shows.
         let checked = data_type.is_integer() && fails_on_overflow(expression, binary);
         Ok(node(ExprKind::Arithmetic {
             operator: arithmetic,
@@ -503,7 +506,8 @@ fn fails_on_overflow(expression: &Arc<dyn PhysicalExpr>, binary: &BinaryExpr) ->
     expression.downcast_ref::<BinaryExpr>() == Some(&checked)
 }
 
-/// The columns of an expression whose value depends on them alone, in order; `None` if it may depend on anything else.
+/// The columns of an expression whose value depends on them alone, in order; `None` if it may depend on
+/// anything else.
 fn pure_columns(expression: &Arc<dyn PhysicalExpr>) -> Option<Vec<usize>> {
     let mut columns = std::collections::BTreeSet::new();
     let mut pure = true;

@@ -5,37 +5,40 @@
 //!                (planning: types only)   (execution: encodings known)
 //! ```
 //!
-//! **Planning.** [`lower`] translates a physical expression into [`Expr`], a typed tree with DataFusion's semantics, or says with a
-//! [`Reason`](crate::reason::Reason) why it cannot. It needs no data and no device.
+//! **Planning.** [`lower`] translates a physical expression into [`Expr`], a typed tree with DataFusion's
+//! semantics, or says with a [`Reason`](crate::reason::Reason) why it cannot. It needs no data and no device.
 //!
-//! **Execution.** When the encodings of the columns are known ([`ColumnBinding`]), an [`Emitter`] writes straight-line statements
-//! for one row. All integer-like types are mathematical integers with an interval, from which the C++ type follows: `i32` where
-//! values are small, `i128` only where they are not. Wrapping is written only where DataFusion wraps and the interval says that it
-//! can happen. Literals and tables go to [`Parameters`], so that queries which differ in them share a kernel.
+//! **Execution.** When the encodings of the columns are known ([`ColumnBinding`]), an [`Emitter`] writes
+//! straight-line statements for one row. All integer-like types are mathematical integers with an interval,
+//! from which the C++ type follows: `i32` where values are small, `i128` only where they are not. Wrapping is
+//! written only where DataFusion wraps and the interval says that it can happen. Literals and tables go to
+//! [`Parameters`], so that queries which differ in them share a kernel.
 //!
-//! **Strings.** A deterministic expression over one dictionary-encoded string column, whatever its functions, is evaluated by
-//! DataFusion itself over the values of the dictionary and becomes a table indexed by code (or a comparison of codes). Strings that
-//! are not dictionary encoded have device functions for the common predicates; [`Expr::dictionary_columns`] says which columns must
-//! be encoded.
+//! **Strings.** A deterministic expression over one dictionary-encoded string column, whatever its functions,
+//! is evaluated by DataFusion itself over the values of the dictionary and becomes a table indexed by code
+//! (or a comparison of codes). Strings that are not dictionary encoded have device functions for the common
+//! predicates; [`Expr::dictionary_columns`] says which columns must be encoded.
 //!
-//! **Dimensions.** A column of a table that rows look up by a foreign key is an expression over the key ([`ExprKind::Lookup`]);
-//! its values are known when the [`Dimension`]'s rows are, and so are their intervals and dictionaries. Rows are read from
-//! tables in device memory, or from a [`PackedDimension`] that the kernel keeps in shared memory.
+//! **Dimensions.** A column of a table that rows look up by a foreign key is an expression over the key
+//! ([`ExprKind::Lookup`]); its values are known when the [`Dimension`]'s rows are, and so are their intervals
+//! and dictionaries. Rows are read from tables in device memory, or from a [`PackedDimension`] that the
+//! kernel keeps in shared memory.
 //!
-//! **NULL.** A value is a variable and, where it can be NULL, a `bool`. Booleans are false where they are NULL, which makes
-//! three-valued logic short and lets a filter test the value alone.
+//! **NULL.** A value is a variable and, where it can be NULL, a `bool`. Booleans are false where they are
+//! NULL, which makes three-valued logic short and lets a filter test the value alone.
 //!
-//! **Errors.** Statements compute all branches of a CASE; only *raising* is conditional, on a guard that says whether DataFusion
-//! would have evaluated the operand for this row. The right operand of AND and OR is guarded by the left one: DataFusion does the
-//! same for some batches and not for others, depending on their selectivity, so a query that fails there may succeed here, never
-//! the reverse.
+//! **Errors.** Statements compute all branches of a CASE; only *raising* is conditional, on a guard that says
+//! whether DataFusion would have evaluated the operand for this row. The right operand of AND and OR is
+//! guarded by the left one: DataFusion does the same for some batches and not for others, depending on their
+//! selectivity, so a query that fails there may succeed here, never the reverse.
 //!
-//! Floats: +, -, *, /, square root and comparisons are bit-identical (the NaN that x86-64 makes has its sign set, and so has ours);
-//! functions whose device version is only nearly right are not lowered.
+//! Floats: +, -, *, /, square root and comparisons are bit-identical (the NaN that x86-64 makes has its sign
+//! set, and so has ours); functions whose device version is only nearly right are not lowered.
 //!
-//! Generated code is to be placed in a scope with `using namespace galatea;` after including `galatea/arithmetic.cuh`,
-//! `galatea/decimal.cuh`, `galatea/datetime.cuh` and `galatea/strings.cuh`. It reads `args.literals[i]` (u64), `args.tables[i]`
-//! (`const u8*`), `args.error` (`u32*`) and, of packed dimension `d`, planes `dim{d}_{plane}`.
+//! Generated code is to be placed in a scope with `using namespace galatea;` after including
+//! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh` and `galatea/strings.cuh`. It
+//! reads `args.literals[i]` (u64), `args.tables[i]` (`const u8*`), `args.error` (`u32*`) and, of packed
+//! dimension `d`, planes `dim{d}_{plane}`.
 
 mod binding;
 mod dictionary;

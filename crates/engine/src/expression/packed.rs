@@ -1,8 +1,8 @@
 //! Dimensions packed for shared memory (Sitaridi & Ross, §2).
 //!
-//! Whatever a row wants to know of a key is packed into one entry: whether the dimension has it, which values are NULL, and the
-//! values as distances from the least one, with as few bits as those take. What does not fit 32 bits makes further *planes*; a
-//! row touches shared memory once per plane.
+//! Whatever a row wants to know of a key is packed into one entry: whether the dimension has it, which values
+//! are NULL, and the values as distances from the least one, with as few bits as those take. What does not
+//! fit 32 bits makes further *planes*; a row touches shared memory once per plane.
 //!
 //! ```text
 //! key        d_year  d_name        bits  15 to 9      8        7 to 5       4 to 1     0
@@ -10,9 +10,10 @@
 //! 19940102   1994    NULL                           NULL         1992       d_name
 //! ```
 //!
-//! A plane has entries of one bit, one, two or four bytes, as narrow as they can be: lanes whose entries are in one word of 32
-//! bits share its round, so narrow entries have fewer conflicts. By slot they have four bytes, because a slot is a word where
-//! the column was placed. After the last entry comes one that is absent, for every key that the dimension does not have.
+//! A plane has entries of one bit, one, two or four bytes, as narrow as they can be: lanes whose entries are
+//! in one word of 32 bits share its round, so narrow entries have fewer conflicts. By slot they have four
+//! bytes, because a slot is a word where the column was placed. After the last entry comes one that is
+//! absent, for every key that the dimension does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 

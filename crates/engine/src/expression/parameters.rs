@@ -1,14 +1,16 @@
 //! What an expression needs at run time beside its columns: literals and lookup tables.
 //!
-//! Literals are kernel parameters, not text, so that queries that differ only in them share one compiled kernel. The pipeline copies
-//! `literals` to `args.literals` and uploads each table, whose address goes to `args.tables` as `const u8*`.
+//! Literals are kernel parameters, not text, so that queries that differ only in them share one compiled
+//! kernel. The pipeline copies `literals` to `args.literals` and uploads each table, whose address goes to
+//! `args.tables` as `const u8*`.
 
 use std::sync::Arc;
 
 /// Bytes that the kernel reads through a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LookupTable {
-    /// Contents, little endian; elements are aligned to their size relative to the start, which must be aligned to 16 bytes.
+    /// Contents, little endian; elements are aligned to their size relative to the start, which must be
+    /// aligned to 16 bytes.
     Host(Arc<[u8]>),
     /// A part of a dimension that was built on the device, of whatever content.
     Built {
@@ -22,11 +24,13 @@ pub enum LookupTable {
 /// Literals and tables in the order of their indices in the code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// Literal `i` is `args.literals[i]`: integers sign extended, `i128` in two words (low first), floats by bits.
+    /// Literal `i` is `args.literals[i]`: integers sign extended, `i128` in two words (low first), floats by
+    /// bits.
     pub literals: Vec<u64>,
     /// Table `i` is `args.tables[i]`.
     pub tables: Vec<LookupTable>,
-    /// Texts of the errors that values of dictionaries raise; [`ErrorCode::Host`](super::ErrorCode::Host) holds an index into it.
+    /// Texts of the errors that values of dictionaries raise; [`ErrorCode::Host`](super::ErrorCode::Host)
+    /// holds an index into it.
     pub errors: Vec<String>,
 }
 

@@ -55,7 +55,8 @@ impl Kind {
 /// The result of an expression for one row.
 #[derive(Debug, Clone)]
 pub struct Value {
-    /// Name of the C++ variable that holds it; meaningless where `null` is true (but inside `range`, and false for booleans).
+    /// Name of the C++ variable that holds it; meaningless where `null` is true (but inside `range`, and
+    /// false for booleans).
     pub code: String,
     /// Name of a `bool` variable that is true where the value is NULL; `None` when it never is.
     pub null: Option<String>,

@@ -125,8 +125,8 @@ pub enum Accumulator {
     Sum64,
     /// Wrapping 128-bit sum in two words.
     Sum128,
-    /// A sum that fits 64 bits within a block of a launch, but not over all rows: one word in registers and shared
-    /// memory, two at home.
+    /// A sum that fits 64 bits within a block of a launch, but not over all rows: one word in registers and
+    /// shared memory, two at home.
     SumWidening,
     /// Sum of doubles.
     SumF64,
@@ -190,6 +190,6 @@ impl Accumulator {
     }
 }
 
-/// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is multiplied by. Counts
-/// of a block fit 32 bits.
+/// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is
+/// multiplied by. Counts of a block fit 32 bits.
 pub const BLOCK_ROWS: u64 = 1 << 24;

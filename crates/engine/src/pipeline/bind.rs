@@ -1,7 +1,8 @@
 //! Binding: a plan meets the encodings of its columns.
 //!
-//! Everything that depends on data but not on the device is decided here: how each column is read and decoded, which
-//! accumulators the aggregates need, how keys become groups, and which strategy the group-by takes.
+//! Everything that depends on data but not on the device is decided here: how each column is read and
+//! decoded, which accumulators the aggregates need, how keys become groups, and which strategy the group-by
+//! takes.
 
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
 use super::group_key::{GroupKey, KeyPart};
@@ -338,7 +339,8 @@ impl AccumulatorPlan {
         self.add(Accumulator::Count, None, "1ull".into(), (1, 1))
     }
 
-    /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a row.
+    /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a
+    /// row.
     pub fn call(
         &mut self,
         call: &AggregateCall,
@@ -547,8 +549,8 @@ pub enum Strategy {
     Hash {
         /// Whether the lanes of a warp combine their rows of a group first.
         warps: bool,
-        /// Whether rows of new groups may find no place in it and wait in heap pages; otherwise it has room for all groups
-        /// there can be.
+        /// Whether rows of new groups may find no place in it and wait in heap pages; otherwise it has room
+        /// for all groups there can be.
         waits: bool,
     },
     /// Rows are appended to output columns, of the exact size when they were counted before.

@@ -1,7 +1,9 @@
-//! Where a pipeline looks its dimensions up: in device memory through the cache, or in shared memory (Sitaridi & Ross, §2, Q1).
+//! Where a pipeline looks its dimensions up: in device memory through the cache, or in shared memory
+//! (Sitaridi & Ross, §2, Q1).
 //!
-//! A gather through the cache costs more than the scan of a narrow column. So each block copies the dimensions that fit, packed
-//! (`expression/packed.rs`), into its shared memory when it starts, and keeps them for all its rows:
+//! A gather through the cache costs more than the scan of a narrow column. So each block copies the
+//! dimensions that fit, packed (`expression/packed.rs`), into its shared memory when it starts, and keeps
+//! them for all its rows:
 //!
 //! | home | entry of a row | pays where |
 //! | --- | --- | --- |
@@ -9,9 +11,10 @@
 //! | `shared` | by key, or by code of a string | lanes of a warp meet in banks as chance has it |
 //! | `placed` | by slot of the placed column that the key is | slots keep lanes apart, and nothing is decoded; copies have their value's entry |
 //!
-//! Small dimensions come first, each whole or not at all. What they take is limited by three things: the sink's groups need
-//! shared memory too, a multiprocessor must still hold half of its threads, and copying must cost less than the lookups.
-//! A placement was made for writes; for reads it does too, since lanes that read one word share its round.
+//! Small dimensions come first, each whole or not at all. What they take is limited by three things: the
+//! sink's groups need shared memory too, a multiprocessor must still hold half of its threads, and copying
+//! must cost less than the lookups. A placement was made for writes; for reads it does too, since lanes that
+//! read one word share its round.
 
 use super::PipelinePlan;
 use super::SinkPlan;
@@ -33,18 +36,21 @@ use std::sync::Arc;
 
 /// Shared memory left for what else a kernel keeps there.
 const OTHER_SHARED_BYTES: u64 = 2 << 10;
-/// Warps of a block, and words of an aggregate while a block collects, at most: an average of wide values and its counts.
+/// Warps of a block, and words of an aggregate while a block collects, at most: an average of wide values and
+/// its counts.
 const WARPS_OF_A_BLOCK: u64 = 32;
 const WORDS_OF_A_CALL: u64 = 4;
 /// What dimensions may take of a block's shared memory where groups want it as well.
 const SHARE_BESIDE_GROUPS: u64 = 4;
 /// Literals that packed dimensions may take of a kernel's.
 const LITERALS: usize = 48;
-/// Bytes of cache that are to be left for what is in flight from device memory, if a larger block can see to it.
+/// Bytes of cache that are to be left for what is in flight from device memory, if a larger block can see to
+/// it.
 const CACHE_BYTES: u64 = 64 << 10;
 /// Sizes of blocks, where none is forced.
 const BLOCKS: [u32; 3] = [256, 512, 1024];
-/// Bytes of rows that the registers of a large block hold beside all else: three eighths of a multiprocessor's 256 KiB.
+/// Bytes of rows that the registers of a large block hold beside all else: three eighths of a
+/// multiprocessor's 256 KiB.
 const ROW_BYTES: usize = 96 << 10;
 /// Rows that a block of the usual size takes at a time, about.
 const UNIT_ROWS: u64 = 8 << 10;
@@ -60,7 +66,8 @@ pub(super) struct DimensionHomes {
     pub(super) bytes: u64,
     /// Threads of a block that suit them.
     pub(super) block: u32,
-    /// Rows a thread may hold at most: where slots say which bank a lane reads, as many as they were placed for.
+    /// Rows a thread may hold at most: where slots say which bank a lane reads, as many as they were placed
+    /// for.
     items: u32,
 }
 
@@ -306,7 +313,8 @@ impl Candidate {
 }
 
 impl DimensionHomes {
-    /// The shape that is left for the sink: what dimensions take of a block's shared memory, they take of every block's.
+    /// The shape that is left for the sink: what dimensions take of a block's shared memory, they take of
+    /// every block's.
     pub(super) fn beside(&self, shape: Shape) -> Shape {
         Shape {
             shared_bytes: shape.shared_bytes.saturating_sub(self.bytes),
@@ -387,8 +395,8 @@ fn column_of(key: &Expr) -> Option<usize> {
     }
 }
 
-/// The smallest block that keeps half of a multiprocessor's threads busy and leaves room in the cache, or the former alone, or
-/// the largest; and whether it is busy.
+/// The smallest block that keeps half of a multiprocessor's threads busy and leaves room in the cache, or the
+/// former alone, or the largest; and whether it is busy.
 fn block(machine: &Machine, forced: u32, bytes: u64) -> (u32, bool) {
     let sizes = if forced == 0 {
         &BLOCKS[..]

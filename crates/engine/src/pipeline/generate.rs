@@ -7,11 +7,11 @@
 //!         for each stage:  if live: load its columns; for each row: live &= conjuncts; in the last one: row → sink
 //! ```
 //!
-//! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row left, which is
-//! what makes selective scans read less than their columns; columns that will be read anyway are loaded together
-//! (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the slots of placed columns are looked
-//! up in a table of their codes first. Before the units, dimensions that have room are copied into shared memory
-//! (`dimension_home.rs`).
+//! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row
+//! left, which is what makes selective scans read less than their columns; columns that will be read anyway
+//! are loaded together (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the
+//! slots of placed columns are looked up in a table of their codes first. Before the units, dimensions that
+//! have room are copied into shared memory (`dimension_home.rs`).
 
 use super::bind::{AccessForm, AccumulatorPlan, ColumnAccess, Strategy, to_kernel_columns};
 use super::dimension_home::DimensionInput;
@@ -61,9 +61,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether lanes of a warp combine their rows of a group before they update it in device memory. That costs nothing even
-    /// where all groups differ: atomics take longer, and lanes that go on together issue them together (a million groups
-    /// in a hash table, 100 million rows on an H200: 3.7 ms instead of 5.4).
+    /// Whether lanes of a warp combine their rows of a group before they update it in device memory. That
+    /// costs nothing even where all groups differ: atomics take longer, and lanes that go on together issue
+    /// them together (a million groups in a hash table, 100 million rows on an H200: 3.7 ms instead of 5.4).
     pub fn combines_at_home(&self) -> bool {
         matches!(self.group_combine, GroupCombine::Auto | GroupCombine::Warps)
     }
@@ -145,8 +145,8 @@ impl BoundPipeline {
 /// Whether row `i` of the thread exists and has passed the filters so far.
 const LIVE: &str = "(live >> i & 1u) != 0";
 
-/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order, and to the rows of its
-/// dimensions.
+/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order, and to the
+/// rows of its dimensions.
 pub fn bind(
     plan: &PipelinePlan,
     view: &TableView,
@@ -180,8 +180,8 @@ pub fn bind(
     let wide = columns
         .iter()
         .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
-    // More rows in flight hide latency as long as their registers leave room for enough threads: a single group keeps
-    // its accumulators in a few registers, so cheap narrow rows can be held by the 16.
+    // More rows in flight hide latency as long as their registers leave room for enough threads: a single
+    // group keeps its accumulators in a few registers, so cheap narrow rows can be held by the 16.
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let items = if shape.group_by == GroupBy::Placed { 8 } else { 16 }

@@ -1,8 +1,8 @@
 //! Group keys: how the values of the key expressions become one number, and back.
 //!
-//! A key part with a known interval has finitely many values; NULL is one more. When the product over all parts is
-//! small the mixed-radix number of a row *is* its group (dense); when it fits 64 bits it is the key of a hash slot
-//! (packed); otherwise the slot stores a word of null bits followed by the parts' own words.
+//! A key part with a known interval has finitely many values; NULL is one more. When the product over all
+//! parts is small the mixed-radix number of a row *is* its group (dense); when it fits 64 bits it is the key
+//! of a hash slot (packed); otherwise the slot stores a word of null bits followed by the parts' own words.
 
 use crate::expression::{Kind, Value};
 use crate::reason::Reason;
@@ -256,8 +256,8 @@ impl GroupKey {
         );
     }
 
-    /// The values of groups, one column per part. `words` are the columns of the key's words; of a dense key the groups'
-    /// numbers.
+    /// The values of groups, one column per part. `words` are the columns of the key's words; of a dense key
+    /// the groups' numbers.
     pub fn decode(&self, words: Vec<Vec<u64>>) -> Vec<KeyColumn> {
         if let KeyLayout::Words(_) = self.layout {
             return self.decode_words(words);
@@ -349,7 +349,8 @@ pub struct KeyColumn {
 /// Values of a key part.
 #[derive(Debug, Clone, PartialEq)]
 pub enum KeyValues {
-    /// Integers, dates, timestamps, decimals (unscaled), booleans as 0 and 1, in 64 bits; unsigned ones by their bits.
+    /// Integers, dates, timestamps, decimals (unscaled), booleans as 0 and 1, in 64 bits; unsigned ones by
+    /// their bits.
     Narrow(Vec<i64>),
     /// The same in 128 bits.
     Wide(Vec<i128>),

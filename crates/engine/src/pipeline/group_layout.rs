@@ -19,21 +19,24 @@ const REGISTER_WORDS: u64 = 16;
 const RUNS: f64 = 0.5;
 /// Rows of a sample that a group has, at least, to get registers of its own.
 const HOT: f64 = 0.1;
-/// How much longer updates of groups in device memory take at most that its cache does not hold. So it was on an H200.
+/// How much longer updates of groups in device memory take at most that its cache does not hold. So it was on
+/// an H200.
 const FARTHEST: f64 = 2.2;
-/// Registers of a multiprocessor, of every NVIDIA GPU since 2012; those a thread can have, and those code takes besides the rows
-/// that a thread holds, about.
+/// Registers of a multiprocessor, of every NVIDIA GPU since 2012; those a thread can have, and those code
+/// takes besides the rows that a thread holds, about.
 const REGISTERS: u32 = 64 << 10;
 const MOST_REGISTERS: u32 = 255;
 const CODE_REGISTERS: u32 = 16;
-/// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and what they must save.
+/// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and
+/// what they must save.
 const MERGING: f64 = 0.03;
 /// What looking for a carry costs of an update of the high half, where there is none.
 const CARRY: f64 = 0.2;
-/// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On an H200 10 to 23 %.
+/// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On
+/// an H200 10 to 23 %.
 const HOT_COST: f64 = 0.17;
-/// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows, and 50 % in TPC-H's
-/// first query, whose sums take many registers.
+/// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows,
+/// and 50 % in TPC-H's first query, whose sums take many registers.
 const RUN_COST: (f64, f64) = (0.6, 0.4);
 /// Groups that get them at most.
 const HOT_GROUPS: usize = 2;
@@ -71,7 +74,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their rows or do not.
+    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their
+    /// rows or do not.
     fn updates(&self, group_bytes: u64, warps: bool) -> Updates {
         let mut reach: HashMap<u64, u32> = HashMap::new();
         let mut all = 0_u32;
@@ -113,7 +117,8 @@ impl Sample {
         rows
     }
 
-    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not meet in shared memory.
+    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not meet in shared
+    /// memory.
     fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
         let beyond = groups.next_multiple_of(32) as u32;
         let own = |(row, group): (usize, &u32)| {
@@ -217,7 +222,8 @@ fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
     }
 }
 
-/// Copies of groups in device memory: updates of the hottest KiB take less time with more, clearing and adding them up takes more.
+/// Copies of groups in device memory: updates of the hottest KiB take less time with more, clearing and
+/// adding them up takes more.
 fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: bool) -> u32 {
     let machine = &shape.machine;
     let words = rows.rows as f64 * rows.plan.words as f64;
@@ -309,7 +315,8 @@ fn homes(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy) -> Vec<(SharedH
             if ![0, copies].contains(&shape.group_copies) {
                 continue;
             }
-            // A stride of 32 gives every lane a bank of its own; fewer copies are spread over the banks by an odd one.
+            // A stride of 32 gives every lane a bank of its own; fewer copies are spread over the banks by an
+            // odd one.
             let stride = if copies == 1 || copies == 32 {
                 copies
             } else {
@@ -394,7 +401,8 @@ fn candidate(
         cost.seconds *= 1.0 + HOT_COST * hot.len() as f64;
         Some(Candidate { layout, cost })
     };
-    // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is worth it.
+    // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is
+    // worth it.
     let busy = |layout: &SharedLayout| {
         let blocks = shape
             .machine
@@ -451,8 +459,8 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
     }
 }
 
-/// The machine with as many threads of a multiprocessor as registers allow, each of which holds its rows and what code needs; one
-/// block runs in any case.
+/// The machine with as many threads of a multiprocessor as registers allow, each of which holds its rows and
+/// what code needs; one block runs in any case.
 fn with_registers(machine: &Machine, rows: &GroupedRows<'_>, block: u32) -> Machine {
     let of_rows = u32::try_from(rows.row_bytes)
         .unwrap_or(u32::MAX)

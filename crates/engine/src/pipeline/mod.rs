@@ -11,9 +11,9 @@
 //! Program
 //! ```
 //!
-//! Binding is where the interval of every expression is known: it picks 32-, 64- or 128-bit arithmetic, proves sums
-//! to fit 64 bits, and turns group keys into dense numbers. Literals stay parameters, so two queries that differ
-//! only in them share one compiled kernel.
+//! Binding is where the interval of every expression is known: it picks 32-, 64- or 128-bit arithmetic,
+//! proves sums to fit 64 bits, and turns group keys into dense numbers. Literals stay parameters, so two
+//! queries that differ only in them share one compiled kernel.
 
 pub mod aggregate;
 pub mod bind;
@@ -219,8 +219,9 @@ impl PipelinePlan {
         self.expressions().iter().flat_map(|e| e.columns()).collect()
     }
 
-    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of group keys and of MIN and MAX that
-    /// are text, those that computed text is made from, and arguments of string functions that have no device form.
+    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of group keys
+    /// and of MIN and MAX that are text, those that computed text is made from, and arguments of string
+    /// functions that have no device form.
     pub fn dictionary_columns(&self) -> BTreeSet<usize> {
         let mut all: BTreeSet<usize> = self
             .expressions()

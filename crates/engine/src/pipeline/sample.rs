@@ -9,8 +9,8 @@ use galatea_store::{Chunk, Column, Encoding, TableView};
 const RUNS: usize = 48;
 const LANES: usize = 32;
 
-/// The groups of some rows of `view`, whose columns `keys` index; `None` where keys are computed, or the table has not the
-/// rows of a warp in any chunk. What filters drop is not known here.
+/// The groups of some rows of `view`, whose columns `keys` index; `None` where keys are computed, or the
+/// table has not the rows of a warp in any chunk. What filters drop is not known here.
 pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32) -> Option<Sample> {
     let items = items as usize;
     let run = LANES * items;

@@ -1,4 +1,5 @@
-//! What a pipeline does with its surviving rows: the strategy is chosen here, and the sink's code for a row emitted.
+//! What a pipeline does with its surviving rows: the strategy is chosen here, and the sink's code for a row
+//! emitted.
 
 use super::aggregate::AggregateCall;
 use super::bind::{AccumulatorPlan, ColumnAccess, Strategy, group_key};
@@ -24,7 +25,8 @@ pub(super) struct Cardinality {
     pub(super) passing: f64,
 }
 
-/// Rows for which the columns of an append sink have room at once; when more are expected, the heap is at least as fast.
+/// Rows for which the columns of an append sink have room at once; when more are expected, the heap is at
+/// least as fast.
 const DIRECT_ROWS: f64 = 16.0 * 1024.0 * 1024.0;
 
 /// Where rows that are returned go.
@@ -285,8 +287,8 @@ impl SinkInput<'_> {
     }
 }
 
-/// Of a placed column: for the first slot of each value its group, NULL being the last as keys have it; for copies the first
-/// slot of their value; all ones for holes.
+/// Of a placed column: for the first slot of each value its group, NULL being the last as keys have it; for
+/// copies the first slot of their value; all ones for holes.
 pub(super) fn group_of_slot(column: &ColumnAccess, result: &ResultPlan) -> Vec<u8> {
     let (Some(placed), ResultPlan::Groups { key: Some(key), .. }) = (&column.placed, result) else {
         return Vec::new();

@@ -1,10 +1,10 @@
 //! Stages: which columns a pipeline loads together.
 //!
-//! Loading a column only where a row survived saves memory traffic when whole 32-byte sectors go unread, and costs
-//! latency, since the load waits for the filters before it. The expected share of sectors that no surviving row
-//! touches, `(1 - s)^(rows per sector)` for the selectivity `s` so far, decides: a conjunct (or the sink) whose columns
-//! would be read anyway joins the stage before it. Selectivities are estimated from the columns' intervals, as if values
-//! were uniform; a wrong estimate costs time, never the answer.
+//! Loading a column only where a row survived saves memory traffic when whole 32-byte sectors go unread, and
+//! costs latency, since the load waits for the filters before it. The expected share of sectors that no
+//! surviving row touches, `(1 - s)^(rows per sector)` for the selectivity `s` so far, decides: a conjunct (or
+//! the sink) whose columns would be read anyway joins the stage before it. Selectivities are estimated from
+//! the columns' intervals, as if values were uniform; a wrong estimate costs time, never the answer.
 
 use super::bind::ColumnAccess;
 use crate::expression::{ColumnKind, Comparison, Expr, ExprKind};

@@ -116,7 +116,8 @@ impl PlacementExec {
         self.device
     }
 
-    /// What the plan was decided by beside the query, its tables and the settings; none where that may change with the next run.
+    /// What the plan was decided by beside the query, its tables and the settings; none where that may change
+    /// with the next run.
     pub(crate) fn grounds(&self) -> Option<&Grounds> {
         self.grounds.as_ref()
     }

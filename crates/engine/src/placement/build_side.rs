@@ -1,4 +1,5 @@
-//! Build sides: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline can make them on the device.
+//! Build sides: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline can make
+//! them on the device.
 
 use super::chain::{Chain, statistics};
 use super::join::{input, other, refuse};
@@ -34,7 +35,8 @@ pub struct DimensionSource {
     pub shape: Option<PlanKey>,
     /// Why its rows cannot be arranged on the host, if that is known before.
     pub limit: Option<Reason>,
-    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the host.
+    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the
+    /// host.
     pub build: Option<Build>,
 }
 
@@ -170,8 +172,9 @@ pub(super) struct Side {
     pub(super) buildable: Option<Buildable>,
 }
 
-/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: of several keys together. Its number,
-/// whether no two rows may have the same key, and whether rows with a partner drop out.
+/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: of several
+/// keys together. Its number, whether no two rows may have the same key, and whether rows with a partner drop
+/// out.
 pub(super) fn side(
     dimension: &Arc<dyn ExecutionPlan>,
     keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
@@ -291,8 +294,8 @@ fn known_rows(
     Ok(rows)
 }
 
-/// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row is told by the least and the
-/// greatest value of the column among the rows of the key.
+/// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row
+/// is told by the least and the greatest value of the column among the rows of the key.
 pub(super) struct Different {
     /// The pipeline that leaves least and greatest by key on the device.
     groups: Subtree,

@@ -42,7 +42,8 @@ pub(super) fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Exec
     }
 }
 
-/// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's columns.
+/// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's
+/// columns.
 pub(super) struct Chain {
     pub(super) source: PipelineSource,
     /// The pipeline that makes the rows, of groups.
@@ -56,7 +57,8 @@ pub(super) struct Chain {
     pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The current node's output columns.
     pub(super) columns: Vec<Expr>,
-    /// Source column of each output column, as long as they are plain columns: lets pruning predicates be rewritten.
+    /// Source column of each output column, as long as they are plain columns: lets pruning predicates be
+    /// rewritten.
     pub(super) plain: Vec<Option<usize>>,
 }
 
@@ -191,8 +193,8 @@ impl Chain {
         ))
     }
 
-    /// Whether several of the groups may have the same `keys`, over the columns of `plan`, which this is the chain of: the keys are
-    /// columns, and not all parts of the groups' key are among them.
+    /// Whether several of the groups may have the same `keys`, over the columns of `plan`, which this is the
+    /// chain of: the keys are columns, and not all parts of the groups' key are among them.
     pub(super) fn shares_keys<'k>(
         &self,
         groups: &Subtree,
@@ -266,7 +268,8 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    /// Looks up the columns of groups, by the number of the row, in the group table, which becomes the last of the build sides.
+    /// Looks up the columns of groups, by the number of the row, in the group table, which becomes the last
+    /// of the build sides.
     fn look_up_groups(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let (PipelineSource::Groups(plan), Some(groups)) = (&self.source, self.groups.take()) else {
             return (self, sink);

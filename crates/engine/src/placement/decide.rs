@@ -1,10 +1,10 @@
 //! Which supported subtrees are worth a place on the device.
 //!
-//! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there. With `auto`, a subtree
-//! is placed if it is expected to take less time than on the CPU, by the cost model; unless all subtrees together are expected to save
-//! less of the query's time than the model may be wrong by; and if a whole query was measured to take longer with its GPU subtrees
-//! than without, its next plan has none. A pipeline that an earlier run had to leave to the CPU is left
-//! to it at once, whatever the setting.
+//! Forced (`galatea.device` is gpu or emulated), every supported subtree is placed that does any work there.
+//! With `auto`, a subtree is placed if it is expected to take less time than on the CPU, by the cost model;
+//! unless all subtrees together are expected to save less of the query's time than the model may be wrong by;
+//! and if a whole query was measured to take longer with its GPU subtrees than without, its next plan has
+//! none. A pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::cost::Estimator;
 use super::{PipelineSource, Prediction, Subtree, join, key, subtree, unsupported};
@@ -30,7 +30,8 @@ use std::time::Duration;
 /// Share of its predicted time that the CPU may turn out to take.
 const DOUBT: f64 = 0.7;
 
-/// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are not better than that.
+/// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are not
+/// better than that.
 const GAIN: f64 = 0.25;
 
 /// Why nodes of a plan stay on the CPU.
@@ -68,7 +69,8 @@ pub(crate) struct Decision {
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
-    /// What else it was decided by; none where a later plan of the same query may be decided otherwise, for all that is known.
+    /// What else it was decided by; none where a later plan of the same query may be decided otherwise, for
+    /// all that is known.
     pub(crate) grounds: Option<Grounds>,
 }
 
@@ -124,7 +126,8 @@ impl Grounds {
     }
 }
 
-/// Whether all that GPU subtrees of `plan` need is in device memory: they are placed whatever their next run costs beyond their kernels.
+/// Whether all that GPU subtrees of `plan` need is in device memory: they are placed whatever their next run
+/// costs beyond their kernels.
 fn everything_is_there(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
     let estimator = Estimator::new(1);
     let here = plan
@@ -165,7 +168,8 @@ pub(super) fn place(
         true => None,
         false => against(measured, placer.gain.get(), whole),
     };
-    // What is decided now counts for later plans if it does not hang on loading, whose share gets less with every run.
+    // What is decided now counts for later plans if it does not hang on loading, whose share gets less with
+    // every run.
     let hot = against(measured, placer.hot_gain.get(), whole);
     let settled = match (&refused, nothing) {
         (None, false) => placer.once.get() <= 0.0 && !placer.waits_for_loading(),
@@ -185,7 +189,8 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// Why a query of which that was measured runs without the GPU subtrees that are expected to save `gain` of its `whole` seconds.
+/// Why a query of which that was measured runs without the GPU subtrees that are expected to save `gain` of
+/// its `whole` seconds.
 fn against(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     let Some(device) = measured.device else {
         return (gain < GAIN * whole).then(|| Reason::Gain {
@@ -398,7 +403,8 @@ impl<'a> Placer<'a> {
 }
 
 impl Placer<'_> {
-    /// Chooses which build sides pipelines make: those of large tables, unless an earlier run has shown that they cannot be made so.
+    /// Chooses which build sides pipelines make: those of large tables, unless an earlier run has shown that
+    /// they cannot be made so.
     fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
         let refusal = |shape| self.runtime.history().refusal(shape);
         for side in &mut found.dimensions {
@@ -462,7 +468,8 @@ fn note(reasons: &mut Reasons, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
     reasons.add(text, !plan.is::<SortExec>());
 }
 
-/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs, the query's work is below.
+/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs,
+/// the query's work is below.
 fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let Some(sort) = plan.downcast_ref::<SortExec>() else {
         return false;

@@ -1,4 +1,5 @@
-//! Aggregating one side of a join before the join (Yan & Larson, "Eager aggregation and lazy aggregation", VLDB 1995).
+//! Aggregating one side of a join before the join (Yan & Larson, "Eager aggregation and lazy aggregation",
+//! VLDB 1995).
 //!
 //! ```text
 //! SELECT c_custkey, count(o_orderkey) FROM customer LEFT JOIN orders ON c_custkey = o_custkey GROUP BY c_custkey
@@ -8,8 +9,9 @@
 //! customer ── lookup by c_custkey ── groups by c_custkey: sum(the count, or 0)
 //! ```
 //!
-//! Rows that have many partners are no problem then: each looks up one group. It applies where the keys are of one side and the aggregates
-//! of the other, unless rows of that may have different keys, for all that statistics say: those are looked up one by one.
+//! Rows that have many partners are no problem then: each looks up one group. It applies where the keys are
+//! of one side and the aggregates of the other, unless rows of that may have different keys, for all that
+//! statistics say: those are looked up one by one.
 
 use super::build_side::{Buildable, DimensionSource};
 use super::chain::{Chain, arrangement, statistics};
@@ -28,7 +30,8 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
-/// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not apply.
+/// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not
+/// apply.
 pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtree> {
     let (join, columns) = join_below(first.input())?;
     let plain = join.on().len() == 1
@@ -190,7 +193,8 @@ fn outer_call(
     }
 }
 
-/// The join under projections that only choose columns, and which of its columns, left before right, each column is.
+/// The join under projections that only choose columns, and which of its columns, left before right, each
+/// column is.
 fn join_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&HashJoinExec, Vec<usize>)> {
     if let Some(below) = arrangement(plan) {
         return join_below(below);

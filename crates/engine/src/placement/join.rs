@@ -1,12 +1,13 @@
 //! Joins that stay in a pipeline, that of the larger table.
 //!
-//! A join stays inside a pipeline when each row has one partner at most: the columns of the other side are expressions over what
-//! it is looked up by ([`ExprKind::Lookup`](crate::expression::ExprKind::Lookup)), and rows without a partner are filtered out, or keep
-//! NULL. The build side (`build_side.rs`) is made first; whether its keys are unique is seen only then; if not, the join is the CPU's.
+//! A join stays inside a pipeline when each row has one partner at most: the columns of the other side are
+//! expressions over what it is looked up by ([`ExprKind::Lookup`](crate::expression::ExprKind::Lookup)), and
+//! rows without a partner are filtered out, or keep NULL. The build side (`build_side.rs`) is made first;
+//! whether its keys are unique is seen only then; if not, the join is the CPU's.
 //!
-//! Which side is looked up: of an inner join the smaller, by the rows of the tables underneath, because filters that
-//! DataFusion can only guess at make it smaller, not larger; the build side where that is not known. A semijoin, an antijoin or an
-//! outer join says it itself.
+//! Which side is looked up: of an inner join the smaller, by the rows of the tables underneath, because
+//! filters that DataFusion can only guess at make it smaller, not larger; the build side where that is not
+//! known. A semijoin, an antijoin or an outer join says it itself.
 
 use super::build_side::{Buildable, Different, Groups, Side, side};
 use super::chain::{Chain, statistics};
@@ -92,8 +93,8 @@ pub(super) fn other(side: JoinSide) -> JoinSide {
     }
 }
 
-/// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the widest range is the one that
-/// may be unique.
+/// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the
+/// widest range is the one that may be unique.
 fn key_pair(dimension: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<usize> {
     if keys.len() == 1 {
         return Some(0);
@@ -146,7 +147,8 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
         .map(|(key, _)| Ok(lower(key, &fact_schema)?.substitute(&chain.columns)))
         .collect::<Result<Vec<Expr>, Reason>>()?;
     let schema = dimension.schema();
-    // All parts together are the key where a pipeline can make the build side; otherwise one is, and the others are compared.
+    // All parts together are the key where a pipeline can make the build side; otherwise one is, and the
+    // others are compared.
     let keys: Vec<_> = pairs.iter().map(|(_, key)| *key).collect();
     let alike = |number: usize| {
         let key_type = keys[number].data_type(&schema);
@@ -258,8 +260,8 @@ fn check_key(key: &Arc<dyn PhysicalExpr>, schema: &Schema, wanted: &Expr) -> Res
     })
 }
 
-/// Whether the columns that a pipeline looks up have a device representation, and are few enough, but for the build sides that are
-/// `groups`, which are one table.
+/// Whether the columns that a pipeline looks up have a device representation, and are few enough, but for the
+/// build sides that are `groups`, which are one table.
 pub(super) fn check(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
     let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
     for ((dimension, column), data_type) in plan.lookups() {

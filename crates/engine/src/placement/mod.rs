@@ -1,10 +1,11 @@
 //! Placement: which part of a physical plan runs as GPU pipelines.
 //!
-//! Two rules of one session's physical optimizer. [`PlaceOnDevice`] runs early, while the plan is still plain (right
-//! after DataFusion answered what it can from statistics, before it adds repartitioning): it replaces each maximal
-//! supported subtree by one [`GpuExec`](crate::execution::GpuExec), so DataFusion later sees a leaf and arranges the
-//! rest around it. [`AnnotatePlacement`] runs last and puts a [`PlacementExec`] on top, which shows in EXPLAIN where
-//! everything runs and why not on the device, and completes the session's query report.
+//! Two rules of one session's physical optimizer. [`PlaceOnDevice`] runs early, while the plan is still plain
+//! (right after DataFusion answered what it can from statistics, before it adds repartitioning): it replaces
+//! each maximal supported subtree by one [`GpuExec`](crate::execution::GpuExec), so DataFusion later sees a
+//! leaf and arranges the rest around it. [`AnnotatePlacement`] runs last and puts a [`PlacementExec`] on top,
+//! which shows in EXPLAIN where everything runs and why not on the device, and completes the session's query
+//! report.
 //!
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 
@@ -40,8 +41,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 thread_local! {
-    /// What was decided of the plan being optimised, from the early rule to the late one. DataFusion runs a plan's rules one
-    /// after another on one thread, without suspending.
+    /// What was decided of the plan being optimised, from the early rule to the late one. DataFusion runs a
+    /// plan's rules one after another on one thread, without suspending.
     static DECISION: RefCell<Decision> = RefCell::default();
 }
 
@@ -130,8 +131,8 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
     }
 }
 
-/// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A projection alone is
-/// no work.
+/// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A
+/// projection alone is no work.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if plan.is::<AggregateExec>() {
         return true;

@@ -31,8 +31,8 @@ pub enum PipelineSource {
     },
     /// A table of the store.
     Stored(Arc<dyn ColumnSource>),
-    /// The groups of an aggregate, which another pipeline leaves on the device: the last of the build sides. A row is an entry of its
-    /// group table, and columns are looked up by the number of the row.
+    /// The groups of an aggregate, which another pipeline leaves on the device: the last of the build sides.
+    /// A row is an entry of its group table, and columns are looked up by the number of the row.
     Groups(Arc<dyn ExecutionPlan>),
     /// Any other plan: its batches are encoded as they are collected.
     Plan(Arc<dyn ExecutionPlan>),
@@ -55,7 +55,8 @@ pub struct Subtree {
     pub schema: SchemaRef,
     /// Rows after which a pipeline that returns rows may stop; its result has no more.
     pub fetch: Option<usize>,
-    /// By what a refusal at run time is remembered: of the subtree as it was found, before what feeds it was placed in turn.
+    /// By what a refusal at run time is remembered: of the subtree as it was found, before what feeds it was
+    /// placed in turn.
     pub shape: Option<PlanKey>,
     /// What it was placed for, where times decided.
     pub prediction: Option<Prediction>,
@@ -116,7 +117,8 @@ impl Subtree {
     }
 }
 
-/// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it cannot.
+/// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
+/// cannot.
 pub fn subtree(plan: &Arc<dyn ExecutionPlan>, _config: &GalateaConfig) -> Option<Result<Subtree, Reason>> {
     if !is_candidate(plan) {
         return None;

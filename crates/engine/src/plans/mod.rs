@@ -1,7 +1,7 @@
 //! Finished plans, kept for queries that come again.
 //!
-//! Planning takes most of a small query's time, and the cores from all other queries. A session keeps the physical plans of its last queries,
-//! and uses one again when nothing that it was made of has changed:
+//! Planning takes most of a small query's time, and the cores from all other queries. A session keeps the
+//! physical plans of its last queries, and uses one again when nothing that it was made of has changed:
 //!
 //! ```text
 //! the query         logical plan before any rule, compared as a whole, with the functions that it calls                query
@@ -10,11 +10,13 @@
 //! placement         device, refusals, measured times, what is in device memory                                        placement::Grounds
 //! ```
 //!
-//! Each is looked at for every query, and a plan for which one of them differs is made anew. Queries are left alone that call a function
-//! which is not immutable, read tables of other kinds, or are recursive, and plans whose operators cannot be copied (`renew`).
+//! Each is looked at for every query, and a plan for which one of them differs is made anew. Queries are left
+//! alone that call a function which is not immutable, read tables of other kinds, or are recursive, and plans
+//! whose operators cannot be copied (`renew`).
 //!
-//! A kept plan has never run: each use is a copy, so that executions share nothing. It does not keep tables either: a plan over a table of the
-//! store goes at the moment when the table is dropped or gets another version ([`galatea_store::StoredTable::version`]).
+//! A kept plan has never run: each use is a copy, so that executions share nothing. It does not keep tables
+//! either: a plan over a table of the store goes at the moment when the table is dropped or gets another
+//! version ([`galatea_store::StoredTable::version`]).
 
 mod planner;
 mod query;

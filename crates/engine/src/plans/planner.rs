@@ -1,9 +1,10 @@
 //! Where kept plans come into DataFusion's planning.
 //!
-//! DataFusion analyses and optimises a logical plan, then has the session's query planner make a physical one. Reuse has to come before all
-//! of it, and needs the session, which rules do not see. So the first analyzer rule, [`DeferPlanning`], replaces a query by one node without
-//! inputs, [`DeferredQuery`], which passes the other rules at once; [`ReusingPlanner`] finds a kept plan for the query, or plans it
-//! with reuse turned off, as it would have been.
+//! DataFusion analyses and optimises a logical plan, then has the session's query planner make a physical
+//! one. Reuse has to come before all of it, and needs the session, which rules do not see. So the first
+//! analyzer rule, [`DeferPlanning`], replaces a query by one node without inputs, [`DeferredQuery`], which
+//! passes the other rules at once; [`ReusingPlanner`] finds a kept plan for the query, or plans it with reuse
+//! turned off, as it would have been.
 
 use super::{Found, PlanCache};
 use crate::config::{Count, GalateaConfig};

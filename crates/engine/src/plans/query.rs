@@ -71,8 +71,8 @@ struct Parts {
 }
 
 impl Query {
-    /// The query of a plan, with the tables as they are now and what tells when those of the store have other versions; none if its plan
-    /// may not be used again.
+    /// The query of a plan, with the tables as they are now and what tells when those of the store have other
+    /// versions; none if its plan may not be used again.
     pub(super) async fn of(plan: &LogicalPlan, session: &dyn Session) -> Option<(Self, Vec<Arc<Identity>>)> {
         let mut parts = Parts::default();
         plan.apply_with_subqueries(|node| parts.read(node)).ok()?;

@@ -1,7 +1,8 @@
 //! Copies of plans, for executions of their own.
 //!
-//! A node keeps what an execution needs: counters, collected build sides, channels between partitions, filters that one operator
-//! tightens for another while both run. Executions that share a node share that, so a plan that is used again is copied node by node.
+//! A node keeps what an execution needs: counters, collected build sides, channels between partitions,
+//! filters that one operator tightens for another while both run. Executions that share a node share that, so
+//! a plan that is used again is copied node by node.
 
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
@@ -72,8 +73,8 @@ pub(crate) fn renewed(plan: &Arc<dyn ExecutionPlan>, report: &PlanReport) -> Res
 
 /// Whether copies of a plan share nothing that changes while they run.
 ///
-/// Filters that one operator tightens and another applies are part of both, so plans with such a pair are not; nor are operators that
-/// are not known here.
+/// Filters that one operator tightens and another applies are part of both, so plans with such a pair are
+/// not; nor are operators that are not known here.
 pub(crate) fn is_renewable(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let known = plan.is::<GpuExec>()
         || plan.is::<PlacementExec>()
@@ -124,7 +125,8 @@ fn is_in_memory(scan: &DataSourceExec) -> bool {
     scan.data_source().downcast_ref::<MemorySourceConfig>().is_some()
 }
 
-/// A scan of the same Parquet files with counters of its own; none where what the scan does cannot all be read off it.
+/// A scan of the same Parquet files with counters of its own; none where what the scan does cannot all be
+/// read off it.
 fn parquet_scan(scan: &DataSourceExec) -> Option<Arc<dyn ExecutionPlan>> {
     let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
     let source = config.file_source().downcast_ref::<ParquetSource>()?;
@@ -153,7 +155,8 @@ fn parquet_scan(scan: &DataSourceExec) -> Option<Arc<dyn ExecutionPlan>> {
     Some(DataSourceExec::from_data_source(config.build()))
 }
 
-/// An aggregate whose filter for its input, where it has one, is shared with no other: `replace_children` and `reset_state` share it.
+/// An aggregate whose filter for its input, where it has one, is shared with no other: `replace_children` and
+/// `reset_state` share it.
 fn with_own_filter(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if aggregate.dynamic_expressions_produced().is_empty() {
         return Ok(None);

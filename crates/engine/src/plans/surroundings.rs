@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 /// Settings, functions and rules of a session at a time.
 ///
-/// Settings and functions are compared by their values, rules by the objects that they are, which are held so that no other one takes an
-/// address that is compared. (`SET` makes objects anew for functions that know settings.)
+/// Settings and functions are compared by their values, rules by the objects that they are, which are held so
+/// that no other one takes an address that is compared. (`SET` makes objects anew for functions that know
+/// settings.)
 #[derive(Debug)]
 pub(super) struct Surroundings {
     /// A number that no other surroundings of the cache have.

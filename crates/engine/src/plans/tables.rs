@@ -22,8 +22,8 @@ pub(super) enum TableVersion {
     },
 }
 
-/// The version of a table now, and for a table of the store what tells that it is not current any more. None where the versions of a
-/// table cannot be told apart.
+/// The version of a table now, and for a table of the store what tells that it is not current any more. None
+/// where the versions of a table cannot be told apart.
 pub(super) async fn version(
     source: &Arc<dyn TableSource>,
     session: &dyn Session,
@@ -42,8 +42,8 @@ pub(super) async fn version(
     Some((TableVersion::Files { provider, files }, None))
 }
 
-/// The files of a table, as DataFusion lists them, with what tells their versions. Those of object stores have none: asking there takes
-/// longer than planning.
+/// The files of a table, as DataFusion lists them, with what tells their versions. Those of object stores
+/// have none: asking there takes longer than planning.
 async fn local_files(
     url: &ListingTableUrl,
     extension: &str,

@@ -5,8 +5,9 @@
 //! SELECT id, kmeans_assign([x, y], centroids) AS label FROM new_points CROSS JOIN c;
 //! ```
 //!
-//! Labels number centroids from 0, in the order of the list; ties go to the lowest. Distances are computed in 64 bits, so the label of a point
-//! whose two nearest centroids are equally far but for 32-bit rounding may differ from `kmeans_labels`.
+//! Labels number centroids from 0, in the order of the list; ties go to the lowest. Distances are computed in
+//! 64 bits, so the label of a point whose two nearest centroids are equally far but for 32-bit rounding may
+//! differ from `kmeans_labels`.
 
 use std::sync::Arc;
 

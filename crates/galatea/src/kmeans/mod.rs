@@ -7,9 +7,10 @@
 //!
 //! `kmeans_assign(point, centroids)` is a scalar function ([`assign`]).
 //!
-//! DataFusion's table functions take constants only, so both are planned as relations: the query that is the first argument is planned where
-//! it stands, CTEs and all, and becomes the input of a [`KMeansExec`] when the scan is planned. Its operators are optimised, placed on the
-//! device and reported with those of the query around it.
+//! DataFusion's table functions take constants only, so both are planned as relations: the query that is the
+//! first argument is planned where it stands, CTEs and all, and becomes the input of a [`KMeansExec`] when
+//! the scan is planned. Its operators are optimised, placed on the device and reported with those of the
+//! query around it.
 //!
 //! Rows of the input are read partition by partition into [`Points`](galatea_kmeans::Points). The clustering
 //! runs on the session's device where that is usable, the emulated one in tests, and on the CPU elsewhere;

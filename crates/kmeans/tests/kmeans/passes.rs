@@ -205,8 +205,8 @@ fn sizes_around_every_boundary_agree_with_the_reference() {
         let k = if n * d * k > 3_000_000 { k.min(64) } else { k };
         // On a line or in a plane, most points are near the middle between two of many clusters.
         let k = if d < 3 { k.min(8) } else { k };
-        // Points that 32-bit floats put in one of two clusters by chance would move both, so a set without any is looked for; where a
-        // few draws have such points, the first assignment is what is compared.
+        // Points that 32-bit floats put in one of two clusters by chance would move both, so a set without
+        // any is looked for; where a few draws have such points, the first assignment is what is compared.
         let close = 300.0f64.powi(2) * d as f64 * 2e-6;
         let drawn = (17..22).map(|seed| columns(n, d, seed)).map(|columns| {
             let first = first_rows(&columns, k);

@@ -1,4 +1,5 @@
-//! What scikit-learn 1.9.1 finds on small sets: `KMeans(k, init=x[:k], n_init=1, tol=0, algorithm='lloyd').fit(x)`, x in 64 bits.
+//! What scikit-learn 1.9.1 finds on small sets: `KMeans(k, init=x[:k], n_init=1, tol=0,
+//! algorithm='lloyd').fit(x)`, x in 64 bits.
 
 use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model};
 use galatea_memory::regions::MemoryManager;

@@ -17,7 +17,8 @@ use arrow::error::ArrowError;
 use galatea_device::Stream;
 use std::sync::atomic::AtomicBool;
 
-/// The record batches of an aggregate's groups, unless `cancelled` is set before they are read; also the bytes read.
+/// The record batches of an aggregate's groups, unless `cancelled` is set before they are read; also the
+/// bytes read.
 pub(in crate::execution) fn groups(
     runtime: &DeviceRuntime,
     stream: &Stream,
@@ -95,7 +96,8 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
     batch(&plan.output, arrays, used.len())
 }
 
-/// The words of groups, by column: `[group][word]` where their number is fixed, `[word][group]` out of a hash table.
+/// The words of groups, by column: `[group][word]` where their number is fixed, `[word][group]` out of a hash
+/// table.
 struct Groups<'a> {
     words: &'a [u64],
     word_stride: usize,
@@ -254,8 +256,8 @@ fn unflip(rank: u64, complement: bool) -> u64 {
     if complement { !rank } else { rank }
 }
 
-/// DataFusion's decimal averages: the sums at the result's scale, divided by the counts towards zero; 0 where there is
-/// nothing to average.
+/// DataFusion's decimal averages: the sums at the result's scale, divided by the counts towards zero; 0 where
+/// there is nothing to average.
 fn decimal_averages(
     sums: &[i128],
     counts: impl Iterator<Item = u64>,

@@ -1,5 +1,5 @@
-//! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there, so that
-//! neither the link nor a single core is what a large result waits for.
+//! Results in pieces: several threads copy a piece each into pinned memory of their own and decode it there,
+//! so that neither the link nor a single core is what a large result waits for.
 
 use crate::execution::error::RunError;
 use crate::execution::run::check;
@@ -79,8 +79,8 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Reads `rows` rows of the parts and decodes them, piece by piece, until `cancelled` is set; in their order. What is queued on
-/// `stream` so far comes first. Also returns the bytes read.
+/// Reads `rows` rows of the parts and decodes them, piece by piece, until `cancelled` is set; in their order.
+/// What is queued on `stream` so far comes first. Also returns the bytes read.
 pub(super) fn read_in_pieces<T: Send>(
     runtime: &DeviceRuntime,
     stream: &Stream,

@@ -80,8 +80,9 @@ impl Emitter<'_> {
         })
     }
 
-    /// Decimals by Arrow's rules: operands are brought to scales in the machine type, with checks; nothing is rounded, and the
-    /// precision of the result type is not enforced. `None` if a power of ten is beyond the type, which Arrow reports as an error.
+    /// Decimals by Arrow's rules: operands are brought to scales in the machine type, with checks; nothing is
+    /// rounded, and the precision of the result type is not enforced. `None` if a power of ten is beyond the
+    /// type, which Arrow reports as an error.
     fn decimal_arithmetic(
         &mut self,
         operator: Arithmetic,
@@ -227,7 +228,8 @@ impl Emitter<'_> {
         integer_value(code, null, kind, data_type.clone(), domain)
     }
 
-    /// A divisor that is neither zero nor (if `checked`) -1 under the least dividend of `domain`, with errors raised there.
+    /// A divisor that is neither zero nor (if `checked`) -1 under the least dividend of `domain`, with errors
+    /// raised there.
     fn divisor(
         &mut self,
         left: &Value,

@@ -42,7 +42,8 @@ pub(crate) fn supported(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The power of ten between the scales of two types (integers have scale 0), and whether values are multiplied by it.
+/// The power of ten between the scales of two types (integers have scale 0), and whether values are
+/// multiplied by it.
 fn scale_factor(from: &DataType, to: &DataType) -> Option<(i128, bool)> {
     let scale = |data_type: &DataType| decimal_scale(data_type).map_or(0, |(scale, _)| scale);
     let by = i32::from(scale(to)) - i32::from(scale(from));

@@ -42,7 +42,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Evaluates a function of a string, and the functions it is a function of; `None` if the string has no dictionary.
+    /// Evaluates a function of a string, and the functions it is a function of; `None` if the string has no
+    /// dictionary.
     fn chain(&mut self, function: &HostFunction, argument: &Expr) -> Result<Option<Chain>, Reason> {
         if let ExprKind::Dictionary {
             function: inner,

@@ -1,4 +1,5 @@
-//! IN with constants: comparisons for short lists, a bitmap over a narrow interval, a sorted table for the rest.
+//! IN with constants: comparisons for short lists, a bitmap over a narrow interval, a sorted table for the
+//! rest.
 
 use datafusion::common::ScalarValue;
 

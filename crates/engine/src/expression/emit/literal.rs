@@ -16,7 +16,8 @@ impl Emitter<'_> {
             return self.null_value(data_type);
         }
         if let Some(integer) = integer_of(value) {
-            // The number decides the types of what it meets, which seldom differ between literals of one place.
+            // The number decides the types of what it meets, which seldom differ between literals of one
+            // place.
             let interval = Interval::point(integer);
             let kind = interval.kind();
             let rhs = match kind {
@@ -116,7 +117,8 @@ impl Emitter<'_> {
         )
     }
 
-    /// The operand as a constant in the code if it is a literal, else as usual. For operations much cheaper by a known number.
+    /// The operand as a constant in the code if it is a literal, else as usual. For operations much cheaper
+    /// by a known number.
     pub(super) fn operand_or_constant(&mut self, expression: &Expr) -> Result<Value, Reason> {
         match expression.as_literal().and_then(integer_of) {
             Some(value) => Ok(self.constant(value, expression.data_type())),

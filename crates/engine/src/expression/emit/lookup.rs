@@ -14,9 +14,11 @@ use std::sync::Arc;
 /// Where a row's partner would be.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// Name of the condition that the key is between the least and the greatest; of packed dimensions the entry says.
+    /// Name of the condition that the key is between the least and the greatest; of packed dimensions the
+    /// entry says.
     inside: String,
-    /// Name of the index: 0 where the key is not inside, so that it may be read; in packed dimensions that of the absent entry.
+    /// Name of the index: 0 where the key is not inside, so that it may be read; in packed dimensions that of
+    /// the absent entry.
     index: String,
     /// The key's NULL flag.
     null: Option<String>,
@@ -126,7 +128,8 @@ impl<'a> Emitter<'a> {
         self.define_as("u32", &entry)
     }
 
-    /// Bits of an entry; where they are is no part of the text, so that dimensions of similar values share kernels.
+    /// Bits of an entry; where they are is no part of the text, so that dimensions of similar values share
+    /// kernels.
     fn packed_field(
         &mut self,
         dimension: usize,

@@ -188,8 +188,9 @@ impl Lowering<'_> {
         ))
     }
 
-    /// GREATEST and LEAST: NULLs are passed over. DataFusion takes the constants first and lets a later argument win ties, which
-    /// only floats can tell (it has one zero less than another); those stay on the CPU.
+    /// GREATEST and LEAST: NULLs are passed over. DataFusion takes the constants first and lets a later
+    /// argument win ties, which only floats can tell (it has one zero less than another); those stay on the
+    /// CPU.
     fn extreme(
         &self,
         arguments: &[Arc<dyn PhysicalExpr>],
@@ -357,7 +358,8 @@ fn unary(name: &str, value_type: &DataType) -> Option<Function> {
     })
 }
 
-/// The field of a name, by DataFusion's own rules: optional quotes, plurals and synonyms of interval units, and a few more.
+/// The field of a name, by DataFusion's own rules: optional quotes, plurals and synonyms of interval units,
+/// and a few more.
 fn date_part(name: &str) -> Option<DatePart> {
     let quotes = ['\'', '"'];
     let name = name

@@ -18,7 +18,8 @@ const FACT: [(&str, DataType); 3] = [
     ("v", DataType::Int64),
 ];
 
-/// Facts with keys from 0 to 99, some NULL, in an integer column and in a string column; both placed if asked for.
+/// Facts with keys from 0 to 99, some NULL, in an integer column and in a string column; both placed if asked
+/// for.
 fn facts(rows: i64, placed: bool) -> TableView {
     let key = |row: i64| (row % 13 > 0).then_some((row * row % 100) as i32);
     let numbers: Int32Array = (0..rows).map(key).collect();

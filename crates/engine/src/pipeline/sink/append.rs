@@ -1,5 +1,6 @@
-//! Rows appended to output columns: a block counts its live rows of a step, reserves a run of output rows with one
-//! atomic, and its threads write at their ranks. Blocks stop before a unit when the outputs are nearly full.
+//! Rows appended to output columns: a block counts its live rows of a step, reserves a run of output rows
+//! with one atomic, and its threads write at their ranks. Blocks stop before a unit when the outputs are
+//! nearly full.
 
 use super::super::bind::{AccessForm, ColumnAccess};
 use super::super::generate::SinkFrame;

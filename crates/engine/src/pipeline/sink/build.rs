@@ -1,4 +1,5 @@
-//! Build sides: each row is stored in arrays at its key's distance from the least one, with a bit that says it is there.
+//! Build sides: each row is stored in arrays at its key's distance from the least one, with a bit that says
+//! it is there.
 //!
 //! ```text
 //! args.groups           a bit per index: whether a row has it; where keys are far apart, a table of keys, whose slots are the indices
@@ -6,8 +7,9 @@
 //! args.outputs[N/2 + k] a bit per index: whether column k is NULL there
 //! ```
 //!
-//! Nothing is waited for and nothing can be full. Where keys must be unique, the host compares the number of bits with that of the rows
-//! afterwards: of two rows of one key either may have won, but then nobody reads the arrays.
+//! Nothing is waited for and nothing can be full. Where keys must be unique, the host compares the number of
+//! bits with that of the rows afterwards: of two rows of one key either may have won, but then nobody reads
+//! the arrays.
 
 use super::super::generate::SinkFrame;
 use crate::expression::{BuiltColumn, Dimension, Emitter, Expr, GroupWords, Interval, KeySpace, Value};

@@ -1,8 +1,9 @@
-//! Rows in chains of heap pages (`page_chain.cuh`): a warp reserves places for its live rows of a step, its threads write
-//! them. No room for the worst case, no counting pass, and the host is asked only when the heap runs dry.
+//! Rows in chains of heap pages (`page_chain.cuh`): a warp reserves places for its live rows of a step, its
+//! threads write them. No room for the worst case, no counting pass, and the host is asked only when the heap
+//! runs dry.
 //!
-//! A row is a few 64-bit words; outputs narrower than a word, and validity bits, share words. Blocks commit rows by unit, so
-//! that a unit that found no page is done again as a whole.
+//! A row is a few 64-bit words; outputs narrower than a word, and validity bits, share words. Blocks commit
+//! rows by unit, so that a unit that found no page is done again as a whole.
 
 use super::super::generate::SinkFrame;
 use super::CHAINS;

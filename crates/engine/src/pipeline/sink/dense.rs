@@ -1,6 +1,6 @@
-//! Dense groups in global memory: the group's number is its place, atomics are resolved in L2. There atomics near each other follow
-//! each other, so where a few groups are frequent the lanes of a warp combine their rows of a group first, and groups have
-//! copies, each for some of the blocks, which are added up in the end.
+//! Dense groups in global memory: the group's number is its place, atomics are resolved in L2. There atomics
+//! near each other follow each other, so where a few groups are frequent the lanes of a warp combine their
+//! rows of a group first, and groups have copies, each for some of the blocks, which are added up in the end.
 
 use super::super::bind::AccumulatorPlan;
 use super::{add_to_home, combine_at_home};

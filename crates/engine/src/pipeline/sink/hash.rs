@@ -1,7 +1,8 @@
-//! Groups in a global hash table. Where it is not too large it has a slot for each group there can be. Else it starts small, and
-//! at its limit takes no new group: rows of such groups go into heap pages as partial groups, key words and then the accumulator words the row alone would leave, and the host merges them into a larger table
-//! after the launch. Only when the heap is dry too does a block stop, and it remembers which rows of its unit are still to
-//! come, for those before them are in their groups already.
+//! Groups in a global hash table. Where it is not too large it has a slot for each group there can be. Else
+//! it starts small, and at its limit takes no new group: rows of such groups go into heap pages as partial
+//! groups, key words and then the accumulator words the row alone would leave, and the host merges them into
+//! a larger table after the launch. Only when the heap is dry too does a block stop, and it remembers which
+//! rows of its unit are still to come, for those before them are in their groups already.
 
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::{BoundPipeline, SinkFrame};
@@ -48,8 +49,8 @@ pub fn update(plan: &AccumulatorPlan, key: &GroupKey, waits: bool, warps: bool, 
     code.push_str("stash_row[stashed++] = u8(i);\n}\n");
 }
 
-/// After the rows of a step: whole warps append what their lanes have stashed. Lanes on their own would wait for each other
-/// when a page is full, which on a GPU they may do for ever.
+/// After the rows of a step: whole warps append what their lanes have stashed. Lanes on their own would wait
+/// for each other when a page is full, which on a GPU they may do for ever.
 pub const AFTER_ROWS: &str = "\
             for (u32 k = 0; __any_sync(0xffffffffu, k < stashed); ++k) {
                 const bool mine = k < stashed;

@@ -4,7 +4,8 @@ use super::super::bind::{AccumulatorPlan, Contribution};
 use super::merge_registers;
 use std::fmt::Write;
 
-/// Adds a row of a hot group to its registers; `code` goes on with what is done for all others, up to the end of a statement.
+/// Adds a row of a hot group to its registers; `code` goes on with what is done for all others, up to the end
+/// of a statement.
 pub(super) fn update(plan: &AccumulatorPlan, hot: u32, code: &mut String) {
     for group in 0..hot {
         let _ = writeln!(code, "if (group == hot{group}) {{");

@@ -1,4 +1,5 @@
-//! Groups that stay on the device: where in a group table the parts of the key and the aggregates are, for the pipelines that read them.
+//! Groups that stay on the device: where in a group table the parts of the key and the aggregates are, for
+//! the pipelines that read them.
 
 use super::super::bind::{AccumulatorPlan, FinishForm, Strategy};
 use super::super::generate::{BoundPipeline, ResultPlan};
@@ -143,8 +144,8 @@ fn unsupported(data_type: &DataType) -> Reason {
     }
 }
 
-/// How the aggregates of groups of at most `rows` rows are finished, whose words begin at the first number; they are numbered from the
-/// second on.
+/// How the aggregates of groups of at most `rows` rows are finished, whose words begin at the first number;
+/// they are numbered from the second on.
 pub(in crate::pipeline) fn aggregates(
     accumulators: &AccumulatorPlan,
     (first, number): (usize, usize),

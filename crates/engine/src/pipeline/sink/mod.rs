@@ -1,7 +1,8 @@
 //! Sinks: where the surviving rows of a pipeline go.
 //!
-//! Each sink contributes code at four places of the kernel: before the loop over units, at the start of a unit, for a
-//! live row, and after the loop. Accumulators start at zero everywhere (`aggregate.cuh`), so homes are memset.
+//! Each sink contributes code at four places of the kernel: before the loop over units, at the start of a
+//! unit, for a live row, and after the loop. Accumulators start at zero everywhere (`aggregate.cuh`), so
+//! homes are memset.
 //!
 //! | sink | home of a group | merge |
 //! | --- | --- | --- |
@@ -64,8 +65,9 @@ fn add_to_registers(plan: &AccumulatorPlan, word: impl Fn(usize) -> String, code
     }
 }
 
-/// Statements by which the lanes of a warp merge registers into those of lane 0; `word` names partial word `w`, and `none` a
-/// register for high words there are not. `then` is what follows for an accumulator with those low and high words.
+/// Statements by which the lanes of a warp merge registers into those of lane 0; `word` names partial word
+/// `w`, and `none` a register for high words there are not. `then` is what follows for an accumulator with
+/// those low and high words.
 fn merge_registers(
     plan: &AccumulatorPlan,
     word: impl Fn(usize) -> String,
@@ -97,12 +99,13 @@ fn add_to_home(plan: &AccumulatorPlan, code: &mut String) {
 /// Before the rows of a thread, by whole warps: the lanes that have any.
 pub const WARP_LIVE: &str = "            const u32 warp_live = __ballot_sync(0xffffffffu, live != 0);\n";
 
-/// Before a row, by the lanes that have any: the lanes that have this one. What lanes are together is computed where all of them
-/// still are: the mask of active lanes is whatever the compiler makes of it, and lanes that wait for others would hang.
+/// Before a row, by the lanes that have any: the lanes that have this one. What lanes are together is
+/// computed where all of them still are: the mask of active lanes is whatever the compiler makes of it, and
+/// lanes that wait for others would hang.
 pub const TOGETHER: &str = "const u32 together = __ballot_sync(warp_live, (live >> i & 1u) != 0);\n";
 
-/// Statements by which those of the lanes `lanes` that update the same `place` combine their rows; the first of them does `then`
-/// with the low and the high word of accumulator `k`.
+/// Statements by which those of the lanes `lanes` that update the same `place` combine their rows; the first
+/// of them does `then` with the low and the high word of accumulator `k`.
 fn combine_by_warps(
     plan: &AccumulatorPlan,
     (lanes, place): (&str, &str),
@@ -134,7 +137,8 @@ fn combine_by_warps(
     let _ = writeln!(code, "if (peers.first()) {{\n{adds}}}");
 }
 
-/// Statements that add the rows of the lanes `lanes` to the words in global memory at `at`, combined where `place` is the same.
+/// Statements that add the rows of the lanes `lanes` to the words in global memory at `at`, combined where
+/// `place` is the same.
 fn combine_at_home(plan: &AccumulatorPlan, (lanes, place): (&str, &str), code: &mut String) {
     combine_by_warps(plan, (lanes, place), code, |_, c, low, high| {
         // What a row adds has the form of the home.

@@ -1,4 +1,5 @@
-//! Groups in registers: one of a query without keys, or very few. Merged by warp, by block, then with one atomic a word and block.
+//! Groups in registers: one of a query without keys, or very few. Merged by warp, by block, then with one
+//! atomic a word and block.
 
 use super::super::bind::AccumulatorPlan;
 use super::super::generate::SinkFrame;

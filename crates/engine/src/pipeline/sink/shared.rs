@@ -1,7 +1,9 @@
-//! Dense groups in shared memory or registers of a block, laid out so that lanes do not meet (Sitaridi & Ross §1-3).
+//! Dense groups in shared memory or registers of a block, laid out so that lanes do not meet (Sitaridi & Ross
+//! §1-3).
 //!
-//! An accumulator is an array of elements, one per group and copy: whole 64-bit words where each thread has a copy of its own,
-//! otherwise planes of 32-bit words with native atomics. Which element a row updates is the layout's:
+//! An accumulator is an array of elements, one per group and copy: whole 64-bit words where each thread has a
+//! copy of its own, otherwise planes of 32-bit words with native atomics. Which element a row updates is the
+//! layout's:
 //!
 //! | layout | element | conflicts |
 //! | --- | --- | --- |
@@ -11,9 +13,9 @@
 //! | `Placed` | the slot that the row of a placed column names | those the placement left |
 //!
 //! With `hot` groups, the most frequent ones of a sample, their rows go to registers of each thread instead.
-//! Rows may be combined first: of a run, the consecutive rows of a thread with one group, in registers, for columns sorted or
-//! clustered by group; or of a warp's lanes with one group, for groups so many that there is no room for copies, and so
-//! frequent that lanes meet.
+//! Rows may be combined first: of a run, the consecutive rows of a thread with one group, in registers, for
+//! columns sorted or clustered by group; or of a warp's lanes with one group, for groups so many that there
+//! is no room for copies, and so frequent that lanes meet.
 
 use super::super::aggregate::Accumulator;
 use super::super::bind::{AccumulatorPlan, Contribution};
@@ -68,7 +70,8 @@ pub struct SharedLayout {
     pub home: SharedHome,
     /// Which rows are added up first.
     pub combine: Combine,
-    /// Groups that have registers of each thread besides: so frequent that lanes would meet in them whatever the copies.
+    /// Groups that have registers of each thread besides: so frequent that lanes would meet in them whatever
+    /// the copies.
     pub hot: u32,
     /// Threads of a block.
     pub block: u32,
@@ -393,7 +396,8 @@ fn merge(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
     code
 }
 
-/// Adds the copies of a placed column's values to the first ones, in shared memory, where a value with many copies costs little.
+/// Adds the copies of a placed column's values to the first ones, in shared memory, where a value with many
+/// copies costs little.
 fn gather_copies(plan: &AccumulatorPlan, layout: &SharedLayout) -> String {
     let SharedHome::Placed {
         slots, values, table, ..

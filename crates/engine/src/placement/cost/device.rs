@@ -32,10 +32,12 @@ const BUILT_ROW: f64 = 0.05;
 const HASHED_ROW: [f64; 2] = [0.1, 1.8];
 /// Groups of a hash table that fits the cache, about.
 const CACHED_GROUPS: f64 = 1e6;
-/// Nanoseconds of a value of a group that is read back, of fixed width and text, on the threads that read results.
+/// Nanoseconds of a value of a group that is read back, of fixed width and text, on the threads that read
+/// results.
 const GROUP_VALUE: [f64; 2] = [1.5, 13.0];
-/// Of a value of a row that is returned: with what the operators above lose, whose cores are fed by one stream of batches then
-/// (TPC-H Q7 at scale 30: 54 million rows of five columns took 1.5 s longer than the scan they replaced).
+/// Of a value of a row that is returned: with what the operators above lose, whose cores are fed by one
+/// stream of batches then (TPC-H Q7 at scale 30: 54 million rows of five columns took 1.5 s longer than the
+/// scan they replaced).
 const ROW_VALUE: [f64; 2] = [6.0, 20.0];
 /// Nanoseconds of a row of a dimension, on one thread: its key, and each column, of fixed width and text.
 const DIMENSION_ROW: f64 = 60.0;
@@ -99,7 +101,8 @@ impl Estimator {
         }
     }
 
-    /// Seconds that the next run of `found` takes beyond what every run takes: columns are brought to the device, pipelines compiled.
+    /// Seconds that the next run of `found` takes beyond what every run takes: columns are brought to the
+    /// device, pipelines compiled.
     pub(in crate::placement) fn once(
         &self,
         found: &Subtree,
@@ -132,7 +135,8 @@ impl Estimator {
         self.host_seconds(&source.plan) + rows * (DIMENSION_ROW + key + values) * 1e-9
     }
 
-    /// Bytes that the kernel reads, seconds of every run until they are in device memory, and seconds of the next run beyond that.
+    /// Bytes that the kernel reads, seconds of every run until they are in device memory, and seconds of the
+    /// next run beyond that.
     fn bringing(
         &self,
         found: &Subtree,

@@ -1,7 +1,8 @@
 //! The time of DataFusion's operators.
 //!
-//! Nanoseconds of one core per row, fitted to the 22 TPC-H queries at scale 30 on 16 cores of the reference machine
-//! (`bench/results`); a core of another machine is within a factor of two of it. Operators are taken to use all cores.
+//! Nanoseconds of one core per row, fitted to the 22 TPC-H queries at scale 30 on 16 cores of the reference
+//! machine (`bench/results`); a core of another machine is within a factor of two of it. Operators are taken
+//! to use all cores.
 
 use super::Estimator;
 use crate::expression::is_text;

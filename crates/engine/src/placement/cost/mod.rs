@@ -1,14 +1,14 @@
 //! What a subtree is expected to take on the device, and on the CPU.
 //!
-//! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both sides are sums over operators of rows times
-//! a cost per row ([`host`]: on all cores; [`device`]: bytes over bandwidths, and what the host does before and after the kernel). Rows
-//! are DataFusion's statistics where it has them, its guesses otherwise; neither side sees the data. So the figures are good to a
-//! factor of two or so, and what was measured of a query counts more than what is predicted
-//! ([`History`](crate::history::History)).
+//! `galatea.device = 'auto'` places a subtree where it is expected to take less time. Both sides are sums
+//! over operators of rows times a cost per row ([`host`]: on all cores; [`device`]: bytes over bandwidths,
+//! and what the host does before and after the kernel). Rows are DataFusion's statistics where it has them,
+//! its guesses otherwise; neither side sees the data. So the figures are good to a factor of two or so, and
+//! what was measured of a query counts more than what is predicted ([`History`](crate::history::History)).
 //!
-//! Columns that have not been read yet are read once and used by later queries, and so are kernels that have not been compiled:
-//! that time is divided by the number of times the query has come, so that a query that comes again and again pays for it, and one
-//! that comes once runs where it takes least.
+//! Columns that have not been read yet are read once and used by later queries, and so are kernels that have
+//! not been compiled: that time is divided by the number of times the query has come, so that a query that
+//! comes again and again pays for it, and one that comes once runs where it takes least.
 
 pub(super) mod device;
 pub(super) mod host;

@@ -148,7 +148,8 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
         let grounds = decision.grounds.as_ref();
         grounds.map(|grounds| grounds.hold(&plan, &runtime, &auto()))
     };
-    // What waits for loading is decided anew each time, and so is what is placed before its columns are there.
+    // What waits for loading is decided anew each time, and so is what is placed before its columns are
+    // there.
     let (placed, waiting) = decide(&runtime, &plan);
     assert!(!placed && holds(&waiting).is_none());
     let query = waiting.query.expect("its runs are counted");
