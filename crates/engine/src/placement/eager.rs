@@ -9,15 +9,16 @@
 //! customer ── lookup by c_custkey ── groups by c_custkey: sum(the count, or 0)
 //! ```
 //!
-//! Rows that have many partners are no problem then: each looks up one group. It applies where the keys are
-//! of one side and the aggregates of the other, unless rows of that may have different keys, for all that
-//! statistics say: those are looked up one by one.
+//! Rows that have many partners are no problem then: each looks up one group. It applies to outer joins where
+//! the keys are of the side that stays whole and the aggregates of the other, unless rows of that may have
+//! different keys, for all that statistics say: those are looked up one by one. Rows of an inner join look up
+//! the side with the keys instead, which do not repeat as a rule.
 
 use super::build_side::{Buildable, DimensionSource};
 use super::chain::{Chain, arrangement, statistics};
 use super::join::{input, key_of, other, refuse};
 use super::subtree::{Subtree, aggregate_call};
-use crate::expression::{Expr, integer_literal, lower};
+use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -60,11 +61,13 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
     let fact = [JoinSide::Left, JoinSide::Right]
         .into_iter()
         .find(|side| !keys.is_empty() && keys.iter().all(|key| of_side(*side, key)))?;
-    let outer = match (join.join_type(), fact) {
-        (JoinType::Inner, _) => false,
-        (JoinType::Left, JoinSide::Left) | (JoinType::Right, JoinSide::Right) => true,
-        _ => return None,
-    };
+    let keeps_all = matches!(
+        (join.join_type(), fact),
+        (JoinType::Left, JoinSide::Left) | (JoinType::Right, JoinSide::Right)
+    );
+    if !keeps_all {
+        return None;
+    }
     let mut chain = Chain::below(input(join, fact)).ok()?;
     let dimension = input(join, other(fact));
     let key = key_of(&join.on()[0], other(fact));
@@ -100,8 +103,8 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
         let lowered = |e: &Arc<dyn PhysicalExpr>| lower(e, &schema);
         let call = aggregate_call(call, None, Arc::clone(field), &lowered).ok()?;
         let argument = match &call.argument {
-            // Constants count rows, and are of both sides.
-            Some(argument) if argument.columns().is_empty() => return None,
+            // What is computed may be something without a partner, and raise errors for rows that are none's.
+            Some(argument) if !is_column(argument) => return None,
             Some(argument) => Some(over(&rows, other(fact), argument)?),
             None => None,
         };
@@ -118,7 +121,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
     let calls = inner.iter().enumerate();
     let calls = calls
         .map(|(call, inner)| {
-            outer_call(inner, outer, &member, |field| {
+            outer_call(inner, &member, |field| {
                 Expr::lookup(number, 1 + call, field, wanted.clone())
             })
         })
@@ -128,9 +131,6 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
         aggregates: inner,
     };
     let groups = rows.finish(sink, Arc::new(Schema::empty())).ok()?;
-    if !outer {
-        chain.filters.push(member);
-    }
     chain.dimensions.push(DimensionSource {
         plan: Arc::clone(dimension),
         key: Arc::clone(key),
@@ -147,6 +147,16 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
         aggregates: calls,
     };
     chain.finish(sink, Arc::clone(output)).ok()
+}
+
+/// Whether it is a column, or one of integers in a wider type.
+fn is_column(argument: &Expr) -> bool {
+    match argument.kind() {
+        ExprKind::Cast { input, .. } => {
+            input.as_column().is_some() && widens(input.data_type(), argument.data_type())
+        }
+        _ => argument.as_column().is_some(),
+    }
 }
 
 /// Whether there are no more rows than keys there can be.
@@ -166,24 +176,17 @@ fn may_be_unique(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> 
     span().unwrap_or(false)
 }
 
-/// What the aggregate makes of the aggregates of partners; `outer`: rows without a partner stay.
-fn outer_call(
-    inner: &AggregateCall,
-    outer: bool,
-    member: &Expr,
-    lookup: impl Fn(&Field) -> Expr,
-) -> AggregateCall {
+/// What the aggregate makes of the aggregates of partners, which a row may be without.
+fn outer_call(inner: &AggregateCall, member: &Expr, lookup: impl Fn(&Field) -> Expr) -> AggregateCall {
     let value = lookup(&inner.field);
     let (function, argument) = match inner.function {
-        AggregateFunction::Count if outer => {
+        AggregateFunction::Count => {
             // A row without a partner is a row, too.
             let alone = i64::from(inner.argument.is_none());
             let alone = Expr::literal(ScalarValue::Int64(Some(alone)));
             (AggregateFunction::Sum, Expr::either(member.clone(), value, alone))
         }
-        AggregateFunction::Count => (AggregateFunction::Sum, value),
-        function if outer => (function, Expr::only_where(member.clone(), value)),
-        function => (function, value),
+        function => (function, Expr::only_where(member.clone(), value)),
     };
     AggregateCall {
         function,

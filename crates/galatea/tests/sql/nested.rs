@@ -143,7 +143,14 @@ const MANY_PARTNERS: &[&str] = &[
     "SELECT n.name, count(f.v), count(*), sum(f.m) FROM n LEFT JOIN f ON n.k = f.number AND f.v % 3 = 0 GROUP BY n.name",
     "SELECT n.k, count(f.m), sum(f.v) FROM n, f WHERE n.k = f.number AND f.text LIKE '%3%' AND n.size > 0 GROUP BY n.k",
     "SELECT c, count(*) FROM (SELECT n.k, count(f.v) AS c FROM f RIGHT JOIN n ON n.k = f.number GROUP BY n.k) GROUP BY c",
-    "SELECT n.open, n.name, sum(f.v * 2 + f.m) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.open, n.name",
+    "SELECT n.open, n.name, sum(f.v), max(f.m) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.open, n.name",
+];
+
+/// Of rows without a partner there is something, too.
+const WITHOUT_PARTNER: &[&str] = &[
+    "SELECT n.k, sum(CASE WHEN f.v IS NULL THEN 1 ELSE 0 END), count(coalesce(f.m, 7)) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.k",
+    "SELECT n.open, sum(f.v * 2 + f.m), count(1) FROM n LEFT JOIN f ON n.k = f.number GROUP BY n.open",
+    "SELECT n.k, min(CAST(substr(f.text, 1, 4) AS INT)) FROM n LEFT JOIN f ON n.k = f.number AND f.text LIKE '9%' GROUP BY n.k",
 ];
 
 #[tokio::test]
@@ -151,7 +158,7 @@ async fn rows_with_many_partners_look_up_their_aggregates() {
     for (rows, seed) in [(33, 4), (3000, 5)] {
         let pair = Pair::new(&[("galatea.chunk_rows", "1000")]);
         star(&pair, rows, seed);
-        for sql in MANY_PARTNERS {
+        for sql in MANY_PARTNERS.iter().chain(WITHOUT_PARTNER) {
             pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
         }
     }
