@@ -39,7 +39,7 @@ pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strat
     }
 }
 
-/// What became of a sink plan.
+/// A sink plan, bound: how rows are collected, and what is made of them.
 pub(super) struct Sunk {
     pub(super) strategy: Strategy,
     pub(super) result: ResultPlan,
