@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::load::{Script, Tally};
-use super::open::trace;
+use super::open::{POLICIES, trace};
 use super::{Experiments, Plan};
 use crate::machine::Machine;
 use crate::measure::Ceilings;
@@ -65,7 +65,7 @@ async fn every_configuration_has_its_row() {
     assert!(naive.iter().all(|row| row.failures > 0), "conflicting pairs fail");
     assert_eq!(report.of("cancel").count(), 3);
     let open: Vec<_> = report.of("open").map(|row| (&*row.policy, row.queries)).collect();
-    assert_eq!(open.len(), 6);
+    assert_eq!(open.len(), POLICIES.len());
     assert!(
         open.iter().all(|(_, queries)| *queries == open[0].1),
         "one trace: {open:?}"
