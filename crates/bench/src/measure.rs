@@ -58,6 +58,16 @@ impl Mode {
         ("memory", Self::Memory),
     ];
 
+    /// Runs that warm a query up, where `asked` are wanted: what runs on the CPU alone does not hang on
+    /// earlier runs but for the files being cached.
+    fn warmups(self, asked: u32) -> u32 {
+        match self {
+            Self::Hot | Self::Host => asked,
+            Self::Cpu | Self::Memory => asked.min(1),
+            Self::Parquet | Self::CpuFirst => 0,
+        }
+    }
+
     /// The settings that make it.
     fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -159,7 +169,7 @@ pub struct Plan {
     pub queries: Vec<Query>,
     /// Measured runs of each query.
     pub iterations: u32,
-    /// Runs before them that do not count; modes that measure first runs have none.
+    /// Runs before them that do not count; modes that measure first runs have none, those of the CPU one.
     pub warmups: u32,
     /// Settings of the sessions, by full name.
     pub settings: Vec<(String, String)>,
@@ -187,11 +197,7 @@ impl Plan {
         };
         let mut shared = None;
         for query in &self.queries {
-            let warmups = if mode.measures_first_runs() {
-                0
-            } else {
-                self.warmups
-            };
+            let warmups = mode.warmups(self.warmups);
             for run_number in 0..warmups + self.iterations.max(1) {
                 // A first run needs a session that has read nothing; the others share one.
                 let ctx = match &shared {

@@ -51,6 +51,59 @@ impl Sums {
     }
 }
 
+/// How a pass finds the nearest centroids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Scores {
+    /// A thread holds whole points and goes through the centroids, in 32-bit floats (`kmeans/nearest.cuh`,
+    /// `kmeans/wide.cuh`).
+    #[default]
+    Lanes,
+    /// The matrix units, by products of pairs of halves: labels are right where squared distances differ by
+    /// more than [`matrix_error`] says (`kmeans/matrix.cuh`).
+    Matrix,
+}
+
+impl Scores {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lanes => "lanes",
+            Self::Matrix => "matrix",
+        }
+    }
+}
+
+/// Units that the scores of [`Scores::Matrix`] span for points and centroids within a radius of 1:
+/// `kmeans/matrix.cuh` derives it. A hundredth less, for the unit's own rounding.
+const MATRIX_UNITS: f64 = 0.99 * 7_864_320.0;
+
+/// What points and centroids are multiplied by for [`Scores::Matrix`], where the squares of the greatest
+/// values by feature, relative to the origin, sum up to that. None: no 32-bit float can be it.
+#[must_use]
+pub fn matrix_scale(square_radius: f64) -> Option<f32> {
+    let scale = (MATRIX_UNITS / square_radius).sqrt() as f32;
+    (scale.is_normal() && (scale * scale).is_normal()).then_some(scale)
+}
+
+/// How much two squared distances may differ that [`Scores::Matrix`] tells the wrong way round, about 2^-18
+/// of the square radius for 4 features: a score is off by 2^-21 of the radius for the halves it is made of,
+/// by half a unit for its norm, and by a unit for each sum and 4 for what the matrix units cut off of 16
+/// products a step; squared distances differ by twice as much as scores, and there are two.
+#[must_use]
+pub fn matrix_error(features: u32, square_radius: f64) -> f64 {
+    let units = 0.5 + 5.0 * f64::from(features.div_ceil(4));
+    4.0 * (units / MATRIX_UNITS + 2f64.powi(-21)) * square_radius
+}
+
+/// Centroids that a pass by matrix units takes at once: what its keys have numbers for.
+const GROUP: u32 = 64;
+/// Columns of a tile of the matrix units.
+const TILE: u32 = 8;
+/// Words of centroids that a thread of such a pass holds at most; where they are more, they are in shared
+/// memory.
+const HELD_WORDS: u32 = 48;
+
 /// Bytes of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LabelWidth {
@@ -92,6 +145,9 @@ pub struct PassShape {
     pub features: u32,
     /// k.
     pub clusters: u32,
+    /// How it finds the nearest centroids. By matrix units it sums by [`Sums::Features`], [`Sums::Shared`] or
+    /// [`Sums::Global`], and neither writes labels nor reads them.
+    pub scores: Scores,
     /// How it sums.
     pub sums: Sums,
     /// Points a thread holds: 1, 2 or a multiple of 4; 4 for [`Sums::Features`].
@@ -99,7 +155,9 @@ pub struct PassShape {
     /// Threads of a block, whole warps.
     pub threads: u32,
     /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses
-    /// of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in.
+    /// of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in; by matrix
+    /// units the copies of a warp for [`Sums::Features`]: 8, or 32 over the features rounded up to a power of
+    /// two.
     pub copies: u32,
     /// Whether threads ask for their next points before they compute on those they have.
     pub ahead: bool,
@@ -124,13 +182,41 @@ impl PassShape {
     /// Points of a block at a time.
     #[must_use]
     pub fn tile_points(&self) -> u64 {
-        u64::from(self.threads) * u64::from(self.points)
+        let held = u64::from(self.threads) * u64::from(self.points);
+        match self.scores {
+            Scores::Lanes => held,
+            Scores::Matrix => held / 4,
+        }
+    }
+
+    /// Lanes that share the features of a point where they own them, by matrix units.
+    fn owners(&self) -> u32 {
+        match self.sums {
+            Sums::Features => 32 / self.copies.clamp(1, 8),
+            _ => 4,
+        }
+    }
+
+    /// Features of a point that a thread holds.
+    fn steps(&self) -> u32 {
+        self.features.div_ceil(4)
+    }
+
+    /// Tiles of a group of centroids, by matrix units.
+    fn group_tiles(&self) -> u32 {
+        self.clusters.div_ceil(TILE).min(GROUP / TILE)
+    }
+
+    /// Whether threads hold the centroids that matrix units take.
+    #[must_use]
+    pub fn holds_centroids(&self) -> bool {
+        self.clusters <= GROUP && self.group_tiles() * 2 * (self.steps() + 2) <= HELD_WORDS
     }
 
     /// Whether features are more than registers hold.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        self.features > MOST_FEATURES
+        self.features > MOST_FEATURES && self.scores == Scores::Lanes
     }
 
     /// Lanes that share the features of a point, for [`Sums::Features`].
@@ -148,6 +234,25 @@ impl PassShape {
             u64::from(self.threads),
         );
         let copies = u64::from(self.copies);
+        if self.scores == Scores::Matrix {
+            let steps = u64::from(self.steps());
+            let tiles = u64::from(self.clusters.next_multiple_of(self.group_tiles() * TILE) / TILE);
+            let centroids = if self.holds_centroids() {
+                0
+            } else {
+                tiles * (64 * steps + 16)
+            };
+            let sums = match self.sums {
+                Sums::Features => {
+                    let owners = u64::from(self.owners());
+                    let exchange = if owners == 4 { 0 } else { owners * 32 + 32 };
+                    t / 32 * (exchange + k * d.div_ceil(owners) * 32) + k * 8
+                }
+                Sums::Shared => k * (d + 1) * copies,
+                _ => 0,
+            };
+            return 4 * (centroids + sums);
+        }
         if self.is_wide() {
             return match self.sums {
                 Sums::Features => 4 * (copies * k * d + k + self.tile_points()),
@@ -171,6 +276,10 @@ impl PassShape {
     pub(crate) fn flush_tiles(&self) -> u32 {
         let tiles = match self.sums {
             Sums::None | Sums::Global => u64::from(u32::MAX),
+            // A lane takes the points of its group.
+            Sums::Features if self.scores == Scores::Matrix => {
+                POINTS_OF_A_FLOAT * 4 / u64::from(self.owners() * self.points)
+            }
             Sums::Features if self.is_wide() => {
                 POINTS_OF_A_WIDE_FLOAT * u64::from(self.copies) / self.tile_points()
             }
@@ -183,7 +292,8 @@ impl PassShape {
     }
 
     /// Definitions that the kernel is compiled with.
-    pub(crate) fn options(&self) -> Vec<String> {
+    #[must_use]
+    pub fn options(&self) -> Vec<String> {
         let sums = match self.sums {
             Sums::None => 0,
             Sums::Registers => 1,
@@ -209,6 +319,10 @@ impl PassShape {
             ("PAIRED", self.paired.into()),
             ("GIVEN", self.given.into()),
             ("WIDE", self.is_wide().into()),
+            ("MATRIX", (self.scores == Scores::Matrix).into()),
+            ("TILES", self.group_tiles()),
+            ("HELD", self.holds_centroids().into()),
+            ("OWNERS", self.owners()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))
         .into()
@@ -279,6 +393,12 @@ impl Centroids {
     #[must_use]
     pub fn clusters(&self) -> usize {
         self.clusters
+    }
+
+    /// What rows are relative to.
+    #[must_use]
+    pub fn origin(&self) -> &[f32] {
+        &self.words[..self.features]
     }
 
     /// The rows relative to the origin.

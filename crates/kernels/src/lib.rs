@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   cuda/galatea/prelude.cuh   fixed-width types, shared memory; includes nothing
+//!     ├ link.cuh               words shared with the host: ordered loads and stores
 //!     └ thread.cuh             one thread: vector loads, operators
 //!       └ warp.cuh             32 lanes: reduce, scan, append
 //!         └ block.cuh          a block: reduce, scan, append
-//!           └ heap.cuh         pages for threads, warps and blocks; page_chain.cuh: rows into chains of pages
+//!           ├ heap.cuh         pages for threads, warps and blocks; page_chain.cuh: rows into chains of pages
+//!           └ flow/run.cuh     the loop of a persistent kernel; flow/topic.cuh: frames to and from the host
 //!   cuda/galatea/args/*.h      one plain header per argument struct: the document of the boundary
 //!   cuda/kernels/*.cu          one kernel each, `extern "C" __global__`, one by-value argument
 //!   src/kernels/*.rs           its Rust type: argument struct, typed launch, geometry
@@ -17,6 +19,7 @@
 //! its header.
 
 mod calibrate;
+pub mod flow;
 mod group_table;
 mod headers;
 pub mod heap;

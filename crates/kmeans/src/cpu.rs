@@ -8,10 +8,10 @@
 use galatea_kernels::kmeans::Centroids;
 use rayon::prelude::*;
 
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule, iterations};
+use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::labels::Labels;
 use crate::points::Chunk;
-use crate::{Points, Result};
+use crate::{KMeansError, Points, Result};
 
 /// Points that a thread assigns at a time.
 const BLOCK: usize = 256;
@@ -142,35 +142,47 @@ fn piece(
     partial
 }
 
-/// One pass over chunks; their labels are appended in order.
+/// One pass over chunks by the centroids of each start, piece by piece, so that a piece comes from memory
+/// once. Labels, of one start, are appended in order.
 pub(crate) fn pass<'c>(
     chunks: impl Iterator<Item = &'c Chunk>,
-    centroids: &Centroids,
+    starts: &[&Centroids],
     (clusters, features): (usize, usize),
     inertia: bool,
     mut labels: Option<&mut Labels>,
-) -> Partial {
-    let view = View::new(centroids.words(), clusters, features);
-    let mut total = Partial::new(clusters, features);
+) -> Vec<Partial> {
+    let views: Vec<View<'_>> = starts
+        .iter()
+        .map(|centroids| View::new(centroids.words(), clusters, features))
+        .collect();
+    let mut totals = vec![Partial::new(clusters, features); views.len()];
     let wanted = labels.is_some();
+    debug_assert!(!wanted || starts.len() == 1, "labels are of one start");
     for chunk in chunks {
-        let starts: Vec<usize> = (0..chunk.len).step_by(PIECE).collect();
-        let pieces: Vec<(Partial, Vec<u32>)> = starts
+        let firsts: Vec<usize> = (0..chunk.len).step_by(PIECE).collect();
+        let pieces: Vec<(Vec<Partial>, Vec<u32>)> = firsts
             .into_par_iter()
-            .map(|start| {
-                let end = chunk.len.min(start + PIECE);
-                let mut labels = vec![0; if wanted { end - start } else { 0 }];
-                (piece(chunk, start, end, &view, inertia, &mut labels), labels)
+            .map(|first| {
+                let end = chunk.len.min(first + PIECE);
+                let mut labels = vec![0; if wanted { end - first } else { 0 }];
+                let partials = views
+                    .iter()
+                    .map(|view| piece(chunk, first, end, view, inertia, &mut labels))
+                    .collect();
+                (partials, labels)
             })
             .collect();
-        for (partial, some) in pieces {
-            total.add(&partial);
+        for (partials, some) in pieces {
+            totals
+                .iter_mut()
+                .zip(&partials)
+                .for_each(|(total, partial)| total.add(partial));
             if let Some(labels) = &mut labels {
                 some.into_iter().for_each(|label| labels.push(label));
             }
         }
     }
-    total
+    totals
 }
 
 /// Sums of a chunk whose labels are known.
@@ -220,32 +232,45 @@ pub(crate) fn update(centroids: &mut Centroids, partial: &Partial, features: usi
 impl Processor for Cpu<'_> {
     fn iterate(
         &mut self,
-        centroids: &mut Centroids,
+        starts: &mut [Centroids],
         rule: Rule,
         monitor: &mut Monitor<'_>,
-    ) -> Result<Iterations> {
-        let (k, d) = (centroids.clusters(), self.points.features());
-        iterations(rule, monitor, || {
-            let partial = pass(self.points.chunks().iter(), centroids, (k, d), false, None);
-            Ok(update(centroids, &partial, d))
-        })
+    ) -> Result<Vec<Iterations>> {
+        let d = self.points.features();
+        let mut each = vec![Iterations::default(); starts.len()];
+        loop {
+            let goes_on = |done: &Iterations| done.iterations < rule.max_iter && !done.converged;
+            let active: Vec<usize> = (0..starts.len()).filter(|start| goes_on(&each[*start])).collect();
+            if active.is_empty() {
+                return Ok(each);
+            }
+            let of_active: Vec<&Centroids> = active.iter().map(|start| &starts[*start]).collect();
+            let shape = (of_active[0].clusters(), d);
+            let partials = pass(self.points.chunks().iter(), &of_active, shape, false, None);
+            for (start, partial) in active.into_iter().zip(partials) {
+                let shift = update(&mut starts[start], &partial, d);
+                each[start].after(shift, rule);
+                if !monitor.tell(start, each[start].iterations, shift) {
+                    return Err(KMeansError::Cancelled {
+                        iterations: each[start].iterations,
+                    });
+                }
+            }
+        }
     }
 
-    fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish> {
-        let (k, d) = (centroids.clusters(), self.points.features());
+    fn finish(&mut self, starts: &[Centroids], labels: bool) -> Result<Vec<Finish>> {
+        let (k, d) = (starts[0].clusters(), self.points.features());
         let mut wanted = labels.then(|| Labels::new(k as u32));
-        let partial = pass(
-            self.points.chunks().iter(),
-            centroids,
-            (k, d),
-            true,
-            wanted.as_mut(),
-        );
-        Ok(Finish {
+        let centroids: Vec<&Centroids> = starts.iter().collect();
+        let chunks = self.points.chunks().iter();
+        let partials = pass(chunks, &centroids, (k, d), true, wanted.as_mut());
+        let finish = |partial: Partial| Finish {
             masses: partial.masses,
             inertia: partial.inertia,
-            labels: wanted,
+            labels: wanted.take(),
             cpu_chunks: 0,
-        })
+        };
+        Ok(partials.into_iter().map(finish).collect())
     }
 }

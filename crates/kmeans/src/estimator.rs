@@ -1,16 +1,18 @@
 //! The estimator, in scikit-learn's words.
 
-use galatea_kernels::kmeans::{Centroids, Sums};
+use galatea_kernels::kmeans::{Centroids, Scores, Sums};
 
 use crate::cpu::Cpu;
 use crate::device::DeviceKMeans;
 use crate::labels::Labels;
+use crate::spread::variance;
 use crate::{KMeansError, Points, Result, Share, init};
 
+/// Starts that share the passes over the points: beyond, what a pass computes for each costs more than points
+/// that come again.
+const STARTS_TOGETHER: usize = 16;
 /// Most clusters: labels number them with 32 bits, and memory ends before.
 const MOST_CLUSTERS: usize = 1 << 24;
-/// Points that the variance of features is estimated from at most.
-const VARIANCE_SAMPLE: u64 = 1 << 16;
 
 /// Where centroids begin.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -80,12 +82,17 @@ pub struct KMeans {
     pub tol: f64,
     /// Where centroids begin.
     pub init: Init,
-    /// Restarts with other seeds, of which the least inertia wins.
+    /// Starts with other seeds, of which the least inertia wins. They share the passes over the points, 16 at
+    /// a time: an iteration of all of them reads each point once from host memory.
     pub n_init: u32,
     /// What is drawn is drawn from this.
     pub seed: u64,
     /// How iterations are executed on the device.
     pub execution: Execution,
+    /// How the device finds the nearest centroids in iterations; the fastest by the model where nothing is
+    /// said. Matrix units are left out where clusters have few points, or a few points are far from all
+    /// others. Labels, sizes and the inertia always come from a pass in 32-bit floats.
+    pub scores: Option<Scores>,
     /// How the device replicates sums; the cheapest by the model where nothing is said.
     pub sums: Option<Sums>,
     /// Shared memory that a block on the device may take, bytes; all there is where nothing is said.
@@ -111,7 +118,8 @@ pub struct Model {
     pub converged: bool,
     /// Where they were asked for.
     pub labels: Option<Labels>,
-    /// Chunks that the CPU took from the device, in all iterations of the start that won.
+    /// Chunks that the CPU took from the device, in all iterations of the start that won and of those beside
+    /// it.
     pub cpu_chunks: u64,
 }
 
@@ -139,17 +147,27 @@ pub(crate) struct Finish {
     pub(crate) cpu_chunks: u64,
 }
 
+impl Iterations {
+    /// Counts one more, in which centroids moved so far.
+    pub(crate) fn after(&mut self, shift: f64, rule: Rule) {
+        self.shift = shift;
+        self.iterations += 1;
+        self.converged = shift <= rule.tolerance;
+    }
+}
+
 /// Who is told of iterations, and may stop them.
 pub(crate) struct Monitor<'a> {
-    start: u32,
+    /// The number of the first of the starts that go together.
+    first: u32,
     tell: &'a mut dyn FnMut(Progress) -> bool,
 }
 
 impl Monitor<'_> {
-    /// Whether to go on.
-    pub(crate) fn tell(&mut self, iteration: u32, shift: f64) -> bool {
+    /// Whether to go on, after an iteration of a start of those that go together.
+    pub(crate) fn tell(&mut self, start: usize, iteration: u32, shift: f64) -> bool {
         (self.tell)(Progress {
-            start: self.start,
+            start: self.first + start as u32,
             iteration,
             shift,
         })
@@ -158,29 +176,27 @@ impl Monitor<'_> {
 
 /// What passes run on.
 pub(crate) trait Processor {
-    /// Moves centroids until the rule ends it.
+    /// Moves the centroids of each start until the rule ends it, in passes that all of them share.
     fn iterate(
         &mut self,
-        centroids: &mut Centroids,
+        starts: &mut [Centroids],
         rule: Rule,
         monitor: &mut Monitor<'_>,
-    ) -> Result<Iterations>;
-    /// Masses, inertia and labels of centroids.
-    fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish>;
+    ) -> Result<Vec<Iterations>>;
+    /// Masses and inertia of each start's centroids, in one pass, and labels, of a single start.
+    fn finish(&mut self, starts: &[Centroids], labels: bool) -> Result<Vec<Finish>>;
 }
 
-/// Iterations one by one; `iterate` says how far centroids moved.
+/// Iterations one by one; `iterate` says how far centroids moved, `tell` whether to go on after so many.
 pub(crate) fn iterations(
     rule: Rule,
-    monitor: &mut Monitor<'_>,
+    mut tell: impl FnMut(u32, f64) -> bool,
     mut iterate: impl FnMut() -> Result<f64>,
 ) -> Result<Iterations> {
     let mut done = Iterations::default();
     while done.iterations < rule.max_iter && !done.converged {
-        done.shift = iterate()?;
-        done.iterations += 1;
-        done.converged = done.shift <= rule.tolerance;
-        if !monitor.tell(done.iterations, done.shift) {
+        done.after(iterate()?, rule);
+        if !tell(done.iterations, done.shift) {
             return Err(KMeansError::Cancelled {
                 iterations: done.iterations,
             });
@@ -201,6 +217,7 @@ impl KMeans {
             n_init: 1,
             seed: 0,
             execution: Execution::Auto,
+            scores: None,
             sums: None,
             shared_limit: None,
             share: Share::Auto,
@@ -263,37 +280,61 @@ impl KMeans {
             max_iter: self.max_iter,
             tolerance,
         };
-        let mut best: Option<Model> = None;
-        let starts = match self.init {
-            // Nothing is drawn, so all starts would be the same.
-            Init::First | Init::Given(_) => 1,
-            Init::PlusPlus | Init::Random => self.n_init.max(1),
-        };
-        for start in 0..starts {
-            let rows = self.first_rows(points, start)?;
-            let mut centroids = Centroids::new(&rows, points.features());
+        let starts: Vec<u32> = (0..self.starts()).collect();
+        let mut best: Option<(Centroids, Iterations, Finish)> = None;
+        for together in starts.chunks(STARTS_TOGETHER) {
+            let mut centroids = Vec::new();
+            for start in together {
+                let rows = self.first_rows(points, *start)?;
+                centroids.push(Centroids::new(&rows, points.features()));
+            }
             let mut monitor = Monitor {
-                start,
+                first: together[0],
                 tell: &mut *progress,
             };
             let done = processor.iterate(&mut centroids, rule, &mut monitor)?;
-            let finish = processor.finish(&centroids, labels)?;
-            if best.as_ref().is_none_or(|best| finish.inertia < best.inertia) {
-                let mut rows = centroids.rows();
-                points.add_offsets(&mut rows);
-                best = Some(Model {
-                    centroids: rows,
-                    features: points.features(),
-                    sizes: finish.masses,
-                    inertia: finish.inertia,
-                    n_iter: done.iterations,
-                    converged: done.converged,
-                    labels: finish.labels,
-                    cpu_chunks: finish.cpu_chunks,
-                });
+            let finish = processor.finish(&centroids, labels && starts.len() == 1)?;
+            for each in centroids.into_iter().zip(done).zip(finish) {
+                let ((centroids, done), finish) = each;
+                if best
+                    .as_ref()
+                    .is_none_or(|(_, _, best)| finish.inertia < best.inertia)
+                {
+                    best = Some((centroids, done, finish));
+                }
             }
         }
-        Ok(best.expect("at least one start"))
+        let (centroids, done, mut finish) = best.expect("at least one start");
+        if labels && finish.labels.is_none() {
+            let of_best = processor.finish(std::slice::from_ref(&centroids), true)?;
+            finish.labels = of_best.into_iter().next().and_then(|finish| finish.labels);
+        }
+        let mut rows = centroids.rows();
+        points.add_offsets(&mut rows);
+        Ok(Model {
+            centroids: rows,
+            features: points.features(),
+            sizes: finish.masses,
+            inertia: finish.inertia,
+            n_iter: done.iterations,
+            converged: done.converged,
+            labels: finish.labels,
+            cpu_chunks: finish.cpu_chunks,
+        })
+    }
+
+    /// How many starts there are.
+    fn starts(&self) -> u32 {
+        match self.init {
+            // Nothing is drawn, so all starts would be the same.
+            Init::First | Init::Given(_) => 1,
+            Init::PlusPlus | Init::Random => self.n_init.max(1),
+        }
+    }
+
+    /// How many of them go through the points together.
+    pub(crate) fn starts_together(&self) -> usize {
+        (self.starts() as usize).min(STARTS_TOGETHER)
     }
 
     fn check(&self, points: &Points) -> Result<()> {
@@ -345,23 +386,6 @@ impl KMeans {
     }
 }
 
-/// The mean of the features' variances, of a sample.
-fn variance(points: &Points) -> f64 {
-    let d = points.features();
-    let step = points.len().div_ceil(VARIANCE_SAMPLE).max(1);
-    let mut rows = Vec::new();
-    for point in (0..points.len()).step_by(step as usize) {
-        points.gather(point, &mut rows);
-    }
-    let count = (rows.len() / d).max(1) as f64;
-    let of_feature = |f: usize| {
-        let values = || rows.iter().skip(f).step_by(d);
-        let mean = values().sum::<f64>() / count;
-        values().map(|value| (value - mean).powi(2)).sum::<f64>() / count
-    };
-    (0..d).map(of_feature).sum::<f64>() / d as f64
-}
-
 impl Model {
     /// Labels of other points by these centroids, on a device or on the CPU.
     ///
@@ -378,10 +402,11 @@ impl Model {
         let finish = match device {
             Some(device) => {
                 let settings = KMeans::new(centroids.clusters());
-                device.start(points, &settings)?.finish(&centroids, true)?
+                device.start(points, &settings)?.finish(&[centroids], true)?
             }
-            None => Cpu { points }.finish(&centroids, true)?,
+            None => Cpu { points }.finish(&[centroids], true)?,
         };
-        Ok(finish.labels.expect("labels were asked for"))
+        let labels = finish.into_iter().next().and_then(|finish| finish.labels);
+        Ok(labels.expect("labels were asked for"))
     }
 }

@@ -21,8 +21,10 @@
 //! | executions: single-pass, multi-pass, cross-processing (KM-11) | [`Execution`] |
 //! | feature sums: cluster merge, partitioned features; masses with them: private, local, global (KM-4 to KM-10) | [`Sums`] |
 //! | mass sums alone | [`galatea_kernels::MassSum`] |
+//! | nearest centroids by lanes or by matrix units | [`Scores`] |
 //! | shared memory of a block, checked before a launch (KM-13) | [`PassShape::shared_bytes`], [`choose`] |
 //! | chunks that the CPU takes (KM-17 to KM-21) | [`Share`] |
+//! | restarts that share the passes over the points | [`KMeans::n_init`] |
 //!
 //! Points are 32-bit floats, as in the thesis (KM-1); 64-bit ones are converted
 //! ([`PointsBuilder::append_wide`]). Sums are of floats relative to an origin amid the centroids, for at most
@@ -43,12 +45,13 @@ mod init;
 mod labels;
 mod points;
 mod share;
+mod spread;
 
-pub use choose::{PassCost, choose, costs};
+pub use choose::{PassCost, Wanted, choose, costs};
 pub use device::{DeviceKMeans, DeviceRun};
 pub use error::{KMeansError, Result};
 pub use estimator::{Execution, Init, KMeans, Model, Progress};
-pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Sums};
+pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Scores, Sums};
 pub use labels::Labels;
 pub use points::{CHUNK_BYTES, Points, PointsBuilder};
 pub use share::Share;

@@ -8,7 +8,7 @@
 //! offset of their feature where they are much closer to each other than to zero (times, coordinates of a
 //! city), so that what tells points apart survives.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use galatea_device::{DeviceBuffer, DeviceError, HostMemory, HostView, Stream};
 use galatea_kernels::kmeans::STRIDE_POINTS;
@@ -33,6 +33,9 @@ pub struct Points {
     chunks: Vec<Chunk>,
     /// By feature: what was subtracted of its values.
     offsets: Vec<f64>,
+    /// By feature: the least and the greatest value as kept.
+    extents: Vec<(f32, f32)>,
+    pub(crate) variance: OnceLock<f64>,
 }
 
 /// Some consecutive points.
@@ -131,6 +134,11 @@ impl Points {
         pairs.map(|(value, offset)| value - offset).collect()
     }
 
+    /// By feature, the least and the greatest value as they are kept.
+    pub(crate) fn extents(&self) -> &[(f32, f32)] {
+        &self.extents
+    }
+
     pub(crate) fn chunks(&self) -> &[Chunk] {
         &self.chunks
     }
@@ -186,6 +194,8 @@ pub struct PointsBuilder {
     len: u64,
     /// By feature: values that are not finite.
     not_finite: Vec<u64>,
+    /// By feature: the least and the greatest value so far.
+    extents: Vec<(f32, f32)>,
     /// By feature, once there are points.
     offsets: Option<Vec<f64>>,
 }
@@ -214,6 +224,7 @@ impl PointsBuilder {
         let capacity = chunk_bytes / (4 * features) / STRIDE_POINTS * STRIDE_POINTS;
         Ok(Self {
             not_finite: vec![0; features],
+            extents: vec![(f32::INFINITY, f32::NEG_INFINITY); features],
             names,
             capacity: capacity.clamp(STRIDE_POINTS, 1 << 30),
             chunks: Vec::new(),
@@ -294,6 +305,11 @@ impl PointsBuilder {
         for (count, column) in self.not_finite.iter_mut().zip(columns) {
             *count += column.as_ref().iter().filter(|value| !value.is_finite()).count() as u64;
         }
+        for (extent, column) in self.extents.iter_mut().zip(columns) {
+            for value in column.as_ref() {
+                *extent = (extent.0.min(*value), extent.1.max(*value));
+            }
+        }
         let mut done = 0;
         while done < len {
             let (mut memory, filled) = match self.filling.take() {
@@ -362,6 +378,8 @@ impl PointsBuilder {
             len: self.len,
             chunks: self.chunks,
             offsets: self.offsets.unwrap_or_else(|| vec![0.0; self.names.len()]),
+            extents: self.extents,
+            variance: OnceLock::new(),
         })
     }
 }

@@ -127,24 +127,28 @@ impl Split {
     }
 }
 
-/// Sums over the chunks that the CPU gets hold of, and how many these are.
+/// Sums, by the centroids of each start, over the chunks that the CPU gets hold of, and how many these are.
 pub(crate) fn share_of_cpu(
     points: &Points,
     order: &[usize],
     split: &Split,
-    centroids: &Centroids,
-) -> (Partial, u64) {
-    let shape = (centroids.clusters(), points.features());
-    let mut total = Partial::new(shape.0, shape.1);
+    starts: &[&Centroids],
+) -> (Vec<Partial>, u64) {
+    let (k, d) = (starts[0].clusters(), points.features());
+    let mut totals = vec![Partial::new(k, d); starts.len()];
     let (mut taken, mut needed) = (0, Duration::ZERO);
     while let Some(position) = split.take_last(needed) {
         let begun = Instant::now();
         let chunk = &points.chunks()[order[position]];
-        total.add(&cpu::pass(std::iter::once(chunk), centroids, shape, false, None));
+        let of_chunk = cpu::pass(std::iter::once(chunk), starts, (k, d), false, None);
+        totals
+            .iter_mut()
+            .zip(&of_chunk)
+            .for_each(|(total, some)| total.add(some));
         needed = begun.elapsed();
         taken += 1;
     }
-    (total, taken)
+    (totals, taken)
 }
 
 #[cfg(test)]

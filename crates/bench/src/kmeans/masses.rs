@@ -62,6 +62,7 @@ pub(super) fn measure(
             clusters,
             points,
             bytes: bytes.len() as u64,
+            scores: String::new(),
             sums: way.name().to_string(),
             points_per_thread: (16 / width) as u32,
             ahead: false,

@@ -20,7 +20,7 @@ pub use report::{KmeansReport, Row};
 use galatea_device::{Device, In, Out};
 use galatea_engine::calibration;
 use galatea_kernels::ReadBandwidth;
-use galatea_kmeans::{DeviceKMeans, Execution, PassCost, Points, Sums, costs};
+use galatea_kmeans::{DeviceKMeans, Execution, PassCost, Points, Scores, Sums, Wanted, costs};
 use galatea_memory::regions::MemoryManager;
 
 use crate::Result;
@@ -89,6 +89,8 @@ pub struct Plan {
     pub bytes: u64,
     /// Measured runs.
     pub runs: usize,
+    /// Only these ways of finding the nearest centroids; both where there are none.
+    pub scores: Vec<Scores>,
     /// Only these ways of summing; all where there are none.
     pub sums: Vec<Sums>,
     /// Shapes of each way, the cheapest by the model first; 0: the one that is chosen.
@@ -97,6 +99,41 @@ pub struct Plan {
     pub shared_limit: Option<u64>,
     /// Where this happens.
     pub machine: Machine,
+}
+
+impl Plan {
+    /// What shapes have to be.
+    fn wanted(&self, scores: Option<Scores>, sums: Option<Sums>) -> Wanted {
+        Wanted {
+            scores,
+            sums,
+            shared_limit: self.shared_limit,
+        }
+    }
+
+    /// The one way of finding the nearest centroids, where there is one.
+    fn only_scores(&self) -> Option<Scores> {
+        match self.scores.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        }
+    }
+}
+
+/// Ways of finding the nearest centroids by name.
+///
+/// # Errors
+/// A name that there is not, with those there are.
+pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
+    let all = [Scores::Lanes, Scores::Matrix];
+    let of = |name: &String| {
+        let found = all.into_iter().find(|scores| scores.name() == name);
+        let known = all.map(Scores::name).join(", ");
+        found.ok_or_else(|| {
+            format!("unknown way of finding centroids: {name}\nhint: ways of finding centroids are {known}")
+        })
+    };
+    names.iter().map(of).collect()
 }
 
 /// Ways of summing by name.
@@ -182,25 +219,43 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
 
 /// The shapes that are measured.
 fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32)) -> Vec<PassCost> {
-    let by = |sums| costs(machine, of, sums, plan.shared_limit);
-    match (plan.shapes, plan.sums.is_empty()) {
-        (0, true) => by(None).into_iter().take(1).collect(),
-        (shapes, all) => {
-            let ways = if all { &Sums::ALL[..] } else { &plan.sums };
-            ways.iter()
-                .flat_map(|way| by(Some(*way)).into_iter().take(shapes.max(1)))
-                .collect()
-        }
+    if plan.shapes == 0 && plan.sums.is_empty() {
+        let wanted = plan.wanted(plan.only_scores(), None);
+        return costs(machine, of, wanted).into_iter().take(1).collect();
     }
+    let ways = if plan.sums.is_empty() {
+        &Sums::ALL[..]
+    } else {
+        &plan.sums
+    };
+    let scores = if plan.scores.is_empty() {
+        &[Scores::Lanes, Scores::Matrix][..]
+    } else {
+        &plan.scores
+    };
+    let pairs = scores
+        .iter()
+        .flat_map(|scores| ways.iter().map(|way| (*scores, *way)));
+    pairs
+        .flat_map(|(scores, way)| {
+            let wanted = plan.wanted(Some(scores), Some(way));
+            costs(machine, of, wanted).into_iter().take(plan.shapes.max(1))
+        })
+        .collect()
 }
 
-/// Executions, each with the cheapest shape of each way of summing; where the CPU sums, there is one.
+/// Executions, each with the cheapest shape of each way of summing; where the CPU sums, there is one. By
+/// lanes: the thesis knows no other way.
 fn variants(
     plan: &Plan,
     machine: &galatea_layout::model::Machine,
     of: (u32, u32),
 ) -> Vec<(Execution, PassCost)> {
-    let cheapest = |sums| costs(machine, of, sums, plan.shared_limit).into_iter().next();
+    let cheapest = |sums| {
+        costs(machine, of, plan.wanted(Some(Scores::Lanes), sums))
+            .into_iter()
+            .next()
+    };
     let ways: Vec<PassCost> = Sums::ALL
         .into_iter()
         .filter_map(|way| cheapest(Some(way)))
@@ -266,6 +321,7 @@ impl Case<'_> {
             clusters: shape.clusters,
             points: self.points.len(),
             bytes: self.points.bytes(),
+            scores: shape.scores.name().to_string(),
             sums: shape.sums.name().to_string(),
             points_per_thread: shape.points,
             ahead: shape.ahead,

@@ -21,6 +21,8 @@ pub struct Row {
     pub points: u64,
     /// Bytes of the points.
     pub bytes: u64,
+    /// How the nearest centroids are found; empty where they are not.
+    pub scores: String,
     /// How sums are replicated.
     pub sums: String,
     /// Points that a thread holds.
@@ -79,6 +81,7 @@ impl Row {
             ("clusters", self.clusters.to_string()),
             ("points", self.points.to_string()),
             ("bytes", self.bytes.to_string()),
+            ("scores", self.scores.clone()),
             ("sums", self.sums.clone()),
             ("points_per_thread", self.points_per_thread.to_string()),
             ("ahead", self.ahead.to_string()),

@@ -68,12 +68,12 @@ pub(super) fn measure(
     let on = DeviceKMeans::new(manager, *machine)?.without_pages();
     let points = case.points;
     let of = (points.features() as u32, case.clusters);
-    let cost = super::costs(machine, of, None, plan.shared_limit)
+    let cost = super::costs(machine, of, plan.wanted(plan.only_scores(), None))
         .into_iter()
         .next();
     let shape = match cost {
         Some(cost) => cost.shape,
-        None => choose(machine, of, None, plan.shared_limit)?,
+        None => choose(machine, of, plan.wanted(None, None))?,
     };
     let floor = link_floor(manager.device(), plan.runs, points.bytes())?;
     let mut rows = Vec::new();
@@ -114,6 +114,7 @@ pub(super) fn measure(
             clusters: shape.clusters,
             points: points.len(),
             bytes: points.bytes(),
+            scores: shape.scores.name().to_string(),
             sums: shape.sums.name().to_string(),
             points_per_thread: shape.points,
             ahead: shape.ahead,

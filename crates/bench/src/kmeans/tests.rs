@@ -2,7 +2,7 @@
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
-use super::{Experiment, Plan, experiments, run, ways};
+use super::{Experiment, Plan, experiments, run, scores, ways};
 use crate::machine::Machine;
 
 #[test]
@@ -15,6 +15,7 @@ fn every_way_of_summing_is_verified_and_timed() {
         clusters: vec![3, 8],
         bytes: 1 << 16,
         runs: 1,
+        scores: Vec::new(),
         sums: Vec::new(),
         shapes: 1,
         shared_limit: None,
@@ -23,18 +24,21 @@ fn every_way_of_summing_is_verified_and_timed() {
     let mut told = Vec::new();
     let report = run(&device, &plan, |d, k| told.push((d, k))).expect("a report");
     assert_eq!(told, [(2, 3), (2, 8), (4, 3), (4, 8)]);
-    assert_eq!(report.rows.len(), 20);
+    // By lanes in 5 ways, and for 8 clusters by matrix units in 3.
+    assert_eq!(report.rows.len(), 26);
     for row in &report.rows {
         assert!(row.right, "{row:?}");
         assert!(row.ms_median > 0.0 && row.predicted_ms > 0.0, "{row:?}");
     }
-    assert_eq!(report.summary().lines().count(), 22);
+    assert_eq!(report.summary().lines().count(), 28);
 }
 
 #[test]
 fn ways_have_names() {
     assert_eq!(ways(&["private".to_string()]).expect("a way").len(), 1);
     assert!(ways(&["none".to_string()]).is_err());
+    assert_eq!(scores(&["matrix".to_string()]).expect("a way").len(), 1);
+    assert!(scores(&["tensor".to_string()]).is_err());
 }
 
 #[test]
@@ -47,6 +51,7 @@ fn variants_and_streaming_are_compared_with_the_thesis() {
         clusters: vec![4],
         bytes: 1 << 16,
         runs: 1,
+        scores: Vec::new(),
         sums: Vec::new(),
         shapes: 0,
         shared_limit: None,

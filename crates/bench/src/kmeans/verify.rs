@@ -1,6 +1,7 @@
 //! An iteration on the device against 64-bit floats.
 
-use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, PassShape, Points};
+use galatea_kernels::kmeans::matrix_error;
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, PassShape, Points, Scores};
 use rayon::prelude::*;
 
 use crate::Result;
@@ -14,6 +15,10 @@ fn tie(features: usize, point: f64, centroid: f64) -> f64 {
     1.25 * 4.0 * score
 }
 
+/// The sum of the squares of the greatest values by feature is more than the square of the farthest point's
+/// distance: so many times, taken for points around centres in a box.
+const RADIUS: f64 = 3.0;
+
 /// How a shape did.
 pub(super) struct Verified {
     /// Share of points whose label is another one than the reference's, ties or not.
@@ -23,11 +28,14 @@ pub(super) struct Verified {
     /// Greatest difference of a coordinate of the centroids to the mean of the points that the device gave
     /// them, in shares of 100.
     pub(super) centroid_error: f64,
+    /// By matrix units the same beyond what points explain that are as far from another centroid but for
+    /// [`matrix_error`].
+    unexplained: f64,
 }
 
 impl Verified {
     pub(super) fn is_right(&self) -> bool {
-        self.wrong == 0 && self.centroid_error < 1e-5
+        self.wrong == 0 && self.unexplained < 1e-5
     }
 }
 
@@ -65,6 +73,14 @@ pub(super) fn verify(
         squares.sum::<f64>().sqrt()
     };
     let farthest = first.chunks_exact(d).map(length).fold(0.0, f64::max);
+    let farthest_point = (0..points.len())
+        .into_par_iter()
+        .map(|point| length(&points.rows(point..point + 1)))
+        .reduce(|| 0.0, f64::max);
+    let close = match shape.scores {
+        Scores::Matrix => matrix_error(shape.features, farthest_point.powi(2) * RADIUS),
+        Scores::Lanes => 0.0,
+    };
     let pieces: Vec<_> = (0..points.len())
         .step_by(4096)
         .collect::<Vec<_>>()
@@ -73,6 +89,7 @@ pub(super) fn verify(
             let end = points.len().min(start + 4096);
             let rows = points.rows(start..end);
             let (mut sums, mut masses) = (vec![0.0; k * d], vec![0u64; k]);
+            let mut ties = vec![0u64; k];
             let (mut other, mut wrong) = (0u64, 0u64);
             for (row, label) in rows.chunks_exact(d).zip(&labels[start as usize..]) {
                 let squares = first.chunks_exact(d).map(|centroid| {
@@ -84,6 +101,12 @@ pub(super) fn verify(
                 for (cluster, square) in squares.iter().enumerate() {
                     if *square < squares[nearest] {
                         nearest = cluster;
+                    }
+                }
+                for (cluster, square) in squares.iter().enumerate() {
+                    if cluster != nearest && square - squares[nearest] < close {
+                        ties[cluster] += 1;
+                        ties[nearest] += 1;
                     }
                 }
                 let label = *label as usize;
@@ -101,11 +124,13 @@ pub(super) fn verify(
                     }
                 }
             }
-            (sums, masses, other, wrong)
+            (sums, masses, other, wrong, ties)
         })
         .collect();
     let (mut sums, mut masses, mut other, mut wrong) = (vec![0.0; k * d], vec![0u64; k], 0, 0);
+    let mut ties = vec![0u64; k];
     for piece in &pieces {
+        ties.iter_mut().zip(&piece.4).for_each(|(all, some)| *all += some);
         sums.iter_mut().zip(&piece.0).for_each(|(all, some)| *all += some);
         masses
             .iter_mut()
@@ -114,7 +139,7 @@ pub(super) fn verify(
         other += piece.2;
         wrong += piece.3;
     }
-    let mut error = 0.0f64;
+    let (mut error, mut unexplained) = (0.0f64, 0.0f64);
     for (at, value) in found.iter().enumerate() {
         let mass = masses[at / d];
         let expected = if mass > 0 {
@@ -122,11 +147,15 @@ pub(super) fn verify(
         } else {
             first[at]
         };
-        error = error.max((value - expected).abs() / 100.0);
+        let of = (value - expected).abs() / 100.0;
+        error = error.max(of);
+        let explained = 2.0 * farthest_point * ties[at / d] as f64 / mass.max(1) as f64 / 100.0;
+        unexplained = unexplained.max(of - explained);
     }
     Ok(Verified {
         label_mismatch: other as f64 / points.len() as f64,
         wrong,
         centroid_error: error,
+        unexplained,
     })
 }

@@ -27,6 +27,37 @@ template <u32 N, typename T> GALATEA_INLINE void store_vector(T* array, u64 inde
     reinterpret_cast<Vector<T, N>*>(array)[index] = values;
 }
 
+// Words in shared memory, by an address that stays in a register: where a pointer is into the block's dynamic
+// memory, the compiler works out where that begins again for each access.
+struct SharedFloats {
+#ifdef GALATEA_EMULATED
+    float* words;
+    GALATEA_INLINE explicit SharedFloats(float* words) : words(words) {}
+    GALATEA_INLINE float load(u32 index) const { return words[index]; }
+    GALATEA_INLINE void store(u32 index, float value) const { words[index] = value; }
+    GALATEA_INLINE void increment(u32 index) const { atomicAdd(reinterpret_cast<u32*>(words) + index, 1u); }
+#else
+    u32 address;
+    GALATEA_INLINE explicit SharedFloats(float* words) {
+        asm volatile("{.reg .u64 shared; cvta.to.shared.u64 shared, %1; cvt.u32.u64 %0, shared;}"
+                     : "=r"(address)
+                     : "l"(words));
+    }
+    GALATEA_INLINE float load(u32 index) const {
+        float value;
+        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(address + 4 * index) : "memory");
+        return value;
+    }
+    GALATEA_INLINE void store(u32 index, float value) const {
+        asm volatile("st.shared.f32 [%0], %1;" : : "r"(address + 4 * index), "f"(value) : "memory");
+    }
+    // Atomically adds 1 to the word as an integer.
+    GALATEA_INLINE void increment(u32 index) const {
+        asm volatile("red.shared.add.u32 [%0], 1;" : : "r"(address + 4 * index) : "memory");
+    }
+#endif
+};
+
 // Index of this thread in a one-dimensional grid, and the number of threads of that grid: the two ends of a
 // grid-stride loop
 //     for (u64 i = grid_thread(); i < count; i += grid_threads()) ...

@@ -2,19 +2,28 @@
 // assignment and centroid update fused, so that an iteration reads each point once). What it is made of is
 // chosen by definitions:
 //
-//   KMEANS_FEATURES d KMEANS_THREADS threads of a block, whole warps KMEANS_POINTS points a thread, 1, 2 or
-//   4n KMEANS_LABELS bytes of a label that is written, 0: none KMEANS_SUMS 0 none, 1 registers, 2 private, 3
-//   features, 4 shared, 5 global (kmeans/sums.cuh) KMEANS_CLUSTERS k, for sums in registers KMEANS_INERTIA 1:
-//   sums squared distances, by differences KMEANS_AHEAD 1: asks for the points of the next tile before it
-//   computes on those it has KMEANS_PAIRED 1: compares centroids by twos (kmeans/nearest.cuh) KMEANS_GIVEN 1:
-//   labels are read where they would be written (a second pass of multi-pass execution, thesis §5.3)
-//   KMEANS_WIDE 1: features are too many for registers (kmeans/wide.cuh); sums are 0, 3 or 5
+// - KMEANS_FEATURES: d
+// - KMEANS_THREADS: threads of a block, whole warps
+// - KMEANS_POINTS: points a thread, 1, 2 or 4n
+// - KMEANS_LABELS: bytes of a label that is written, 0: none
+// - KMEANS_SUMS: 0 none, 1 registers, 2 private, 3 features, 4 shared, 5 global (kmeans/sums.cuh)
+// - KMEANS_CLUSTERS: k, for sums in registers
+// - KMEANS_INERTIA 1: sums squared distances, by differences
+// - KMEANS_AHEAD 1: asks for the points of the next tile before it computes on those it has
+// - KMEANS_PAIRED 1: compares centroids by twos (kmeans/nearest.cuh)
+// - KMEANS_GIVEN 1: labels are read where they would be written (second pass of multi-pass execution, thesis
+//   §5.3)
+// - KMEANS_WIDE 1: features are too many for registers (kmeans/wide.cuh); sums are 0, 3 or 5
+// - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, in
+//   registers with KMEANS_HELD; sums are 3, 4 or 5, of which 3 has KMEANS_OWNERS lanes that share a point's
+//   features
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
 #include "galatea/args/kmeans_pass.h"
 #include "galatea/kmeans/feature_sums.cuh"
 #include "galatea/kmeans/nearest.cuh"
+#include "galatea/kmeans/quad_sums.cuh"
 #include "galatea/kmeans/wide.cuh"
 
 #ifndef KMEANS_FEATURES
@@ -29,13 +38,68 @@
 #define KMEANS_PAIRED 0
 #define KMEANS_GIVEN 0
 #define KMEANS_WIDE 0
+#define KMEANS_MATRIX 0
+#define KMEANS_TILES 1
+#define KMEANS_HELD 1
+#define KMEANS_OWNERS 4
 #endif
 
 using namespace galatea;
 
 constexpr u32 D = KMEANS_FEATURES, P = KMEANS_POINTS;
 
-#if KMEANS_WIDE == 0
+#if KMEANS_MATRIX
+#if KMEANS_SUMS == 3
+using Sums = QuadFeatureSums<D, KMEANS_OWNERS>;
+#elif KMEANS_SUMS == 4
+using Sums = QuadSharedSums<D>;
+#else
+using Sums = QuadGlobalSums<D>;
+#endif
+using Nearest = MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD>;
+
+extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
+    kmeans_pass(const __grid_constant__ KmeansPassArguments args) {
+    GALATEA_DYNAMIC_SHARED(memory);
+    if (args.state != nullptr && args.state[1] != 0) return;
+    float* const shared = reinterpret_cast<float*>(memory);
+    const u32 k = args.clusters;
+    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
+    const Nearest centroids(args.centroids, k, args.scale, args.key_shift, shared);
+#if KMEANS_SUMS == 5
+    Sums sums(partials, k);
+#else
+    Sums sums(shared + Nearest::floats(k), k, args.copies);
+#endif
+    __syncthreads();
+    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
+    bool more = walk.more();
+    using Points = QuadPoints<D, P, KMEANS_THREADS>;
+    Points next;
+#if KMEANS_AHEAD
+    if (more) next.fetch(args.chunks, walk);
+#endif
+    while (more) {
+        for (u32 tiles = 0; tiles < args.flush_tiles && more; ++tiles) {
+            Points tile;
+#if !KMEANS_AHEAD
+            next.fetch(args.chunks, walk);
+#endif
+            tile.shift(next, centroids.origin);
+            walk.next();
+            more = walk.more();
+#if KMEANS_AHEAD
+            if (more) next.fetch(args.chunks, walk);
+#endif
+            u32 label[P];
+            centroids.nearest(tile.x, label);
+            sums.add(tile, label);
+        }
+        sums.merge(partials);
+    }
+}
+
+#elif KMEANS_WIDE == 0
 #if KMEANS_SUMS == 0
 using Sums = NoSums<D>;
 #elif KMEANS_SUMS == 1

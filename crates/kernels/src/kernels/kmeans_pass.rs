@@ -31,6 +31,10 @@ kernel_arguments! {
         pub flush_tiles: u32,
         /// Copies that threads of a block share.
         pub copies: u32,
+        /// Of points and centroids, for matrix units.
+        pub scale: f32,
+        /// What keys are multiplied by, there.
+        pub key_shift: u32,
     }
 }
 
@@ -56,6 +60,9 @@ pub struct PassMemory<'a> {
     pub partials: InOut<'a, f64>,
     /// State of the fit: once it is done, the pass does nothing.
     pub state: Option<In<'a, KmeansState>>,
+    /// [`matrix_scale`](crate::kmeans::matrix_scale) of the points, for
+    /// [`Scores::Matrix`](crate::kmeans::Scores::Matrix).
+    pub scale: f32,
 }
 
 impl KmeansPass {
@@ -112,6 +119,7 @@ impl KmeansPass {
             centroids,
             partials,
             state,
+            scale,
         } = memory;
         let shape = &self.shape;
         let (k, d) = (shape.clusters as usize, shape.features as usize);
@@ -137,6 +145,8 @@ impl KmeansPass {
             slots: slots as u32,
             flush_tiles: shape.flush_tiles(),
             copies: shape.copies,
+            scale,
+            key_shift: 64,
         };
         let mut references = vec![chunks.reference(), centroids.reference(), partials.reference()];
         references.extend(state.as_ref().map(In::reference));

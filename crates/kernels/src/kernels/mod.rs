@@ -5,6 +5,7 @@ mod copy_bandwidth;
 mod count_bits;
 mod dense_fold;
 mod fill_pattern;
+mod flow;
 mod global_atomics;
 mod hash_collect;
 mod hash_merge;
@@ -17,6 +18,7 @@ mod heap_verify;
 mod kmeans_masses;
 mod kmeans_pass;
 mod kmeans_update;
+mod link_access;
 mod match_lanes;
 mod nothing;
 mod pipeline;
@@ -29,6 +31,7 @@ pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use count_bits::{CountBits, CountBitsArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
 pub use fill_pattern::{FillPattern, FillPatternArguments, pattern};
+pub use flow::{Flow, FlowArguments};
 pub use global_atomics::{GlobalAtomics, GlobalAtomicsArguments};
 pub use hash_collect::{HashCollect, HashCollectArguments};
 pub use hash_merge::{HashMerge, HashMergeArguments};
@@ -41,6 +44,7 @@ pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
 pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
+pub use link_access::{LinkAccess, LinkAccessArguments, Pieces};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use pipeline::{
@@ -62,6 +66,7 @@ pub const KERNELS: &[KernelEntry] = &[
     CountBits::ENTRY,
     DenseFold::ENTRY,
     FillPattern::ENTRY,
+    Flow::ENTRY,
     GlobalAtomics::ENTRY,
     HashCollect::ENTRY,
     HashMerge::ENTRY,
@@ -74,6 +79,7 @@ pub const KERNELS: &[KernelEntry] = &[
     KmeansMasses::ENTRY,
     KmeansPass::ENTRY,
     KmeansUpdate::ENTRY,
+    LinkAccess::ENTRY,
     MatchLanes::ENTRY,
     Nothing::ENTRY,
     Pipeline::ENTRY,

@@ -1,15 +1,18 @@
 //! Every kernel for every target, and both sides of every argument struct.
 
 use galatea_device::{
-    Architecture, DeviceError, DevicePointer, Nvrtc, Program, Tier, compile_for, kernel_arguments, testing,
+    Architecture, DeviceError, DevicePointer, Layout, Nvrtc, Program, Tier, compile_for, kernel_arguments,
+    testing,
 };
-use galatea_kernels::{HEADERS, KERNELS, headers};
+use galatea_kernels::kmeans::{PassShape, Scores, Sums};
+use galatea_kernels::{HEADERS, KERNELS, flow, headers};
 
 pub(crate) const ARCHITECTURES: [Architecture; 2] = [Architecture::SM_80, Architecture::SM_90];
 
 /// A program that compiles only where every argument struct has the layout Rust has.
 fn layout_probe() -> Program {
     let mut source: String = KERNELS.iter().map(|kernel| kernel.layout.probe()).collect();
+    source.extend(flow::LAYOUTS.iter().map(Layout::probe));
     source.push_str("extern \"C\" __global__ void probe(unsigned long long) {}\n");
     Program::new("layout_probe", source)
         .headers(headers())
@@ -42,6 +45,43 @@ fn nvrtc_compiles_every_kernel() {
             for tier in [Tier::Optimised, Tier::Quick] {
                 assert_compiles(&nvrtc, architecture, &kernel.program().tier(tier));
             }
+        }
+    }
+}
+
+/// Passes of k-means by matrix units: centroids in registers and in shared memory, each way of summing.
+#[test]
+fn nvrtc_compiles_matrix_units() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    for (features, clusters, sums, copies) in [
+        (4, 64, Sums::Features, 8),
+        (3, 65, Sums::Shared, 4),
+        (16, 16, Sums::Features, 8),
+        (16, 64, Sums::Features, 2),
+        (31, 100, Sums::Global, 1),
+    ] {
+        let shape = PassShape {
+            features,
+            clusters,
+            scores: Scores::Matrix,
+            sums,
+            points: 4,
+            threads: 128,
+            copies,
+            ahead: true,
+            paired: false,
+            given: false,
+            labels: None,
+            inertia: false,
+        };
+        for architecture in ARCHITECTURES {
+            let mut program = KERNELS
+                .iter()
+                .find(|kernel| kernel.name == "kmeans_pass")
+                .expect("it is listed")
+                .program();
+            program.options.extend(shape.options());
+            assert_compiles(&nvrtc, architecture, &program);
         }
     }
 }

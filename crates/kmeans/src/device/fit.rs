@@ -16,30 +16,58 @@ const LONG: Duration = Duration::from_millis(50);
 /// Iterations that are queued at once at most.
 const BATCH: u32 = 16;
 
+impl DeviceRun<'_> {
+    /// The centroids of the starts that have not ended, as they are on the device.
+    fn read_active(&self, centroids: &mut [Centroids]) -> Result<()> {
+        for (start, centroids) in self.starts.iter().zip(centroids) {
+            if start.active {
+                centroids.set_words(start.centroids(&self.on.compute)?);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Processor for DeviceRun<'_> {
     fn iterate(
         &mut self,
-        centroids: &mut Centroids,
+        starts: &mut [Centroids],
         rule: Rule,
         monitor: &mut Monitor<'_>,
-    ) -> Result<Iterations> {
-        self.begin(centroids)?;
-        let mut done = Iterations::default();
+    ) -> Result<Vec<Iterations>> {
         if self.cross {
-            return iterations(rule, monitor, || self.cross(centroids));
+            let mut each = Vec::new();
+            for (number, centroids) in starts.iter_mut().enumerate() {
+                self.begin(std::slice::from_ref(centroids))?;
+                each.push(iterations(
+                    rule,
+                    |done, shift| monitor.tell(number, done, shift),
+                    || self.cross(centroids),
+                )?);
+            }
+            return Ok(each);
         }
-        let mut batch = 1;
+        self.begin(starts)?;
+        let mut each = vec![Iterations::default(); starts.len()];
+        let (mut batch, mut done) = (1, 0);
         let mut trial = Trial::new(self.share);
-        while done.iterations < rule.max_iter {
+        while done < rule.max_iter && self.starts.iter().any(|start| start.active) {
             let shared = trial.shares();
             if shared {
-                centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
+                self.read_active(starts)?;
             }
-            let cpu = shared.then_some(&*centroids);
+            let cpu = shared.then_some(&*starts);
             let begun = Instant::now();
-            let most = batch.min(rule.max_iter - done.iterations);
+            let most = batch.min(rule.max_iter - done);
             let resident = self.queue_iterations(most, rule.tolerance, cpu)?;
-            let state = self.read_state()?;
+            done += if resident { most } else { 1 };
+            let mut states = Vec::new();
+            for start in &self.starts {
+                states.push(match start.active {
+                    true => Some(start.state(&self.on.compute)?),
+                    false => None,
+                });
+            }
             trial.took(begun.elapsed());
             // A cancelled fit waits for what is queued.
             if !resident || begun.elapsed() > LONG {
@@ -47,27 +75,31 @@ impl Processor for DeviceRun<'_> {
             } else {
                 batch = (2 * batch).min(BATCH);
             }
-            done = Iterations {
-                iterations: state.iterations as u32,
-                shift: state.shift,
-                converged: state.done != 0,
-            };
-            if !monitor.tell(done.iterations, done.shift) {
-                return Err(KMeansError::Cancelled {
-                    iterations: done.iterations,
-                });
-            }
-            if done.converged {
-                break;
+            for (number, state) in states.into_iter().enumerate() {
+                let Some(state) = state else { continue };
+                each[number] = Iterations {
+                    iterations: state.iterations as u32,
+                    shift: state.shift,
+                    converged: state.done != 0,
+                };
+                if !monitor.tell(number, each[number].iterations, state.shift) {
+                    return Err(KMeansError::Cancelled {
+                        iterations: each[number].iterations,
+                    });
+                }
+                if state.done != 0 {
+                    starts[number].set_words(self.starts[number].centroids(&self.on.compute)?);
+                    self.starts[number].active = false;
+                }
             }
         }
-        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
-        Ok(done)
+        self.read_active(starts)?;
+        Ok(each)
     }
 
-    fn finish(&mut self, centroids: &Centroids, labels: bool) -> Result<Finish> {
-        self.begin(centroids)?;
-        let mut shape = *self.pass.shape();
+    fn finish(&mut self, starts: &[Centroids], labels: bool) -> Result<Vec<Finish>> {
+        self.begin(starts)?;
+        let mut shape = self.exact;
         shape.inertia = true;
         let width = LabelWidth::of(shape.clusters);
         shape.labels = labels.then_some(width);
@@ -78,19 +110,23 @@ impl Processor for DeviceRun<'_> {
         let mut places = self.place()?;
         self.queue(&mut places, &[pass], wanted.as_mut(), None)?;
         self.queue_update(UpdateRule::Fixed)?;
-        let state = self.read_state()?;
-        let labels = wanted.map(|wanted| {
+        let mut labels = wanted.map(|wanted| {
             let mut labels = Labels::new(shape.clusters);
             for chunk in wanted.chunks {
                 labels.bytes_mut().extend(chunk);
             }
             labels
         });
-        Ok(Finish {
-            masses: self.on.compute.read(&self.masses, ..)?,
-            inertia: state.inertia,
-            labels,
-            cpu_chunks: std::mem::take(&mut self.cpu_chunks),
-        })
+        let cpu_chunks = std::mem::take(&mut self.cpu_chunks);
+        let mut each = Vec::new();
+        for start in self.starts.iter().filter(|start| start.active) {
+            each.push(Finish {
+                masses: start.masses(&self.on.compute)?,
+                inertia: start.state(&self.on.compute)?.inertia,
+                labels: labels.take(),
+                cpu_chunks,
+            });
+        }
+        Ok(each)
     }
 }

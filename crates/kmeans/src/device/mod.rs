@@ -10,21 +10,23 @@
 
 mod fit;
 mod places;
+mod starts;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use galatea_device::{Device, DeviceBuffer, DeviceError, Event, In, InOut, Out, Stream};
-use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids, LabelWidth, PassShape};
-use galatea_kernels::{KmeansPass, KmeansState, KmeansUpdate, PassMemory, UpdateRule};
+use galatea_device::{Device, DeviceBuffer, DeviceError, Event, Stream};
+use galatea_kernels::kmeans::{Centroids, LabelWidth, PassShape, Scores};
+use galatea_kernels::{KmeansPass, KmeansUpdate, UpdateRule};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 
-use crate::choose::choose;
+use crate::choose::{Wanted, choose};
 use crate::cpu::{self, Partial};
 use crate::labels::Labels;
 use crate::share::{Split, share_of_cpu};
+use crate::spread;
 use crate::{Execution, KMeans, KMeansError, Points, Result, Share, Sums};
 
 /// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
@@ -37,6 +39,7 @@ const PARTIAL_BYTES: u64 = 32 << 20;
 const LABELLED: usize = 8;
 
 use places::{Places, Slot, Table};
+use starts::Start;
 
 /// A device that clusters.
 #[derive(Debug)]
@@ -100,8 +103,20 @@ impl<'m> DeviceKMeans<'m> {
     /// [`KMeansError::NoShape`], [`KMeansError::Features`], [`KMeansError::Memory`]; the device's.
     pub fn start<'p>(&'p self, points: &'p Points, settings: &KMeans) -> Result<DeviceRun<'p>> {
         let (d, k) = (points.features() as u32, settings.clusters as u32);
-        let shape = choose(&self.machine, (d, k), settings.sums, settings.shared_limit)?;
-        let mut run = self.start_with(points, shape)?;
+        let wanted = Wanted {
+            // Passes that write labels or read them are by lanes.
+            scores: match settings.execution {
+                Execution::Auto | Execution::Single => {
+                    let few = points.len() / u64::from(k.max(1)) < spread::FEW_POINTS;
+                    settings.scores.or(few.then_some(Scores::Lanes))
+                }
+                Execution::Multi | Execution::Cross => Some(Scores::Lanes),
+            },
+            sums: settings.sums,
+            shared_limit: settings.shared_limit,
+        };
+        let shape = choose(&self.machine, (d, k), wanted)?;
+        let mut run = self.start_all(points, shape, settings.starts_together())?;
         run.share = settings.share;
         run.execute_as(settings.execution)?;
         Ok(run)
@@ -112,24 +127,35 @@ impl<'m> DeviceKMeans<'m> {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with<'p>(&'p self, points: &'p Points, shape: PassShape) -> Result<DeviceRun<'p>> {
+        self.start_all(points, shape, 1)
+    }
+
+    fn start_all<'p>(&'p self, points: &'p Points, shape: PassShape, starts: usize) -> Result<DeviceRun<'p>> {
         let (d, k) = (shape.features as usize, shape.clusters as usize);
         let pass = KmeansPass::new(self.device(), shape)?;
+        let exact = match shape.scores {
+            Scores::Lanes => shape,
+            Scores::Matrix => {
+                let wanted = Wanted {
+                    scores: Some(Scores::Lanes),
+                    ..Wanted::default()
+                };
+                choose(&self.machine, (shape.features, shape.clusters), wanted)?
+            }
+        };
         let words = k * (d + 1) + 1;
-        let slots = (PARTIAL_BYTES / 8 / words as u64).clamp(1, pass.blocks()) as usize;
+        let slots = PARTIAL_BYTES / 8 / (words * starts) as u64;
+        let slots = slots.clamp(1, pass.blocks()) as usize;
+        let start = |_| Start::new(self, (k, d), slots);
         Ok(DeviceRun {
             on: self,
             points,
-            centroids: self.allocate("the centroids", Centroids::floats(k, d))?,
-            // The last slot is the CPU's.
-            partials: self.allocate("the partial sums", (slots + 1) * words)?,
-            shifts: self.allocate("the shifts of centroids", k)?,
-            masses: self.allocate("the masses of clusters", k)?,
-            state: self.allocate("the state of the fit", 1)?,
-            slots: slots as u32,
+            starts: (0..starts).map(start).collect::<Result<_>>()?,
             share: Share::Device,
             cpu_chunks: 0,
             passes: vec![pass.clone()],
             pass,
+            exact,
             cross: false,
             labelled: None,
             table: Table::default(),
@@ -146,17 +172,14 @@ pub struct DeviceRun<'p> {
     pass: KmeansPass,
     /// Those of an iteration.
     passes: Vec<KmeansPass>,
+    /// Of passes in 32-bit floats.
+    exact: PassShape,
     /// Whether the CPU moves the centroids.
     cross: bool,
     /// Labels of the chunks of a few launches.
     labelled: Option<DeviceBuffer<u8>>,
-    centroids: DeviceBuffer<f32>,
-    partials: DeviceBuffer<f64>,
-    shifts: DeviceBuffer<f64>,
-    masses: DeviceBuffer<u64>,
-    state: DeviceBuffer<KmeansState>,
-    /// Of the device's partial sums.
-    slots: u32,
+    /// Those that go through the points together.
+    starts: Vec<Start>,
     share: Share,
     /// Chunks that the CPU has taken.
     cpu_chunks: u64,
@@ -165,25 +188,18 @@ pub struct DeviceRun<'p> {
 }
 
 impl DeviceRun<'_> {
-    /// Queues a launch over the chunks at positions.
+    /// Queues a launch of each start over the chunks at positions.
     fn launch(&mut self, pass: &KmeansPass, positions: std::ops::Range<usize>) -> Result<()> {
-        if positions.is_empty() {
-            return Ok(());
-        }
         let table = self.table.buffer.as_ref().expect("written before launches");
-        let words = positions.start * CHUNK_WORDS..positions.end * CHUNK_WORDS;
-        let of_device = self.slots as usize * self.slot_words();
-        let memory = PassMemory {
-            chunks: In(table.slice(words)?),
-            centroids: In(&self.centroids),
-            partials: InOut(self.partials.slice_mut(..of_device)?),
-            state: Some(In(&self.state)),
-        };
-        Ok(pass.launch(&self.on.compute, self.points.most(), memory)?)
+        let most = self.points.most();
+        for start in self.starts.iter_mut().filter(|start| start.active) {
+            start.launch(&self.on.compute, pass, table, positions.clone(), most)?;
+        }
+        Ok(())
     }
 
-    /// Queues passes over all chunks, one after the other over those of a launch; labels are read back, chunk
-    /// by chunk, into `labels`.
+    /// Queues passes over all chunks, one after the other over those of a launch, each for all starts;
+    /// labels, of one start, are read back, chunk by chunk, into `labels`.
     fn queue(
         &mut self,
         places: &mut Places<'_>,
@@ -256,44 +272,39 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Words of a slot of the partial sums.
-    fn slot_words(&self) -> usize {
-        let shape = self.pass.shape();
-        (shape.clusters * (shape.features + 1) + 1) as usize
-    }
-
     fn queue_update(&mut self, rule: UpdateRule) -> Result<()> {
-        let shape = self.pass.shape();
-        let shape = (shape.clusters, shape.features, self.slots + 1);
-        self.on.update.launch(
-            &self.on.compute,
-            shape,
-            rule,
-            InOut(&mut self.partials),
-            InOut(&mut self.centroids),
-            Out(&mut self.shifts),
-            Out(&mut self.masses),
-            InOut(&mut self.state),
-        )?;
+        for start in self.starts.iter_mut().filter(|start| start.active) {
+            start.update(&self.on.compute, &self.on.update, rule)?;
+        }
         Ok(())
     }
 
-    fn read_state(&self) -> Result<KmeansState> {
-        Ok(self.on.compute.read(&self.state, ..)?[0])
-    }
-
-    /// Puts centroids on the device, for a fit that begins.
-    fn begin(&mut self, centroids: &Centroids) -> Result<()> {
-        let stream = &self.on.compute;
-        stream.copy_from_slice(&mut self.centroids, centroids.words())?;
-        stream.copy_from_slice(&mut self.state, &[KmeansState::default()])?;
-        // What a run that failed may have left.
-        Ok(stream.fill(&mut self.partials, 0)?)
+    /// Puts centroids on the device, those of a start each, for fits that begin.
+    fn begin(&mut self, centroids: &[Centroids]) -> Result<()> {
+        if self.pass.shape().scores == Scores::Matrix {
+            let scales = centroids.iter().map(|of| spread::scale(self.points, of));
+            match scales.collect::<Option<Vec<f32>>>() {
+                Some(scales) => {
+                    for (start, scale) in self.starts.iter_mut().zip(scales) {
+                        start.scale = scale;
+                    }
+                }
+                None => {
+                    self.pass = KmeansPass::new(self.on.device(), self.exact)?;
+                    self.passes = vec![self.pass.clone()];
+                }
+            }
+        }
+        self.starts.iter_mut().for_each(|start| start.active = false);
+        for (start, of) in self.starts.iter_mut().zip(centroids) {
+            start.begin(&self.on.compute, of)?;
+        }
+        Ok(())
     }
 
     /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are
     /// shared with the CPU, where it is given the centroids. Whether all is resident.
-    fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&Centroids>) -> Result<bool> {
+    fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&[Centroids]>) -> Result<bool> {
         let mut places = self.place()?;
         let resident = places.ready == places.order.len();
         let passes = self.passes.clone();
@@ -309,12 +320,18 @@ impl DeviceRun<'_> {
 
     /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them
     /// from the beginning (KM-19).
-    fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &Centroids) -> Result<()> {
+    fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &[Centroids]) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());
         let (points, order, passes) = (self.points, places.order.clone(), self.passes.clone());
-        let (queued, (partial, chunks)) = std::thread::scope(|scope| {
-            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, centroids));
+        let active = self
+            .starts
+            .iter()
+            .zip(centroids)
+            .filter(|(start, _)| start.active);
+        let centroids: Vec<&Centroids> = active.map(|(_, centroids)| centroids).collect();
+        let (queued, (partials, chunks)) = std::thread::scope(|scope| {
+            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, &centroids));
             let queued = self.queue(places, &passes, None, Some(&split));
             split.stop_if(queued.is_err());
             let of_cpu = cpu
@@ -324,10 +341,11 @@ impl DeviceRun<'_> {
         });
         queued?;
         self.cpu_chunks += chunks;
-        let words = partial.words();
-        let start = self.slots as usize * self.slot_words();
-        let slot = self.partials.slice_mut(start..start + words.len())?;
-        Ok(self.on.compute.copy_from_slice(slot, &words)?)
+        let active = self.starts.iter_mut().filter(|start| start.active);
+        for (start, partial) in active.zip(&partials) {
+            start.add(&self.on.compute, &partial.words())?;
+        }
+        Ok(())
     }
 
     /// Has iterations be executed so: compiles their passes.
@@ -340,12 +358,12 @@ impl DeviceRun<'_> {
         let assignment = PassShape {
             sums: Sums::None,
             labels: width,
-            ..*self.pass.shape()
+            ..self.exact
         };
         let update = PassShape {
             given: true,
             labels: width,
-            ..*self.pass.shape()
+            ..self.exact
         };
         self.cross = execution == Execution::Cross;
         self.passes = match execution {
@@ -376,9 +394,7 @@ impl DeviceRun<'_> {
             total.add(&cpu::sums_of(chunk, &labels, centroids, shape));
         }
         let shift = cpu::update(centroids, &total, shape.1);
-        self.on
-            .compute
-            .copy_from_slice(&mut self.centroids, centroids.words())?;
+        self.starts[0].put(&self.on.compute, centroids)?;
         Ok(shift)
     }
 
@@ -407,7 +423,7 @@ impl DeviceRun<'_> {
     /// The device's.
     pub fn place_centroids(&mut self, rows: &[f64]) -> Result<()> {
         let rows = self.points.without_offsets(rows);
-        self.begin(&Centroids::new(&rows, self.points.features()))
+        self.begin(&[Centroids::new(&rows, self.points.features())])
     }
 
     /// Queues an iteration, which goes on from where the one before left, whether it converged or not: for
@@ -427,7 +443,7 @@ impl DeviceRun<'_> {
         let shape = self.pass.shape();
         let (k, d) = (shape.clusters as usize, shape.features as usize);
         let mut centroids = Centroids::new(&vec![0.0; k * d], d);
-        centroids.set_words(self.on.compute.read(&self.centroids, ..)?);
+        centroids.set_words(self.starts[0].centroids(&self.on.compute)?);
         Ok(centroids)
     }
 

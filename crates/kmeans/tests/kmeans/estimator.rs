@@ -70,8 +70,8 @@ fn the_best_of_several_starts_wins() {
             true
         });
         let best = best.unwrap();
-        starts.dedup();
-        assert_eq!(starts, [0, 1, 2, 3, 4, 5, 6, 7]);
+        // They go together, iteration by iteration.
+        assert_eq!(starts[..8], [0, 1, 2, 3, 4, 5, 6, 7]);
         let alone = |start: u64| {
             let settings = KMeans {
                 n_init: 1,

@@ -190,3 +190,52 @@ fn shared_accumulators_with_few_copies_add_up() {
         }
     }
 }
+
+/// Starts that go through the points together end where each of them ends alone, wherever the points are and
+/// whichever processor takes chunks of them.
+#[test]
+fn starts_share_the_passes_over_the_points() {
+    let device = device(256 << 20);
+    let points = points_of(&columns((1 << 14) - 77, 3, 5), 1 << 13);
+    let restarts = KMeans {
+        max_iter: 4,
+        tol: 0.0,
+        init: Init::Random,
+        n_init: 5,
+        seed: 9,
+        ..KMeans::new(6)
+    };
+    let alone = |start: u64| {
+        let seed = restarts
+            .seed
+            .wrapping_add(start.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let settings = KMeans {
+            n_init: 1,
+            seed,
+            ..restarts.clone()
+        };
+        settings.fit_predict(&points).unwrap()
+    };
+    let models: Vec<Model> = (0..5).map(alone).collect();
+    let best = models
+        .iter()
+        .min_by(|a, b| a.inertia.total_cmp(&b.inertia))
+        .unwrap();
+    for (keep, share) in [
+        (true, Share::Device),
+        (false, Share::Device),
+        (false, Share::Both),
+    ] {
+        let settings = KMeans {
+            share,
+            ..restarts.clone()
+        };
+        let found = fit(&device, None, keep, &settings, &points);
+        assert!(
+            (found.inertia / best.inertia - 1.0).abs() < 1e-6,
+            "keep {keep} {share:?}"
+        );
+        hold(&found, best);
+    }
+    assert_eq!(restarts.fit_predict(&points).unwrap(), *best);
+}

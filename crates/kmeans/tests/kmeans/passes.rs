@@ -1,6 +1,6 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Model, Sums, choose};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
@@ -114,12 +114,18 @@ fn every_way_of_summing_agrees_with_the_reference() {
         let mut tried = Vec::new();
         for sums in Sums::ALL {
             // Too many accumulators for a way to hold, or features for registers.
-            if choose(&machine, (d as u32, k as u32), Some(sums), None).is_err() {
+            let wanted = Wanted {
+                scores: Some(Scores::Lanes),
+                sums: Some(sums),
+                shared_limit: None,
+            };
+            if choose(&machine, (d as u32, k as u32), wanted).is_err() {
                 continue;
             }
             tried.push(sums);
             let settings = KMeans {
-                sums: Some(sums),
+                scores: wanted.scores,
+                sums: wanted.sums,
                 ..settings(first.clone(), k)
             };
             let model = settings
@@ -133,6 +139,96 @@ fn every_way_of_summing_agrees_with_the_reference() {
             "{tried:?}"
         );
     }
+}
+
+#[test]
+fn matrix_units_agree_with_the_reference() {
+    let device = device(64 << 20);
+    let machine = machine(&device);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine).unwrap();
+    for (n, d, k) in [
+        (33, 2, 8),
+        (700, 2, 9),
+        (1025, 3, 16),
+        (1049, 4, 64),
+        (300, 4, 65),
+        (315, 5, 17),
+        (200, 7, 130),
+        (257, 16, 33),
+        (200, 32, 12),
+    ] {
+        let columns = columns(n, d, 13);
+        let first = first_rows(&columns, k);
+        let expected = reference(&columns, &first, 1);
+        let points = points_of(&columns, 1 << 13);
+        for sums in [Sums::Features, Sums::Shared, Sums::Global] {
+            let wanted = Wanted {
+                scores: Some(Scores::Matrix),
+                sums: Some(sums),
+                shared_limit: None,
+            };
+            // Each number of points a thread, each number of copies.
+            let mut shapes: Vec<_> = costs(&machine, (d as u32, k as u32), wanted)
+                .into_iter()
+                .map(|cost| cost.shape)
+                .filter(|shape| shape.threads == 128 && shape.ahead == (shape.points == 4))
+                .collect();
+            shapes.sort_by_key(|shape| (shape.copies, shape.points));
+            assert!(!shapes.is_empty() || sums != Sums::Global, "n {n} d {d} k {k}");
+            for shape in shapes {
+                let mut run = on.start_with(&points, shape).unwrap();
+                run.place_centroids(&first).unwrap();
+                run.queue_iteration().unwrap();
+                assert_eq!(run.shape().scores, Scores::Matrix);
+                let found = run.read_centroids().unwrap();
+                for (at, (found, truth)) in found.iter().zip(&expected.centroids).enumerate() {
+                    assert!(
+                        (found - truth).abs() < 2e-3,
+                        "n {n} d {d} k {k} {shape:?}: value {at} is {found}, not {truth}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A point far from all others would leave matrix units too few bits to tell the others apart.
+#[test]
+fn points_far_from_all_others_are_not_left_to_matrix_units() {
+    let device = device(16 << 20);
+    let machine = machine(&device);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine).unwrap();
+    let mut columns = columns(4000, 3, 19);
+    let mut first = first_rows(&columns, 16);
+    let wanted = Wanted {
+        scores: Some(Scores::Matrix),
+        ..Wanted::default()
+    };
+    let shape = choose(&machine, (3, 16), wanted).unwrap();
+    for (far, scores) in [(1e3, Scores::Matrix), (1e7, Scores::Lanes)] {
+        columns[1][77] = far;
+        let expected = reference(&columns, &first, 1);
+        let points = points_of(&columns, 1 << 14);
+        let mut run = on.start_with(&points, shape).unwrap();
+        run.place_centroids(&first).unwrap();
+        assert_eq!(run.shape().scores, scores);
+        run.queue_iteration().unwrap();
+        for (found, truth) in run.read_centroids().unwrap().iter().zip(&expected.centroids) {
+            assert!(
+                (found - truth).abs() <= 1e-6 * far.abs() as f64,
+                "{found}, not {truth}"
+            );
+        }
+    }
+    // Nor where a centroid is.
+    columns[1][77] = 1000.0;
+    first[4] = 1e7;
+    let points = points_of(&columns, 1 << 14);
+    let mut run = on.start_with(&points, shape).unwrap();
+    run.place_centroids(&first).unwrap();
+    assert_eq!(run.shape().scores, Scores::Lanes);
 }
 
 #[test]

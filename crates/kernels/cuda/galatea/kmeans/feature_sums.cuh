@@ -18,71 +18,42 @@
 
 namespace galatea {
 
-template <u32 D> struct FeatureSums {
-    static constexpr u32 L = D <= 1 ? 1 : D <= 2 ? 2 : D <= 4 ? 4 : D <= 8 ? 8 : 16;
-    static constexpr u32 S = WARP / L;
+// Accumulators of a warp whose lane l owns features l % L, l % L + L, ... of the points of its group l / L,
+// and masses that the threads of a block share.
+template <u32 D, u32 L> struct OwnedSums {
     static constexpr u32 F = (D + L - 1) / L;
-    static constexpr u32 SKEW = L >= 8 ? 1 : 8 / L;
-    // Floats of a warp's tile and labels.
-    static constexpr u32 TILE = L * WARP * 4;
-    static constexpr u32 EXCHANGE = TILE + WARP * 4;
-    float* exchange;  // of this warp
-    float* sums;      // of this warp: [cluster][round][lane]
-    float* all_sums;
-    u32* masses;  // [cluster][copy]
+    float* all;       // [warp][cluster][round][lane]
+    SharedFloats own;  // from this lane's of cluster 0 and round 0 on
+    u32* masses;      // [cluster][copy]
+    SharedFloats counts;  // from this thread's copy of the mass of cluster 0 on
     u32 clusters;
     u32 copies;
     GALATEA_INLINE static u32 floats(u32 clusters, u32 threads, u32 copies) {
-        return threads / WARP * (EXCHANGE + clusters * F * WARP) + clusters * copies;
+        return threads / WARP * (clusters * F * WARP) + clusters * copies;
     }
-    GALATEA_INLINE FeatureSums(float* memory, u32 clusters, u32 copies) : clusters(clusters), copies(copies) {
-        exchange = memory + warp() * EXCHANGE;
-        all_sums = memory + warps() * EXCHANGE;
-        sums = all_sums + warp() * (clusters * F * WARP);
-        masses = reinterpret_cast<u32*>(all_sums + warps() * (clusters * F * WARP));
+    // `copy`: which of the copies of masses this thread adds to.
+    GALATEA_INLINE OwnedSums(float* memory, u32 clusters, u32 copies, u32 copy)
+        : all(memory), own(memory + warp() * (clusters * F * WARP) + lane()),
+          masses(reinterpret_cast<u32*>(memory + warps() * (clusters * F * WARP))),
+          counts(memory + warps() * (clusters * F * WARP) + (copy & (copies - 1))), clusters(clusters), copies(copies) {
         clear(memory, floats(clusters, blockDim.x, copies));
     }
-    // Warp scope: all lanes call. P must be 4: a piece.
-    template <u32 P>
-    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
-        static_assert(P == 4, "a thread's points of a feature are one 16-byte piece");
-        constexpr u32 NONE = 0xffffffffu;
-        uint4* const tile = reinterpret_cast<uint4*>(exchange);
-        uint4* const labels = reinterpret_cast<uint4*>(exchange + TILE);
-        const u32 copy = warp() & (copies - 1);
-#pragma unroll
-        for (u32 p = 0; p < P; ++p)
-            if (p < live) atomicAdd(masses + label[p] * copies + copy, 1u);
-        labels[lane()] = make_uint4(0 < live ? label[0] : NONE, 1 < live ? label[1] : NONE, 2 < live ? label[2] : NONE,
-                                    3 < live ? label[3] : NONE);
-        const u32 group = lane() / L, feature = lane() % L;
-#pragma unroll
-        for (u32 round = 0; round < F; ++round) {
-#pragma unroll
-            for (u32 r = 0; r < L; ++r) {
-                if (round * L + r < D) {
-                    const float(&row)[P] = x[round * L + r];
-                    tile[r * WARP + (lane() ^ (r * SKEW % 8))] = make_uint4(
-                        __float_as_uint(row[0]), __float_as_uint(row[1]), __float_as_uint(row[2]), __float_as_uint(row[3]));
-                }
-            }
-            __syncwarp();
-            if (round * L + feature < D) {
-                float* const own = sums + round * WARP + lane();
-#pragma unroll 2
-                for (u32 j = 0; j < L; ++j) {
-                    const u32 t = j * S + group;
-                    const uint4 four = tile[feature * WARP + (t ^ (feature * SKEW % 8))];
-                    const uint4 of = labels[t];
-                    if (of.x != NONE) own[of.x * (F * WARP)] += __uint_as_float(four.x);
-                    if (of.y != NONE) own[of.y * (F * WARP)] += __uint_as_float(four.y);
-                    if (of.z != NONE) own[of.z * (F * WARP)] += __uint_as_float(four.z);
-                    if (of.w != NONE) own[of.w * (F * WARP)] += __uint_as_float(four.w);
-                }
-            }
-            __syncwarp();
-        }
+    // Thread scope: a value of this lane's feature of a round.
+    GALATEA_INLINE void add(u32 cluster, u32 round, float value) {
+        const u32 word = (cluster * F + round) * WARP;
+        own.store(word, own.load(word) + value);
     }
+    // Thread scope: values of this lane's features of all rounds, which wait for each other only once.
+    GALATEA_INLINE void add(u32 cluster, const float (&values)[F]) {
+        float sums[F];
+#pragma unroll
+        for (u32 round = 0; round < F; ++round) sums[round] = own.load((cluster * F + round) * WARP);
+#pragma unroll
+        for (u32 round = 0; round < F; ++round) own.store((cluster * F + round) * WARP, sums[round] + values[round]);
+    }
+    // Thread scope: a point, by one of the threads that know it.
+    GALATEA_INLINE void count(u32 cluster) { counts.increment(cluster * copies); }
+    // Block scope. Adds to the partials, and clears.
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
         const u32 words = clusters * F * WARP;
@@ -90,7 +61,7 @@ template <u32 D> struct FeatureSums {
         for (u32 i = warp(); i < clusters * F; i += warps()) {
             double total = 0.0;
             for (u32 w = 0; w < warps(); ++w) {
-                float& word = all_sums[w * words + i * WARP + lane()];
+                float& word = all[w * words + i * WARP + lane()];
                 total += word;
                 word = 0.0f;
             }
@@ -110,6 +81,63 @@ template <u32 D> struct FeatureSums {
         }
         __syncthreads();
     }
+};
+
+template <u32 D> struct FeatureSums {
+    static constexpr u32 L = D <= 1 ? 1 : D <= 2 ? 2 : D <= 4 ? 4 : D <= 8 ? 8 : 16;
+    static constexpr u32 S = WARP / L;
+    static constexpr u32 F = (D + L - 1) / L;
+    static constexpr u32 SKEW = L >= 8 ? 1 : 8 / L;
+    // Floats of a warp's tile and labels.
+    static constexpr u32 TILE = L * WARP * 4;
+    static constexpr u32 EXCHANGE = TILE + WARP * 4;
+    float* exchange;  // of this warp
+    OwnedSums<D, L> sums;
+    GALATEA_INLINE static u32 floats(u32 clusters, u32 threads, u32 copies) {
+        return threads / WARP * EXCHANGE + OwnedSums<D, L>::floats(clusters, threads, copies);
+    }
+    GALATEA_INLINE FeatureSums(float* memory, u32 clusters, u32 copies)
+        : exchange(memory + warp() * EXCHANGE), sums(memory + warps() * EXCHANGE, clusters, copies, warp()) {}
+    // Warp scope: all lanes call. P must be 4: a piece.
+    template <u32 P>
+    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
+        static_assert(P == 4, "a thread's points of a feature are one 16-byte piece");
+        constexpr u32 NONE = 0xffffffffu;
+        uint4* const tile = reinterpret_cast<uint4*>(exchange);
+        uint4* const labels = reinterpret_cast<uint4*>(exchange + TILE);
+#pragma unroll
+        for (u32 p = 0; p < P; ++p)
+            if (p < live) sums.count(label[p]);
+        labels[lane()] = make_uint4(0 < live ? label[0] : NONE, 1 < live ? label[1] : NONE, 2 < live ? label[2] : NONE,
+                                    3 < live ? label[3] : NONE);
+        const u32 group = lane() / L, feature = lane() % L;
+#pragma unroll
+        for (u32 round = 0; round < F; ++round) {
+#pragma unroll
+            for (u32 r = 0; r < L; ++r) {
+                if (round * L + r < D) {
+                    const float(&row)[P] = x[round * L + r];
+                    tile[r * WARP + (lane() ^ (r * SKEW % 8))] = make_uint4(
+                        __float_as_uint(row[0]), __float_as_uint(row[1]), __float_as_uint(row[2]), __float_as_uint(row[3]));
+                }
+            }
+            __syncwarp();
+            if (round * L + feature < D) {
+#pragma unroll 2
+                for (u32 j = 0; j < L; ++j) {
+                    const u32 t = j * S + group;
+                    const uint4 four = tile[feature * WARP + (t ^ (feature * SKEW % 8))];
+                    const uint4 of = labels[t];
+                    if (of.x != NONE) sums.add(of.x, round, __uint_as_float(four.x));
+                    if (of.y != NONE) sums.add(of.y, round, __uint_as_float(four.y));
+                    if (of.z != NONE) sums.add(of.z, round, __uint_as_float(four.z));
+                    if (of.w != NONE) sums.add(of.w, round, __uint_as_float(four.w));
+                }
+            }
+            __syncwarp();
+        }
+    }
+    GALATEA_INLINE void merge(double* partials) { sums.merge(partials); }
 };
 
 }  // namespace galatea

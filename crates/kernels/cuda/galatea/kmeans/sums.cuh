@@ -163,6 +163,8 @@ template <u32 D> struct SharedSums {
           clusters(clusters), copies(copies) {
         clear(memory, floats(clusters, 0, copies));
     }
+    // Copies of a feature of a cluster, and of its mass.
+    GALATEA_INLINE float* word(u32 cluster, u32 feature) const { return sums + (cluster * ROWS + feature) * copies; }
     GALATEA_INLINE u32* mass(u32 cluster) const { return masses + cluster * (D % 2 == 0 ? ROWS : 1) * copies; }
     template <u32 P>
     GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
@@ -170,9 +172,8 @@ template <u32 D> struct SharedSums {
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
             if (p < live) {
-                float* const own = sums + label[p] * (ROWS * copies) + copy;
 #pragma unroll
-                for (u32 f = 0; f < D; ++f) atomicAdd(own + f * copies, x[f][p]);
+                for (u32 f = 0; f < D; ++f) atomicAdd(word(label[p], f) + copy, x[f][p]);
                 atomicAdd(mass(label[p]) + copy, 1u);
             }
         }
@@ -180,7 +181,7 @@ template <u32 D> struct SharedSums {
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
         for (u32 i = threadIdx.x; i < clusters * D; i += blockDim.x) {
-            float* const own = sums + (i / D * ROWS + i % D) * copies;
+            float* const own = word(i / D, i % D);
             double total = 0.0;
             for (u32 copy = 0; copy < copies; ++copy) {
                 float& word = own[(copy + threadIdx.x) & (copies - 1)];

@@ -17,16 +17,23 @@
 //! the analyser of `galatea_layout`, and the times overlap as its model of grouped aggregation says: both sum
 //! by group, and share the machine.
 
-use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Sums};
+use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::model::{Machine, overlapped};
 use galatea_layout::{Analyser, Frequencies, Tiles};
 
 use crate::{KMeansError, Result};
 
+mod matrix;
+
 /// Warps of a multiprocessor that hide the latency of what a pass does one after the other.
 const WARPS_TO_HIDE: f64 = 12.0;
 /// Clusters from which on comparing by twos pays for finding which of the two it was.
 const PAIRED_CLUSTERS: u32 = 16;
+/// What waiting for each other adds to instructions by lanes, where they bind, of up to 4 features and of
+/// more; the same for all such shapes.
+const WAITING: [f64; 2] = [1.25, 1.6];
+/// Clusters from which on they do.
+const BOUND_CLUSTERS: u32 = 8;
 /// The power of the number of blocks of a multiprocessor that times grow with.
 const BLOCKS_POWER: f64 = 0.06;
 /// Registers of a thread at most.
@@ -43,6 +50,17 @@ pub struct PassCost {
     pub cycles: f64,
 }
 
+/// What a shape has to be; everything is open where nothing is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// How it finds the nearest centroids.
+    pub scores: Option<Scores>,
+    /// How it replicates sums.
+    pub sums: Option<Sums>,
+    /// Bytes of shared memory that a block may take.
+    pub shared_limit: Option<u64>,
+}
+
 /// Registers of a thread, estimated: points, centroids of a group as they come, scores and labels, and
 /// addresses.
 fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool) -> u32 {
@@ -54,19 +72,42 @@ fn registers(features: u32, points: u32, sums: Sums, clusters: u32, ahead: bool)
     tiles * features * points + 2 * points + 4 * features.min(8) + 24 + held
 }
 
-/// Every shape of a pass that fits, cheapest first. `sums`: only that way; `shared_limit`: bytes of shared
-/// memory of a block.
+/// Every shape of a pass that fits, cheapest first.
 #[must_use]
-pub fn costs(
+pub fn costs(machine: &Machine, of: (u32, u32), wanted: Wanted) -> Vec<PassCost> {
+    let limit = limit_of(machine, wanted.shared_limit);
+    let may = |scores| wanted.scores.is_none_or(|only| only == scores);
+    let mut found = Vec::new();
+    if may(Scores::Matrix) {
+        let shapes = matrix::costs(machine, of, wanted.sums, limit).into_iter();
+        found.extend(shapes.map(|(shape, cycles)| PassCost { shape, cycles }));
+    }
+    if may(Scores::Lanes) {
+        let waiting = if of.1 < BOUND_CLUSTERS {
+            1.0
+        } else {
+            WAITING[usize::from(of.0 > 4)]
+        };
+        let shapes = match of.0 > MOST_FEATURES {
+            true => wide(machine, of, wanted.sums, limit),
+            false => lanes(machine, of, wanted.sums, limit),
+        };
+        found.extend(shapes.into_iter().map(|cost| PassCost {
+            cycles: cost.cycles * waiting,
+            ..cost
+        }));
+    }
+    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    found
+}
+
+/// Shapes whose threads hold whole points, in no order.
+fn lanes(
     machine: &Machine,
     (features, clusters): (u32, u32),
     sums: Option<Sums>,
-    shared_limit: Option<u64>,
+    limit: u64,
 ) -> Vec<PassCost> {
-    let limit = limit_of(machine, shared_limit);
-    if features > MOST_FEATURES {
-        return wide(machine, (features, clusters), sums, limit);
-    }
     let ways = Sums::ALL
         .into_iter()
         .filter(|way| sums.is_none_or(|only| only == *way));
@@ -100,6 +141,7 @@ pub fn costs(
                     let shape = PassShape {
                         features,
                         clusters,
+                        scores: Scores::Lanes,
                         sums: way,
                         points,
                         threads,
@@ -118,11 +160,10 @@ pub fn costs(
             }
         }
     }
-    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     found
 }
 
-/// Shapes for more features than registers hold.
+/// Shapes for more features than registers hold, in no order.
 fn wide(
     machine: &Machine,
     (features, clusters): (u32, u32),
@@ -144,6 +185,7 @@ fn wide(
             let shape = PassShape {
                 features,
                 clusters,
+                scores: Scores::Lanes,
                 sums: way,
                 points: 4,
                 threads,
@@ -160,7 +202,6 @@ fn wide(
             }
         }
     }
-    found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     found
 }
 
@@ -202,19 +243,15 @@ fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
 ///
 /// # Errors
 /// [`KMeansError::NoShape`] where nothing fits.
-pub fn choose(
-    machine: &Machine,
-    (features, clusters): (u32, u32),
-    sums: Option<Sums>,
-    shared_limit: Option<u64>,
-) -> Result<PassShape> {
-    let found = costs(machine, (features, clusters), sums, shared_limit);
+pub fn choose(machine: &Machine, (features, clusters): (u32, u32), wanted: Wanted) -> Result<PassShape> {
+    let found = costs(machine, (features, clusters), wanted);
     let best = found.first().map(|cost| cost.shape);
     best.ok_or_else(|| {
         let least = PassShape {
             features,
             clusters,
-            sums: sums.unwrap_or(Sums::Global),
+            scores: Scores::Lanes,
+            sums: wanted.sums.unwrap_or(Sums::Global),
             points: 4,
             threads: 32,
             copies: 1,
@@ -228,7 +265,7 @@ pub fn choose(
             features: features as usize,
             clusters: clusters as usize,
             needed: least.shared_bytes(),
-            limit: limit_of(machine, shared_limit),
+            limit: limit_of(machine, wanted.shared_limit),
         }
     })
 }

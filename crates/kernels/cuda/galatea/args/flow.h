@@ -1,0 +1,23 @@
+// Arguments of the kernel flow: a topology's operators on the device.
+#pragma once
+
+#include "galatea/flow/catalogue.h"
+
+namespace galatea {
+
+struct FlowArguments {
+    const FlowTopic* topics;
+    const FlowOperator* operators;
+    const FlowHeap* heaps;
+    u64* control;       // host memory: see catalogue.h
+    FlowOutbox* outbox;
+    FlowNote* notes;
+    u64* times;         // per block: FLOW_STEPS clocks, then clocks and items of each operator; or null
+    u64 patience;       // nanoseconds without a beat of the host after which a block gives up
+    u32 topic_count;
+    u32 operator_count;
+    u32 heap_count;
+    u32 ready_only;     // 1: warps go to operators that have a frame; 0: to all that are not finished
+};
+
+}  // namespace galatea

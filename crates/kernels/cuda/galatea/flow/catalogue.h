@@ -1,0 +1,112 @@
+// The catalogue of a topology: its topics, operators and heaps, as the device sees them.
+//
+// Written by the host before the kernel starts and only read from then on; blocks copy it to shared memory.
+// Addresses lead to host memory where the host takes part in a topic, and to device memory elsewhere.
+#pragma once
+
+#include "galatea/prelude.cuh"
+
+namespace galatea {
+
+// Words of a slot of the offset index: the frame word, source offset and stamp (16 bytes that are copied at
+// once), and others that nobody uses yet, so that a slot is 64 bytes and a page of 4 KiB has 64 of them.
+constexpr u32 SLOT_WORDS = 8;
+constexpr u32 SLOT_SOURCE = 2;
+constexpr u32 SLOT_STAMP = 3;
+
+// What blocks keep of a topic that they publish; in device memory.
+struct FlowCursor {
+    u64 tail;       // offsets handed out to publishers
+    u64 reclaimed;  // offsets below have been acknowledged by all subscribers, and their frames given back
+    u32 lock;       // 1 while a block reclaims
+    u32 in_use;     // frames taken for this topic and not given back
+};
+
+struct FlowTopic {
+    u64* slots;        // `depth` slots of SLOT_WORDS words
+    u64* acknowledged; // `subscribers` times `depth` words: offset + 1 that was read last from that slot
+    u64* end;          // offsets there will ever be; all ones while the topic is open
+    FlowCursor* cursor; // null where the host publishes
+    u32* held;         // `depth` frame numbers of the heap, by slot; null where the host publishes
+    u32 depth;         // slots, a power of two
+    u32 subscribers;
+    u32 frame_bytes;
+    u32 heap;          // where the frames that blocks publish come from
+    u32 system;        // 1: the host reads what blocks publish
+    u32 unused;
+};
+
+// Frames that blocks take and give back: a bitmap, 1 for a frame in use. A buffer has whole words of it.
+struct FlowHeap {
+    u32* bitmap;       // device memory
+    u64* bases;        // device memory: address of each buffer
+    u32* buffers;      // device memory: buffers known
+    u64* granted;      // host memory: buffers there are, then their addresses
+    u64* wanted;       // host memory: low half, buffers asked for; high half, another number each time
+    u32 words_per_buffer;
+    u32 frame_bytes;
+    u32 most_buffers;
+    u32 unused;
+};
+
+struct FlowOperator {
+    u64* ticket;      // device memory: the next offset to take of the previous topic
+    u32* remaining;   // device memory: blocks that have not finished it
+    u64 parameters;   // device memory: the operator's own
+    u32 previous;     // topic it subscribes
+    u32 next;         // topic it publishes, or ABSENT
+    u32 subscriber;   // its number among the subscribers of `previous`
+    u32 body;         // which of the compiled bodies it runs
+    u32 warps;        // its share of a block's warps
+    u32 unused;
+};
+
+constexpr u32 ABSENT = 0xffffffffu;
+
+// Bounds that shared memory and the lanes of a warp set.
+constexpr u32 MOST_OPERATORS = 8;
+constexpr u32 MOST_TOPICS = 16;
+constexpr u32 MOST_HEAPS = 8;
+
+// What blocks have to tell the host, to be told by the holder of the lock: see outbox.cuh. In device memory.
+struct FlowOutbox {
+    u64 tail;       // entries handed out
+    u64 committed;  // entries below are visible to the host
+    u32 lock;       // 1 while a block tells
+    u32 mask;       // entries there are, a power of two, minus 1
+    u64 unused[5];
+};
+
+// An entry: what is stored when everything before it is visible to the host. 64 bytes.
+struct FlowNote {
+    u64 ready;          // the entry's number + 1, once the rest is written
+    u64* slot;          // of a frame that is published, or null
+    u64 word;
+    u64 source;
+    u64 stamp;
+    u64* acknowledged;  // of a frame that was read, or null
+    u64 offset;         // what is stored there
+    u64 unused;
+};
+
+// The control words, in host memory: a line of 64 bytes for the host, then one for each block.
+constexpr u32 CONTROL_LINE = 8;
+constexpr u32 CONTROL_STOP = 0;   // host: not 0, blocks leave
+constexpr u32 CONTROL_BEAT = 1;   // host: changes while the host is alive
+constexpr u32 BLOCK_BEAT = 0;     // block: changes while the block is alive; 0 before it has started
+constexpr u32 BLOCK_FAILURE = 1;  // block: failure code, 0 while there is none
+constexpr u32 BLOCK_OPERATOR = 2; // block: operator that failed
+constexpr u32 BLOCK_SOURCE = 3;   // block: source offset of the frame that it failed for
+
+// The beat of a block that has ended.
+constexpr u64 BEAT_OVER = ~0ull;
+
+// Failure codes below this are operators' own.
+constexpr u32 FAILURE_RUNTIME = 0xffff0000u;
+constexpr u32 FAILURE_HOST_SILENT = FAILURE_RUNTIME + 1;  // the host's beat did not change for too long
+constexpr u32 FAILURE_OUTPUT_LENGTH = FAILURE_RUNTIME + 2;  // a body made more than a frame holds
+
+// Clocks of a block by step, where they are counted.
+enum FlowStep { STEP_LOOK, STEP_COMPUTE, STEP_PUBLISH, STEP_IDLE, FLOW_STEPS };
+
+}  // namespace galatea

@@ -1,0 +1,99 @@
+// What blocks do with topics: publish frames, and give back those that were read.
+//
+// Functions are called by one thread for its block, but for those of a whole warp.
+#pragma once
+
+#include "galatea/flow/frame.cuh"
+#include "galatea/warp.cuh"
+
+namespace galatea {
+
+// Acknowledgements that a lane reads together.
+constexpr u32 ACKNOWLEDGED_AT_ONCE = 8;
+
+// Frames that are taken for a topic and not given back; a plain look.
+GALATEA_INLINE u32 frames_in_use(const FlowTopic& topic) {
+    return *static_cast<volatile u32*>(&topic.cursor->in_use);
+}
+
+// Gives back the frames of the oldest offsets that every subscriber has acknowledged, in order. By a whole
+// warp. Returns at once where another block is at it.
+//
+// Acknowledgements of the host are read over the link, which takes as long as all that blocks have asked for
+// before: 50 us under load. So a warp reads 256 of them at once.
+GALATEA_NOINLINE void reclaim(const FlowTopic& topic, const FlowHeap& heap) {
+    constexpr u32 ALL = 0xffffffffu;
+    FlowCursor* cursor = topic.cursor;
+    u32 taken = 1;
+    if (lane() == 0) taken = atomicCAS(&cursor->lock, 0u, 1u);
+    if (__shfl_sync(ALL, taken, 0) != 0) return;
+    fence(false);
+    const u64 first = *static_cast<volatile u64*>(&cursor->reclaimed);
+    const u64 tail = *static_cast<volatile u64*>(&cursor->tail);
+    u32 pending = 0;  // bit k: offset first + 32 k + lane is not acknowledged by all
+    for (u32 subscriber = 0; subscriber < topic.subscribers; ++subscriber) {
+        const u64* words = topic.acknowledged + u64(subscriber) * topic.depth;
+        u64 seen[ACKNOWLEDGED_AT_ONCE];
+#pragma unroll
+        for (u32 k = 0; k < ACKNOWLEDGED_AT_ONCE; ++k) {
+            const u64 offset = first + k * WARP + lane();
+            // Offsets a depth on have the same words.
+            seen[k] = offset < tail ? load_relaxed_system(words + (offset & (topic.depth - 1))) : 0;
+        }
+#pragma unroll
+        for (u32 k = 0; k < ACKNOWLEDGED_AT_ONCE; ++k) {
+            pending |= u32(seen[k] != first + k * WARP + lane() + 1) << k;
+        }
+    }
+    u32 count = 0;
+    for (u32 k = 0; k < ACKNOWLEDGED_AT_ONCE && count == k * WARP; ++k) {
+        const u32 missing = __ballot_sync(ALL, pending >> k & 1);
+        count += missing == 0 ? WARP : __ffs(missing) - 1;
+    }
+    if (count > 0) {
+        // The subscribers' reads come before the frames' next writers.
+        fence(topic.system != 0);
+        for (u32 k = lane(); k < count; k += WARP) {
+            const u32* held = topic.held + ((first + k) & (topic.depth - 1));
+            give_frame(heap, *static_cast<const volatile u32*>(held));
+        }
+        __syncwarp();
+        fence(false);
+        if (lane() == 0) {
+            *static_cast<volatile u64*>(&cursor->reclaimed) = first + count;
+            atomicSub(&cursor->in_use, count);
+        }
+    }
+    fence(false);
+    __syncwarp();
+    if (lane() == 0) atomicExch(&cursor->lock, 0u);
+}
+
+// Takes a frame to be published later: its number, or ABSENT while subscribers are too far behind (back
+// pressure) or the heap is exhausted. A topic never has more frames than slots, so the holder of a frame
+// finds a free slot for it.
+//
+// Blocks take frames before they have anything to write (`ahead`), so that none waits for one when its input
+// comes; but only from the first half, or blocks that wait could hold all frames while one that has input
+// finds none. They look before they count, since what they count and undo would look like frames to others.
+GALATEA_INLINE u32 take_output(const FlowTopic& topic, const FlowHeap& heap, bool ahead, u64 seed) {
+    const u32 most = ahead ? topic.depth / 2 : topic.depth;
+    if (frames_in_use(topic) >= most) return ABSENT;
+    FlowCursor* cursor = topic.cursor;
+    const u32 before = atomicAdd(&cursor->in_use, 1u);
+    const u32 frame = before < most ? take_frame(heap, seed) : ABSENT;
+    if (frame == ABSENT) atomicSub(&cursor->in_use, 1u);
+    return frame;
+}
+
+// Draws the offset of a frame that is written, and says what is to be stored for it when its bytes are
+// visible.
+GALATEA_INLINE void publish(const FlowTopic& topic, u32 frame, u64 address, u32 length, FlowNote& note) {
+    const u64 offset = atomicAdd(&topic.cursor->tail, u64(1));
+    const u32 place = u32(offset & (topic.depth - 1));
+    *static_cast<volatile u32*>(topic.held + place) = frame;
+    note.slot = topic.slots + u64(place) * SLOT_WORDS;
+    note.word = frame_word(address, length, offset, topic.depth);
+}
+
+}  // namespace galatea

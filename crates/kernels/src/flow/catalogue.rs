@@ -1,0 +1,228 @@
+//! The catalogue as the device reads it, and the constants of `cuda/galatea/flow/catalogue.h`.
+
+use galatea_device::{ArgumentStruct as _, Layout, kernel_arguments};
+
+kernel_arguments! {
+    /// What blocks keep of a topic that they publish; in device memory, zeroed at first.
+    pub struct FlowCursor in "galatea/flow/catalogue.h" {
+        /// Offsets handed out to publishers.
+        pub tail: u64,
+        /// Offsets below have been acknowledged by all, and their frames given back.
+        pub reclaimed: u64,
+        /// 1 while a block reclaims.
+        pub lock: u32,
+        /// Frames taken for this topic and not given back.
+        pub in_use: u32,
+    }
+}
+
+kernel_arguments! {
+    /// A topic of the catalogue; see the header for the meaning of each field.
+    pub struct FlowTopic in "galatea/flow/catalogue.h" {
+        /// Slots of the offset index.
+        pub slots: u64,
+        /// Acknowledgements, by subscriber and slot.
+        pub acknowledged: u64,
+        /// Offsets there will ever be.
+        pub end: u64,
+        /// [`FlowCursor`] where blocks publish, else 0.
+        pub cursor: u64,
+        /// Frame numbers by slot where blocks publish, else 0.
+        pub held: u64,
+        /// Slots, a power of two.
+        pub depth: u32,
+        /// Subscribers.
+        pub subscribers: u32,
+        /// Bytes of a frame.
+        pub frame_bytes: u32,
+        /// Heap of the catalogue that blocks take frames from.
+        pub heap: u32,
+        /// 1: the host reads what blocks publish.
+        pub system: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+kernel_arguments! {
+    /// A heap of the catalogue: frames that blocks take and give back.
+    pub struct FlowHeap in "galatea/flow/catalogue.h" {
+        /// One bit a frame, 1 in use; device memory.
+        pub bitmap: u64,
+        /// Address of each buffer; device memory.
+        pub bases: u64,
+        /// Buffers known; device memory.
+        pub buffers: u64,
+        /// Buffers there are, then their addresses; host memory.
+        pub granted: u64,
+        /// Low half: buffers asked for; high half: another number each time. Host memory.
+        pub wanted: u64,
+        /// 32-bit words of the bitmap a buffer.
+        pub words_per_buffer: u32,
+        /// Bytes of a frame.
+        pub frame_bytes: u32,
+        /// Buffers that there may be.
+        pub most_buffers: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+kernel_arguments! {
+    /// An operator of the catalogue.
+    pub struct FlowOperator in "galatea/flow/catalogue.h" {
+        /// The next offset to take of the previous topic; device memory.
+        pub ticket: u64,
+        /// Blocks that have not finished it; device memory.
+        pub remaining: u64,
+        /// The operator's own parameters; device memory.
+        pub parameters: u64,
+        /// Topic it subscribes.
+        pub previous: u32,
+        /// Topic it publishes, or [`ABSENT`].
+        pub next: u32,
+        /// Its number among the subscribers of `previous`.
+        pub subscriber: u32,
+        /// Which of the compiled bodies it runs.
+        pub body: u32,
+        /// Its share of a block's warps.
+        pub warps: u32,
+        /// Nothing.
+        pub unused: u32,
+    }
+}
+
+kernel_arguments! {
+    /// What blocks have to tell the host: `cuda/galatea/flow/outbox.cuh`. In device memory, zeroed but for
+    /// `mask`.
+    pub struct FlowOutbox in "galatea/flow/catalogue.h" {
+        /// Entries handed out.
+        pub tail: u64,
+        /// Entries below are visible to the host.
+        pub committed: u64,
+        /// 1 while a block tells.
+        pub lock: u32,
+        /// Entries there are, a power of two, minus 1.
+        pub mask: u32,
+        /// Nothing.
+        pub unused: [u64; 5],
+    }
+}
+
+/// Words of an entry of the outbox.
+pub const NOTE_WORDS: usize = 8;
+
+/// Layouts of the catalogue's structs, to be held against the header.
+pub const LAYOUTS: [Layout; 5] = [
+    FlowCursor::LAYOUT,
+    FlowTopic::LAYOUT,
+    FlowHeap::LAYOUT,
+    FlowOperator::LAYOUT,
+    FlowOutbox::LAYOUT,
+];
+
+/// No topic.
+pub const ABSENT: u32 = u32::MAX;
+/// The end of a topic that is open.
+pub const OPEN: u64 = u64::MAX;
+/// Words of a slot of the offset index: 64 bytes.
+pub const SLOT_WORDS: usize = 8;
+/// Word of a slot with the source offset.
+pub(super) const SLOT_SOURCE: usize = 2;
+/// Word of a slot with the source's stamp.
+pub(super) const SLOT_STAMP: usize = 3;
+/// Tickets may be less than this many times the depth ahead of what was acknowledged.
+pub const GENERATIONS: u64 = 15;
+/// Most operators of a topology on the device.
+pub const MOST_OPERATORS: usize = 8;
+/// Most topics that operators on the device use.
+pub const MOST_TOPICS: usize = 16;
+/// Most heaps that they take frames from.
+pub const MOST_HEAPS: usize = 8;
+/// Words of a line of control words: the host's is first, then one for each block.
+pub const CONTROL_LINE: usize = 8;
+/// Host's: not 0, blocks leave.
+pub const CONTROL_STOP: usize = 0;
+/// Host's: changes while the host is alive.
+pub const CONTROL_BEAT: usize = 1;
+/// Block's: changes while the block is alive; 0 before it has started.
+pub const BLOCK_BEAT: usize = 0;
+/// The beat of a block that has ended.
+pub const BEAT_OVER: u64 = u64::MAX;
+/// Block's: failure code, 0 while there is none.
+pub const BLOCK_FAILURE: usize = 1;
+/// Block's: operator that failed.
+pub const BLOCK_OPERATOR: usize = 2;
+/// Block's: source offset of the frame that it failed for.
+pub const BLOCK_SOURCE: usize = 3;
+/// Codes below are operators' own.
+pub const FAILURE_RUNTIME: u32 = 0xffff_0000;
+/// The host's beat did not change for too long.
+pub const FAILURE_HOST_SILENT: u32 = FAILURE_RUNTIME + 1;
+/// A body made more than a frame holds.
+pub const FAILURE_OUTPUT_LENGTH: u32 = FAILURE_RUNTIME + 2;
+/// Steps of a round whose clocks are counted: look, compute, publish, idle.
+pub const FLOW_STEPS: usize = 4;
+/// Words of a block's clocks: by step, then clocks and bytes of each operator.
+pub const TIMES_OF_BLOCK: usize = FLOW_STEPS + 2 * MOST_OPERATORS;
+
+const PAGE_BITS: u32 = 12;
+const LENGTH_BITS: u32 = 25;
+const GENERATION_BITS: u32 = 4;
+
+/// A published frame in one word: see `frame_word` in `cuda/galatea/flow/frame.cuh`.
+pub(super) fn frame_word(address: u64, length: u32, offset: u64, depth: u32) -> u64 {
+    (address >> PAGE_BITS) << (LENGTH_BITS + GENERATION_BITS)
+        | u64::from(length) << GENERATION_BITS
+        | generation(offset, depth)
+}
+
+/// Generation of an offset's slot, 1 to 15.
+fn generation(offset: u64, depth: u32) -> u64 {
+    offset / u64::from(depth) % GENERATIONS + 1
+}
+
+/// Whether a frame word is that of an offset.
+pub(super) fn is_frame(word: u64, offset: u64, depth: u32) -> bool {
+    word & ((1 << GENERATION_BITS) - 1) == generation(offset, depth)
+}
+
+/// Address and length in a frame word.
+pub(super) fn frame_of(word: u64) -> (u64, u32) {
+    let length = (word >> GENERATION_BITS) & ((1 << LENGTH_BITS) - 1);
+    (
+        (word >> (LENGTH_BITS + GENERATION_BITS)) << PAGE_BITS,
+        length as u32,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frame_words_hold_what_was_put_in() {
+        for address in [0x1000_u64, 0x7fff_ffff_f000, 0x7f12_3456_7000] {
+            for length in [0_u32, 1, 4096, 16 << 20] {
+                for (offset, depth) in [
+                    (0_u64, 1_u32),
+                    (1, 1),
+                    (63, 64),
+                    (64, 64),
+                    (64 * 14, 64),
+                    (64 * 15, 64),
+                ] {
+                    let word = frame_word(address, length, offset, depth);
+                    assert_eq!(frame_of(word), (address, length));
+                    assert!(is_frame(word, offset, depth));
+                    for generations in 1..GENERATIONS {
+                        let later = offset + generations * u64::from(depth);
+                        assert!(!is_frame(word, later, depth), "{offset} taken for {later}");
+                    }
+                }
+            }
+        }
+        // Memory that nobody wrote is no frame.
+        assert!((0..1000).all(|offset| !is_frame(0, offset, 64)));
+    }
+}

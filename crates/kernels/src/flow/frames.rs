@@ -1,0 +1,230 @@
+//! The memory of frames, and the host's heap of them.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use galatea_device::SharedMemory;
+
+/// Frames of a heap: equal parts of buffers, which may come one after another.
+#[derive(Debug)]
+pub struct FrameMemory {
+    frame_bytes: usize,
+    frames_per_buffer: usize,
+    buffers: Box<[OnceLock<Arc<SharedMemory>>]>,
+    granted: AtomicUsize,
+}
+
+impl FrameMemory {
+    /// No buffer yet, of up to `most_buffers`.
+    #[must_use]
+    pub fn new(frame_bytes: usize, frames_per_buffer: usize, most_buffers: usize) -> Self {
+        Self {
+            frame_bytes,
+            frames_per_buffer,
+            buffers: (0..most_buffers).map(|_| OnceLock::new()).collect(),
+            granted: AtomicUsize::new(0),
+        }
+    }
+
+    /// Bytes of a frame.
+    #[must_use]
+    pub fn frame_bytes(&self) -> usize {
+        self.frame_bytes
+    }
+
+    /// Bytes of a buffer.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> usize {
+        self.frame_bytes * self.frames_per_buffer
+    }
+
+    /// Frames of a buffer.
+    #[must_use]
+    pub fn frames_per_buffer(&self) -> usize {
+        self.frames_per_buffer
+    }
+
+    /// Buffers granted.
+    #[must_use]
+    pub fn buffers(&self) -> usize {
+        self.granted.load(Ordering::Acquire)
+    }
+
+    /// Buffers there may be.
+    #[must_use]
+    pub fn most_buffers(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// Adds a buffer; its number. Called by one thread at a time.
+    ///
+    /// # Errors
+    /// The buffer, where there are all that there may be or it is too small.
+    pub fn grant(&self, buffer: Arc<SharedMemory>) -> Result<usize, Arc<SharedMemory>> {
+        let number = self.granted.load(Ordering::Relaxed);
+        let Some(place) = self.buffers.get(number) else {
+            return Err(buffer);
+        };
+        if buffer.len() < self.buffer_bytes() {
+            return Err(buffer);
+        }
+        place.set(buffer)?;
+        self.granted.store(number + 1, Ordering::Release);
+        Ok(number)
+    }
+
+    /// A buffer.
+    #[must_use]
+    pub fn buffer(&self, number: usize) -> Option<&Arc<SharedMemory>> {
+        self.buffers.get(number)?.get()
+    }
+
+    /// The host's and the device's address of a frame, by buffer and place in it.
+    pub(super) fn frame(&self, buffer: usize, place: usize) -> (*mut u8, u64) {
+        let memory = self.buffers[buffer]
+            .get()
+            .expect("frames are numbered in granted buffers");
+        assert!(place < self.frames_per_buffer, "a frame past its buffer");
+        let offset = place * self.frame_bytes;
+        // SAFETY: the buffer is at least `frames_per_buffer` frames long, checked when it was granted.
+        let pointer = unsafe { memory.pointer().add(offset) };
+        (pointer, memory.address() + offset as u64)
+    }
+
+    /// Where the host finds a frame that the device calls by an address; `None` for one that is not the start
+    /// of a frame of this memory, or shorter than `length`.
+    pub(super) fn find(&self, address: u64, length: usize) -> Option<*mut u8> {
+        let frame = self.frame_bytes as u64;
+        let found = self.buffers.iter().filter_map(OnceLock::get).find_map(|memory| {
+            let distance = address.checked_sub(memory.address())?;
+            (distance < self.buffer_bytes() as u64 && distance % frame == 0).then_some((memory, distance))
+        });
+        let (memory, distance) = found?;
+        // SAFETY: the distance is inside the buffer.
+        (length <= self.frame_bytes).then(|| unsafe { memory.pointer().add(distance as usize) })
+    }
+}
+
+/// A frame in use, by its buffer's number and its place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameNumber {
+    pub(super) buffer: u32,
+    pub(super) place: u32,
+}
+
+/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, bit 1 for a frame in use. Frames
+/// are probed word by word from a hashed start.
+#[derive(Debug)]
+pub struct HostHeap {
+    memory: Arc<FrameMemory>,
+    words_per_buffer: usize,
+    bitmap: Box<[AtomicU64]>,
+    /// Buffers that another heap has.
+    lent: AtomicUsize,
+}
+
+impl HostHeap {
+    /// A heap over frames, none of them in use.
+    #[must_use]
+    pub fn new(memory: Arc<FrameMemory>) -> Self {
+        let words_per_buffer = memory.frames_per_buffer.div_ceil(64);
+        let words = words_per_buffer * memory.most_buffers();
+        let bitmap = (0..words).map(|word| AtomicU64::new(beyond(&memory, words_per_buffer, word)));
+        Self {
+            bitmap: bitmap.collect(),
+            words_per_buffer,
+            memory,
+            lent: AtomicUsize::new(0),
+        }
+    }
+
+    /// Its frames.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<FrameMemory> {
+        &self.memory
+    }
+
+    /// Takes a frame; `None` when all that were granted are in use.
+    pub(super) fn take(&self, seed: u64) -> Option<FrameNumber> {
+        let words = self.memory.buffers() * self.words_per_buffer;
+        let start = hash(seed) as usize % words.max(1);
+        for probe in 0..words {
+            let word = (start + probe) % words;
+            let mut seen = self.bitmap[word].load(Ordering::Relaxed);
+            while seen != u64::MAX {
+                let bit = (!seen).trailing_zeros();
+                // Acquire: the last user's accesses are over.
+                seen = self.bitmap[word].fetch_or(1 << bit, Ordering::Acquire);
+                if seen >> bit & 1 == 0 {
+                    return Some(FrameNumber {
+                        buffer: (word / self.words_per_buffer) as u32,
+                        place: (word % self.words_per_buffer * 64) as u32 + bit,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    /// Gives a frame back.
+    pub(super) fn give(&self, frame: FrameNumber) {
+        let word = frame.buffer as usize * self.words_per_buffer + frame.place as usize / 64;
+        let bit = 1_u64 << (frame.place % 64);
+        let before = self.bitmap[word].fetch_and(!bit, Ordering::Release);
+        debug_assert!(before & bit != 0, "a frame given back twice");
+    }
+
+    /// Frames in use; those of buffers that were lent do not count.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        let ones: u32 = self
+            .bitmap
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).count_ones())
+            .sum();
+        let words = 0..self.bitmap.len();
+        let never: u32 = words
+            .map(|word| beyond(&self.memory, self.words_per_buffer, word).count_ones())
+            .sum();
+        (ones - never) as usize - self.lent.load(Ordering::Relaxed) * self.memory.frames_per_buffer
+    }
+
+    /// Takes a whole buffer out of the heap for another one to use, the last one none of whose frames is in
+    /// use; its frames stay marked here for ever. `None` where each has a frame in use, and for the heap's
+    /// last buffer. Called by one thread at a time.
+    pub fn lend_buffer(&self) -> Option<Arc<SharedMemory>> {
+        if self.memory.buffers() - self.lent.load(Ordering::Relaxed) < 2 {
+            return None;
+        }
+        (0..self.memory.buffers()).rev().find_map(|buffer| {
+            let words = buffer * self.words_per_buffer..(buffer + 1) * self.words_per_buffer;
+            for word in words.clone() {
+                let free = beyond(&self.memory, self.words_per_buffer, word);
+                let taken =
+                    self.bitmap[word].compare_exchange(free, u64::MAX, Ordering::Acquire, Ordering::Relaxed);
+                if taken.is_err() {
+                    for undone in words.start..word {
+                        let free = beyond(&self.memory, self.words_per_buffer, undone);
+                        self.bitmap[undone].store(free, Ordering::Release);
+                    }
+                    return None;
+                }
+            }
+            self.lent.fetch_add(1, Ordering::Relaxed);
+            self.memory.buffer(buffer).cloned()
+        })
+    }
+}
+
+/// Bits of a bitmap word that stand for no frame: those past the end of the last word of a buffer.
+fn beyond(memory: &FrameMemory, words_per_buffer: usize, word: usize) -> u64 {
+    let frames = memory.frames_per_buffer - word % words_per_buffer * 64;
+    if frames >= 64 { 0 } else { u64::MAX << frames }
+}
+
+/// As `mix64` in `cuda/galatea/thread.cuh`.
+fn hash(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

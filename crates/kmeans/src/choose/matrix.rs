@@ -1,0 +1,150 @@
+//! Shapes of passes by matrix units, and what the model says of them (`kmeans/matrix.cuh`).
+//!
+//! For 32 points, with s = d / 4 steps and k8 = k rounded up to 8, in cycles of a multiprocessor with four
+//! schedulers:
+//!
+//! ```text
+//!   memory   128 d bytes / bytes per cycle
+//!   issue    w (1.5 k8 + 6.3 k8 s / 4 + s (28 + update) + 34 + 300 / P) / 4
+//!   shared   8 + update s; where threads hold no centroids k8 (2 s + 1) / 2 P, of points of two tiles of 16
+//! ```
+//!
+//! A matrix unit takes 6.3 cycles for 16 x 8 sums of 16 products, in which its scheduler issues nothing else;
+//! a key and its maximum are 1.5 instructions a score; 300 are of a tile, whatever its points. w, 1.3 for one
+//! step and 1.5 for more, is what waiting for each other adds. All measured on an H200.
+
+use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
+use galatea_layout::model::{Machine, overlapped};
+
+/// Cycles of a scheduler for 16 x 8 sums of 16 products of halves.
+const UNIT_CYCLES: f64 = 6.3;
+/// What waiting adds to instructions, with one step and with more, where units wait for each other.
+const WAITING: [f64; 2] = [1.3, 1.5];
+/// Atomics to slots of blocks, by atomics of all threads to one table.
+const SLOTS_FACTOR: f64 = 1.5;
+/// The power of the number of blocks of a multiprocessor that times grow with.
+const BLOCKS_POWER: f64 = 0.05;
+/// Fewer features leave most lanes of a quad without one.
+const FEWEST_FEATURES: u32 = 2;
+/// Fewer clusters are compared faster in 32-bit floats.
+const FEWEST_CLUSTERS: u32 = 8;
+/// Warps of a multiprocessor that hide the latency of what a pass does one after the other; with fewer, times
+/// grow with the root of how many there are too few.
+const WARPS_TO_HIDE: f64 = 16.0;
+
+/// Registers of a thread, estimated from those of the compiled kernels: values now and next, and twice as
+/// halves; keys; parts of the centroids; sums of the units, and addresses.
+fn registers(shape: &PassShape) -> u32 {
+    let (steps, points) = (shape.features.div_ceil(4), shape.points);
+    let tiles = shape.clusters.div_ceil(8).min(8);
+    let centroids = if shape.holds_centroids() {
+        tiles * (2 * steps + 4)
+    } else {
+        tiles.min(16 / points) * 2 * steps
+    };
+    let values = if shape.ahead { 8 } else { 5 };
+    values * steps * points / 2 + points + centroids + 24
+}
+
+/// Every shape that fits, in no order.
+pub(super) fn costs(
+    machine: &Machine,
+    (features, clusters): (u32, u32),
+    sums: Option<Sums>,
+    limit: u64,
+) -> Vec<(PassShape, f64)> {
+    let mut found = Vec::new();
+    if !(FEWEST_FEATURES..=MOST_FEATURES).contains(&features) || clusters < FEWEST_CLUSTERS {
+        return found;
+    }
+    let ways = [Sums::Features, Sums::Shared, Sums::Global].into_iter();
+    for way in ways.filter(|way| sums.is_none_or(|only| only == *way)) {
+        let copies: &[u32] = match way {
+            Sums::Shared => &[1, 2, 4, 8],
+            Sums::Features if features > 4 => &[8, 32 / features.next_power_of_two()],
+            Sums::Features => &[8],
+            _ => &[1],
+        };
+        for (points, ahead) in [(4, false), (4, true), (8, false), (8, true)] {
+            for threads in [768, 640, 512, 384, 256, 192, 128] {
+                for &copies in copies {
+                    let shape = PassShape {
+                        features,
+                        clusters,
+                        scores: Scores::Matrix,
+                        sums: way,
+                        points,
+                        threads,
+                        copies,
+                        ahead,
+                        paired: false,
+                        given: false,
+                        labels: None,
+                        inertia: false,
+                    };
+                    let most = (1 << 16) / registers(&shape).min(255) / 32 * 32;
+                    let too_many = points > 4 && features > 8;
+                    if !too_many
+                        && registers(&shape) <= 240
+                        && threads <= most
+                        && shape.shared_bytes() <= limit
+                    {
+                        found.push((shape, cycles(machine, &shape)));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
+    let (k, d, p) = (
+        f64::from(shape.clusters.next_multiple_of(8)),
+        f64::from(shape.features),
+        f64::from(shape.points),
+    );
+    let steps = f64::from(shape.features.div_ceil(4));
+    let shared_bytes = shape.shared_bytes();
+    let most = (1 << 16) / registers(shape) / shape.threads;
+    let blocks = machine
+        .resident_blocks(shape.threads, shared_bytes)
+        .min(most)
+        .max(1);
+    let warps = f64::from(blocks * shape.threads / 32);
+    let multiprocessors = f64::from(machine.multiprocessors);
+    let clock = machine.rounds_per_second / multiprocessors;
+    // (issue slots, cycles of shared memory, cycles of waiting) of an update of a step.
+    let (issue, shared, waits) = match shape.sums {
+        Sums::Features if shape.copies < 8 => (32.0, 16.0, 140.0),
+        Sums::Features => (16.0, 8.0, 140.0),
+        Sums::Shared => {
+            // Copies that quads share meet now and then; lanes of a quad are in banks of their own.
+            let conflict = 1.0 + 0.35 * (8.0 / f64::from(shape.copies) - 1.0);
+            (75.0 * conflict, 10.0 * conflict, 240.0 * conflict)
+        }
+        _ => {
+            let rate = machine.global_atomics_per_second / multiprocessors / clock;
+            // Those of many slots go faster than the measured ones.
+            (12.0, 128.0 / (SLOTS_FACTOR * rate).max(1e-9), 0.0)
+        }
+    };
+    let centroids = if shape.holds_centroids() {
+        0.0
+    } else {
+        k * (2.0 * steps + 1.0) / (2.0 * p)
+    };
+    let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
+    let tiles = if shape.ahead { 1.0 } else { 0.75 };
+    let asked = (tiles * warps * 32.0 * p * 4.0 * steps).min(cache as f64 * 4.0 / 3.0);
+    let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
+    let bytes_per_cycle = machine.memory_bytes_per_second * share / multiprocessors / clock;
+    let memory = 128.0 * d / bytes_per_cycle;
+    let units = k * steps / 4.0 * UNIT_CYCLES;
+    let waiting = WAITING[usize::from(shape.features > 4)];
+    let issue = waiting * (1.5 * k + units + steps * (28.0 + issue) + 34.0 + 300.0 / p) / 4.0;
+    let shared = 8.0 + shared * steps + centroids;
+    let hidden = (WARPS_TO_HIDE / warps).max(1.0).sqrt();
+    let blocks = f64::from(blocks).powf(BLOCKS_POWER);
+    overlapped([memory, shared.max(waits * steps / warps), issue * hidden]) * blocks
+}

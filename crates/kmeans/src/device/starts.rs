@@ -1,0 +1,114 @@
+//! What a start of a clustering has on the device; those of several go through the points together.
+
+use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids};
+use galatea_kernels::{KmeansPass, KmeansState, KmeansUpdate, PassMemory, UpdateRule};
+
+use super::DeviceKMeans;
+use crate::Result;
+
+/// Memory of a start.
+#[derive(Debug)]
+pub(super) struct Start {
+    centroids: DeviceBuffer<f32>,
+    /// The last slot is the CPU's.
+    partials: DeviceBuffer<f64>,
+    shifts: DeviceBuffer<f64>,
+    masses: DeviceBuffer<u64>,
+    state: DeviceBuffer<KmeansState>,
+    shape: (u32, u32, u32),
+    /// Of points and centroids, for matrix units.
+    pub(super) scale: f32,
+    /// Whether passes are for it, too: it has begun, and not ended.
+    pub(super) active: bool,
+}
+
+impl Start {
+    /// Of k clusters of d features, whose blocks share so many slots of partial sums.
+    pub(super) fn new(on: &DeviceKMeans<'_>, (k, d): (usize, usize), slots: usize) -> Result<Self> {
+        let words = k * (d + 1) + 1;
+        Ok(Self {
+            centroids: on.allocate("the centroids", Centroids::floats(k, d))?,
+            partials: on.allocate("the partial sums", (slots + 1) * words)?,
+            shifts: on.allocate("the shifts of centroids", k)?,
+            masses: on.allocate("the masses of clusters", k)?,
+            state: on.allocate("the state of the fit", 1)?,
+            shape: (k as u32, d as u32, slots as u32 + 1),
+            scale: 0.0,
+            active: false,
+        })
+    }
+
+    /// Words of the partial sums of all slots but the CPU's, and of one.
+    fn words(&self) -> (usize, usize) {
+        let (k, d, slots) = self.shape;
+        let slot = (k * (d + 1) + 1) as usize;
+        ((slots as usize - 1) * slot, slot)
+    }
+
+    pub(super) fn begin(&mut self, stream: &Stream, centroids: &Centroids) -> Result<()> {
+        self.active = true;
+        self.put(stream, centroids)?;
+        stream.copy_from_slice(&mut self.state, &[KmeansState::default()])?;
+        // What a run that failed may have left.
+        Ok(stream.fill(&mut self.partials, 0)?)
+    }
+
+    pub(super) fn put(&mut self, stream: &Stream, centroids: &Centroids) -> Result<()> {
+        Ok(stream.copy_from_slice(&mut self.centroids, centroids.words())?)
+    }
+
+    /// Queues a launch over the chunks of a part of a table, none of more than `most` points.
+    pub(super) fn launch(
+        &mut self,
+        stream: &Stream,
+        pass: &KmeansPass,
+        table: &DeviceBuffer<u64>,
+        positions: std::ops::Range<usize>,
+        most: u32,
+    ) -> Result<()> {
+        let (of_device, _) = self.words();
+        let memory = PassMemory {
+            chunks: In(table.slice(positions.start * CHUNK_WORDS..positions.end * CHUNK_WORDS)?),
+            centroids: In(&self.centroids),
+            partials: InOut(self.partials.slice_mut(..of_device)?),
+            state: Some(In(&self.state)),
+            scale: self.scale,
+        };
+        Ok(pass.launch(stream, most, memory)?)
+    }
+
+    /// Puts the CPU's partial sums in their slot.
+    pub(super) fn add(&mut self, stream: &Stream, words: &[f64]) -> Result<()> {
+        let (start, slot) = self.words();
+        let target = self.partials.slice_mut(start..start + slot)?;
+        Ok(stream.copy_from_slice(target, words)?)
+    }
+
+    pub(super) fn update(&mut self, stream: &Stream, update: &KmeansUpdate, rule: UpdateRule) -> Result<()> {
+        update.launch(
+            stream,
+            self.shape,
+            rule,
+            InOut(&mut self.partials),
+            InOut(&mut self.centroids),
+            Out(&mut self.shifts),
+            Out(&mut self.masses),
+            InOut(&mut self.state),
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn state(&self, stream: &Stream) -> Result<KmeansState> {
+        Ok(stream.read(&self.state, ..)?[0])
+    }
+
+    pub(super) fn masses(&self, stream: &Stream) -> Result<Vec<u64>> {
+        Ok(stream.read(&self.masses, ..)?)
+    }
+
+    /// The words of its centroids.
+    pub(super) fn centroids(&self, stream: &Stream) -> Result<Vec<f32>> {
+        Ok(stream.read(&self.centroids, ..)?)
+    }
+}
