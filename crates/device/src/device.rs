@@ -221,6 +221,23 @@ impl Device {
         memory.pin(&self.0.context)
     }
 
+    /// Pins a part of host memory: for one copy. Undone by [`Device::unpin_part`], or when the memory goes;
+    /// memory that is pinned already stays so.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] for bytes outside; as [`Device::pin`].
+    pub fn pin_part(&self, memory: &HostMemory, range: &std::ops::Range<usize>) -> Result<()> {
+        memory.pin_part(&self.0.context, range)
+    }
+
+    /// Undoes [`Device::pin_part`], when all work of the device is done.
+    ///
+    /// # Errors
+    /// The failure of any work.
+    pub fn unpin_part(&self, memory: &HostMemory, range: &std::ops::Range<usize>) -> Result<()> {
+        memory.unpin_part(&self.0.context, range)
+    }
+
     /// As [`Device::pin`], for copies that may also be slow: memory that cannot be pinned is copied unpinned.
     /// Whether it is pinned.
     ///
@@ -295,6 +312,10 @@ impl Device {
     /// The device's.
     pub fn trim(&self) -> Result<()> {
         self.0.context.trim()
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.0.context
     }
 
     fn owns(&self, stream: &Stream) -> Result<()> {

@@ -9,6 +9,7 @@
 //! | [`CACHE_DIR`] | device, emulator | folder of compiled kernels, calibrations and the demo's data, absolute | the user's cache folder + `/galatea` |
 //! | [`NVRTC_PATH`] | device | file or folder of `libnvrtc.so`, absolute, tried before everything else | searched |
 //! | [`REQUIRE_GPU`] | tests | `1`: a test that is skipped for want of a GPU or NVRTC fails | skips are counted and printed |
+//! | [`TEST_DEVICE`] | tests | `gpu`: queries that are compared with the CPU's answers run on a GPU | on the emulated device |
 //! | [`CAMPAIGN`] | tests | seeds that long random tests run with besides the usual few | 0: they run none |
 //! | [`SEED`] | tests | the first seed of random tests | 1 |
 //! | [`SQLLOGICTEST`] | tests | which of DataFusion's sqllogictest files run: `all`, or words of their paths, by commas | an everyday few |
@@ -25,6 +26,8 @@ pub const NVRTC_PATH: &str = "GALATEA_NVRTC_PATH";
 pub const REQUIRE_GPU: &str = "GALATEA_REQUIRE_GPU";
 /// Seeds that campaigns of random tests run with; they run none where it is unset.
 pub const CAMPAIGN: &str = "GALATEA_CAMPAIGN";
+/// See the table above.
+pub const TEST_DEVICE: &str = "GALATEA_TEST_DEVICE";
 /// The first seed of random tests.
 pub const SEED: &str = "GALATEA_SEED";
 /// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by
@@ -52,6 +55,12 @@ pub fn nvrtc_path() -> Option<PathBuf> {
 #[must_use]
 pub fn require_gpu() -> bool {
     path(REQUIRE_GPU).is_some_and(|value| value.as_os_str() == "1")
+}
+
+/// Whether [`TEST_DEVICE`] is `gpu`.
+#[must_use]
+pub fn test_on_gpu() -> bool {
+    path(TEST_DEVICE).is_some_and(|value| value.as_os_str() == "gpu")
 }
 
 /// The value of [`CAMPAIGN`], 0 when it is no number.

@@ -206,6 +206,36 @@ impl HostMemory {
         Ok(())
     }
 
+    /// Pins a part, for the time of a copy. Memory that is pinned already stays so.
+    pub(crate) fn pin_part(&self, context: &Arc<Context>, range: &Range<usize>) -> Result<()> {
+        let len = range.end.saturating_sub(range.start);
+        checked_end("pinning of host memory", range.start, len, self.bytes)?;
+        if len == 0 || self.is_pinned(context) {
+            return Ok(());
+        }
+        context.bind()?;
+        if context
+            .pins
+            .register_part(self.address() as usize + range.start, len)?
+        {
+            let mut tables = self.tables.lock();
+            if !tables.iter().any(|table| Arc::ptr_eq(table, &context.pins)) {
+                tables.push(Arc::clone(&context.pins));
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes [`Self::pin_part`], after all work of the device: what a copy uses must not be unpinned under
+    /// it.
+    pub(crate) fn unpin_part(&self, context: &Context, range: &Range<usize>) -> Result<()> {
+        context.synchronize()?;
+        context
+            .pins
+            .unregister_part(self.address() as usize + range.start);
+        Ok(())
+    }
+
     pub(crate) fn is_pinned(&self, context: &Context) -> bool {
         self.bytes == 0 || context.pins.contains(self)
     }
@@ -214,7 +244,7 @@ impl HostMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         for table in self.tables.get_mut().drain(..) {
-            table.unregister(self.start.as_ptr());
+            table.unregister(self.start.as_ptr(), self.bytes);
         }
         // SAFETY: the mapping is this value's own, and no view of it is left.
         unsafe { libc::munmap(self.mapping.0.as_ptr().cast(), self.mapping.1) };
@@ -316,6 +346,8 @@ pub(crate) struct PinTable {
 struct PinState {
     closed: bool,
     ranges: HashMap<usize, usize>,
+    /// Parts of memory, registered for a copy.
+    parts: HashMap<usize, usize>,
 }
 
 // SAFETY: the context handle may be used from any thread; the driver's calls are made under the lock.
@@ -361,6 +393,33 @@ impl PinTable {
         Ok(true)
     }
 
+    /// Registers a part of memory; whether it was not before.
+    fn register_part(&self, address: usize, len: usize) -> Result<bool> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Ok(false);
+        }
+        let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+        // SAFETY: the range is mapped, and stays so until it has been unregistered: its owner holds the
+        // memory.
+        let code = unsafe { (self.driver.cuMemHostRegister_v2)(address as *mut _, len, flags) };
+        if code.is(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
+            return Ok(false);
+        }
+        if code != Code::SUCCESS {
+            return Err(driver_error(self.driver, "cuMemHostRegister", code));
+        }
+        state.parts.insert(address, len);
+        Ok(true)
+    }
+
+    fn unregister_part(&self, address: usize) {
+        let mut state = self.state.lock();
+        if state.parts.remove(&address).is_some() && !state.closed {
+            self.release(address);
+        }
+    }
+
     fn contains(&self, memory: &HostMemory) -> bool {
         self.state
             .lock()
@@ -386,10 +445,18 @@ impl PinTable {
         Ok(Some(address))
     }
 
-    fn unregister(&self, address: *mut u8) {
+    /// Unregisters memory that is about to go, and the parts of it.
+    fn unregister(&self, address: *mut u8, len: usize) {
         let mut state = self.state.lock();
-        if state.ranges.remove(&(address as usize)).is_some() && !state.closed {
-            self.release(address as usize);
+        let memory = address as usize..address as usize + len;
+        let mut gone: Vec<usize> = state
+            .parts
+            .extract_if(|part, _| memory.contains(part))
+            .map(|(part, _)| part)
+            .collect();
+        gone.extend(state.ranges.remove(&memory.start).map(|_| memory.start));
+        if !state.closed {
+            gone.into_iter().for_each(|address| self.release(address));
         }
     }
 
@@ -397,7 +464,8 @@ impl PinTable {
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        for (address, _) in state.ranges.drain() {
+        let PinState { ranges, parts, .. } = &mut *state;
+        for (address, _) in ranges.drain().chain(parts.drain()) {
             self.release(address);
         }
     }
@@ -407,6 +475,7 @@ impl PinTable {
         let mut state = self.state.lock();
         state.closed = true;
         state.ranges.clear();
+        state.parts.clear();
     }
 
     /// Best effort: there is nobody to tell.

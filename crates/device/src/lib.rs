@@ -4,6 +4,8 @@
 //!   Device ── Stream ── Event              queues of work
 //!     │   ├── DeviceBuffer ── MemoryBudget memory on the device, charged
 //!     │   ├── HostMemory ── HostView       memory beside it, pinned on demand
+//!     │   ├── SharedMemory                 memory that kernels and the host use at once
+//!     │   ├── ManagedMemory                memory whose pages migrate, for comparison
 //!     │   └── Program ─► Module ─► Function   CUDA C++, compiled at run time, cached on disk, launched with checked geometry
 //!     │
 //!   Context    one per device and process: budget, pinned memory, loss
@@ -43,11 +45,13 @@ mod geometry;
 mod host;
 mod info;
 mod machine_memory;
+mod managed;
 mod module;
 mod probe;
 mod program;
 mod programs;
 mod retry;
+mod shared;
 mod stream;
 mod sys;
 
@@ -77,9 +81,11 @@ pub use geometry::{Dim, Geometry};
 pub use host::{HostMemory, HostView};
 pub use info::{Architecture, DeviceInfo};
 pub use machine_memory::MachineMemory;
+pub use managed::{ManagedMemory, Side};
 pub use module::{Function, Module, Resources};
 pub use probe::{DriverInfo, NvrtcInfo, Probe, probe};
 pub use program::{Headers, Program, Tier};
 pub use programs::{Compiled, Origin};
 pub use retry::{RETRY, Retried};
+pub use shared::SharedMemory;
 pub use stream::{Download, Stream};

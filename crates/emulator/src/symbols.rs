@@ -43,6 +43,8 @@ table! {
     "cuMemGetInfo_v2" => memory::info,
     "cuMemAlloc_v2" => memory::alloc,
     "cuMemFree_v2" => memory::free,
+    "cuMemAllocManaged" => memory::alloc_managed,
+    "cuMemPrefetchAsync_v2" => memory::prefetch,
     "cuMemAllocAsync" => memory::alloc_async,
     "cuMemFreeAsync" => memory::free_async,
     "cuDeviceGetDefaultMemPool" => memory::default_pool,

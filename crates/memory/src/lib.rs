@@ -4,6 +4,7 @@
 //!   DeviceHeap ── pages that kernels take and give back, by one of several strategies
 //!     └ RowChains ── rows of unknown number, written once into chains of pages, gathered into columns
 //!   theory ── expected steps of random walks over a pool
+//!   transfer ── the eight ways across the link, behind one trait
 //!   MemoryManager ── regions: copies of host data that come and go page by page, and whose turn it is
 //! ```
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ mod heap;
 mod identity;
 pub mod regions;
 pub mod theory;
+pub mod transfer;
 
 pub use chains::{GatheredRows, RowChains};
 pub use error::{HeapError, Result};

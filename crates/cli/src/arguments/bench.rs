@@ -73,6 +73,10 @@ pub(crate) enum PartBench {
     Kmeans(KmeansArguments),
     /// Queries whose data device memory has room for a part of, beside what the measured rates allow.
     Residency(ResidencyArguments),
+    /// Streams: topologies of operators on CPU and device, beside a kernel launched for each batch.
+    Flow(LinkArguments),
+    /// The ways across the link between host and device.
+    Transfer(LinkArguments),
     /// Many clients on one device: throughput and latency, pairs of queries, a small query beside a large
     /// one.
     Concurrency(ConcurrencyArguments),
@@ -212,6 +216,10 @@ pub(crate) struct KmeansArguments {
     /// Measured runs of each shape.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
+    /// Only these ways of finding the nearest centroids, separated by commas: lanes, 32-bit floats; matrix,
+    /// matrix units. Both by default where --shapes is more than one.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) scores: Vec<String>,
     /// Only these ways of summing, separated by commas: registers, private, features, shared, global. All by
     /// default where --shapes is more than one.
     #[arg(long, value_delimiter = ',')]
@@ -235,6 +243,26 @@ pub(crate) struct KmeansArguments {
     /// The commit to record, where there is no git to ask.
     #[arg(long)]
     pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LinkArguments {
+    /// Only these experiments, separated by commas. Of flow: link, round-trip, frame-sizes, ways-both,
+    /// chains, encoding; of transfer: rates, chunks, threads, pieces.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) experiment: Vec<String>,
+    /// Measured runs of each point.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Bytes that a run moves each way, 2 GiB by default.
+    #[arg(long)]
+    pub(crate) bytes: Option<u64>,
+    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Write rows into this directory, one file an experiment.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -26,6 +26,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Re
         clusters: arguments.clusters.clone(),
         bytes: arguments.bytes.unwrap_or(bytes),
         runs: arguments.runs as usize,
+        scores: kmeans::scores(&arguments.scores).map_err(CliError::Other)?,
         sums: kmeans::ways(&arguments.sums).map_err(CliError::Other)?,
         shapes: arguments.shapes as usize,
         shared_limit: arguments.shared,

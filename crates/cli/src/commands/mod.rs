@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod generate;
 mod kmeans;
+mod link;
 mod manual;
 mod prompt;
 mod residency;
@@ -45,6 +46,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Allocator(part)) => allocator::run(&session, part),
             Some(PartBench::Conflicts(part)) => conflicts::run(&session, part),
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
+            Some(PartBench::Flow(part)) => link::flow(part),
+            Some(PartBench::Transfer(part)) => link::transfer(part),
             Some(PartBench::Residency(part)) => residency::run(&session, part).await,
             Some(PartBench::Concurrency(part)) => concurrency::run(&session, part).await,
         },

@@ -11,11 +11,13 @@
 
 mod driver;
 mod library;
+mod managed;
 mod nvrtc;
 
 use std::ffi::c_void;
 
 pub(crate) use driver::Driver;
+pub(crate) use managed::Managed;
 pub(crate) use nvrtc::{Bound, NvrtcTable};
 
 /// Looks a function up by name; null-free.

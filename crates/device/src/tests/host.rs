@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{devices, emulated};
-use crate::{DeviceError, HostMemory, HostView};
+use crate::{DeviceError, HostMemory, HostView, Side};
 
 #[test]
 fn memory_is_zeroed_aligned_and_of_the_size_asked_for() {
@@ -114,4 +114,59 @@ fn empty_memory_is_always_pinned() {
     let memory = Arc::new(HostMemory::new(0).unwrap());
     device.pin(&memory).unwrap();
     assert!(device.is_pinned(&memory));
+}
+
+#[test]
+fn parts_are_pinned_for_a_copy() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let mut memory = HostMemory::new(1 << 20).unwrap();
+        memory.as_mut_slice().fill(9);
+        let memory = Arc::new(memory);
+        let part = 8192..40960;
+        for _ in 0..2 {
+            device.pin_part(&memory, &part).unwrap();
+            assert!(!device.is_pinned(&memory), "a part is not the whole");
+            let mut buffer = device.zeroed::<u8>(&stream, part.len()).unwrap();
+            let view = HostView::new(Arc::clone(&memory), part.start, part.len()).unwrap();
+            stream.copy_to_device(&mut buffer, &view).unwrap();
+            assert_eq!(stream.read(&buffer, ..).unwrap(), vec![9; part.len()]);
+            device.unpin_part(&memory, &part).unwrap();
+        }
+        assert!(device.pin_part(&memory, &(0..(1 << 20) + 1)).is_err());
+        // Memory that goes takes its parts along: the same addresses can be pinned again.
+        device.pin_part(&memory, &part).unwrap();
+        drop(memory);
+        let again = Arc::new(HostMemory::new(1 << 20).unwrap());
+        device.pin(&again).unwrap();
+        // What is pinned stays so.
+        device.pin_part(&again, &part).unwrap();
+        device.unpin_part(&again, &part).unwrap();
+        assert!(device.is_pinned(&again));
+    }
+}
+
+#[test]
+fn managed_memory_is_one_for_both_sides() {
+    for device in devices() {
+        let before = device.budget().used();
+        let Some(mut memory) = device.managed(100_000).unwrap() else {
+            assert!(
+                !device.info().concurrent_managed_access,
+                "it says that it has managed memory"
+            );
+            continue;
+        };
+        assert!(memory.bytes_mut().unwrap().iter().all(|byte| *byte == 0));
+        assert!(device.budget().used() >= before + 100_000);
+        let stream = device.stream().unwrap();
+        for side in [Side::Device, Side::Host] {
+            memory.prefetch(&stream, 4096..100_000, side).unwrap();
+            memory.prefetch(&stream, 5..5, side).unwrap();
+            assert!(memory.prefetch(&stream, 0..100_001, side).is_err());
+        }
+        memory.bytes_mut().unwrap()[99_999] = 7;
+        drop(memory);
+        assert_eq!(device.budget().used(), before);
+    }
 }

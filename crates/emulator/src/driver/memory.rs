@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uchar, c_uint, c_void};
 
-use cudarc::driver::sys::{CUmemPool_attribute as PoolAttribute, CUresult};
+use cudarc::driver::sys::{CUmemLocation, CUmemPool_attribute as PoolAttribute, CUresult};
 
 use super::stream::{self, push};
 use super::{Handle, Outcome, answer, current_device, usable_device, write};
@@ -51,6 +51,30 @@ pub(crate) unsafe extern "C" fn alloc(address: *mut u64, bytes: usize) -> CUresu
         device.admit(DriverCall::Allocate)?;
         // SAFETY: the caller's pointer.
         unsafe { write(address, allocate(&device, bytes, None)?) }
+    })
+}
+
+/// Managed memory is plain: device memory is the host's here.
+pub(crate) unsafe extern "C" fn alloc_managed(address: *mut u64, bytes: usize, _flags: c_uint) -> CUresult {
+    // SAFETY: the caller's pointer.
+    unsafe { alloc(address, bytes) }
+}
+
+/// Nothing has to move; the range and the stream are checked.
+pub(crate) unsafe extern "C" fn prefetch(
+    address: u64,
+    bytes: usize,
+    _location: CUmemLocation,
+    _flags: c_uint,
+    stream: Handle,
+) -> CUresult {
+    answer(|| {
+        let stream = stream::find(stream)?;
+        if stream.device().memory.usable(address, bytes) {
+            stream.device().check()
+        } else {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        }
     })
 }
 

@@ -1,0 +1,106 @@
+//! `galatea bench flow` and `galatea bench transfer`: streams, and the ways across the link.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use galatea_bench::BenchError;
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+use galatea_flow::bench as streams;
+use galatea_memory::transfer as ways;
+
+use crate::arguments::LinkArguments;
+use crate::errors::CliError;
+
+/// Bytes of a run where nobody says how many.
+const BYTES: u64 = 2 << 30;
+
+fn open(arguments: &LinkArguments) -> Result<Device, CliError> {
+    let device = if arguments.emulated {
+        Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
+    } else {
+        Device::gpu(0, DeviceOptions::default())
+    };
+    Ok(device.map_err(BenchError::from)?)
+}
+
+/// The experiments asked for, in their order; all where none is.
+fn chosen(asked: &[String], known: &[&'static str]) -> Result<Vec<&'static str>, CliError> {
+    if let Some(unknown) = asked.iter().find(|name| !known.contains(&name.as_str())) {
+        let known = known.join(", ");
+        return Err(CliError::Other(format!(
+            "no experiment {unknown}: there are {known}"
+        )));
+    }
+    let all = known.iter().copied();
+    Ok(all
+        .filter(|name| asked.is_empty() || asked.iter().any(|asked| asked == name))
+        .collect())
+}
+
+/// Prints the rows of an experiment as they come, and keeps them in a file.
+fn keep(
+    out: Option<&Path>,
+    name: &str,
+    header: &str,
+    run: impl FnOnce(&mut dyn FnMut(String)) -> Result<(), String>,
+) -> Result<(), CliError> {
+    let mut rows = vec![header.to_owned()];
+    let _ = writeln!(io::stdout(), "{header}");
+    let outcome = run(&mut |row| {
+        let _ = writeln!(io::stdout(), "{row}");
+        rows.push(row);
+    });
+    if let Some(out) = out {
+        let path = out.join(format!("{name}.csv"));
+        fs::create_dir_all(out)
+            .and_then(|()| fs::write(&path, rows.join("\n") + "\n"))
+            .map_err(|error| CliError::Other(format!("{}: {error}", path.display())))?;
+    }
+    outcome.map_err(CliError::Other)
+}
+
+pub(crate) fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
+    let names = chosen(&arguments.experiment, &streams::EXPERIMENTS)?;
+    let device = open(arguments)?;
+    let mut scale = if arguments.emulated {
+        streams::Scale::small()
+    } else {
+        streams::Scale {
+            bytes: BYTES,
+            ..streams::Scale::default()
+        }
+    };
+    scale.runs = arguments.runs as usize;
+    scale.bytes = arguments.bytes.unwrap_or(scale.bytes);
+    for name in names {
+        keep(arguments.out.as_deref(), name, streams::Row::HEADER, |out| {
+            streams::run(&device, name, &scale, 1, &mut |row| out(row.csv()))
+                .map_err(|error| error.to_string())
+        })?;
+    }
+    Ok(())
+}
+
+pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
+    let names = chosen(&arguments.experiment, &ways::EXPERIMENTS)?;
+    let device = open(arguments)?;
+    let bytes = if arguments.emulated { 1 << 20 } else { BYTES / 2 };
+    let scale = ways::Scale {
+        bytes: usize::try_from(arguments.bytes.unwrap_or(bytes)).unwrap_or(usize::MAX),
+        runs: arguments.runs as usize,
+    };
+    let capabilities = ways::Capabilities::probe(&device);
+    for absent in ways::Method::ALL
+        .into_iter()
+        .filter_map(|method| capabilities.has(method).err())
+    {
+        let _ = writeln!(io::stdout(), "{absent}");
+    }
+    for name in names {
+        keep(arguments.out.as_deref(), name, ways::Measured::HEADER, |out| {
+            ways::run(&device, name, &scale, &mut |row| out(row.csv())).map_err(|error| error.to_string())
+        })?;
+    }
+    Ok(())
+}

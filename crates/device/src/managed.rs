@@ -1,0 +1,150 @@
+//! Managed memory: one address for both processors, and pages that go where they are touched.
+//!
+//! For comparison with the other ways across the link, and nothing else: pages that a kernel touches migrate
+//! one fault after another, at a fifth of the link's rate. It is charged to the device's budget in full,
+//! since all of it may come to be on the device, and a card with more managed memory than it has can hang.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUmemAttach_flags, CUmemLocation, CUmemLocationType};
+
+use crate::budget::MemoryBudget;
+use crate::context::Context;
+use crate::device::Device;
+use crate::errors::Result;
+use crate::host::checked_end;
+use crate::stream::Stream;
+use crate::sys::Managed;
+
+/// Where pages are to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The device's memory.
+    Device,
+    /// The host's.
+    Host,
+}
+
+/// Managed memory of one device; freed when dropped, after the device's work is done.
+pub struct ManagedMemory {
+    context: Arc<Context>,
+    table: &'static Managed,
+    address: u64,
+    bytes: usize,
+    charge: u64,
+}
+
+impl Device {
+    /// Managed memory, zeroed; `None` where the device has none that both processors may touch at the same
+    /// time, or its driver no functions for it.
+    ///
+    /// # Errors
+    /// [`crate::DeviceError::OutOfMemory`] beyond the budget; the device's.
+    pub fn managed(&self, bytes: usize) -> Result<Option<ManagedMemory>> {
+        let context = self.context();
+        let Some(table) = Managed::get(context.backend) else {
+            return Ok(None);
+        };
+        if !context.info.concurrent_managed_access {
+            return Ok(None);
+        }
+        let bytes = bytes.max(1);
+        let charge = MemoryBudget::charge_of(bytes as u64);
+        context.bind()?;
+        context.budget.charge(charge)?;
+        // Dropped with address 0, it gives the charge back.
+        let mut memory = ManagedMemory {
+            context: Arc::clone(context),
+            table,
+            address: 0,
+            bytes,
+            charge,
+        };
+        let flags = CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+        // SAFETY: the pointer is valid for a write and the context is current.
+        let code = unsafe { (table.cuMemAllocManaged)(&raw mut memory.address, bytes, flags) };
+        context.check("cuMemAllocManaged", code)?;
+        memory.bytes_mut()?.fill(0);
+        Ok(Some(memory))
+    }
+}
+
+impl ManagedMemory {
+    /// Its address, on both processors.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it holds nothing: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The bytes, for the host; waits for all work of the device. Touched pages migrate to the host.
+    ///
+    /// # Errors
+    /// The failure of any work.
+    pub fn bytes_mut(&mut self) -> Result<&mut [u8]> {
+        self.context.synchronize()?;
+        // SAFETY: the memory is mapped for the host and `bytes` long; nothing of the device's is under way,
+        // and while the slice lives nobody can ask for the address to launch with.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.address as *mut u8, self.bytes) })
+    }
+
+    /// Queues moving pages to a side.
+    ///
+    /// # Errors
+    /// [`crate::DeviceError::Range`] for bytes outside; the device's.
+    pub fn prefetch(&self, stream: &Stream, range: Range<usize>, to: Side) -> Result<()> {
+        let len = range.end.saturating_sub(range.start);
+        checked_end("prefetch of managed memory", range.start, len, self.bytes)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let (kind, id) = match to {
+            Side::Device => (
+                CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                i32::try_from(self.context.info.ordinal).unwrap_or(0),
+            ),
+            Side::Host => (CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST, 0),
+        };
+        let location = CUmemLocation { type_: kind, id };
+        self.context.bind()?;
+        // SAFETY: the range is inside the memory; the stream is alive and of this context.
+        let code = unsafe {
+            (self.table.cuMemPrefetchAsync_v2)(
+                self.address + range.start as u64,
+                len,
+                location,
+                0,
+                stream.handle(),
+            )
+        };
+        stream.check("cuMemPrefetchAsync", code)
+    }
+}
+
+impl Drop for ManagedMemory {
+    fn drop(&mut self) {
+        if self.address != 0 && self.context.synchronize().is_ok() {
+            // SAFETY: allocated once, freed once, and nothing uses it.
+            let _ = unsafe { (self.table.cuMemFree_v2)(self.address) };
+        }
+        self.context.budget.release(self.charge);
+    }
+}
+
+impl std::fmt::Debug for ManagedMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ManagedMemory[{}]@{:#x}", self.bytes, self.address)
+    }
+}

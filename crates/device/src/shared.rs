@@ -1,0 +1,70 @@
+//! Host memory that a device and the host use at the same time.
+//!
+//! [`HostMemory`] is read-only for Rust once a device may copy it. What a kernel and the host exchange while
+//! the kernel runs needs the opposite: both write, each what a protocol gives it, and the words that hand a
+//! place over are read while the other side writes them. This type owns such memory, pinned and mapped for
+//! one device; it gives out addresses, never references, since only the protocol knows who may touch what.
+//!
+//! The protocol is the business of the crate that has both of its sides, device code and host code:
+//! `galatea_kernels::flow`.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::errors::{DeviceError, Result};
+use crate::host::{HostMemory, HostView};
+
+/// Page-aligned host memory, zeroed at first, that kernels of one device reach over the link while the host
+/// uses it. Unpinned and unmapped when dropped: the launcher of a kernel that uses it holds it until the
+/// kernel has ended.
+#[derive(Debug)]
+pub struct SharedMemory {
+    memory: Arc<HostMemory>,
+    address: u64,
+}
+
+impl SharedMemory {
+    /// Maps, touches and pins memory for a device.
+    ///
+    /// # Errors
+    /// [`DeviceError::HostMemory`] when the system has or pins not that much; the device's.
+    pub fn new(device: &Device, bytes: usize) -> Result<Self> {
+        let memory = Arc::new(HostMemory::new(bytes.max(1))?);
+        device.pin(&memory)?;
+        let view = HostView::new(Arc::clone(&memory), 0, memory.len())?;
+        let address = device
+            .mapped_address(&view)?
+            .ok_or_else(|| DeviceError::HostMemory {
+                requested: bytes as u64,
+                available: 0,
+                reason: "the driver maps no address for it".to_owned(),
+                hint: "use a device that maps host memory",
+            })?;
+        Ok(Self { memory, address })
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether it holds nothing: never.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Its first byte, for the host. Reading and writing through it is unsafe: see the module's
+    /// documentation.
+    #[must_use]
+    pub fn pointer(&self) -> *mut u8 {
+        self.memory.address()
+    }
+
+    /// Its first byte, for kernels of the device it was made for.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+}

@@ -1,0 +1,52 @@
+//! The CPU alone: the same work, by threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::load::{Load, Touch};
+use super::stream::Shape;
+
+/// Bytes a second, and nanoseconds a frame, sorted, of threads that compute frames in place.
+pub(super) fn throughput(load: &Load, threads: usize, shape: &Shape) -> (f64, Vec<u64>) {
+    // Each thread has frames of its own, together more than its caches.
+    const FRAMES: usize = 32;
+    let next = AtomicU64::new(0);
+    let total = shape.frames.1;
+    let work = || {
+        let mut frames = vec![vec![0_u8; load.frame_bytes]; FRAMES];
+        for (number, frame) in frames.iter_mut().enumerate() {
+            load.fill(number as u64, Touch::All, frame);
+        }
+        let mut output = Vec::with_capacity(load.frame_bytes);
+        load.on_cpu(0, &frames[0], &mut output);
+        let begun = Instant::now();
+        let mut times = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= total {
+                return (begun, Instant::now(), times);
+            }
+            let frame = &mut frames[number as usize % FRAMES];
+            frame[..8].copy_from_slice(&number.to_le_bytes());
+            let start = Instant::now();
+            load.on_cpu(number, frame, &mut output);
+            std::hint::black_box(&output);
+            times.push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+    };
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .filter_map(|worker| worker.join().ok())
+            .collect()
+    });
+    let begun = parts.iter().map(|(begun, _, _)| *begun).min();
+    let ended = parts.iter().map(|(_, ended, _)| *ended).max();
+    let seconds = begun
+        .zip(ended)
+        .map_or(f64::NAN, |(begun, ended)| (ended - begun).as_secs_f64());
+    let mut times: Vec<u64> = parts.into_iter().flat_map(|(_, _, times)| times).collect();
+    times.sort_unstable();
+    (total as f64 * load.frame_bytes as f64 / seconds, times)
+}

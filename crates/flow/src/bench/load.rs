@@ -1,0 +1,167 @@
+//! What is streamed: random frames, and what an operator makes of them by the CPU's way.
+
+use std::sync::Arc;
+
+use crate::operator::{GpuOperator, Map};
+use crate::workload::{Aes128, Fma, Mode, Raid6};
+
+/// What the CPU does with each frame besides publishing and reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touch {
+    /// The source copies the whole frame from elsewhere, the sink reads the whole result.
+    All,
+    /// The data is in the frames already: the source writes the frame's number, the sink reads its length.
+    /// For what the link and the protocol can do.
+    Number,
+}
+
+type Reference = Arc<dyn Fn(u64, &[u8], &mut Vec<u8>) + Send + Sync>;
+
+/// An operator with frames for it.
+#[derive(Clone)]
+pub struct Load {
+    /// The operator.
+    pub operator: Arc<dyn GpuOperator>,
+    /// Bytes of a frame.
+    pub frame_bytes: usize,
+    pool: Arc<Vec<u8>>,
+    reference: Reference,
+}
+
+impl std::fmt::Debug for Load {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on frames of {}", self.operator.name(), self.frame_bytes)
+    }
+}
+
+/// Random bytes that frames are copied from.
+const POOL: usize = 64 << 20;
+
+impl Load {
+    fn new(
+        operator: impl GpuOperator + 'static,
+        frame_bytes: usize,
+        seed: u64,
+        reference: impl Fn(u64, &[u8], &mut Vec<u8>) + Send + Sync + 'static,
+    ) -> Self {
+        // A Weyl sequence through a mixer: fast, and no value repeats.
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed ^ (mixed >> 27)
+        };
+        let bytes = POOL.max(frame_bytes).min((frame_bytes * 64).max(1 << 20));
+        let words: Vec<u64> = (0..bytes / 8).map(|_| next()).collect();
+        Self {
+            operator: Arc::new(operator),
+            frame_bytes,
+            pool: Arc::new(bytemuck::cast_slice(&words).to_vec()),
+            reference: Arc::new(reference),
+        }
+    }
+
+    /// Doubles 32-bit integers (XF-8).
+    #[must_use]
+    pub fn double(frame_bytes: usize, seed: u64) -> Self {
+        let double = Map::new("double", "u32", "u32", "value * 2u");
+        Self::new(double, frame_bytes, seed, |_, input, output| {
+            let words = bytemuck::cast_slice::<u8, u32>(input).iter();
+            output.extend(words.flat_map(|word| word.wrapping_mul(2).to_le_bytes()));
+        })
+    }
+
+    /// Fused multiply-adds.
+    #[must_use]
+    pub fn fma(count: u32, frame_bytes: usize, seed: u64) -> Self {
+        let fma = Fma { count };
+        Self::new(fma, frame_bytes, seed, move |_, input, output| {
+            let values = bytemuck::cast_slice::<u8, f32>(input).iter();
+            output.extend(values.flat_map(|value| fma.compute(*value).to_le_bytes()));
+        })
+    }
+
+    /// RAID-6 parities.
+    #[must_use]
+    pub fn raid6(disks: u32, frame_bytes: usize, seed: u64) -> Self {
+        let raid = Raid6 { disks };
+        Self::new(raid, frame_bytes, seed, move |_, input, output| {
+            output.resize(2 * raid.chunk(input.len()), 0);
+            raid.encode(input, output);
+        })
+    }
+
+    /// AES-128.
+    #[must_use]
+    pub fn aes(mode: Mode, frame_bytes: usize, seed: u64) -> Self {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&seed.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+        let cipher = Aes128::new(key, mode, frame_bytes);
+        Self::new(cipher.clone(), frame_bytes, seed, move |frame, input, output| {
+            output.resize(input.len(), 0);
+            cipher.encrypt(frame, input, output);
+        })
+    }
+
+    /// What frame `number` holds after its number.
+    fn content(&self, number: u64, touch: Touch) -> &[u8] {
+        let frames = (self.pool.len() / self.frame_bytes) as u64;
+        let at = match touch {
+            Touch::All => (number % frames) as usize * self.frame_bytes,
+            Touch::Number => 0,
+        };
+        &self.pool[at..at + self.frame_bytes]
+    }
+
+    /// Random bytes, a frame of them at least.
+    pub(super) fn pool_bytes(&self) -> &[u8] {
+        &self.pool[..self.frame_bytes]
+    }
+
+    /// Writes frame `number`.
+    pub fn fill(&self, number: u64, touch: Touch, frame: &mut [u8]) {
+        let content = self.content(number, touch);
+        let end = self.frame_bytes - 8;
+        let filled =
+            touch == Touch::Number && frame[8..16] == content[8..16] && frame[end..] == content[end..];
+        if !filled {
+            frame.copy_from_slice(content);
+        }
+        frame[..8].copy_from_slice(&number.to_le_bytes());
+    }
+
+    /// Whether an output is that of frame `number`; the operator's result as the CPU makes it, for each unit
+    /// of the frame by itself.
+    #[must_use]
+    pub fn is_right(&self, number: u64, touch: Touch, unit: usize, output: &[u8]) -> bool {
+        let mut input = self.content(number, touch).to_vec();
+        input[..8].copy_from_slice(&number.to_le_bytes());
+        let units = input.len().div_ceil(unit) as u64;
+        let mut expected = Vec::new();
+        let stride = if units > 1 {
+            output.len() / units as usize
+        } else {
+            output.len()
+        };
+        input.chunks(unit).enumerate().all(|(at, input)| {
+            expected.clear();
+            (self.reference)(number * units + at as u64, input, &mut expected);
+            let start = at * stride;
+            output
+                .get(start..start + expected.len())
+                .is_some_and(|output| output == expected)
+        })
+    }
+
+    /// Computes frame `number` on the CPU.
+    pub fn on_cpu(&self, number: u64, input: &[u8], output: &mut Vec<u8>) {
+        output.clear();
+        (self.reference)(number, input, output);
+    }
+}
+
+/// Reads all of a result.
+pub(super) fn read_all(bytes: &[u8]) -> u64 {
+    let words: &[u64] = bytemuck::cast_slice(&bytes[..bytes.len() / 8 * 8]);
+    words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
+}

@@ -1,0 +1,135 @@
+//! What can go wrong with a topology.
+
+use std::time::Duration;
+
+use galatea_device::DeviceError;
+
+/// Why a topology was refused, or ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// The device's.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The topology has no meaning.
+    #[error("topology refused: {what}")]
+    Topology {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// More than there is room for.
+    #[error("topology refused: {asked} {what}, more than {limit}\nhint: {hint}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many were asked for.
+        asked: u64,
+        /// How many there may be.
+        limit: u64,
+        /// What to change.
+        hint: &'static str,
+    },
+    /// An operator on the CPU returned an error.
+    #[error("operator {operator} failed: {cause}")]
+    Operator {
+        /// Its name.
+        operator: String,
+        /// Its error.
+        cause: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// An operator on the CPU panicked.
+    #[error("operator {operator} panicked: {message}")]
+    Panicked {
+        /// Its name.
+        operator: String,
+        /// What it said.
+        message: String,
+    },
+    /// An operator on the device called `fail`.
+    #[error(
+        "operator {operator} failed on the device with code {code}, for the frame at source offset {source_offset}"
+    )]
+    DeviceOperator {
+        /// Its name.
+        operator: String,
+        /// Its code.
+        code: u32,
+        /// Source offset of the frame that it failed for.
+        source_offset: u64,
+    },
+    /// An operator on the device said that its output is longer than a frame.
+    #[error(
+        "operator {operator} made more than the {limit} bytes of a frame, for the frame at source offset {source_offset}\n\
+         hint: give the topic that it publishes larger frames (Topic::frame_bytes)"
+    )]
+    OutputLength {
+        /// Its name.
+        operator: String,
+        /// Bytes of a frame.
+        limit: u64,
+        /// Source offset of the frame that it failed for.
+        source_offset: u64,
+    },
+    /// Something that takes part did not move for too long.
+    #[error(
+        "{who} did not move for {} ms, the limit is {} ms\n\
+         hint: raise FlowOptions::timeout for operators that take longer for a frame", waited.as_millis(), limit.as_millis()
+    )]
+    Hung {
+        /// Operator or block.
+        who: String,
+        /// How long it stood still.
+        waited: Duration,
+        /// How long it may.
+        limit: Duration,
+    },
+    /// A heap is exhausted, and neither spare buffers nor another heap's are left.
+    #[error(
+        "no frame for {who} for {} ms: all {limit} frames of {frame_bytes} bytes are in use\n\
+         hint: raise FlowOptions::initial_buffers or spare_buffers", waited.as_millis()
+    )]
+    Exhausted {
+        /// Operator that wants a frame.
+        who: String,
+        /// Bytes of the frame.
+        frame_bytes: u64,
+        /// Frames that there are.
+        limit: u64,
+        /// How long it waited.
+        waited: Duration,
+    },
+    /// A frame word names no frame.
+    #[error("topic {topic} holds the frame word {word:#x}, which names no frame of it")]
+    Corrupt {
+        /// The topic.
+        topic: String,
+        /// What was there.
+        word: u64,
+    },
+    /// Blocks gave up, since the host's beat stood still.
+    #[error(
+        "the device gave up: it did not hear from the host for {} ms\nhint: raise FlowOptions::timeout", limit.as_millis()
+    )]
+    HostSilent {
+        /// How long it may be silent.
+        limit: Duration,
+    },
+    /// A thread for an operator could not be started.
+    #[error("no thread for operator {operator}: {cause}")]
+    Thread {
+        /// Its name.
+        operator: String,
+        /// The system's reason.
+        cause: std::io::Error,
+    },
+}
+
+impl FlowError {
+    /// A topology that has no meaning.
+    pub(crate) fn topology(what: impl Into<String>) -> Self {
+        Self::Topology { what: what.into() }
+    }
+}
+
+/// Shorthand.
+pub type Result<T, E = FlowError> = std::result::Result<T, E>;

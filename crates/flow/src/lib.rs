@@ -1,0 +1,88 @@
+//! Topologies: operators on CPU and GPU that live as long as a stream and exchange frames through shared
+//! topics.
+//!
+//! The usual way to use a GPU within a stream copies each batch to it, launches a kernel, and copies the
+//! result back: three calls a batch, which small batches pay more for than for their work. After Z. Li, B.
+//! Peng, C. Weng, *XeFlow: Streamlining Inter-Processor Pipeline Execution for the Discrete CPU-GPU Platform*
+//! (IEEE TC 2020), here nothing is called for a batch: one kernel runs from the start to the end, looks into
+//! topics in host memory for the frames that CPU threads publish, reads them where they are, and publishes
+//! its own.
+//!
+//! ```text
+//!   Topology ── topics, operators, links: ⟨previous topic, operator, next topic⟩
+//!     │ run
+//!     ├ generate   the operators' bodies around cuda/galatea/flow/run.cuh: one kernel for all of them
+//!     ├ run/memory topics, heaps, the catalogue ── the words and their order: galatea_kernels::flow
+//!     ├ run/host   operators on CPU threads
+//!     └ run        watches: who hangs, who failed, who needs another buffer
+//! ```
+//!
+//! A pipeline that doubles numbers on the device:
+//!
+//! ```
+//! use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+//! use galatea_flow::{Cpu, CpuWork, FlowOptions, Map, Step, Topic, Topology};
+//! use std::sync::{Arc, Mutex};
+//!
+//! # let device = Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).unwrap();
+//! let mut topology = Topology::new();
+//! let numbers = topology.topic(Topic::new("numbers").frame_bytes(4096).depth(16));
+//! let doubled = topology.topic(Topic::new("doubled").frame_bytes(4096).depth(16));
+//! let sum = Arc::new(Mutex::new(0_u64));
+//!
+//! let source = Cpu::new("source", 1, |_| {
+//!     let mut frames = 0;
+//!     move |work: &mut CpuWork<'_>| {
+//!         work.output::<u32>().fill(frames);
+//!         frames += 1;
+//!         Ok(if frames < 20 { Step::Next } else { Step::Last })
+//!     }
+//! });
+//! let sink = {
+//!     let sum = Arc::clone(&sum);
+//!     Cpu::new("sink", 1, move |_| {
+//!         let sum = Arc::clone(&sum);
+//!         move |work: &mut CpuWork<'_>| {
+//!             let values = work.input::<u32>().iter().map(|value| u64::from(*value));
+//!             *sum.lock().unwrap() += values.sum::<u64>();
+//!             Ok(Step::Next)
+//!         }
+//!     })
+//! };
+//! topology
+//!     .link(None, source, Some(numbers))
+//!     .link(Some(numbers), Map::new("double", "u32", "u32", "value * 2u"), Some(doubled))
+//!     .link(Some(doubled), sink, None);
+//! let outcome = topology.run(&device, &FlowOptions { blocks: Some(2), ..FlowOptions::default() }).unwrap();
+//! assert_eq!(*sum.lock().unwrap(), 1024 * 2 * (0..20).sum::<u64>());
+//! assert_eq!((outcome.launches, outcome.copied), (1, 0));
+//! ```
+//!
+//! # What is as published, and what is not
+//! * A look at an offset that is not published fails at once and is repeated: an operator that waits does not
+//!   keep the block from running another (otherwise a topic between two operators on the device could hang).
+//! * Virtual threads of an operator count from 0 within its warps. The published formula starts an operator
+//!   of warps 24 to 31 at item 768, whose predecessors nobody computes.
+//! * Over PCIe nothing is updated atomically by both sides, and frames of the device that the CPU reads are
+//!   in host memory, written over the link: the CPU cannot map device memory.
+//! * Outputs of different blocks are published in any order; a frame carries the place that it had at the
+//!   source.
+//! * Errors and silence end a topology; the paper has neither.
+#![forbid(unsafe_code)]
+
+pub mod bench;
+mod error;
+mod generate;
+mod operator;
+mod options;
+mod outcome;
+mod run;
+mod topology;
+pub mod tuner;
+pub mod workload;
+
+pub use error::{FlowError, Result};
+pub use operator::{CpuOperator, CpuWork, GpuOperator, Map, OperatorError, Step};
+pub use options::{Assignment, CataloguePolicy, FlowOptions};
+pub use outcome::{Outcome, Steps};
+pub use topology::{Cpu, MOST_FRAME_BYTES, Operator, PAGE, Topic, TopicId, Topology};

@@ -1,0 +1,70 @@
+//! How a topology is run.
+
+use std::time::Duration;
+
+/// Which operators a round's warps are given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Assignment {
+    /// All that are not finished, each its share, whether it has a frame or not (XeFlow, algorithm 2).
+    Unfinished,
+    /// Those that have a frame, by their shares: warps do not wait beside an operator that has none. Not in
+    /// the paper.
+    #[default]
+    Ready,
+}
+
+/// Where blocks read the catalogue from when they start (XeFlow, section 4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CataloguePolicy {
+    /// A replica in device memory.
+    #[default]
+    ReadMostly,
+    /// Host memory, over the link: to measure what the replica is worth.
+    Remote,
+}
+
+/// Settings of a run; the defaults are for throughput.
+#[derive(Debug, Clone)]
+pub struct FlowOptions {
+    /// Blocks of the persistent kernel, at most as many as the device runs at once; default 32, which wait
+    /// for the link most of the time. Operators that compute much want more.
+    pub blocks: Option<u32>,
+    /// Threads of a block, a multiple of 32 of at most 1024; default 1024.
+    pub block_threads: u32,
+    /// Warps of a block for each operator on the device, in the order of their links; default: equal shares.
+    pub partition: Option<Vec<u32>>,
+    /// Which operators a round's warps are given to.
+    pub assignment: Assignment,
+    /// Where blocks read the catalogue from.
+    pub catalogue: CataloguePolicy,
+    /// How long an operator may take for a frame, a block for 64 rounds, and the host to say that it lives;
+    /// default 10 s.
+    pub timeout: Duration,
+    /// Buffers that each heap's memory is divided into; default 1.
+    pub heap_buffers: usize,
+    /// Buffers of these that a heap has from the start; default: all. A heap that is exhausted is given a
+    /// spare one, or one that the host's heap has no use for.
+    pub initial_buffers: Option<usize>,
+    /// Spare buffers for each frame size, pinned before the start: pinning memory may wait for the kernel.
+    /// Default 0.
+    pub spare_buffers: usize,
+    /// Counts clocks of each step of the blocks' rounds.
+    pub count_steps: bool,
+}
+
+impl Default for FlowOptions {
+    fn default() -> Self {
+        Self {
+            blocks: None,
+            block_threads: 1024,
+            partition: None,
+            assignment: Assignment::default(),
+            catalogue: CataloguePolicy::default(),
+            timeout: Duration::from_secs(10),
+            heap_buffers: 1,
+            initial_buffers: None,
+            spare_buffers: 0,
+            count_steps: false,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What blocks of the kernel use by addresses: heaps of frames, and the catalogue.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use galatea_device::{Device, DeviceBuffer, Stream};
+use galatea_kernels::flow::{FlowHeap, FrameMemory, Words};
+
+use crate::error::Result;
+use crate::options::CataloguePolicy;
+use crate::topology::PAGE;
+
+/// A heap that blocks take frames from.
+#[derive(Debug)]
+pub(super) struct BlockHeap {
+    pub(super) frame_bytes: usize,
+    pub(super) system: bool,
+    /// Frames, where they are in host memory.
+    pub(super) memory: Option<Arc<FrameMemory>>,
+    /// Buffers granted, their addresses; then, on a line of its own, buffers wanted.
+    pub(super) words: Words,
+    pub(super) wanted: usize,
+    /// The last such word that the watching thread has seen.
+    pub(super) heard: Cell<u64>,
+    pub(super) bitmap: DeviceBuffer<u32>,
+    pub(super) never: u64,
+    bases: DeviceBuffer<u64>,
+    buffers: DeviceBuffer<u32>,
+    /// Frames, where they are in device memory.
+    _frames: Option<DeviceBuffer<u8>>,
+    words_per_buffer: usize,
+    most_buffers: usize,
+}
+
+impl BlockHeap {
+    pub(super) fn new(
+        device: &Device,
+        stream: &Stream,
+        frame_bytes: usize,
+        host: Option<Arc<FrameMemory>>,
+        frames: usize,
+    ) -> Result<Self> {
+        let (most_buffers, frames_per_buffer) = match &host {
+            Some(memory) => (memory.most_buffers(), memory.frames_per_buffer()),
+            None => (1, frames),
+        };
+        let words_per_buffer = frames_per_buffer.div_ceil(32);
+        let bits = (0..most_buffers * words_per_buffer).map(|word| {
+            let here = frames_per_buffer - word % words_per_buffer * 32;
+            if here >= 32 { 0 } else { u32::MAX << here }
+        });
+        let bits: Vec<u32> = bits.collect();
+        let (bases, own) = match &host {
+            Some(memory) => {
+                let bases = (0..memory.buffers()).filter_map(|buffer| memory.buffer(buffer));
+                (bases.map(|buffer| buffer.address()).collect(), None)
+            }
+            None => {
+                let own = device
+                    .alloc::<u8>(stream, frames * frame_bytes + PAGE)?
+                    .assume_written();
+                (vec![own.address().next_multiple_of(PAGE as u64)], Some(own))
+            }
+        };
+        let granted: usize = bases.len();
+        let wanted = (1 + most_buffers).next_multiple_of(8);
+        let words = Words::new(device, wanted + 1)?;
+        for (place, base) in bases.iter().enumerate() {
+            words.get(1 + place).store(*base, Ordering::Relaxed);
+        }
+        words.get(0).store(granted as u64, Ordering::Release);
+        let mut all: Vec<u64> = bases;
+        all.resize(most_buffers, 0);
+        Ok(Self {
+            frame_bytes,
+            system: host.is_some(),
+            memory: host,
+            words,
+            wanted,
+            heard: Cell::new(0),
+            never: bits.iter().map(|word| u64::from(word.count_ones())).sum(),
+            bitmap: device.upload(stream, &bits)?,
+            bases: device.upload(stream, &all)?,
+            buffers: device.upload(stream, &[granted as u32])?,
+            _frames: own,
+            words_per_buffer,
+            most_buffers,
+        })
+    }
+
+    pub(super) fn describe(&self) -> FlowHeap {
+        FlowHeap {
+            bitmap: self.bitmap.address(),
+            bases: self.bases.address(),
+            buffers: self.buffers.address(),
+            granted: self.words.address(0),
+            wanted: self.words.address(self.wanted),
+            words_per_buffer: self.words_per_buffer as u32,
+            frame_bytes: self.frame_bytes as u32,
+            most_buffers: self.most_buffers as u32,
+            unused: 0,
+        }
+    }
+}
+
+/// The catalogue's structs, one after another.
+#[derive(Debug, Default)]
+pub(super) struct Catalogue(Vec<u64>);
+
+impl Catalogue {
+    /// Appends structs; their distance from the first, in bytes.
+    pub(super) fn add<T: bytemuck::Pod>(&mut self, structs: &[T]) -> u64 {
+        let at = self.0.len() * 8;
+        self.0.extend_from_slice(bytemuck::cast_slice(structs));
+        at as u64
+    }
+
+    pub(super) fn place(
+        self,
+        device: &Device,
+        stream: &Stream,
+        policy: CataloguePolicy,
+    ) -> Result<(u64, Vec<DeviceBuffer<u64>>, Option<Words>)> {
+        match policy {
+            CataloguePolicy::ReadMostly => {
+                let buffer = device.upload(stream, &self.0)?;
+                Ok((buffer.address(), vec![buffer], None))
+            }
+            CataloguePolicy::Remote => {
+                let words = Words::new(device, self.0.len())?;
+                for (place, word) in self.0.iter().enumerate() {
+                    words.get(place).store(*word, Ordering::Relaxed);
+                }
+                Ok((words.address(0), Vec::new(), Some(words)))
+            }
+        }
+    }
+}

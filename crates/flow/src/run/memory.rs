@@ -1,0 +1,448 @@
+//! The memory of a run: topics, heaps, and what the kernel is given.
+
+use std::sync::Arc;
+
+use galatea_device::{Device, DeviceBuffer, SharedMemory, Stream};
+use galatea_kernels::FlowArguments;
+use galatea_kernels::flow::{
+    ABSENT, CONTROL_LINE, FlowCursor, FlowHeap, FlowOperator, FlowOutbox, FlowTopic, FrameMemory,
+    GENERATIONS, HostHeap, HostPublisher, HostSubscriber, NOTE_WORDS, OPEN, TIMES_OF_BLOCK, TopicWords,
+    Words,
+};
+
+use super::blocks::{BlockHeap, Catalogue};
+use crate::error::{FlowError, Result};
+use crate::options::{Assignment, FlowOptions};
+use crate::topology::{Operator, Topology};
+
+/// What a run is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) device: &'a Device,
+    pub(super) options: &'a FlowOptions,
+    /// Blocks of the kernel; 0 without one.
+    pub(super) blocks: u32,
+}
+
+/// Frames in host memory that blocks publish, by their bytes.
+pub(super) type BlockFrames = Vec<Arc<FrameMemory>>;
+
+/// A topic's memory, as the host uses it.
+#[derive(Debug)]
+pub(super) struct TopicMemory {
+    /// Where the host takes part in it.
+    pub(super) words: Option<Arc<TopicWords>>,
+    /// Where the host publishes it.
+    pub(super) publisher: Option<Arc<HostPublisher>>,
+    /// Its frames, where the host reads or writes them.
+    pub(super) frames: Option<Arc<FrameMemory>>,
+}
+
+/// The host's part of a run.
+#[derive(Debug)]
+pub(super) struct HostMemory {
+    pub(super) topics: Vec<TopicMemory>,
+    /// Subscription of each link that the host runs.
+    pub(super) subscribers: Vec<Option<Arc<HostSubscriber>>>,
+    /// Heap of the host for each frame size.
+    pub(super) heaps: Vec<Arc<HostHeap>>,
+    /// Spare buffers.
+    pub(super) spares: Vec<Arc<SharedMemory>>,
+    pub(super) control: Words,
+}
+
+/// The device's part of a run.
+#[derive(Debug)]
+pub(super) struct DeviceMemory {
+    pub(super) arguments: FlowArguments,
+    pub(super) heaps: Vec<BlockHeap>,
+    /// Topic, heap, and its cursor among `cursors`.
+    published: Vec<(usize, usize)>,
+    cursors: DeviceBuffer<FlowCursor>,
+    _outbox: (DeviceBuffer<FlowOutbox>, DeviceBuffer<u64>),
+    pub(super) times: Option<DeviceBuffer<u64>>,
+    _held: Vec<DeviceBuffer<u32>>,
+    _words: Vec<DeviceBuffer<u64>>,
+    _state: DeviceBuffer<u64>,
+    _parameters: Vec<DeviceBuffer<u64>>,
+    _catalogue: Vec<DeviceBuffer<u64>>,
+    _remote: Option<Words>,
+}
+
+/// How many buffers of how many frames a heap of `frames` has.
+fn divide(frames: usize, options: &FlowOptions) -> (usize, usize, usize) {
+    let buffers = options.heap_buffers.clamp(1, frames);
+    let frames_per_buffer = frames.div_ceil(buffers);
+    let initial = options.initial_buffers.unwrap_or(buffers).clamp(1, buffers);
+    (buffers, frames_per_buffer, initial)
+}
+
+fn grant(device: &Device, memory: &FrameMemory) -> Result<()> {
+    let buffer = Arc::new(SharedMemory::new(device, memory.buffer_bytes())?);
+    if buffer.address() + memory.buffer_bytes() as u64 > 1 << 47 {
+        let at = buffer.address();
+        return Err(FlowError::topology(format!(
+            "the device maps host memory at {at:#x}, past 47 bits"
+        )));
+    }
+    let granted = memory.grant(buffer);
+    debug_assert!(granted.is_ok(), "a heap has room for its own buffers");
+    Ok(())
+}
+
+fn is_cpu(operator: &Operator) -> bool {
+    matches!(operator, Operator::Cpu(_))
+}
+
+impl HostMemory {
+    /// Makes the host's part. Blocks' heaps in host memory are made with it, since the host reads from them.
+    pub(super) fn new(parts: Parts<'_>) -> Result<(Self, BlockFrames)> {
+        let Parts {
+            topology,
+            device,
+            options,
+            blocks,
+        } = parts;
+        let mut heaps: Vec<Arc<HostHeap>> = Vec::new();
+        let mut block_frames = BlockFrames::new();
+        let mut topics = Vec::new();
+        for (number, topic) in topology.topics.iter().enumerate() {
+            let publisher = &topology.publisher(number).operator;
+            let subscribers = topology.subscribers(number).count();
+            let hosted = is_cpu(publisher)
+                || topology
+                    .subscribers(number)
+                    .any(|(_, link)| is_cpu(&link.operator));
+            if !hosted {
+                topics.push(TopicMemory {
+                    words: None,
+                    publisher: None,
+                    frames: None,
+                });
+                continue;
+            }
+            let words = Arc::new(TopicWords::new(device, topic.depth, subscribers as u32)?);
+            let same = |frames: &FrameMemory| frames.frame_bytes() == topic.frame_bytes;
+            let (publisher, frames) = match publisher {
+                Operator::Cpu(cpu) => {
+                    let heap = match heaps.iter().find(|heap| same(heap.memory())) {
+                        Some(heap) => Arc::clone(heap),
+                        None => {
+                            let memory = frames_of(parts, topic.frame_bytes, true)?;
+                            let heap = Arc::new(HostHeap::new(Arc::new(memory)));
+                            heaps.push(Arc::clone(&heap));
+                            heap
+                        }
+                    };
+                    let frames = Arc::clone(heap.memory());
+                    let publisher = HostPublisher::new(Arc::clone(&words), heap, cpu.threads as u32);
+                    (Some(Arc::new(publisher)), frames)
+                }
+                Operator::Gpu(_) => {
+                    let frames = match block_frames.iter().find(|frames| same(frames)) {
+                        Some(frames) => Arc::clone(frames),
+                        None => {
+                            let memory = frames_of(parts, topic.frame_bytes, false)?;
+                            let memory = Arc::new(memory);
+                            block_frames.push(Arc::clone(&memory));
+                            memory
+                        }
+                    };
+                    (None, frames)
+                }
+            };
+            topics.push(TopicMemory {
+                words: Some(words),
+                publisher,
+                frames: Some(frames),
+            });
+        }
+        let subscribers = topology.links.iter().map(|link| {
+            let topic = &topics[link.previous?];
+            let (words, frames) = (topic.words.as_ref()?, topic.frames.as_ref()?);
+            is_cpu(&link.operator)
+                .then(|| Arc::new(HostSubscriber::new(Arc::clone(words), Arc::clone(frames))))
+        });
+        let subscribers = subscribers.collect();
+        let sizes = heaps.iter().map(|heap| heap.memory().buffer_bytes());
+        let mut sizes: Vec<usize> = sizes
+            .chain(block_frames.iter().map(|frames| frames.buffer_bytes()))
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut spares = Vec::new();
+        for bytes in sizes {
+            for _ in 0..options.spare_buffers {
+                spares.push(Arc::new(SharedMemory::new(device, bytes)?));
+            }
+        }
+        let control = Words::new(device, (blocks as usize + 1) * CONTROL_LINE)?;
+        let host = Self {
+            topics,
+            subscribers,
+            heaps,
+            spares,
+            control,
+        };
+        Ok((host, block_frames))
+    }
+
+    /// Frames of the host's heaps that are in use and that no topic accounts for.
+    pub(super) fn leaked(&self) -> u64 {
+        let in_use: usize = self.heaps.iter().map(|heap| heap.in_use()).sum();
+        let publishers = self.topics.iter().filter_map(|topic| topic.publisher.as_ref());
+        let outstanding: u64 = publishers.map(|publisher| publisher.outstanding()).sum();
+        (in_use as u64).abs_diff(outstanding)
+    }
+}
+
+/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in.
+fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<FrameMemory> {
+    let Parts {
+        topology,
+        device,
+        options,
+        ..
+    } = parts;
+    let of_heap = topology.topics.iter().enumerate().filter(|(number, topic)| {
+        let publisher = is_cpu(&topology.publisher(*number).operator);
+        let read = topology
+            .subscribers(*number)
+            .any(|(_, link)| is_cpu(&link.operator));
+        topic.frame_bytes == frame_bytes && publisher == host_publishes && (publisher || read)
+    });
+    let frames = of_heap.map(|(_, topic)| topic.depth as usize).sum();
+    let (buffers, frames_per_buffer, initial) = divide(frames, options);
+    let memory = FrameMemory::new(frame_bytes, frames_per_buffer, buffers);
+    for _ in 0..initial {
+        grant(device, &memory)?;
+    }
+    Ok(memory)
+}
+
+impl DeviceMemory {
+    /// Makes the device's part.
+    pub(super) fn new(
+        parts: Parts<'_>,
+        stream: &Stream,
+        host: &HostMemory,
+        block_frames: BlockFrames,
+        bodies: &[u32],
+    ) -> Result<Self> {
+        let Parts {
+            topology,
+            device,
+            options,
+            blocks,
+        } = parts;
+        let partition = partition(topology, options)?;
+        let mut heaps = Vec::new();
+        for memory in block_frames {
+            let frame_bytes = memory.frame_bytes();
+            heaps.push(BlockHeap::new(device, stream, frame_bytes, Some(memory), 0)?);
+        }
+        let (mut topics, mut words, mut held, mut published) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (number, topic) in topology.topics.iter().enumerate() {
+            let mut described: FlowTopic = bytemuck::Zeroable::zeroed();
+            described.frame_bytes = topic.frame_bytes as u32;
+            described.heap = ABSENT;
+            match &host.topics[number].words {
+                Some(of_host) => of_host.describe(&mut described),
+                None => {
+                    let subscribers = topology.subscribers(number).count() as u32;
+                    let mut values = vec![0_u64; TopicWords::count(topic.depth, subscribers)];
+                    let (slots, acknowledged, end) = TopicWords::parts(0, topic.depth, subscribers);
+                    values[(end / 8) as usize] = OPEN;
+                    let buffer = device.upload(stream, &values)?;
+                    described.slots = buffer.address() + slots;
+                    described.acknowledged = buffer.address() + acknowledged;
+                    described.end = buffer.address() + end;
+                    (described.depth, described.subscribers) = (topic.depth, subscribers);
+                    words.push(buffer);
+                }
+            }
+            if !is_cpu(&topology.publisher(number).operator) {
+                let system = host.topics[number].words.is_some();
+                described.system = u32::from(system);
+                let same = |heap: &BlockHeap| heap.frame_bytes == topic.frame_bytes && heap.system == system;
+                let heap = match heaps.iter().position(same) {
+                    Some(heap) => heap,
+                    None => {
+                        let frames = device_frames(topology, host, topic.frame_bytes);
+                        heaps.push(BlockHeap::new(device, stream, topic.frame_bytes, None, frames)?);
+                        heaps.len() - 1
+                    }
+                };
+                described.heap = heap as u32;
+                let numbers = device.zeroed::<u32>(stream, topic.depth as usize)?;
+                described.held = numbers.address();
+                held.push(numbers);
+                published.push((number, heap));
+            }
+            topics.push(described);
+            let ahead = u64::from(blocks);
+            let limit = (GENERATIONS - 1) * u64::from(topic.depth);
+            if ahead > limit {
+                return Err(FlowError::TooMany {
+                    what: "blocks for the depth of a topic",
+                    asked: ahead,
+                    limit,
+                    hint: "raise Topic::depth or lower FlowOptions::blocks",
+                });
+            }
+        }
+        let cursors = device.zeroed::<FlowCursor>(stream, published.len().max(1))?;
+        for (cursor, (topic, _)) in published.iter().enumerate() {
+            topics[*topic].cursor = cursors.address() + (cursor * size_of::<FlowCursor>()) as u64;
+        }
+
+        let links: Vec<_> = topology.device_links().collect();
+        // A line of words for each operator: ticket, blocks that remain.
+        let mut state = vec![0_u64; links.len() * 8];
+        for line in state.chunks_exact_mut(8) {
+            line[1] = u64::from(blocks);
+        }
+        let state = device.upload(stream, &state)?;
+        let mut seen = vec![0_u32; topology.topics.len()];
+        let (mut operators, mut parameters) = (Vec::new(), Vec::new());
+        for (number, link) in links.iter().enumerate() {
+            let Operator::Gpu(operator) = &link.operator else {
+                continue;
+            };
+            let previous = link.previous.expect("checked: no sources on the device");
+            let subscriber = match &host.topics[previous].words {
+                Some(words) => words.subscribe().expect("checked: as many as there are links"),
+                None => {
+                    seen[previous] += 1;
+                    seen[previous] - 1
+                }
+            };
+            let own = device.upload(stream, &operator.parameters())?;
+            let line = state.address() + number as u64 * 64;
+            operators.push(FlowOperator {
+                ticket: line,
+                remaining: line + 8,
+                parameters: own.address(),
+                previous: previous as u32,
+                next: link.next.map_or(ABSENT, |topic| topic as u32),
+                subscriber,
+                body: bodies[number],
+                warps: partition[number],
+                unused: 0,
+            });
+            parameters.push(own);
+        }
+        let described: Vec<FlowHeap> = heaps.iter().map(BlockHeap::describe).collect();
+        let times = match options.count_steps {
+            true => Some(device.zeroed::<u64>(stream, blocks as usize * TIMES_OF_BLOCK)?),
+            false => None,
+        };
+        // More than there are stations, and at least what a warp looks at together.
+        let entries = (2 * blocks as usize * operators.len())
+            .next_power_of_two()
+            .max(32);
+        let mut outbox: FlowOutbox = bytemuck::Zeroable::zeroed();
+        outbox.mask = entries as u32 - 1;
+        let outbox = device.upload(stream, &[outbox])?;
+        let notes = device.zeroed::<u64>(stream, entries * NOTE_WORDS)?;
+        let mut catalogue = Catalogue::default();
+        let parts = [
+            catalogue.add(&topics),
+            catalogue.add(&operators),
+            catalogue.add(&described),
+        ];
+        let (base, buffers, remote) = catalogue.place(device, stream, options.catalogue)?;
+        let arguments = FlowArguments {
+            topics: base + parts[0],
+            operators: base + parts[1],
+            heaps: base + parts[2],
+            control: host.control.address(0),
+            outbox: outbox.address(),
+            notes: notes.address(),
+            times: times.as_ref().map_or(0, DeviceBuffer::address),
+            patience: u64::try_from(options.timeout.as_nanos()).unwrap_or(u64::MAX),
+            topic_count: topics.len() as u32,
+            operator_count: operators.len() as u32,
+            heap_count: described.len() as u32,
+            ready_only: u32::from(options.assignment == Assignment::Ready),
+        };
+        Ok(Self {
+            arguments,
+            heaps,
+            published,
+            cursors,
+            _outbox: (outbox, notes),
+            times,
+            _held: held,
+            _words: words,
+            _state: state,
+            _parameters: parameters,
+            _catalogue: buffers,
+            _remote: remote,
+        })
+    }
+
+    /// Frames published by each topic that blocks publish, and frames in use that no topic accounts for;
+    /// after the kernel.
+    pub(super) fn accounts(&self, stream: &Stream) -> Result<(Vec<(usize, u64)>, u64)> {
+        let cursors = stream.read(&self.cursors, ..)?;
+        let published = self.published.iter().zip(&cursors);
+        let tails = published
+            .map(|((topic, _), cursor)| (*topic, cursor.tail))
+            .collect();
+        let mut leaked = 0;
+        for (number, heap) in self.heaps.iter().enumerate() {
+            let ones = stream.read(&heap.bitmap, ..)?;
+            let ones: u64 = ones.iter().map(|word| u64::from(word.count_ones())).sum();
+            let own = self
+                .published
+                .iter()
+                .zip(&cursors)
+                .filter(|((_, heap), _)| *heap == number);
+            let outstanding: u64 = own.map(|(_, cursor)| cursor.tail - cursor.reclaimed).sum();
+            leaked += (ones - heap.never).abs_diff(outstanding);
+        }
+        Ok((tails, leaked))
+    }
+}
+
+/// Frames of one size in device memory, for topics between operators on the device.
+fn device_frames(topology: &Topology, host: &HostMemory, frame_bytes: usize) -> usize {
+    let own = topology.topics.iter().zip(&host.topics);
+    own.filter(|(topic, memory)| topic.frame_bytes == frame_bytes && memory.words.is_none())
+        .map(|(topic, _)| topic.depth as usize)
+        .sum()
+}
+
+/// Warps of each operator on the device: what was asked for, or equal shares.
+fn partition(topology: &Topology, options: &FlowOptions) -> Result<Vec<u32>> {
+    let operators = topology.device_links().count();
+    let warps = options.block_threads / 32;
+    if operators as u32 > warps {
+        return Err(FlowError::TooMany {
+            what: "operators on the device for the warps of a block",
+            asked: operators as u64,
+            limit: warps.into(),
+            hint: "raise FlowOptions::block_threads",
+        });
+    }
+    match &options.partition {
+        None => {
+            let share = |operator: u32| {
+                let upto = |operator: u32| operator * warps / operators as u32;
+                upto(operator + 1) - upto(operator)
+            };
+            Ok((0..operators as u32).map(share).collect())
+        }
+        Some(asked)
+            if asked.len() == operators && asked.iter().sum::<u32>() == warps && !asked.contains(&0) =>
+        {
+            Ok(asked.clone())
+        }
+        Some(asked) => Err(FlowError::topology(format!(
+            "the partition {asked:?} does not give each of {operators} operators a part of {warps} warps"
+        ))),
+    }
+}

@@ -1,0 +1,111 @@
+//! Topologies on the emulated device: what they compute, in which order frames go, and how they end.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod compiles;
+mod ends;
+mod heaps;
+mod protocol;
+mod workloads;
+
+use std::sync::{Arc, Mutex};
+
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+use galatea_flow::{Cpu, CpuWork, FlowOptions, Step};
+
+/// An emulated device with a seed.
+fn emulated(seed: u64) -> Device {
+    let options = EmulatorOptions {
+        seed,
+        ..EmulatorOptions::default()
+    };
+    Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
+}
+
+/// Few blocks of few threads: the emulated device runs them on the machine's cores.
+fn small(blocks: u32, block_threads: u32) -> FlowOptions {
+    FlowOptions {
+        blocks: Some(blocks),
+        block_threads,
+        ..FlowOptions::default()
+    }
+}
+
+/// The value of an item of the source: differs by frame and place.
+fn item(frame: u64, place: usize) -> u32 {
+    (frame as u32).wrapping_mul(0x9e37_79b9) ^ (place as u32).wrapping_mul(0x85eb_ca6b)
+}
+
+/// A source of `frames` frames in all, by `threads` threads; the last frame has `last` items.
+fn source(threads: usize, frames: u64, last: usize) -> Cpu {
+    let next = Arc::new(Mutex::new(0_u64));
+    Cpu::new("source", threads, move |_| {
+        let next = Arc::clone(&next);
+        move |work: &mut CpuWork<'_>| {
+            let frame = {
+                let mut next = next.lock().unwrap();
+                *next += 1;
+                *next - 1
+            };
+            if frame >= frames {
+                return Ok(Step::End);
+            }
+            let output = work.output::<u32>();
+            let items = if frame + 1 == frames {
+                last.min(output.len())
+            } else {
+                output.len()
+            };
+            for (place, value) in output[..items].iter_mut().enumerate() {
+                *value = item(frame, place);
+            }
+            // What is not written must not be read: a frame that was used before holds other values.
+            output[items..].fill(0xdead_beef);
+            work.set_output_bytes(items * 4);
+            work.set_source(frame);
+            Ok(Step::Next)
+        }
+    })
+}
+
+/// What a sink collected: frames by their place at the source.
+type Collected = Arc<Mutex<Vec<(u64, Vec<u32>)>>>;
+
+/// A sink that keeps all it gets.
+fn sink(threads: usize, collected: &Collected) -> Cpu {
+    let collected = Arc::clone(collected);
+    Cpu::new("sink", threads, move |_| {
+        let collected = Arc::clone(&collected);
+        move |work: &mut CpuWork<'_>| {
+            let frame = (work.source().unwrap(), work.input::<u32>().to_vec());
+            collected.lock().unwrap().push(frame);
+            Ok(Step::Next)
+        }
+    })
+}
+
+/// Checks that every frame arrived once, as `f` of what the source made.
+fn check(
+    collected: &Collected,
+    frames: u64,
+    frame_items: usize,
+    last: usize,
+    case: &str,
+    f: impl Fn(u32) -> u32,
+) {
+    let mut collected = collected.lock().unwrap();
+    collected.sort();
+    let places: Vec<u64> = collected.iter().map(|(place, _)| *place).collect();
+    assert_eq!(
+        places,
+        (0..frames).collect::<Vec<_>>(),
+        "frames lost or doubled: {case}"
+    );
+    for (place, values) in collected.iter() {
+        let items = if place + 1 == frames { last } else { frame_items };
+        assert_eq!(values.len(), items, "length of frame {place}: {case}");
+        for (at, value) in values.iter().enumerate() {
+            assert_eq!(*value, f(item(*place, at)), "item {at} of frame {place}: {case}");
+        }
+    }
+}

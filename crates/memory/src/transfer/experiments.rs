@@ -1,0 +1,181 @@
+//! The experiments of the thesis' chapter 3 by name: rates, chunks, threads, and pieces.
+
+use galatea_device::Device;
+
+use super::{Access, Method, Rate, Result, TransferOptions, by_piece, rate, rates};
+
+/// Names of the experiments, in the order in which they run.
+pub const EXPERIMENTS: [&str; 4] = ["rates", "chunks", "threads", "pieces"];
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Scale {
+    /// Bytes of host memory, whole numbers of 64 KiB.
+    pub bytes: usize,
+    /// Runs.
+    pub runs: usize,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Self {
+            bytes: 1 << 30,
+            runs: 5,
+        }
+    }
+}
+
+impl Scale {
+    fn options(&self) -> TransferOptions {
+        TransferOptions {
+            chunk_bytes: (self.bytes / 16).min(16 << 20),
+            ..TransferOptions::default()
+        }
+    }
+}
+
+/// A row of an experiment.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// What was measured.
+    pub rate: Rate,
+    /// Threads that staged, where some did.
+    pub threads: usize,
+    /// Bytes by which pieces were off their alignment.
+    pub shift: u64,
+}
+
+impl Measured {
+    /// Names of the fields of [`Measured::csv`].
+    pub const HEADER: &'static str =
+        "experiment,method,access,piece_bytes,random,shift,threads,median_gb_s,least,greatest,runs";
+
+    /// The row as comma-separated values; rates in GB/s.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut values = self.rate.values.clone();
+        values.sort_by(f64::total_cmp);
+        let at = |place: usize| values.get(place).map_or(f64::NAN, |rate| rate / 1e9);
+        format!(
+            "{},{},{:?},{},{},{},{},{:.4},{:.4},{:.4},{}",
+            self.experiment,
+            self.rate.method,
+            self.rate.access,
+            self.rate.piece,
+            self.rate.random,
+            self.shift,
+            self.threads,
+            at(values.len() / 2),
+            at(0),
+            at(values.len().saturating_sub(1)),
+            values.len()
+        )
+    }
+}
+
+/// Runs an experiment of [`EXPERIMENTS`]; rows go to `out` as they come.
+///
+/// # Errors
+/// The device's.
+pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    match name {
+        "rates" => all_rates(device, scale, out),
+        "chunks" => chunks(device, scale, out),
+        "threads" => threads(device, scale, out),
+        "pieces" => pieces(device, scale, out),
+        _ => Ok(()),
+    }
+}
+
+fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
+    Measured {
+        experiment,
+        rate,
+        threads,
+        shift: 0,
+    }
+}
+
+/// Every way that the device has, for reads and writes.
+fn all_rates(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let options = scale.options();
+    for rate in rates(device, scale.bytes, &options, scale.runs)? {
+        out(row("rates", rate, options.threads));
+    }
+    Ok(())
+}
+
+/// By the bytes that are brought at once.
+fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let pushes = [
+        Method::Pageable,
+        Method::Staged,
+        Method::DynamicPinning,
+        Method::Pinned,
+        Method::UnifiedPrefetch,
+    ];
+    for method in pushes {
+        if super::Capabilities::probe(device).has(method).is_err() {
+            continue;
+        }
+        let mut chunk = 64 << 10;
+        while chunk <= scale.bytes / 4 {
+            let options = TransferOptions {
+                chunk_bytes: chunk,
+                ..scale.options()
+            };
+            // Small chunks take long: fewer bytes of them.
+            let bytes = scale.bytes.min(chunk * 1024);
+            let rate = rate(device, method, Access::Read, bytes, &options, scale.runs)?;
+            out(row("chunks", rate, options.threads));
+            chunk *= 4;
+        }
+    }
+    Ok(())
+}
+
+/// By the threads that stage.
+fn threads(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    for threads in [1, 2, 4, 8, 16] {
+        let options = TransferOptions {
+            threads,
+            ..scale.options()
+        };
+        let rate = rate(
+            device,
+            Method::Staged,
+            Access::Read,
+            scale.bytes,
+            &options,
+            scale.runs,
+        )?;
+        out(row("threads", rate, threads));
+    }
+    Ok(())
+}
+
+/// Granularity and alignment of what kernels do over the link themselves.
+fn pieces(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let mut measure = |access, piece, shift, random| {
+        let what = (piece, shift, random);
+        let rate = by_piece(device, Method::ZeroCopy, access, scale.bytes, what, scale.runs)?;
+        out(Measured {
+            shift,
+            ..row("pieces", rate, 0)
+        });
+        Ok::<_, super::TransferError>(())
+    };
+    for access in [Access::Read, Access::Write] {
+        for random in [false, true] {
+            for piece in [4, 16, 32, 64, 128, 256, 512, 1024, 4096] {
+                measure(access, piece, 0, random)?;
+            }
+        }
+        for shift in [4, 32, 64, 96] {
+            measure(access, 128, shift, true)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! How fast the ways are: for experiments, and for choosing one by calibration.
+
+use std::time::Instant;
+
+use galatea_device::{Device, DeviceBuffer, Stream};
+use galatea_kernels::{LinkAccess, Pieces};
+
+use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
+
+/// What kernels do with the host's data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read it.
+    Read,
+    /// Write it.
+    Write,
+}
+
+/// Bytes a second of a way; one value a run.
+#[derive(Debug, Clone)]
+pub struct Rate {
+    /// The way.
+    pub method: Method,
+    /// What kernels did.
+    pub access: Access,
+    /// Bytes of a piece: what a warp reads or writes at once, or a chunk.
+    pub piece: u64,
+    /// Whether the pieces were at random places.
+    pub random: bool,
+    /// Bytes a second, useful ones alone.
+    pub values: Vec<f64>,
+}
+
+/// What is measured with: kernel, stream, and a place for sums.
+struct Bench {
+    kernel: LinkAccess,
+    stream: Stream,
+    sum: DeviceBuffer<u64>,
+}
+
+impl Bench {
+    fn new(device: &Device) -> Result<Self> {
+        let stream = device.stream()?;
+        Ok(Self {
+            kernel: LinkAccess::new(device)?,
+            sum: device.zeroed(&stream, 1)?,
+            stream,
+        })
+    }
+
+    /// Moves all bytes once, in chunks; seconds. What was read is checked, and so is what was written.
+    fn once(
+        &mut self,
+        transfer: &mut dyn Transfer,
+        chunk: usize,
+        access: Access,
+        seed: u64,
+    ) -> Result<(f64, bool)> {
+        let expected = fill(transfer.host()?, seed);
+        self.stream.fill(&mut self.sum, 0)?;
+        self.stream.synchronize()?;
+        let bytes = transfer.host()?.len();
+        let start = Instant::now();
+        for first in (0..bytes).step_by(chunk) {
+            let range = first..(first + chunk).min(bytes);
+            let address = match access {
+                Access::Read => transfer.bring(&self.stream, range.clone())?,
+                Access::Write => transfer.room(&self.stream, range.clone())?,
+            };
+            const PIECE: u64 = 4096;
+            let len = range.len() as u64;
+            let pieces = Pieces {
+                address,
+                bytes: len,
+                piece: PIECE.min(len),
+                count: len.div_ceil(PIECE),
+                random: false,
+                writes: access == Access::Write,
+                seed,
+            };
+            self.kernel.launch(&self.stream, pieces, &mut self.sum)?;
+            if access == Access::Write {
+                transfer.collect(&self.stream, range)?;
+            }
+        }
+        self.stream.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
+        let right = match access {
+            Access::Read => self.stream.read(&self.sum, ..)? == [expected],
+            Access::Write => {
+                let words = transfer.host()?;
+                let words: &[u32] = bytemuck::cast_slice(words);
+                words.chunks(chunk / 4).all(|chunk| {
+                    chunk
+                        .iter()
+                        .enumerate()
+                        .all(|(word, value)| *value == LinkAccess::written(seed, word as u64))
+                })
+            }
+        };
+        Ok((seconds, right))
+    }
+}
+
+/// Fills bytes with words that differ; their wrapping sum.
+fn fill(bytes: &mut [u8], seed: u64) -> u64 {
+    let words: &mut [u32] = bytemuck::cast_slice_mut(bytes);
+    let mut sum = 0_u64;
+    for (word, value) in words.iter_mut().enumerate() {
+        *value = LinkAccess::written(!seed, word as u64);
+        sum = sum.wrapping_add(u64::from(*value));
+    }
+    sum
+}
+
+/// The rate of one way: `bytes` once a run, in the options' chunks, both whole numbers of 4 KiB.
+///
+/// # Errors
+/// [`super::TransferError::Absent`]; the device's.
+///
+/// # Panics
+/// Where a kernel read or wrote something else than it should.
+pub fn rate(
+    device: &Device,
+    method: Method,
+    access: Access,
+    bytes: usize,
+    options: &TransferOptions,
+    runs: usize,
+) -> Result<Rate> {
+    let mut bench = Bench::new(device)?;
+    let mut transfer = open(device, method, bytes, options)?;
+    let mut values = Vec::new();
+    for run in 0..=runs {
+        let (seconds, right) = bench.once(&mut *transfer, options.chunk_bytes, access, run as u64 + 1)?;
+        assert!(right, "{method}, {access:?}: the kernel saw or left other bytes");
+        if run > 0 {
+            values.push(bytes as f64 / seconds);
+        }
+    }
+    Ok(Rate {
+        method,
+        access,
+        piece: options.chunk_bytes as u64,
+        random: false,
+        values,
+    })
+}
+
+/// The rates of all ways that the device has, for reads and writes: what a calibration keeps.
+///
+/// # Errors
+/// The device's.
+pub fn rates(device: &Device, bytes: usize, options: &TransferOptions, runs: usize) -> Result<Vec<Rate>> {
+    let capabilities = Capabilities::probe(device);
+    let present = Method::ALL
+        .into_iter()
+        .filter(|method| capabilities.has(*method).is_ok());
+    let mut rates = Vec::new();
+    for method in present {
+        for access in [Access::Read, Access::Write] {
+            rates.push(rate(device, method, access, bytes, options, runs)?);
+        }
+    }
+    Ok(rates)
+}
+
+/// The rate of pieces of some bytes that warps read or write in place, one after another or at random places:
+/// for the ways that are pulled, granularity and alignment.
+///
+/// `shift` is the distance of the pieces from their alignment, whole words.
+///
+/// # Errors
+/// As [`rate`].
+pub fn by_piece(
+    device: &Device,
+    method: Method,
+    access: Access,
+    bytes: usize,
+    pieces: (u64, u64, bool),
+    runs: usize,
+) -> Result<Rate> {
+    let (piece, shift, random) = pieces;
+    let mut bench = Bench::new(device)?;
+    let options = TransferOptions {
+        chunk_bytes: bytes,
+        ..TransferOptions::default()
+    };
+    let mut transfer = open(device, method, bytes, &options)?;
+    fill(transfer.host()?, 7);
+    let count = (bytes as u64 - shift) / piece;
+    let mut values = Vec::new();
+    for run in 0..=runs {
+        let address = match access {
+            Access::Read => transfer.bring(&bench.stream, 0..bytes)?,
+            Access::Write => transfer.room(&bench.stream, 0..bytes)?,
+        };
+        bench.stream.synchronize()?;
+        let start = bench.stream.record()?;
+        let pieces = Pieces {
+            address: address + shift,
+            bytes: bytes as u64 - shift,
+            piece,
+            count,
+            random,
+            writes: access == Access::Write,
+            seed: run as u64,
+        };
+        bench.kernel.launch(&bench.stream, pieces, &mut bench.sum)?;
+        let end = bench.stream.record()?;
+        bench.stream.synchronize()?;
+        if run > 0 {
+            values.push((count * piece) as f64 / end.elapsed_since(&start)?.as_secs_f64());
+        }
+    }
+    Ok(Rate {
+        method,
+        access,
+        piece,
+        random,
+        values,
+    })
+}
