@@ -183,7 +183,7 @@ settings! {
         /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would
         /// cost; registers, threads (a copy per thread in shared memory), copies (for groups of lanes) and
         /// placed (slots of a placed column) are for few groups; dense has accumulators in device memory for
-        /// every group there can be; hash always takes the hash table. Where a way cannot hold the groups,
+        /// every possible group; hash always takes the hash table. Where a way cannot hold the groups,
         /// copies do, then dense.
         pub group_by: GroupBy = GroupBy::Auto,
         /// Copies of each group, for groups of lanes in shared memory or for groups of blocks in device
@@ -216,9 +216,9 @@ settings! {
         pub block_threads: BlockThreads = BlockThreads(0),
         /// Most consecutive rows a thread holds; rounded down to a power of two.
         pub rows_per_thread: Count<1, 16> = Count(16),
-        /// Slots a group hash table starts with at least, unless it can have room for all groups there can be
-        /// from the start (which fewer slots than the default forbid). Rows of groups that find no slot wait
-        /// in pages of the device heap until it has grown.
+        /// Slots a group hash table starts with at least, unless it can be fully sized from the start (which
+        /// fewer slots than the default forbid). Rows of groups that find no slot wait in pages of the device
+        /// heap until it has grown.
         pub hash_slots: Count<2, { 1 << 32 }> = Count(1 << 18),
         /// Makes all hashes of group keys equal: for tests of the hash table, slow by design.
         pub collide_hashes: Switch = Switch(false),
@@ -328,7 +328,7 @@ words! {
         Copies = "copies",
         /// In shared memory, in the slots of a placed column.
         Placed = "placed",
-        /// Accumulators in device memory, one set for every group there can be.
+        /// Accumulators in device memory, one set for every possible group.
         Dense = "dense",
         /// A hash table in device memory.
         Hash = "hash",

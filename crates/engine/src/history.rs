@@ -1,11 +1,12 @@
 //! What earlier runs of a session's queries have shown.
 //!
-//! Two things are remembered, both under hashes of plans with the versions of the data they read, both of
+//! Three things are remembered, all under hashes of plans with the versions of the data they read, all of
 //! bounded number:
 //!
 //! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
 //!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
 //!   compiling anything;
+//! * that a pipeline has run, so that its kernels are compiled, whatever its literals;
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
 //!   once or twice: where a time was measured, it counts, and the prediction does not.
 
@@ -48,6 +49,7 @@ pub struct History {
     refusals: Mutex<VecDeque<(PlanKey, Reason)>>,
     /// Grows whenever the refusals change.
     refusals_version: AtomicU64,
+    compiled: Mutex<VecDeque<(PlanKey, ())>>,
     times: Mutex<VecDeque<(PlanKey, Measured)>>,
 }
 
@@ -74,6 +76,16 @@ impl History {
             .iter()
             .find(|(key, _)| *key == shape)
             .map(|(_, reason)| reason.clone())
+    }
+
+    /// Remembers that the kernels of a pipeline, and of its build sides, are compiled.
+    pub fn compiled(&self, shape: PlanKey) {
+        entry(&mut self.compiled.lock(), shape, || ());
+    }
+
+    /// Whether a pipeline of that shape has run.
+    pub fn is_compiled(&self, shape: PlanKey) -> bool {
+        self.compiled.lock().iter().any(|(key, ())| *key == shape)
     }
 
     /// Adds a run of a query; `device`: with GPU subtrees.
@@ -155,6 +167,14 @@ mod tests {
         // One more than are kept: another one is forgotten.
         (2..=KEPT as u64 + 1).for_each(|key| history.refuse(PlanKey(key), reason.clone()));
         assert_ne!(history.refusals_version(), after);
+    }
+
+    #[test]
+    fn pipelines_that_ran_are_compiled() {
+        let history = History::default();
+        assert!(!history.is_compiled(PlanKey(3)));
+        history.compiled(PlanKey(3));
+        assert!(history.is_compiled(PlanKey(3)) && !history.is_compiled(PlanKey(4)));
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub struct QueryReport {
     pub fell_back: usize,
     /// Whether its plan was that of an earlier query.
     pub plan_reused: bool,
+    /// Build sides whose rows were those of an earlier execution of that plan.
+    pub build_sides_reused: usize,
     /// Where its time went.
     pub phases: QueryPhases,
     /// Bytes that kernels read from device memory.
@@ -142,6 +144,7 @@ impl QueryReport {
             placed: 0,
             fell_back: 0,
             plan_reused: false,
+            build_sides_reused: 0,
             phases: QueryPhases::default(),
             device_bytes: 0,
             link_bytes: 0,

@@ -102,7 +102,7 @@ enum Content {
         presence: WorkingRegion<u32>,
         columns: Vec<Column>,
     },
-    /// The words of all groups there can be, from the number on.
+    /// The words of all possible groups, from the number on.
     Groups(WorkingRegion<u64>, usize),
 }
 

@@ -51,7 +51,7 @@ pub(crate) enum SinkMemory {
     Table {
         /// Bytes of a slot, and of a group when it is collected.
         slot_bytes: u64,
-        /// Groups there can be at most.
+        /// Possible groups.
         most_groups: u64,
         /// Slots at least.
         least_slots: u64,

@@ -11,7 +11,7 @@ use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::placement::Subtree;
-use crate::plans::renewed;
+use crate::plans::{Renewal, renewed};
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -99,19 +99,34 @@ impl GpuExec {
         &self.subtree
     }
 
-    /// A node that has not been executed, over other plans that give the same rows, which reports to
-    /// `report`.
-    pub(crate) fn renewed(&self, children: Vec<Arc<dyn ExecutionPlan>>, report: &PlanReport) -> Self {
-        Self {
-            subtree: self.subtree_over(children),
-            cpu: Arc::clone(&self.cpu),
+    /// The subtree as DataFusion planned it.
+    pub(crate) fn cpu(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.cpu
+    }
+
+    /// A node that has not been executed, over other plans that give the same rows, as a part of the copy.
+    pub(crate) fn renewed(
+        &self,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        renewal: &mut Renewal<'_>,
+    ) -> Result<Self> {
+        let mut subtree = self.subtree_over(children);
+        let mut cpu = Arc::clone(&self.cpu);
+        subtree.share_rows(&|plan| renewal.shares(plan));
+        if renewal.has_subqueries() {
+            subtree.rebind(&|expression| renewal.rebind(expression))?;
+            cpu = renewal.copy(&cpu)?;
+        }
+        Ok(Self {
+            subtree,
+            cpu,
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
-            report: report.clone(),
+            report: renewal.report.clone(),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
             last: Arc::default(),
-        }
+        })
     }
 
     fn subtree_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Subtree {
@@ -213,6 +228,9 @@ impl Task {
         match self.on_device().await {
             Ok((batches, report, held)) => {
                 metrics::ended(PipelineOutcome::Device);
+                if let Some(shape) = self.subtree.shape {
+                    self.runtime.history().compiled(shape);
+                }
                 self.record(&report, &batches);
                 *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
                 let size = self.context.session_config().batch_size();

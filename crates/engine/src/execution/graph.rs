@@ -147,7 +147,18 @@ impl Graph<'_> {
     /// Makes a build side, of which `columns` are looked up.
     async fn side(&self, source: &DimensionSource, columns: Vec<usize>) -> Result<BuildSide, Failure> {
         let Some(build) = &source.build else {
+            let stamps = match source.shared.is_shared() {
+                true => dimensions::file_stamps(&source.plan),
+                false => None,
+            };
+            if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
+                self.report.update(|report| report.build_sides_reused += 1);
+                return Ok(BuildSide::Collected(rows));
+            }
             let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
+            if let Some(stamps) = stamps {
+                source.shared.leave(stamps, &collected);
+            }
             return Ok(BuildSide::Collected(collected));
         };
         match self.run(&build.subtree, true).await {

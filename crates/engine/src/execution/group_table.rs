@@ -33,7 +33,7 @@ pub(super) struct TableState {
     limit: u64,
     /// Threads of a launch: each may insert a group after it saw the table below its limit.
     threads: u64,
-    /// Groups there can be at most.
+    /// Possible groups.
     most: u64,
     /// None where no row can wait.
     heap: Option<RowHeap>,
@@ -238,7 +238,7 @@ impl TableState {
 }
 
 /// Groups at which no more are inserted: below 60 % load, and such that every thread still finds a slot. None
-/// when there is room for all groups there can be.
+/// when it is fully sized.
 fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
     if capacity >= most.saturating_mul(2) {
         u64::MAX

@@ -29,6 +29,7 @@ mod run;
 mod run_report;
 mod sinks;
 mod source;
+mod top;
 
 pub use error::RunError;
 pub use gpu_exec::GpuExec;

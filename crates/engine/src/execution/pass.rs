@@ -233,10 +233,7 @@ impl<'a> Run<'a> {
         sink.fold(self.runtime, compute, bound)?;
         sink.count(self.runtime, compute)?;
         let ended = compute.record()?;
-        let mut contents = match self.kept(bound)? {
-            Some(entries) => sink.keep(self.runtime, compute, bound, entries, report)?,
-            None => sink.finish(self.runtime, compute, bound, &mut rows, report)?,
-        };
+        let mut contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
         if fresh && placement.is_resident() {
             let launches = self.runtime.launches();
             launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));

@@ -185,7 +185,7 @@ impl PreparedPipelines {
         };
         let bound = bind(plan, &roomy, dimensions, shape)?;
         let generate = start.elapsed();
-        tracing::debug!(source = bound.source, strategy = %bound.strategy, "generated a pipeline");
+        tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
         let (kernel, compiled) = Pipeline::compile(device, &bound.source, Tier::Optimised)?;
         let compile = start.elapsed();

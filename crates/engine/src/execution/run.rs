@@ -5,15 +5,14 @@ use super::columns::ColumnPages;
 use super::demand::{self, Estimate, Inputs, Observed, Quantities, SinkMemory};
 use super::error::RunError;
 use super::pass::{Pass, Progress};
-use super::prepared::Prepared;
+use super::prepared::{Preparation, Prepared};
 use super::run_report::RunReport;
 use super::sinks::{SinkNeeds, SinkState};
 use crate::config::{GalateaConfig, RowOutput};
-use crate::expression::{Dimension, ErrorCode};
+use crate::expression::ErrorCode;
 use crate::metrics;
 use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, ResultPlan, Shape};
-use crate::pipeline::sink::kept;
+use crate::pipeline::generate::{BoundPipeline, Shape};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::report::PlanReport;
 use crate::runtime::{DeviceRuntime, QueryStreams};
@@ -29,8 +28,7 @@ use std::time::Instant;
 /// Bytes that a launch scans at most: about 4 ms of device memory's rate.
 pub(super) const LAUNCH_BYTES: u64 = 16 << 30;
 
-/// Bytes of a hash table that is made with room for all groups there can be: clearing so much takes a quarter
-/// of a millisecond.
+/// Bytes of a hash table that is made fully sized: clearing so much takes a quarter of a millisecond.
 const HASH_ROOM: u64 = 1 << 30;
 
 /// A run's inputs.
@@ -97,6 +95,13 @@ impl Output {
 impl<'a> Run<'a> {
     /// Runs the pipeline when its turn comes.
     pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
+        if let SinkPlan::Materialise {
+            outputs,
+            top: Some(top),
+        } = &self.plan.sink
+        {
+            return self.execute_top(outputs, top);
+        }
         let memory = self.runtime.memory();
         let naive = memory.ablations().has(Ablation::Naive);
         let capacity = self.runtime.device().budget().limit();
@@ -165,8 +170,8 @@ impl<'a> Run<'a> {
             error => error,
         };
         match self.shaped(turn, shape, keep, &mut roomy).map_err(full) {
-            // Others have taken the memory for a hash table with room for all groups, or for copies of
-            // groups; or its own pages.
+            // Others have taken the memory for a fully sized hash table, or for copies of groups; or its own
+            // pages.
             Err(RunError::Memory { .. }) if roomy || keep => {
                 self.shaped(turn, tight, false, &mut roomy).map_err(full)
             }
@@ -270,20 +275,12 @@ impl<'a> Run<'a> {
         };
         // Nobody may wait any more when a thread is found, or when the program is compiled.
         self.check()?;
-        let dimensions: Vec<_> = self.sides.iter().map(BuildSide::dimension).collect();
-        let preparation = self.runtime.prepared().prepare(
-            self.runtime.device(),
-            self.plan,
-            self.view,
-            &dimensions,
-            shape,
-        )?;
+        let preparation = self.prepare_as(shape)?;
         self.check()?;
         let pipeline = &preparation.pipeline;
-        self.kept(&pipeline.bound)?;
         *roomy = pipeline.bound.strategy.is_roomy();
         report.strategy = pipeline.bound.strategy.to_string();
-        report.source.clone_from(&pipeline.bound.source);
+        report.source = Arc::clone(&pipeline.bound.source);
         report.why = pipeline.bound.why.clone();
         report.dimensions = pipeline.bound.dimensions.clone();
         report.generate = preparation.generate;
@@ -311,6 +308,17 @@ impl<'a> Run<'a> {
         Ok((output, report))
     }
 
+    /// Compiles its kernel, unless it is compiled.
+    pub(super) fn prepare(&self) -> Result<Preparation, RunError> {
+        self.prepare_as(self.shape())
+    }
+
+    fn prepare_as(&self, shape: Shape) -> Result<Preparation, RunError> {
+        let dimensions: Vec<_> = self.sides.iter().map(BuildSide::dimension).collect();
+        let (device, prepared) = (self.runtime.device(), self.runtime.prepared());
+        prepared.prepare(device, self.plan, self.view, &dimensions, shape)
+    }
+
     fn shape(&self) -> Shape {
         let info = self.runtime.device().info();
         Shape {
@@ -333,8 +341,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Bytes of a hash table that may be made with room for all groups: none where fewer slots are asked for
-    /// than usual.
+    /// Bytes that a fully sized hash table may have: none where fewer slots are asked for than usual.
     fn hash_room(&self) -> u64 {
         if self.config.hash_slots.0 < GalateaConfig::default().hash_slots.0 {
             return 0;
@@ -368,6 +375,7 @@ impl<'a> Run<'a> {
             hash_slots: self.config.hash_slots.0,
             counted,
             fetch: self.fetch,
+            keep: self.keep,
         };
         let memory = self.runtime.memory();
         let mut sides = BuiltSides::of(self.sides);
@@ -411,14 +419,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is left of groups that stay on the device.
-    pub(super) fn kept(&self, bound: &BoundPipeline) -> Result<Option<Dimension>, RunError> {
-        if !self.keep || !matches!(bound.result, ResultPlan::Groups { .. }) {
-            return Ok(None);
-        }
-        kept::entries(bound).map(Some).map_err(RunError::Unsupported)
-    }
-
     /// Units of all chunks.
     pub(super) fn units(&self, bound: &BoundPipeline) -> u64 {
         let units = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.unit_rows));
@@ -427,32 +427,40 @@ impl<'a> Run<'a> {
 
     /// Runs the filters alone, to learn how many rows pass.
     fn count(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<u64, RunError> {
+        let within = Turn { inputs: None, ..turn };
         let plan = self.plan.counting();
+        let (_, counting) = self.over(&plan, &self.view_of(&plan)?).attempts(within)?;
+        report.launches += counting.launches;
+        report.link_bytes += counting.link_bytes;
+        report.kernel += counting.kernel;
+        Ok(counting.rows_passed)
+    }
+
+    /// The columns that another pipeline over the same rows reads: some of these.
+    pub(super) fn view_of(&self, plan: &PipelinePlan) -> Result<TableView, RunError> {
         let needed = plan.columns();
         let kept: Vec<usize> = (self.plan.columns().iter().enumerate())
             .filter(|(_, column)| needed.contains(column))
             .map(|(at, _)| at)
             .collect();
-        let view = TableView {
+        Ok(TableView {
             schema: Arc::new(self.view.schema.project(&kept)?),
             columns: kept
                 .iter()
                 .map(|at| Arc::clone(&self.view.columns[*at]))
                 .collect(),
             ..self.view.clone()
-        };
-        let run = Run {
-            plan: &plan,
-            view: &view,
+        })
+    }
+
+    /// The run of another pipeline over the same rows.
+    pub(super) fn over<'b>(&'b self, plan: &'b PipelinePlan, view: &'b TableView) -> Run<'b> {
+        Run {
+            plan,
+            view,
             keep: false,
             ..*self
-        };
-        let within = Turn { inputs: None, ..turn };
-        let (_, counting) = run.attempts(within)?;
-        report.launches += counting.launches;
-        report.link_bytes += counting.link_bytes;
-        report.kernel += counting.kernel;
-        Ok(counting.rows_passed)
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), RunError> {

@@ -1,5 +1,6 @@
 //! What a run did.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a run did, for EXPLAIN ANALYZE and the query report.
@@ -8,7 +9,7 @@ pub struct RunReport {
     /// How rows were collected.
     pub strategy: String,
     /// The generated kernel.
-    pub source: String,
+    pub source: Arc<str>,
     /// Why dense groups were collected so: what the model expected of this way, and of others.
     pub why: Option<String>,
     /// Whether the columns were used in place, or streamed.
@@ -44,6 +45,8 @@ pub struct RunReport {
     pub total: Duration,
     /// Launches of the pipeline kernel.
     pub launches: usize,
+    /// Passes over the rows that came before, to learn which of them are wanted.
+    pub passes: usize,
     /// Times it gave way to a query that came before it, and went on when that had ended.
     pub gave_way: usize,
     /// Times the hash table grew.
@@ -60,11 +63,22 @@ pub struct RunReport {
 }
 
 impl RunReport {
+    /// Adds a pass over the same rows that came before, to learn which of them are wanted.
+    pub(super) fn passed_before(&mut self, pass: &Self) {
+        self.passes += 1;
+        self.total += pass.total;
+        self.add_work(pass);
+    }
+
     /// Adds what another pipeline of the same query did.
     pub(super) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.chunks_skipped += other.chunks_skipped;
         self.rows += other.rows;
+        self.add_work(other);
+    }
+
+    fn add_work(&mut self, other: &Self) {
         self.device_bytes += other.device_bytes;
         self.link_bytes += other.link_bytes;
         self.launches += other.launches;

@@ -12,6 +12,7 @@ use crate::pipeline::bind::Strategy;
 use crate::pipeline::generate::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::sink::dense::DenseLayout;
+use crate::pipeline::sink::kept;
 use crate::pipeline::sink::shared::SharedLayout;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
@@ -39,6 +40,8 @@ pub(super) struct SinkState {
     /// Blocks of a launch.
     grid: u32,
     form: Form,
+    /// What other pipelines look up of groups that stay on the device.
+    kept: Option<Dimension>,
 }
 
 #[derive(Debug)]
@@ -98,12 +101,14 @@ pub(super) struct SinkNeeds {
     pub owner: u64,
     /// Rows it scans.
     pub rows: u64,
-    /// Slots that a hash table starts with, unless there can be fewer groups.
+    /// Slots that a hash table starts with, unless fewer groups are possible.
     pub hash_slots: u64,
     /// Rows there will be, if they were counted.
     pub counted: Option<u64>,
     /// Rows after which the run stops.
     pub fetch: Option<u64>,
+    /// Whether groups stay on the device, for another pipeline.
+    pub keep: bool,
 }
 
 impl SinkState {
@@ -115,6 +120,10 @@ impl SinkState {
         grid: u32,
         needs: &SinkNeeds,
     ) -> Result<Self, RunError> {
+        let kept = match bound.result {
+            ResultPlan::Groups { .. } if needs.keep => Some(kept::entries(bound)?),
+            _ => None,
+        };
         let rows = needs.rows;
         let mut fixed_words = 0;
         let mut blocks = grid;
@@ -215,6 +224,7 @@ impl SinkState {
                 .transpose()?,
             grid: blocks,
             form,
+            kept,
         })
     }
 
@@ -376,7 +386,7 @@ impl SinkState {
         }
     }
 
-    /// Reads the contents back; what is left of rows goes to `rows`.
+    /// Reads the contents back, unless they stay on the device; what is left of rows goes to `rows`.
     pub(super) fn finish(
         mut self,
         runtime: &DeviceRuntime,
@@ -385,6 +395,9 @@ impl SinkState {
         rows: &mut Rows,
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
+        if let Some(dimension) = self.kept.take() {
+            return self.keep(runtime, stream, bound, dimension, report);
+        }
         let end = match self.form {
             Form::Fixed(words) => CONTROL_WORDS + words,
             _ => CONTROL_WORDS,
@@ -428,7 +441,7 @@ impl SinkState {
 
 impl SinkState {
     /// Leaves the groups on the device, as the rows of another pipeline, which `dimension` describes.
-    pub(super) fn keep(
+    fn keep(
         mut self,
         runtime: &DeviceRuntime,
         stream: &Stream,

@@ -106,7 +106,13 @@ impl Facts {
                 facts.extend(Fact::list("keys", named(keys)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
             }
-            SinkPlan::Materialise { outputs } => facts.extend(Fact::list("outputs", named(outputs))),
+            SinkPlan::Materialise { outputs, top } => {
+                facts.extend(Fact::list("outputs", named(outputs)));
+                facts.extend(top.as_ref().map(|top| {
+                    let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
+                    Fact::one("rows wanted", rows)
+                }));
+            }
             SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
             SinkPlan::BuildGroups { key, aggregates } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
@@ -139,6 +145,7 @@ impl Facts {
         facts.extend(Fact::list("dimensions", homes));
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
+            ("passes before", report.passes as u64),
             ("hash table grown", report.grown as u64),
             ("gave way to earlier queries", report.gave_way as u64),
             ("heap pages", report.pages),

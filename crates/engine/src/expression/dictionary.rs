@@ -10,6 +10,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, new_null_array};
@@ -24,6 +25,25 @@ use hashbrown::HashMap;
 use rayon::slice::ParallelSliceMut;
 
 use crate::reason::Reason;
+
+/// The sorted distinct strings that codes number. Millions of them are compared whenever a query comes again,
+/// and are the same then.
+#[derive(Debug, Clone)]
+pub(crate) struct CodedStrings(pub(crate) ArrayRef);
+
+impl PartialEq for CodedStrings {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || *self.0 == *other.0
+    }
+}
+
+impl Deref for CodedStrings {
+    type Target = ArrayRef;
+
+    fn deref(&self) -> &ArrayRef {
+        &self.0
+    }
+}
 
 /// A deterministic function of one string, made of DataFusion's expressions.
 #[derive(Debug)]

@@ -28,7 +28,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, Float32Type, Float64Type};
 
-use super::dictionary::{Bytes, ranked};
+use super::dictionary::{Bytes, CodedStrings, ranked};
 use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
 use super::ir::is_text;
@@ -52,6 +52,8 @@ pub(crate) fn is_key(data_type: &DataType) -> bool {
 #[derive(Debug, PartialEq)]
 pub struct Dimension {
     rows: u64,
+    /// Whether rows have NULL for a key; not known of those on the device.
+    null_keys: bool,
     pub(super) keys: Keys,
     /// A bit per index: whether a row has it; `None` when every index has one.
     pub(super) presence: Option<Table>,
@@ -68,7 +70,7 @@ pub(super) enum Keys {
     /// `key - low`.
     Integers(Interval),
     /// The rank among these, which are sorted and distinct.
-    Strings(ArrayRef),
+    Strings(CodedStrings),
     /// The number of the key, or its slot in a table of keys on the device.
     Space(KeySpace),
     /// Nothing but the number of the row of the pipeline: the entries are its rows.
@@ -126,7 +128,7 @@ pub(crate) enum PayloadKind {
     Float32,
     Float64,
     /// Ranks in the dictionary.
-    Code(ArrayRef),
+    Code(CodedStrings),
 }
 
 /// A column of a dimension that a pipeline builds on the device.
@@ -173,7 +175,10 @@ impl BuiltColumn {
             Kind::Code { values } => {
                 let high = values.len().saturating_sub(1) as i128;
                 let codes = Interval { low: 0, high };
-                (PayloadKind::Code(Arc::clone(values)), codes.table_type())
+                (
+                    PayloadKind::Code(CodedStrings(Arc::clone(values))),
+                    codes.table_type(),
+                )
             }
             Kind::Text => {
                 return Err(Reason::Encoding {
@@ -232,6 +237,7 @@ impl Dimension {
             .collect::<Result<_, Reason>>()?;
         Ok(Self {
             rows,
+            null_keys: keys.null_count() > 0,
             presence: (presence.ones < indexed.size).then(|| Table::Host(presence.words())),
             keys: indexed.keys,
             columns,
@@ -256,6 +262,7 @@ impl Dimension {
         };
         Self {
             rows: 0,
+            null_keys: false,
             keys,
             // A key that is in the table of keys has a row.
             presence: space
@@ -271,6 +278,7 @@ impl Dimension {
     pub(crate) fn grouped(keys: Interval, groups: GroupWords) -> Self {
         Self {
             rows: 0,
+            null_keys: false,
             keys: Keys::Integers(keys),
             presence: None,
             columns: BTreeMap::new(),
@@ -282,11 +290,18 @@ impl Dimension {
     pub(crate) fn entries(groups: GroupWords) -> Self {
         Self {
             rows: 0,
+            null_keys: false,
             keys: Keys::Rows,
             presence: None,
             columns: BTreeMap::new(),
             groups: Some(groups),
         }
+    }
+
+    /// Whether a row that was collected has NULL for a key.
+    #[must_use]
+    pub fn has_null_keys(&self) -> bool {
+        self.null_keys
     }
 
     /// Whether it is built on the device.
@@ -375,7 +390,7 @@ impl Indexed {
                 keys: if values.is_empty() {
                     Keys::Nothing
                 } else {
-                    Keys::Strings(values)
+                    Keys::Strings(CodedStrings(values))
                 },
                 of_rows,
             });
@@ -422,7 +437,7 @@ impl Payload {
             let high = values.len().saturating_sub(1) as i128;
             let numbers = indexed.arranged(0, |row| Some(i128::from(ranks[row])));
             (
-                PayloadKind::Code(values),
+                PayloadKind::Code(CodedStrings(values)),
                 narrowest(&numbers, Interval { low: 0, high }),
             )
         } else {
@@ -478,7 +493,7 @@ impl Payload {
             PayloadKind::Float32 => Kind::F32,
             PayloadKind::Float64 => Kind::F64,
             PayloadKind::Code(values) => Kind::Code {
-                values: Arc::clone(values),
+                values: ArrayRef::clone(values),
             },
         }
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use arrow::datatypes::{Decimal128Type, DecimalType, Schema};
 use datafusion::common::ScalarValue;
 
+use super::function::Function;
 use super::ir::{Expr, ExprKind};
 
 /// An expression over named columns.
@@ -100,6 +101,16 @@ impl fmt::Display for Named<'_> {
                     self.expr.data_type()
                 )
             }
+            ExprKind::Call {
+                function: Function::SortKey(orders),
+                arguments,
+            } => {
+                for (index, (argument, order)) in arguments.iter().zip(orders).enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}{order}", named(argument))?;
+                }
+                Ok(())
+            }
             ExprKind::Call { function, arguments } => {
                 write!(f, "{function}(")?;
                 for (index, argument) in arguments.iter().enumerate() {
@@ -124,6 +135,7 @@ impl fmt::Display for Named<'_> {
                 write!(f, ")")
             }
             ExprKind::Member { dimension, key } => write!(f, "{} IN d{dimension}", named(key)),
+            ExprKind::Absent { dimension, key } => write!(f, "{} NOT IN d{dimension}", named(key)),
             ExprKind::Lookup { dimension, name, .. } => write!(f, "d{dimension}.{name}"),
         }
     }

@@ -15,6 +15,7 @@ mod dictionary;
 mod inlist;
 mod literal;
 mod lookup;
+mod sort_key;
 mod strings;
 
 use std::collections::HashMap;
@@ -279,6 +280,7 @@ impl<'a> Emitter<'a> {
                 detail: "a key of a join, and nothing else".into(),
             }),
             ExprKind::Member { dimension, key } => self.member(*dimension, key),
+            ExprKind::Absent { dimension, key } => self.absent(*dimension, key),
             ExprKind::Lookup {
                 dimension,
                 column,
@@ -310,6 +312,9 @@ impl<'a> Emitter<'a> {
                 },
                 [input],
             ) => self.add_interval(expression, (*months, *days, *nanoseconds), input),
+            (Function::SortKey(orders), arguments) => self.sort_key(orders, arguments),
+            (Function::Within, [key, least, greatest]) => self.within(key, [least, greatest]),
+            (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),
             (_, arguments) => self.text_function(expression, function, arguments),
         }
     }

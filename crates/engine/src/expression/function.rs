@@ -56,6 +56,40 @@ pub enum Function {
         /// Number of characters from `start`.
         length: Option<i64>,
     },
+    /// The place of a row in an order by its arguments, as an integer from 0 on: of two rows with different
+    /// numbers the one with the lesser comes first. Has 63 bits; rows that differ in what does not fit them
+    /// have the same number.
+    SortKey(Vec<SortOrder>),
+    /// Of a sort key: whether it is between the least and the greatest of the constants.
+    Within,
+    /// Of a sort key and constants (least, shift): which of 4096 equal parts it is in, counted from
+    /// the least.
+    Bucket,
+}
+
+/// Parts that [`Function::Bucket`] tells apart; keys beyond the last are in the last.
+pub(crate) const BUCKETS: u32 = 4096;
+
+/// How values are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SortOrder {
+    /// Greatest first.
+    pub descending: bool,
+    /// NULL before all values; else behind.
+    pub nulls_first: bool,
+}
+
+impl fmt::Display for SortOrder {
+    /// What SQL writes behind a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let direction = if self.descending { " DESC" } else { "" };
+        let nulls = match (self.nulls_first, self.descending) {
+            (true, false) => " NULLS FIRST",
+            (false, true) => " NULLS LAST",
+            _ => "",
+        };
+        write!(f, "{direction}{nulls}")
+    }
 }
 
 /// Fields of dates and timestamps, as DataFusion's `date_part` numbers them.
@@ -108,10 +142,11 @@ impl Function {
     pub(crate) fn cost(&self) -> u32 {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
-            Self::Ceiling | Self::Floor | Self::Sign => 2,
+            Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
             Self::SquareRoot => 10,
             Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
+            Self::SortKey(orders) => 4 * orders.len() as u32,
             Self::CharacterLength | Self::Like | Self::Contains => 200,
         }
     }

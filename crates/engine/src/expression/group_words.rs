@@ -5,6 +5,7 @@
 //! word of entry e:  words[e * stride + word]        one of them is 0 where there is no group: the count of its rows, or the first of its key
 //! ```
 
+use super::dictionary::CodedStrings;
 use super::emit::Emitter;
 use super::interval::Interval;
 use super::value::{Kind, Value};
@@ -75,7 +76,7 @@ pub(crate) enum GroupForm {
     Code {
         word: usize,
         complement: bool,
-        values: ArrayRef,
+        values: CodedStrings,
     },
     /// A decimal average: the sum times the factor, divided by the count towards zero.
     Average {
@@ -97,7 +98,7 @@ pub(crate) enum DigitValue {
     /// 0 or 1.
     Boolean,
     /// A code of the dictionary.
-    Code(ArrayRef),
+    Code(CodedStrings),
 }
 
 /// Bits of a sum, and of the sum times a factor.

@@ -5,13 +5,15 @@
 //! what is computed, never how: whether an integer needs 32 or 128 bits, or a string predicate becomes a
 //! table, is decided by the emitter, which knows the encodings.
 
-use std::cell::RefCell;
+mod make;
+mod replace;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
-use datafusion::common::{DataFusionError, ScalarValue};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
 
 use super::dictionary::HostFunction;
 use super::function::Function;
@@ -131,6 +133,14 @@ pub enum ExprKind {
         /// The key looked for.
         key: Expr,
     },
+    /// `NOT IN`: whether it is certain that a dimension has no row of that key, which NULL among its keys, or
+    /// looking for NULL, leaves open. Never NULL: where it is open, the row is not wanted.
+    Absent {
+        /// Number of the [`Dimension`](super::Dimension), whose rows are on the host.
+        dimension: usize,
+        /// The key looked for.
+        key: Expr,
+    },
     /// A column of the row of a dimension that has the key; of no meaning where [`ExprKind::Member`] is
     /// false.
     Lookup {
@@ -190,114 +200,12 @@ impl Expr {
         Self::new(ExprKind::Literal(value), data_type, nullable)
     }
 
-    /// Three-valued negation.
-    pub(crate) fn negated(&self) -> Self {
-        Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
-    }
-
-    /// The key of these parts; of one part itself. Its type is the first part's.
-    pub(crate) fn tuple(mut parts: Vec<Self>) -> Option<Self> {
-        if parts.len() < 2 {
-            return parts.pop();
-        }
-        let nullable = parts.iter().any(Self::nullable);
-        let data_type = parts[0].data_type().clone();
-        Some(Self::new(ExprKind::Tuple(parts), data_type, nullable))
-    }
-
     /// The parts of a key.
     pub(crate) fn parts(&self) -> &[Self] {
         match self.kind() {
             ExprKind::Tuple(parts) => parts,
             _ => std::slice::from_ref(self),
         }
-    }
-
-    /// Whether one of the conditions is true; `None` if there are none.
-    pub(crate) fn any(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
-        conditions.into_iter().reduce(|left, right| {
-            let nullable = left.nullable() || right.nullable();
-            Self::new(ExprKind::Or(left, right), DataType::Boolean, nullable)
-        })
-    }
-
-    /// Whether the condition is false or NULL.
-    pub(crate) fn not_true(condition: Self) -> Self {
-        let constant = |value| Self::literal(ScalarValue::Boolean(Some(value)));
-        let kind = ExprKind::Case {
-            branches: vec![(condition, constant(false))],
-            otherwise: Some(constant(true)),
-        };
-        Self::new(kind, DataType::Boolean, false)
-    }
-
-    /// The value where the condition is true, else the other one of its type.
-    pub(crate) fn either(condition: Self, value: Self, otherwise: Self) -> Self {
-        let (data_type, nullable) = (
-            value.data_type().clone(),
-            value.nullable() || otherwise.nullable(),
-        );
-        let kind = ExprKind::Case {
-            branches: vec![(condition, value)],
-            otherwise: Some(otherwise),
-        };
-        Self::new(kind, data_type, nullable)
-    }
-
-    /// The value where the condition is true, else NULL.
-    pub(crate) fn only_where(condition: Self, value: Self) -> Self {
-        let data_type = value.data_type().clone();
-        let kind = ExprKind::Case {
-            branches: vec![(condition, value)],
-            otherwise: None,
-        };
-        Self::new(kind, data_type, true)
-    }
-
-    /// Whether two values of one type are equal.
-    pub(crate) fn equal(left: Self, right: Self) -> Self {
-        let nullable = left.nullable() || right.nullable();
-        let kind = ExprKind::Compare {
-            operator: Comparison::Equal,
-            left,
-            right,
-            equal_zeros: true,
-        };
-        Self::new(kind, DataType::Boolean, nullable)
-    }
-
-    /// Whether it is NULL.
-    pub(crate) fn is_null(&self) -> Self {
-        Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
-    }
-
-    /// The number of the row.
-    pub(crate) fn row_number() -> Self {
-        Self::new(ExprKind::RowNumber, DataType::UInt32, false)
-    }
-
-    /// Whether dimension `dimension` has a row of that key.
-    pub(crate) fn member(dimension: usize, key: Self) -> Self {
-        Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
-    }
-
-    /// Column `column`, which `field` describes, of the row of dimension `dimension` that has the key.
-    pub(crate) fn lookup(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
-        let kind = ExprKind::Lookup {
-            dimension,
-            column,
-            name: field.name().clone(),
-            key,
-        };
-        Self::new(kind, field.data_type().clone(), field.is_nullable())
-    }
-
-    /// The conjunction of conditions; `None` if there are none.
-    pub fn all(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
-        conditions.into_iter().reduce(|left, right| {
-            let nullable = left.nullable() || right.nullable();
-            Self::new(ExprKind::And(left, right), DataType::Boolean, nullable)
-        })
     }
 
     /// The conditions whose conjunction this is, left to right.
@@ -368,6 +276,7 @@ impl Expr {
             | ExprKind::Cast { input, .. }
             | ExprKind::Dictionary { argument: input, .. }
             | ExprKind::Member { key: input, .. }
+            | ExprKind::Absent { key: input, .. }
             | ExprKind::Lookup { key: input, .. } => vec![input],
             ExprKind::Case { branches, otherwise } => branches
                 .iter()
@@ -439,7 +348,9 @@ impl Expr {
                 native: Some(native), ..
             } => native.collect_dictionary_columns(columns),
             // Keys are translated by dictionary; payload has one of its own.
-            ExprKind::Member { key, .. } | ExprKind::Lookup { key, .. } if is_text(key.data_type()) => {
+            ExprKind::Member { key, .. } | ExprKind::Absent { key, .. } | ExprKind::Lookup { key, .. }
+                if is_text(key.data_type()) =>
+            {
                 key.collect_text_columns(columns);
                 key.collect_dictionary_columns(columns);
             }
@@ -467,146 +378,6 @@ impl Expr {
         }
     }
 
-    /// The same expression with column `i` called `map(i)`.
-    #[must_use]
-    pub fn remap_columns(&self, map: &dyn Fn(usize) -> usize) -> Self {
-        self.replace_leaves(&|column| match column.kind() {
-            ExprKind::Column(index) => {
-                Self::column(map(*index), column.data_type().clone(), column.nullable())
-            }
-            _ => column.clone(),
-        })
-    }
-
-    /// Inlines a projection under the expression: column `i` becomes `exprs[i]`.
-    ///
-    /// # Panics
-    /// If a column has no expression: the expression was not made over that projection's schema.
-    #[must_use]
-    pub fn substitute(&self, exprs: &[Self]) -> Self {
-        self.replace_leaves(&|column| {
-            column
-                .as_column()
-                .map_or_else(|| column.clone(), |index| exprs[index].clone())
-        })
-    }
-
-    /// The same with constants in place of what subqueries have returned by now.
-    ///
-    /// # Errors
-    /// DataFusion's, if a subquery has not run.
-    pub(crate) fn resolved(&self) -> Result<Self, DataFusionError> {
-        let failed = RefCell::new(None);
-        let resolved = self.replace_leaves(&|leaf| match leaf.kind() {
-            ExprKind::Pending(pending) => match pending.value() {
-                Ok(value) => Self::new(ExprKind::Literal(value), leaf.data_type().clone(), true),
-                Err(error) => {
-                    *failed.borrow_mut() = Some(error);
-                    leaf.clone()
-                }
-            },
-            _ => leaf.clone(),
-        });
-        match failed.into_inner() {
-            Some(error) => Err(error),
-            None => Ok(resolved),
-        }
-    }
-
-    /// Rebuilds the tree with each column and each pending constant replaced.
-    fn replace_leaves(&self, replace: &dyn Fn(&Self) -> Self) -> Self {
-        let go = |child: &Self| child.replace_leaves(replace);
-        let kind = match self.kind() {
-            ExprKind::Column(_) | ExprKind::Pending(_) => return replace(self),
-            ExprKind::Literal(_) | ExprKind::RowNumber => return self.clone(),
-            ExprKind::Arithmetic {
-                operator,
-                left,
-                right,
-                checked,
-            } => ExprKind::Arithmetic {
-                operator: *operator,
-                left: go(left),
-                right: go(right),
-                checked: *checked,
-            },
-            ExprKind::Bitwise {
-                operator,
-                left,
-                right,
-            } => ExprKind::Bitwise {
-                operator: *operator,
-                left: go(left),
-                right: go(right),
-            },
-            ExprKind::Compare {
-                operator,
-                left,
-                right,
-                equal_zeros,
-            } => ExprKind::Compare {
-                operator: *operator,
-                left: go(left),
-                right: go(right),
-                equal_zeros: *equal_zeros,
-            },
-            ExprKind::And(left, right) => ExprKind::And(go(left), go(right)),
-            ExprKind::Or(left, right) => ExprKind::Or(go(left), go(right)),
-            ExprKind::Not(input) => ExprKind::Not(go(input)),
-            ExprKind::IsNull(input) => ExprKind::IsNull(go(input)),
-            ExprKind::Negate(input) => ExprKind::Negate(go(input)),
-            ExprKind::Case { branches, otherwise } => ExprKind::Case {
-                branches: branches.iter().map(|(when, then)| (go(when), go(then))).collect(),
-                otherwise: otherwise.as_ref().map(go),
-            },
-            ExprKind::InList {
-                value,
-                list,
-                list_has_null,
-                negated,
-            } => ExprKind::InList {
-                value: go(value),
-                list: list.clone(),
-                list_has_null: *list_has_null,
-                negated: *negated,
-            },
-            ExprKind::Cast { input, safe } => ExprKind::Cast {
-                input: go(input),
-                safe: *safe,
-            },
-            ExprKind::Call { function, arguments } => ExprKind::Call {
-                function: function.clone(),
-                arguments: arguments.iter().map(go).collect(),
-            },
-            ExprKind::Dictionary {
-                function,
-                argument,
-                native,
-            } => ExprKind::Dictionary {
-                function: Arc::clone(function),
-                argument: go(argument),
-                native: native.as_ref().map(go),
-            },
-            ExprKind::Tuple(parts) => ExprKind::Tuple(parts.iter().map(go).collect()),
-            ExprKind::Member { dimension, key } => ExprKind::Member {
-                dimension: *dimension,
-                key: go(key),
-            },
-            ExprKind::Lookup {
-                dimension,
-                column,
-                name,
-                key,
-            } => ExprKind::Lookup {
-                dimension: *dimension,
-                column: *column,
-                name: name.clone(),
-                key: go(key),
-            },
-        };
-        Self::new(kind, self.data_type().clone(), self.nullable())
-    }
-
     /// Hashes what the expression is without the values of its constants, which queries of one shape differ
     /// in.
     pub fn hash_shape(&self, state: &mut impl Hasher) {
@@ -618,7 +389,7 @@ impl Expr {
             ExprKind::Bitwise { operator, .. } => operator.hash(state),
             ExprKind::Compare { operator, .. } => operator.hash(state),
             ExprKind::Call { function, .. } => function.hash(state),
-            ExprKind::Member { dimension, .. } => dimension.hash(state),
+            ExprKind::Member { dimension, .. } | ExprKind::Absent { dimension, .. } => dimension.hash(state),
             ExprKind::Lookup {
                 dimension, column, ..
             } => (dimension, column).hash(state),
@@ -642,6 +413,7 @@ impl Expr {
             ExprKind::Dictionary { .. }
             | ExprKind::Cast { .. }
             | ExprKind::Member { .. }
+            | ExprKind::Absent { .. }
             | ExprKind::Lookup { .. } => 4,
             ExprKind::InList { list, .. } => 1 + list.len().min(16) as u32,
             _ => 1,

@@ -27,7 +27,7 @@ const MAX_INDICES: u64 = 1 << 31;
 /// See [the module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeySpace {
-    /// Of each part the values there can be.
+    /// Of each part the number of possible values.
     pub(crate) parts: Vec<Interval>,
     /// Slots of the table of keys, a power of two; `None`: numbers are indices.
     pub(crate) slots: Option<u64>,
@@ -64,7 +64,7 @@ impl KeySpace {
         })
     }
 
-    /// Different keys there can be.
+    /// Possible keys.
     pub(crate) fn numbers(&self) -> u64 {
         self.parts
             .iter()

@@ -62,6 +62,7 @@ mod value;
 mod tests;
 
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
+pub(crate) use dictionary::CodedStrings;
 pub use dictionary::HostFunction;
 pub(crate) use dimension::{BuiltColumn, is_key};
 pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
@@ -69,7 +70,8 @@ pub use display::Named;
 pub use emit::Emitter;
 pub(crate) use emit::integer_literal;
 pub use error::ErrorCode;
-pub use function::{DatePart, Function, TruncateUnit};
+pub(crate) use function::BUCKETS;
+pub use function::{DatePart, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
 pub(crate) use ir::is_text;
@@ -81,6 +83,7 @@ pub use operator::{Arithmetic, Bitwise, Comparison};
 pub use packed::{EntryIndex, PackedDimension, PackedLayout};
 pub use parameters::{LookupTable, Parameters};
 pub use pending::PendingScalar;
+pub(crate) use pending::Rebind;
 pub use value::{Kind, Value};
 
 /// The device headers that generated code includes, in order.

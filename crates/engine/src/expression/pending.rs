@@ -8,6 +8,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+/// Another expression of DataFusion's for one, which reads values of subqueries.
+pub(crate) type Rebind<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
+
 /// The value of an uncorrelated scalar subquery, which DataFusion runs before the plan that needs it.
 #[derive(Debug, Clone)]
 pub struct PendingScalar(Arc<dyn PhysicalExpr>);
@@ -16,6 +19,11 @@ impl PendingScalar {
     /// That of DataFusion's expression.
     pub(super) fn new(expression: Arc<dyn PhysicalExpr>) -> Self {
         Self(expression)
+    }
+
+    /// The same of another expression.
+    pub(super) fn rebound(&self, replace: &Rebind<'_>) -> Result<Self> {
+        replace(&self.0).map(Self)
     }
 
     /// The value.

@@ -549,8 +549,7 @@ pub enum Strategy {
     Hash {
         /// Whether the lanes of a warp combine their rows of a group first.
         warps: bool,
-        /// Whether rows of new groups may find no place in it and wait in heap pages; otherwise it has room
-        /// for all groups there can be.
+        /// Whether rows of new groups may overflow into heap pages; otherwise it is fully sized.
         waits: bool,
     },
     /// Rows are appended to output columns, of the exact size when they were counted before.
@@ -600,7 +599,7 @@ impl std::fmt::Display for Strategy {
             Self::Shared(layout) => layout.fmt(f),
             Self::Dense(layout) => layout.fmt(f),
             Self::Hash { waits, warps } => {
-                let room = if *waits { "" } else { ", room for all" };
+                let room = if *waits { "" } else { ", fully sized" };
                 let combined = if *warps { ", combined by warps" } else { "" };
                 write!(f, "hash table{room}{combined}")
             }

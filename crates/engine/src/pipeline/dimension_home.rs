@@ -279,7 +279,9 @@ impl Uses {
             ExprKind::Column(column) => {
                 self.decoded.insert(*column);
             }
-            ExprKind::Member { dimension, key } => self.add_key(*dimension, key),
+            ExprKind::Member { dimension, key } | ExprKind::Absent { dimension, key } => {
+                self.add_key(*dimension, key);
+            }
             ExprKind::Lookup {
                 dimension,
                 column,

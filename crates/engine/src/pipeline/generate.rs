@@ -52,7 +52,7 @@ pub struct Shape {
     pub group_combine: GroupCombine,
     /// Bytes that copies of groups in device memory may take.
     pub copies_room: u64,
-    /// Bytes of a hash table that may be made with room for all groups there can be.
+    /// Bytes that a fully sized hash table may have.
     pub hash_room: u64,
     /// Where rows that are returned go.
     pub row_output: RowOutput,
@@ -73,7 +73,7 @@ impl Shape {
 #[derive(Debug, Clone)]
 pub struct BoundPipeline {
     /// The kernel, entry `pipeline`.
-    pub source: String,
+    pub source: Arc<str>,
     /// Literals and lookup tables.
     pub parameters: Parameters,
     /// The columns it reads, in kernel order.
@@ -276,7 +276,7 @@ pub fn bind(
         _ => homes.block(shape.block),
     };
     let mut bound = BoundPipeline {
-        source: String::new(),
+        source: Arc::from(""),
         parameters,
         columns,
         strategy: sunk.strategy,
@@ -304,7 +304,7 @@ pub fn bind(
     let sink = sink::frame(&bound);
     let dimensions = homes.prologue(sink.dynamic_shared, block, &mut bound.parameters);
     bound.dynamic_shared = homes.dynamic_shared(sink.dynamic_shared);
-    bound.source = kernel(&bound, items, &sink, &dimensions, &body);
+    bound.source = kernel(&bound, items, &sink, &dimensions, &body).into();
     bound.dimensions = homes.notes;
     check(&bound.parameters)?;
     Ok(bound)

@@ -46,7 +46,7 @@ const OTHER_SHARED_BYTES: u64 = 2 << 10;
 /// What is known of the groups when a way is chosen.
 #[derive(Debug)]
 pub struct GroupedRows<'a> {
-    /// Groups there can be.
+    /// Possible groups.
     pub groups: u64,
     /// What is kept per group.
     pub plan: &'a AccumulatorPlan,

@@ -26,7 +26,7 @@ pub mod sink;
 mod sink_rows;
 mod stages;
 
-use crate::expression::{Expr, ExprKind, is_text};
+use crate::expression::{Expr, ExprKind, Rebind, is_text};
 use crate::reason::Reason;
 use aggregate::{AggregateCall, AggregateFunction};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -61,6 +61,8 @@ pub enum SinkPlan {
     Materialise {
         /// Output expressions.
         outputs: Vec<Expr>,
+        /// Which rows are wanted, if not all.
+        top: Option<TopRows>,
     },
     /// A build side of other pipelines: the rows as arrays by key, which stay on the device.
     Build {
@@ -78,6 +80,15 @@ pub enum SinkPlan {
         /// Columns of the build side from 1 on.
         aggregates: Vec<AggregateCall>,
     },
+}
+
+/// The first rows of an order: they are returned, and others that are as good by the key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TopRows {
+    /// The place of a row in the order, see [`Function::SortKey`](crate::expression::Function::SortKey).
+    pub key: Expr,
+    /// How many rows are wanted.
+    pub fetch: u64,
 }
 
 impl SinkPlan {
@@ -107,8 +118,14 @@ impl SinkPlan {
                 keys: all(keys)?,
                 aggregates: calls(aggregates)?,
             },
-            Self::Materialise { outputs } => Self::Materialise {
+            Self::Materialise { outputs, top } => Self::Materialise {
                 outputs: all(outputs)?,
+                top: top
+                    .map(|TopRows { key, fetch }| {
+                        let key = replace(&key)?;
+                        Ok(TopRows { key, fetch })
+                    })
+                    .transpose()?,
             },
             Self::Build { key, columns, unique } => Self::Build {
                 key: replace(&key)?,
@@ -163,6 +180,19 @@ impl PipelinePlan {
         })
     }
 
+    /// The same with other expressions where values of subqueries are read.
+    ///
+    /// # Errors
+    /// Those of `replace`.
+    pub(crate) fn rebound(&self, replace: &Rebind<'_>) -> Result<Self, DataFusionError> {
+        let rebound = |expression: &Expr| expression.rebound(replace);
+        Ok(Self {
+            filters: self.filters.iter().map(rebound).collect::<Result<_, _>>()?,
+            sink: self.sink.clone().map(&rebound)?,
+            output: Arc::clone(&self.output),
+        })
+    }
+
     /// Every expression of the pipeline.
     pub fn expressions(&self) -> Vec<&Expr> {
         self.filters.iter().chain(self.sink_expressions()).collect()
@@ -183,7 +213,9 @@ impl PipelinePlan {
                     .flat_map(|call| call.argument.iter().chain(&call.filter));
                 keys.iter().chain(calls).collect()
             }
-            SinkPlan::Materialise { outputs } => outputs.iter().collect(),
+            SinkPlan::Materialise { outputs, top } => {
+                outputs.iter().chain(top.as_ref().map(|top| &top.key)).collect()
+            }
             SinkPlan::Build { key, columns, .. } => {
                 [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect()
             }
@@ -206,7 +238,7 @@ impl PipelinePlan {
                 unit,
             }),
         };
-        if let SinkPlan::Materialise { outputs } = &self.sink {
+        if let SinkPlan::Materialise { outputs, .. } = &self.sink {
             limit(outputs.len(), MAX_OUTPUTS / 2, "output columns")?;
         }
         // Each takes a word at least.
@@ -242,7 +274,7 @@ impl PipelinePlan {
                     .filter_map(|call| call.argument.as_ref())
                     .for_each(&mut whole);
             }
-            SinkPlan::Materialise { outputs } => {
+            SinkPlan::Materialise { outputs, .. } => {
                 (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
             }
             SinkPlan::BuildGroups { aggregates, .. } => aggregates

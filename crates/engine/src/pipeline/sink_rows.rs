@@ -114,7 +114,7 @@ impl SinkInput<'_> {
                     why: None,
                 })
             }
-            SinkPlan::Materialise { outputs } => {
+            SinkPlan::Materialise { outputs, .. } => {
                 let mut columns = Vec::new();
                 for (index, output) in outputs.iter().enumerate() {
                     let output = (self.rewrite)(output);
@@ -234,7 +234,7 @@ impl SinkInput<'_> {
 
     /// How hashed groups are collected.
     fn hash(&self, key: &GroupKey, accumulators: &AccumulatorPlan) -> Strategy {
-        // Where a slot for each group there can be would take too much, there may be no place for a row.
+        // Where a fully sized table would take too much, there may be no place for a row.
         let groups = key.groups_among(self.cardinality.rows);
         let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
         Strategy::Hash {

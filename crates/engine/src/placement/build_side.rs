@@ -4,7 +4,7 @@
 use super::chain::{Chain, statistics};
 use super::join::{input, other, refuse};
 use super::subtree::Subtree;
-use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, lower};
+use crate::expression::{Comparison, Dimension, Expr, ExprKind, MAX_INDICES, domain, lower};
 use crate::history::PlanKey;
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
@@ -16,7 +16,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
-use std::sync::Arc;
+use galatea_store::FileStamp;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 /// A table whose rows a pipeline looks up by key.
 #[derive(Debug, Clone)]
@@ -38,6 +40,49 @@ pub struct DimensionSource {
     /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the
     /// host.
     pub build: Option<Build>,
+    /// Its rows on the host, which executions of one kept plan share.
+    pub shared: SharedRows,
+}
+
+/// Bytes of arranged rows that executions share, at most.
+const SHARED_BYTES: usize = 1 << 20;
+
+/// The rows of a build side that executions of one kept plan have in common. The first execution leaves them,
+/// and others take them as long as the files that they are of have not changed; tables of the store have
+/// another plan when they do.
+#[derive(Debug, Clone, Default)]
+pub struct SharedRows(Option<Arc<OnceLock<LeftRows>>>);
+
+/// The files that rows are of, and the rows.
+type LeftRows = (FileStamps, Arc<Dimension>);
+
+/// Files, and what tells that they are as they were.
+pub(crate) type FileStamps = Vec<(PathBuf, FileStamp)>;
+
+impl SharedRows {
+    /// Rows that an execution may leave.
+    pub(crate) fn begin() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Whether executions share rows.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The rows that an execution has left, of files that are so now.
+    pub(crate) fn get(&self, now: &FileStamps) -> Option<Arc<Dimension>> {
+        let (stamps, rows) = self.0.as_ref()?.get()?;
+        (stamps == now).then(|| Arc::clone(rows))
+    }
+
+    /// Leaves the rows for others, if they are few; `stamps` of before they were read.
+    pub(crate) fn leave(&self, stamps: FileStamps, rows: &Arc<Dimension>) {
+        if let (Some(shared), true) = (&self.0, rows.bytes() <= SHARED_BYTES) {
+            // Another execution may have been faster.
+            let _ = shared.set((stamps, Arc::clone(rows)));
+        }
+    }
 }
 
 /// A build side that a pipeline makes.
@@ -202,6 +247,7 @@ pub(super) fn side(
         shape: None,
         limit: None,
         build: None,
+        shared: SharedRows::default(),
     };
     let groups = match tuple {
         None => Groups::of(dimension, key).filter(|groups| !anti || groups.filters.is_empty()),
@@ -403,8 +449,41 @@ impl Different {
             shape: None,
             limit: Some(refuse("a condition that columns differ, beside the keys")),
             build: None,
+            shared: SharedRows::default(),
         });
         chain.buildable.push(Some(Buildable::Groups(self.groups)));
         chain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, Int64Array};
+    use std::path::Path;
+
+    #[test]
+    fn rows_are_shared_while_their_files_are_the_same() {
+        let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+        let rows = Arc::new(Dimension::new("k", &keys, &[], true).expect("a dimension"));
+        let stamp = |name: &str| {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+            let stamp = FileStamp::of(&path).expect("an old file");
+            (path, stamp)
+        };
+        let before = vec![stamp("Cargo.toml")];
+        let shared = SharedRows::begin();
+        assert!(shared.get(&before).is_none(), "nothing was left");
+        shared.leave(before.clone(), &rows);
+        assert!(
+            shared
+                .get(&before)
+                .is_some_and(|found| Arc::ptr_eq(&found, &rows))
+        );
+        let other = (before[0].0.clone(), stamp("src/lib.rs").1);
+        assert!(shared.get(&vec![other]).is_none(), "the file is another one");
+        let apart = SharedRows::default();
+        apart.leave(Vec::new(), &rows);
+        assert!(apart.get(&Vec::new()).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! From a source upwards: the filters, projections and lookups of a pipeline.
 
-use super::build_side::{Build, Buildable, DimensionSource};
+use super::build_side::{Build, Buildable, DimensionSource, SharedRows};
 use super::join;
 use super::subtree::{self, PipelineSource, Subtree, node};
 use crate::expression::{Expr, lower};
@@ -289,6 +289,7 @@ impl Chain {
             shape: None,
             limit: Some(node("AggregateExec", "its groups have to stay on the device")),
             build: None,
+            shared: SharedRows::default(),
         };
         for side in &mut self.dimensions {
             side.wanted = side.wanted.substitute(&columns);

@@ -7,7 +7,7 @@
 //! none. A pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::cost::Estimator;
-use super::{PipelineSource, Prediction, Subtree, join, key, subtree, unsupported};
+use super::{PipelineSource, Prediction, Subtree, join, key, subtree, top, unsupported};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, PlanKey};
@@ -137,24 +137,25 @@ fn everything_is_there(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config:
     here && children.all(|child| everything_is_there(child, runtime, config))
 }
 
-/// The plan with the subtrees that are worth it on the device.
+/// The plan with the subtrees that are worth it on the device, where the CPU would use `cores` cores.
 pub(super) fn place(
     runtime: &Arc<Runtime>,
     config: &GalateaConfig,
+    cores: usize,
     plan: Arc<dyn ExecutionPlan>,
     decision: &mut Decision,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let mut grounds = Grounds::untimed(runtime, config);
     if config.device != DeviceChoice::Auto {
         let report = decision.report.clone();
-        let placed = Placer::new(runtime, config, &report, 0).place(plan, None, &mut decision.reasons);
+        let placed = Placer::new(runtime, config, &report, cores, 0).place(plan, None, &mut decision.reasons);
         decision.grounds = Some(grounds);
         return placed;
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
     let report = decision.report.clone();
-    let placer = Placer::new(runtime, config, &report, measured.runs());
+    let placer = Placer::new(runtime, config, &report, cores, measured.runs());
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     let nothing = Arc::ptr_eq(&placed, &plan);
     if nothing && !placer.waits_for_loading() {
@@ -237,8 +238,13 @@ struct Placer<'a> {
 }
 
 impl<'a> Placer<'a> {
-    fn new(runtime: &'a Arc<Runtime>, config: &'a GalateaConfig, report: &'a PlanReport, runs: u32) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    fn new(
+        runtime: &'a Arc<Runtime>,
+        config: &'a GalateaConfig,
+        report: &'a PlanReport,
+        cores: usize,
+        runs: u32,
+    ) -> Self {
         Self {
             runtime,
             config,
@@ -265,25 +271,22 @@ impl<'a> Placer<'a> {
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let before = self.hot_gain.get();
+        if let Some((sort, Ok(found))) = top::below(&plan)
+            && ends(&plan).is_ok()
+            && let Ok(found) = self.worthwhile(found, sort.input(), None)
+        {
+            let rows = self.node(found, Arc::clone(sort.input()), reasons)?;
+            return plan.replace_children(
+                vec![rows],
+                ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+            );
+        }
         if let Some(outcome) = subtree(&plan, self.config) {
             match ends(&plan)
                 .and(outcome)
                 .and_then(|found| self.worthwhile(found, &plan, fetch))
             {
-                Ok(mut found) => {
-                    // What feeds the pipeline may hold further subtrees, and reasons of its own.
-                    for child in found.children_mut() {
-                        *child = self.place(Arc::clone(child), None, reasons)?;
-                    }
-                    let gpu = GpuExec::new(
-                        found,
-                        plan,
-                        Arc::clone(self.runtime),
-                        self.config.clone(),
-                        self.report.clone(),
-                    );
-                    return Ok(Arc::new(gpu));
-                }
+                Ok(found) => return self.node(found, plan, reasons),
                 Err(reason) => note(reasons, &plan, &reason),
             }
         } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan))
@@ -317,6 +320,26 @@ impl<'a> Placer<'a> {
         )
     }
 
+    /// The node of a subtree that computes what `cpu` does.
+    fn node(
+        &self,
+        mut found: Subtree,
+        cpu: Arc<dyn ExecutionPlan>,
+        reasons: &mut Reasons,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // What feeds the pipeline may hold further subtrees, and reasons of its own.
+        for child in found.children_mut() {
+            *child = self.place(Arc::clone(child), None, reasons)?;
+        }
+        Ok(Arc::new(GpuExec::new(
+            found,
+            cpu,
+            Arc::clone(self.runtime),
+            self.config.clone(),
+            self.report.clone(),
+        )))
+    }
+
     /// Whether the device is expected to be faster, unless it is forced.
     fn worthwhile(
         &self,
@@ -324,7 +347,8 @@ impl<'a> Placer<'a> {
         plan: &Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
     ) -> Result<Subtree, Reason> {
-        if found.materialises() && found.plan.filters.is_empty() && found.dimensions.is_empty() {
+        let all = found.materialises() && found.top().is_none();
+        if all && found.plan.filters.is_empty() && found.dimensions.is_empty() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
                 detail: "every row is returned: nothing for the device to do".into(),

@@ -14,7 +14,7 @@
 //! different keys, for all that statistics say: those are looked up one by one. Rows of an inner join look up
 //! the side with the keys instead, which do not repeat as a rule.
 
-use super::build_side::{Buildable, DimensionSource};
+use super::build_side::{Buildable, DimensionSource, SharedRows};
 use super::chain::{Chain, arrangement, statistics};
 use super::join::{input, key_of, other, refuse};
 use super::subtree::{Subtree, aggregate_call};
@@ -140,6 +140,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
         shape: None,
         limit: Some(refuse("rows of one key, aggregated before the join")),
         build: None,
+        shared: SharedRows::default(),
     });
     chain.buildable.push(Some(Buildable::Groups(groups)));
     let sink = SinkPlan::Aggregate {
@@ -159,7 +160,7 @@ fn is_column(argument: &Expr) -> bool {
     }
 }
 
-/// Whether there are no more rows than keys there can be.
+/// Whether there are no more rows than possible keys.
 fn may_be_unique(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> bool {
     let span = || {
         let column = key.downcast_ref::<Column>()?.index();

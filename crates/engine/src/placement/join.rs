@@ -38,13 +38,15 @@ pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
     if join.fetch().is_some() {
         return Err(refuse("a limit inside the join"));
     }
-    if join.null_equality() != NullEquality::NullEqualsNothing || join.null_aware {
+    if join.null_equality() != NullEquality::NullEqualsNothing {
         return Err(refuse("NULL keys that have partners"));
     }
     let facts = match join.join_type() {
         JoinType::Inner => by_size(join),
-        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left => vec![JoinSide::Left],
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::Right => vec![JoinSide::Right],
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left => vec![JoinSide::Left],
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark | JoinType::Right => {
+            vec![JoinSide::Right]
+        }
         other => return Err(refuse(format!("a {other} join has no device version"))),
     };
     let mut chains: Vec<_> = (facts.into_iter())
@@ -174,9 +176,10 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     }
     let kind = *join.join_type();
     let anti = matches!(kind, JoinType::LeftAnti | JoinType::RightAnti);
+    let mark = matches!(kind, JoinType::LeftMark | JoinType::RightMark);
     // Of a semijoin and an antijoin nothing is looked up.
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
-    if let (false, [number]) = (looks_up, chosen.as_slice())
+    if let (false, false, [number]) = (looks_up, mark, chosen.as_slice())
         && let Some(different) = Different::of(join, fact, &chain, (keys[*number], &wanted[*number]))
     {
         return Ok(different.attach(chain, dimension, keys[*number], anti));
@@ -200,7 +203,14 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     )?;
     let own = chain.columns.clone();
     let member = Expr::member(chain.dimensions.len(), source.wanted.clone());
-    let mut conditions = vec![if anti { member.negated() } else { member }];
+    let test = match (join.null_aware, anti) {
+        (true, _) => Expr::absent(chain.dimensions.len(), source.wanted.clone()),
+        (false, true) => member.negated(),
+        (false, false) => member,
+    };
+    // Whether NULL is among the keys of NOT IN is seen on the host.
+    let buildable = buildable.filter(|_| !join.null_aware);
+    let mut conditions = vec![test];
     conditions.extend(filters);
     for number in (0..pairs.len()).filter(|number| !chosen.contains(number)) {
         let key = lower(keys[number], &schema)?.substitute(&looked_up);
@@ -223,7 +233,12 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     chain.buildable.push(buildable);
     let mut looked_up: Vec<(Expr, Option<usize>)> =
         looked_up.into_iter().map(|column| (column, None)).collect();
+    let mut marks = None;
     match (kind, Expr::all(conditions.iter().cloned())) {
+        // Never NULL: a condition that is NULL finds no partner.
+        (JoinType::LeftMark | JoinType::RightMark, Some(partner)) => {
+            marks = Some((Expr::not_true(partner).negated(), None));
+        }
         // Rows without a partner stay, with NULL for what they look up.
         (JoinType::Left | JoinType::Right, Some(partner)) => {
             for (column, _) in &mut looked_up {
@@ -234,7 +249,7 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     }
     let own = own.into_iter().zip(chain.plain.clone());
     let columns: Vec<(Expr, Option<usize>)> = match (looks_up, fact) {
-        (false, _) => own.collect(),
+        (false, _) => own.chain(marks).collect(),
         (true, JoinSide::Right) => looked_up.into_iter().chain(own).collect(),
         (true, _) => own.chain(looked_up).collect(),
     };

@@ -19,9 +19,11 @@ mod join;
 mod key;
 mod subtree;
 mod timing;
+mod top;
 
 pub use annotate::{AnnotatePlacement, PlacementExec, query_report};
-pub use build_side::{Build, DimensionSource};
+pub(crate) use build_side::FileStamps;
+pub use build_side::{Build, DimensionSource, SharedRows};
 pub use subtree::{PipelineSource, Prediction, Subtree, subtree};
 
 pub(crate) use decide::{Decision, Grounds, Reasons};
@@ -98,7 +100,10 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
         self.runtime.store(&config);
         let mut decision = Decision::default();
         let placed = match self.runtime.usable(&config) {
-            Ok(()) => decide::place(&self.runtime, &config, plan, &mut decision)?,
+            Ok(()) => {
+                let cores = options.execution.target_partitions;
+                decide::place(&self.runtime, &config, cores, plan, &mut decision)?
+            }
             Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
                 return plan_err!(
                     "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",

@@ -1,16 +1,17 @@
 //! From a physical subtree to a pipeline plan.
 
-use super::build_side::DimensionSource;
+use super::build_side::{DimensionSource, SharedRows};
 use super::chain::{Chain, arrangement};
 use super::eager;
 use super::is_candidate;
 use crate::config::GalateaConfig;
-use crate::expression::{Expr, lower};
+use crate::expression::{Expr, Rebind, lower};
 use crate::history::PlanKey;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
-use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Result as DataFusionResult;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -72,9 +73,44 @@ pub struct Prediction {
 }
 
 impl Subtree {
+    /// Which of its rows are wanted, if not all.
+    pub fn top(&self) -> Option<&TopRows> {
+        match &self.plan.sink {
+            SinkPlan::Materialise { top, .. } => top.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether it returns rows rather than groups.
     pub fn materialises(&self) -> bool {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
+    }
+
+    /// Has executions of copies share the rows that CPU operators make, of plans for which it `may` be.
+    pub(crate) fn share_rows(&mut self, may: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool) {
+        for side in &mut self.dimensions {
+            match &mut side.build {
+                Some(build) => build.subtree.share_rows(may),
+                None if may(&side.plan) => side.shared = SharedRows::begin(),
+                None => {}
+            }
+        }
+    }
+
+    /// Replaces the expressions of DataFusion's that are in it.
+    pub(crate) fn rebind(&mut self, replace: &Rebind<'_>) -> DataFusionResult<()> {
+        self.plan = self.plan.rebound(replace)?;
+        for predicate in &mut self.pruning {
+            *predicate = replace(predicate)?;
+        }
+        for side in &mut self.dimensions {
+            side.key = replace(&side.key)?;
+            side.wanted = side.wanted.rebound(replace)?;
+            if let Some(build) = &mut side.build {
+                build.subtree.rebind(replace)?;
+            }
+        }
+        Ok(())
     }
 
     /// The pipelines that make its build sides.
@@ -238,5 +274,5 @@ fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
     }
-    chain.finish(SinkPlan::Materialise { outputs }, plan.schema())
+    chain.finish(SinkPlan::Materialise { outputs, top: None }, plan.schema())
 }

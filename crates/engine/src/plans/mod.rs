@@ -25,7 +25,7 @@ mod surroundings;
 mod tables;
 
 pub use planner::{DeferPlanning, ReusingPlanner};
-pub(crate) use renew::renewed;
+pub(crate) use renew::{Renewal, renewed};
 
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};
@@ -137,12 +137,12 @@ impl PlanCache {
     }
 
     /// The kept plan of a query, if it is still what planning would make.
-    async fn find(&self, plan: &LogicalPlan, state: &SessionState, runtime: &Runtime) -> Result<Found> {
+    fn find(&self, plan: &LogicalPlan, state: &SessionState, runtime: &Runtime) -> Result<Found> {
         // What a registry of statistics says of tables may change at any time.
         if state.statistics_registry().is_some() {
             return Ok(Found::Nothing(None));
         }
-        let Some((query, identities)) = Query::of(plan, state).await else {
+        let Some((query, identities)) = Query::of(plan) else {
             return Ok(Found::Nothing(None));
         };
         let key = (self.surroundings(state).id, query.hash());
@@ -175,7 +175,7 @@ impl PlanCache {
         let config = GalateaConfig::of(state.config_options());
         let kept = pending.and_then(|pending| {
             let grounds = grounds(plan, runtime, &config)?;
-            let copy = renew::is_renewable(plan).then(|| renewed(plan, &PlanReport::default()).ok())??;
+            let copy = renew::is_renewable(plan).then(|| renew::kept(plan).ok())??;
             let Pending {
                 key,
                 query,

@@ -136,7 +136,7 @@ impl ReusingPlanner {
     }
 
     async fn plan(&self, query: &LogicalPlan, state: &SessionState) -> Result<Arc<dyn ExecutionPlan>> {
-        let pending = match self.plans.find(query, state, &self.runtime).await? {
+        let pending = match self.plans.find(query, state, &self.runtime)? {
             Found::Plan(plan) => return Ok(plan),
             Found::Nothing(pending) => pending,
         };

@@ -2,7 +2,6 @@
 
 use super::tables::{self, TableVersion};
 use arrow::datatypes::SchemaRef;
-use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::expr::WindowFunctionDefinition;
@@ -73,7 +72,7 @@ struct Parts {
 impl Query {
     /// The query of a plan, with the tables as they are now and what tells when those of the store have other
     /// versions; none if its plan may not be used again.
-    pub(super) async fn of(plan: &LogicalPlan, session: &dyn Session) -> Option<(Self, Vec<Arc<Identity>>)> {
+    pub(super) fn of(plan: &LogicalPlan) -> Option<(Self, Vec<Arc<Identity>>)> {
         let mut parts = Parts::default();
         plan.apply_with_subqueries(|node| parts.read(node)).ok()?;
         if parts.unknown {
@@ -81,7 +80,7 @@ impl Query {
         }
         let (mut versions, mut identities) = (Vec::new(), Vec::new());
         for source in &parts.sources {
-            let (version, identity) = tables::version(source, session).await?;
+            let (version, identity) = tables::version(source)?;
             versions.push(version);
             identities.extend(identity);
         }
@@ -139,15 +138,7 @@ impl Parts {
             | LogicalPlan::Distinct(_)
             | LogicalPlan::Unnest(_) => {}
             // Statements change something, extensions and the rows of a recursive query are not known here.
-            LogicalPlan::RecursiveQuery(_)
-            | LogicalPlan::Statement(_)
-            | LogicalPlan::Explain(_)
-            | LogicalPlan::Analyze(_)
-            | LogicalPlan::Extension(_)
-            | LogicalPlan::Dml(_)
-            | LogicalPlan::Ddl(_)
-            | LogicalPlan::Copy(_)
-            | LogicalPlan::DescribeTable(_) => self.unknown = true,
+            _ => self.unknown = true,
         }
         node.apply_expressions(|expression| expression.apply(|part| self.read_expression(part)))?;
         Ok(match self.unknown {

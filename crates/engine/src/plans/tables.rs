@@ -1,13 +1,11 @@
 //! The tables of a query, as far as it can be told whether they have changed.
 
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::TableProvider;
 use datafusion::datasource::DefaultTableSource;
 use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
 use datafusion::logical_expr::TableSource;
-use futures::TryStreamExt;
 use galatea_store::{FileStamp, Identity, StoredTable, TableId};
-use object_store::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 /// A version of a table.
@@ -18,16 +16,13 @@ pub(super) enum TableVersion {
     /// Local files: the object that stands for the table, and the files there are.
     Files {
         provider: Weak<dyn TableProvider>,
-        files: Vec<(Path, FileStamp)>,
+        files: Vec<(PathBuf, FileStamp)>,
     },
 }
 
 /// The version of a table now, and for a table of the store what tells that it is not current any more. None
 /// where the versions of a table cannot be told apart.
-pub(super) async fn version(
-    source: &Arc<dyn TableSource>,
-    session: &dyn Session,
-) -> Option<(TableVersion, Option<Arc<Identity>>)> {
+pub(super) fn version(source: &Arc<dyn TableSource>) -> Option<(TableVersion, Option<Arc<Identity>>)> {
     let provider = &source.downcast_ref::<DefaultTableSource>()?.table_provider;
     if let Some(table) = provider.downcast_ref::<StoredTable>() {
         let (id, identity) = table.version();
@@ -36,34 +31,46 @@ pub(super) async fn version(
     let table = provider.downcast_ref::<ListingTable>()?;
     let mut files = Vec::new();
     for url in table.table_paths() {
-        files.extend(local_files(url, &table.options().file_extension, session).await?);
+        files.extend(local_files(url, &table.options().file_extension)?);
     }
     let provider = Arc::downgrade(provider);
     Some((TableVersion::Files { provider, files }, None))
 }
 
-/// The files of a table, as DataFusion lists them, with what tells their versions. Those of object stores
-/// have none: asking there takes longer than planning.
-async fn local_files(
-    url: &ListingTableUrl,
-    extension: &str,
-    session: &dyn Session,
-) -> Option<Vec<(Path, FileStamp)>> {
+/// The files below a table's place, with what tells their versions. Those of object stores have none: asking
+/// there takes longer than planning.
+///
+/// Listed without DataFusion's object store, which takes a task and a third of a millisecond a table. Files
+/// that the table's pattern leaves out are among them: when those change, its plans are made anew for
+/// nothing.
+fn local_files(url: &ListingTableUrl, extension: &str) -> Option<Vec<(PathBuf, FileStamp)>> {
     if url.scheme() != "file" {
         return None;
     }
-    let store = session.runtime_env().object_store(url).ok()?;
-    let listed = url
-        .list_all_files(session, store.as_ref(), extension)
-        .await
-        .ok()?;
-    let listed: Vec<_> = listed.try_collect().await.ok()?;
-    let stamped = listed.into_iter().map(|file| {
-        let path = PathBuf::from(format!("/{}", file.location));
-        let stamp = FileStamp::of(&path)?;
-        Some((file.location, stamp))
-    });
-    stamped.collect()
+    let place = url.get_url().to_file_path().ok()?;
+    let mut files = Vec::new();
+    if place.is_dir() {
+        list(&place, extension, &mut files)?;
+        files.sort_by(|(one, _), (other, _)| one.cmp(other));
+    } else {
+        let stamp = FileStamp::of(&place)?;
+        files.push((place, stamp));
+    }
+    Some(files)
+}
+
+/// Adds the files below a folder whose names end so.
+fn list(folder: &Path, extension: &str, files: &mut Vec<(PathBuf, FileStamp)>) -> Option<()> {
+    for entry in std::fs::read_dir(folder).ok()? {
+        let path = entry.ok()?.path();
+        if path.is_dir() {
+            list(&path, extension, files)?;
+        } else if path.to_str()?.ends_with(extension) {
+            let stamp = FileStamp::of(&path)?;
+            files.push((path, stamp));
+        }
+    }
+    Some(())
 }
 
 impl TableVersion {

@@ -45,7 +45,7 @@ pub struct ConflictAnalysis {
     pub rows: u64,
     /// Rows of the column.
     pub all_rows: u64,
-    /// Groups: different values there can be, NULL among them.
+    /// Groups: possible different values, NULL among them.
     pub groups: u64,
     /// The lines.
     pub lines: Vec<ConflictLine>,

@@ -6,6 +6,7 @@ use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use galatea::QueryDevice;
+use galatea_device::environment;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -28,22 +29,29 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Two sessions, with settings for the emulated one.
+    /// Two sessions, with settings for the emulated one; on a GPU, where the environment asks for that.
     pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
+        if environment::test_on_gpu() {
+            return Self::on(galatea::session().with_setting("galatea.device", "gpu"), settings);
+        }
         Self::emulated(galatea::EmulatorOptions::default(), settings)
     }
 
     /// As [`Self::new`], with an emulated device of that kind.
     pub(crate) fn emulated(emulator: galatea::EmulatorOptions, settings: &[(&str, &str)]) -> Self {
+        let session = galatea::session()
+            .with_emulated_device(emulator)
+            .with_setting("galatea.device", "emulated");
+        Self::on(session, settings)
+    }
+
+    fn on(session: galatea::SessionBuilder, settings: &[(&str, &str)]) -> Self {
         let cpu = galatea::session()
             .with_file_queries(true)
             .with_setting("galatea.device", "cpu")
             .build()
             .expect("a CPU session");
-        let mut builder = galatea::session()
-            .with_file_queries(true)
-            .with_emulated_device(emulator)
-            .with_setting("galatea.device", "emulated");
+        let mut builder = session.with_file_queries(true);
         for (name, value) in settings {
             builder = builder.with_setting(*name, *value);
         }
@@ -73,7 +81,7 @@ impl Pair {
             !placed
                 || report
                     .as_ref()
-                    .is_some_and(|report| report.device == QueryDevice::Emulated),
+                    .is_some_and(|report| matches!(report.device, QueryDevice::Emulated | QueryDevice::Gpu)),
             "{context}\n{sql}\nran elsewhere: {report:?}",
         );
     }

@@ -136,7 +136,7 @@ async fn every_way_answers_alike_whatever_the_skew() {
         (&[("galatea.group_by", "hash")], "hash"),
         (
             &[("galatea.group_by", "hash"), ("galatea.group_combine", "off")],
-            "hash table, room for all",
+            "hash table, fully sized",
         ),
     ];
     for (seed, (groups, skew)) in [

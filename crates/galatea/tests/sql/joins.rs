@@ -177,6 +177,17 @@ pub(crate) const PIPELINES: &[&str] = &[
     "SELECT a.name, sum(f.v) FROM f JOIN (SELECT parent, max(name) AS name FROM n GROUP BY parent) a ON f.number = a.parent GROUP BY a.name",
     "SELECT l.m, count(*), sum(r.v) FROM f l JOIN (SELECT m * 3 AS m3, max(v) AS v FROM f GROUP BY m) r ON l.m = r.m3 GROUP BY l.m",
     "SELECT l.v, r.v FROM f l JOIN f r ON l.v = r.v + 1 WHERE l.m > 80",
+    // NOT IN: NULL among the keys, NULL looked for, neither, and nothing to look among.
+    "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT k FROM n)",
+    "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT k FROM n WHERE size > 500)",
+    "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT parent FROM n)",
+    "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT parent FROM n WHERE parent IS NOT NULL AND open)",
+    "SELECT count(*), sum(v) FROM f WHERE number NOT IN (SELECT k FROM n WHERE size < -1000000)",
+    "SELECT count(*), sum(v) FROM f WHERE text NOT IN (SELECT name FROM t WHERE open)",
+    // Whether there is a partner is one of several conditions.
+    "SELECT count(*), sum(v) FROM f WHERE number IN (SELECT k FROM n WHERE size > 500) OR m < 30",
+    "SELECT count(*), sum(v) FROM f WHERE EXISTS (SELECT * FROM n WHERE n.k = f.number AND n.open) OR EXISTS (SELECT * FROM t WHERE t.k = f.text) OR v < 9",
+    "SELECT m, count(*) FROM f WHERE NOT EXISTS (SELECT * FROM n WHERE n.k = f.number AND f.m > n.weight) OR m IS NULL GROUP BY m",
 ];
 
 #[tokio::test]

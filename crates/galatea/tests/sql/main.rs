@@ -32,4 +32,5 @@ mod sqllogic;
 mod statements;
 mod streams;
 mod swapping;
+mod top;
 mod zones;

@@ -14,7 +14,7 @@ use crate::encode::greatest_common_divisor;
 pub struct DenseColumn<'a> {
     column: &'a Column,
     width: Width,
-    /// Different codes there can be, that of NULL among them.
+    /// Possible codes, that of NULL among them.
     pub values: usize,
     /// The code of NULL rows, the last; none where there are none.
     pub null: Option<u32>,

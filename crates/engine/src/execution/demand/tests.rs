@@ -24,7 +24,10 @@ fn aggregate() -> PipelinePlan {
 
 fn rows() -> PipelinePlan {
     PipelinePlan {
-        sink: SinkPlan::Materialise { outputs: Vec::new() },
+        sink: SinkPlan::Materialise {
+            outputs: Vec::new(),
+            top: None,
+        },
         ..aggregate()
     }
 }

@@ -53,6 +53,29 @@ impl<'a> Emitter<'a> {
         Ok(boolean(self.unless_null(&member, place.null.as_ref()), None))
     }
 
+    /// Whether no row can have the key, for all that NULL leaves open; never NULL.
+    pub(super) fn absent(&mut self, dimension: usize, key: &Expr) -> Result<Value, Reason> {
+        let found = self.known_dimension(dimension)?;
+        if found.is_built() {
+            return Err(Reason::Encoding {
+                column: 0,
+                needed: "keys that were collected on the host",
+            });
+        }
+        let member = self.member(dimension, key)?;
+        // Packed dimensions have an entry for NULL, and their places no flag.
+        let null = self.expression(key)?.null;
+        let absent = match (found.rows(), found.has_null_keys()) {
+            (0, _) => "true".to_owned(),
+            (_, true) => "false".to_owned(),
+            _ => {
+                let absent = self.define(&Kind::Bool, &format!("!{}", member.code));
+                self.unless_null(&absent, null.as_ref())
+            }
+        };
+        Ok(boolean(absent, None))
+    }
+
     /// A column of the row that has the key; where none has it, any value of the column.
     pub(super) fn lookup(
         &mut self,

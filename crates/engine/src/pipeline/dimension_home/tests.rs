@@ -354,7 +354,10 @@ fn nvrtc_compiles_lookups_of_every_kind() {
             (DimensionHome::Placed, true),
         ] {
             let facts = facts(4000, placed);
-            let outputs = SinkPlan::Materialise { outputs: every(key) };
+            let outputs = SinkPlan::Materialise {
+                outputs: every(key),
+                top: None,
+            };
             let plans = [
                 (plan(key, outputs.clone()), GroupBy::Auto, RowOutput::Heap),
                 (sums(key, Vec::new()), GroupBy::Auto, RowOutput::Auto),

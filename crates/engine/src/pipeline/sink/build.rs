@@ -20,7 +20,7 @@ use std::fmt::Write;
 /// A build side as a pipeline makes it.
 #[derive(Debug, Clone)]
 pub struct BuildPlan {
-    /// The keys there can be.
+    /// The possible keys.
     pub(crate) keys: KeySpace,
     /// Its columns, in the order of the outputs.
     pub(crate) columns: Vec<BuiltColumn>,
@@ -59,14 +59,14 @@ impl BuildPlan {
 /// Groups as a build side.
 #[derive(Debug, Clone)]
 pub struct GroupBuildPlan {
-    /// The keys there can be.
+    /// The possible keys.
     pub(crate) keys: Interval,
     /// What is left of each group.
     pub(crate) words: GroupWords,
 }
 
 impl GroupBuildPlan {
-    /// Words of all groups there can be.
+    /// Words of all possible groups.
     pub fn words(&self) -> u64 {
         ((self.keys.high - self.keys.low + 1) as u64).saturating_mul(self.words.stride as u64)
     }

@@ -1,4 +1,4 @@
-//! Groups in a global hash table. Where it is not too large it has a slot for each group there can be. Else
+//! Groups in a global hash table. Where it is not too large it is fully sized. Else
 //! it starts small, and at its limit takes no new group: rows of such groups go into heap pages as partial
 //! groups, key words and then the accumulator words the row alone would leave, and the host merges them into
 //! a larger table after the launch. Only when the heap is dry too does a block stop, and it remembers which

@@ -5,7 +5,8 @@ use super::super::bind::{AccumulatorPlan, FinishForm, Strategy};
 use super::super::generate::{BoundPipeline, ResultPlan};
 use super::super::group_key::{GroupKey, KeyForm, KeyLayout, KeyPart};
 use crate::expression::{
-    DigitValue, Dimension, GroupColumn, GroupForm, GroupNull, GroupWords, Interval, Product, domain,
+    CodedStrings, DigitValue, Dimension, GroupColumn, GroupForm, GroupNull, GroupWords, Interval, Product,
+    domain,
 };
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
@@ -77,7 +78,7 @@ fn key_columns(key: &GroupKey, hashed: bool) -> Result<BTreeMap<usize, GroupColu
                 let high = low + i128::from(size.unwrap_or(1).max(1) - 1);
                 DigitValue::Integer(Interval { low: *low, high })
             }
-            KeyForm::Code { values } => DigitValue::Code(values.clone()),
+            KeyForm::Code { values } => DigitValue::Code(CodedStrings(values.clone())),
             KeyForm::Float64 => return Err(unsupported(&part.data_type)),
         };
         let form = GroupForm::Digit {
@@ -122,7 +123,7 @@ fn word_form(part: &KeyPart, word: usize) -> (GroupForm, usize) {
             }
         }
         KeyForm::Code { values } => {
-            let values = values.clone();
+            let values = CodedStrings(values.clone());
             let complement = false;
             (
                 GroupForm::Code {
@@ -218,7 +219,7 @@ pub(in crate::pipeline) fn aggregates(
             } => GroupForm::Code {
                 word: first + word,
                 complement: *complement,
-                values: values.clone(),
+                values: CodedStrings(values.clone()),
             },
             FinishForm::AverageDecimal {
                 sum,

@@ -24,6 +24,8 @@ const COMPILING: f64 = 0.25;
 const OPENING: f64 = 0.25;
 /// Share of the memory's rate that kernels with one load per value reach.
 const REACHED: f64 = 0.6;
+/// Passes over the rows before one that returns the first of an order, usually.
+const TOP_PASSES: f64 = 3.0;
 /// Nanoseconds of a row that is looked up in a dimension through the cache.
 const LOOKUP: f64 = 0.02;
 /// Nanoseconds of a row that is stored by its key.
@@ -88,15 +90,18 @@ impl Estimator {
                 let row = HASHED_ROW[usize::from(groups > CACHED_GROUPS)];
                 (rows * row * 1e-9, groups, GROUP_VALUE)
             }
-            SinkPlan::Materialise { .. } => (0.0, returned, ROW_VALUE),
+            SinkPlan::Materialise { top: Some(top), .. } => (0.0, returned.min(top.fetch as f64), ROW_VALUE),
+            SinkPlan::Materialise { top: None, .. } => (0.0, returned, ROW_VALUE),
             SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => {
                 (rows * BUILT_ROW * 1e-9, 0.0, ROW_VALUE)
             }
         };
+        // Passes that look for the last of the first rows read their keys.
+        let passes = if found.top().is_some() { TOP_PASSES } else { 0.0 };
         let value = |field: &FieldRef| by_type(costs, field.data_type());
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
-            hot: PIPELINE + each_run + scan.max(lookups + hashed) + dimensions + result,
+            hot: (1.0 + passes) * (PIPELINE + scan.max(lookups + hashed)) + each_run + dimensions + result,
             once: self.once(found, runtime, config),
         }
     }
@@ -109,10 +114,17 @@ impl Estimator {
         runtime: &Runtime,
         config: &GalateaConfig,
     ) -> f64 {
+        let ran = (found.shape).is_some_and(|shape| runtime.history().is_compiled(shape));
+        self.once_unless(ran, found, runtime, config)
+    }
+
+    /// The same, with kernels that are `compiled` for all that is known.
+    fn once_unless(&self, compiled: bool, found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> f64 {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let (_, _, bringing) = self.bringing(found, rows, runtime, config);
-        let compiled = (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
-        let builds = found.builds().map(|build| self.once(build, runtime, config));
+        let compiled =
+            compiled || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
+        let builds = (found.builds()).map(|build| self.once_unless(compiled, build, runtime, config));
         builds.sum::<f64>() + bringing + if compiled { 0.0 } else { COMPILING }
     }
 

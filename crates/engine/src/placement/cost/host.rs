@@ -1,18 +1,17 @@
 //! The time of DataFusion's operators.
 //!
 //! Nanoseconds of one core per row, fitted to the 22 TPC-H queries at scale 30 on 16 cores of the reference
-//! machine (`bench/results`); a core of another machine is within a factor of two of it. Operators are taken
-//! to use all cores.
+//! machine (`bench/results`); a core of another machine is within a factor of two of it.
 
 use super::Estimator;
 use crate::expression::is_text;
 use arrow::datatypes::DataType;
 use datafusion::datasource::memory::MemorySourceConfig;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -41,6 +40,8 @@ const PROBE_ROW: f64 = 30.0;
 const SORT_STEP: f64 = 6.0;
 /// Groups whose table stays in a core's caches.
 const FEW_GROUPS: f64 = 50_000.0;
+/// Rows of a row group of a Parquet file, where writers choose.
+const ROW_GROUP: f64 = (1 << 20) as f64;
 /// Planning's own and starting tasks, in seconds.
 const START: f64 = 0.5e-3;
 
@@ -52,19 +53,40 @@ pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
 impl Estimator {
     /// Seconds that a plan takes on the CPU.
     pub(in crate::placement) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        START + self.nanoseconds(plan) * 1e-9 / self.cores
+        START + self.nanoseconds(plan) * 1e-9
     }
 
-    /// Nanoseconds of one core that a plan takes.
+    /// Nanoseconds that the operators of a plan take, one after another.
     fn nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let inputs: f64 = plan
             .children()
             .into_iter()
             .map(|child| self.nanoseconds(child))
             .sum();
-        inputs + self.own_nanoseconds(plan)
+        inputs + self.own_nanoseconds(plan) / self.parallelism(plan)
     }
 
+    /// Cores that work on an operator: those that scan a file have a row group each, and go on with its rows
+    /// until these are distributed anew.
+    fn parallelism(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
+        if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
+            && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
+        {
+            let files: usize = config.file_groups.iter().map(FileGroup::len).sum();
+            let groups = (self.rows(plan) / ROW_GROUP).ceil().max(files as f64);
+            return groups.clamp(1.0, self.cores);
+        }
+        let goes_on = plan.is::<FilterExec>()
+            || plan.is::<ProjectionExec>()
+            || (plan.downcast_ref::<AggregateExec>())
+                .is_some_and(|aggregate| aggregate.mode().input_mode() == AggregateInputMode::Raw);
+        match plan.children().as_slice() {
+            [child] if goes_on => self.parallelism(child),
+            _ => self.cores,
+        }
+    }
+
+    /// Nanoseconds of one core that an operator takes.
     fn own_nanoseconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         let rows = self.rows(plan);
         let schema = plan.schema();

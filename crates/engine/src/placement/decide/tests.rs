@@ -50,11 +50,22 @@ fn has_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Whether the query is placed, and what was decided.
 fn decide(runtime: &Arc<Runtime>, plan: &Arc<dyn ExecutionPlan>) -> (bool, Decision) {
     let mut decision = Decision::default();
-    let placed = place(runtime, &auto(), Arc::clone(plan), &mut decision).expect("placed or not");
+    let placed = place(runtime, &auto(), CORES, Arc::clone(plan), &mut decision).expect("placed or not");
     (has_gpu(&placed), decision)
 }
 
+/// Cores of the CPU that is compared with, whatever this machine has.
+const CORES: usize = 2;
+
 const QUERY: &str = "SELECT sum(v) FROM t WHERE v % 3 = 1";
+
+#[tokio::test]
+async fn a_file_of_one_row_group_keeps_one_core_busy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (_, plan) = plan(&folder, QUERY).await;
+    let (one, many) = (Estimator::new(1), Estimator::new(16));
+    assert!(many.host_seconds(&plan) > 0.9 * one.host_seconds(&plan));
+}
 
 #[tokio::test]
 async fn loading_is_shared_among_the_runs_of_a_query() {

@@ -28,6 +28,33 @@ async fn many_at_once_get_the_answers_of_one() {
     }
 }
 
+/// The rows of a small table are collected once for a kept plan, and again when they change.
+#[tokio::test]
+async fn executions_share_small_build_sides() {
+    let ctx = session(&[]).await;
+    let reused = || {
+        galatea::last_query_report(&ctx)
+            .expect("a query ran")
+            .build_sides_reused
+    };
+    let join = "SELECT d.name, sum(t.v) FROM t JOIN d ON t.k = d.k GROUP BY d.name";
+    for _ in 0..2 {
+        for (run, expected) in [0, 0, 1, 1].into_iter().enumerate() {
+            let (rows, _) = ask(&ctx, join).await;
+            assert_eq!(reused(), expected, "run {run}");
+            let expected = afresh(&ctx, join).await;
+            same(&expected, &rows).unwrap_or_else(|difference| panic!("{join}\n{difference}"));
+        }
+        run(&ctx, "DELETE FROM d WHERE k = 3").await;
+    }
+    // What a subquery has a part in is another one each time.
+    let hangs = "SELECT count(*) FROM t JOIN d ON t.k = d.k WHERE d.k > (SELECT avg(k) FROM d)";
+    for _ in 0..4 {
+        ask(&ctx, hangs).await;
+        assert_eq!(reused(), 0);
+    }
+}
+
 /// Rows that a plan's nodes count as theirs, together.
 fn counted(plan: &Arc<dyn ExecutionPlan>) -> usize {
     let here = plan.metrics().and_then(|metrics| metrics.output_rows());

@@ -109,6 +109,12 @@ const QUERIES: &[&str] = &[
     "WITH big AS (SELECT * FROM t WHERE v > 2990) SELECT a.v, b.k FROM big a JOIN big b ON a.v = b.v",
     "SELECT t.v, x.y FROM t JOIN (VALUES (1, 'a'), (2, 'b')) AS x(k, y) ON t.v = x.k",
     "SELECT 1 + 1 AS two",
+    // Values of subqueries: in pipelines, around them, one in another, several.
+    "SELECT count(*), sum(f) FROM t WHERE v > (SELECT avg(v) FROM t)",
+    "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > (SELECT sum(v) * 0.14 FROM t) ORDER BY k",
+    "SELECT v, (SELECT max(k) FROM d) - k AS below FROM t WHERE v < (SELECT min(v) + 9 FROM t WHERE v > (SELECT avg(v) FROM t))",
+    "SELECT name, (SELECT count(*) FROM t) AS n FROM d WHERE k < (SELECT 3 + min(k) FROM d)",
+    "SELECT v FROM t WHERE k IN (SELECT k FROM d WHERE k > (SELECT avg(k) FROM d)) AND v < (SELECT max(k) * 9 FROM d)",
 ];
 
 #[tokio::test]

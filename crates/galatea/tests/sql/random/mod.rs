@@ -60,7 +60,7 @@ const SHAPES: &[Shape] = &[
 /// Runs `usual` seeds, and as many more as the environment says, each with queries of one shape.
 async fn seeds(usual: u64, query: fn(&mut Grammar) -> Query) {
     let first = environment::seed();
-    let mut failures = Vec::new();
+    let (mut failures, mut on_device) = (Vec::new(), 0);
     for seed in first..first + usual + environment::campaign() {
         let mut grammar = Grammar::new(seed);
         let settings = *SETTINGS.choose(&mut grammar.rng).expect("not empty");
@@ -77,7 +77,10 @@ async fn seeds(usual: u64, query: fn(&mut Grammar) -> Query) {
         }
         let query = query(&mut grammar);
         let same = if query.ordered { same_in_order } else { same };
-        if let Err(difference) = pair.compare(&query.sql, same).await {
+        let compared = pair.compare(&query.sql, same).await;
+        let report = galatea::last_query_report(&pair.gpu);
+        on_device += u64::from(report.is_some_and(|report| report.placed > report.fell_back));
+        if let Err(difference) = compared {
             failures.push(format!(
                 "seed {seed}, {}, {all:?}\n{}\n{difference}",
                 drawn.join(", "),
@@ -85,6 +88,8 @@ async fn seeds(usual: u64, query: fn(&mut Grammar) -> Query) {
             ));
         }
     }
+    let count = usual + environment::campaign();
+    println!("{count} queries from seed {first}, {on_device} used the device");
     assert!(
         failures.is_empty(),
         "{} seeds fail\n\n{}",
@@ -157,11 +162,11 @@ fn sessions_of_several_threads_share_files() {
     runtime().block_on(write_files(folder.path(), first));
     let count = 6 + environment::campaign() / 10;
     std::thread::scope(|scope| {
-        for thread in 0..4 {
+        for thread in 0..8 {
             let folder = folder.path();
             scope.spawn(move || {
                 runtime().block_on(async {
-                    let settings = SETTINGS[thread * 4 % SETTINGS.len()];
+                    let settings = SETTINGS[thread * 2 % SETTINGS.len()];
                     let pair = over_files(folder, settings).await;
                     for seed in first..first + count {
                         let mut grammar = Grammar::new(seed);

@@ -53,7 +53,8 @@ impl Grammar {
         if self.once_in(3) {
             parts.push(self.asking());
         }
-        let filter = format!(" WHERE {}", parts.join(" AND "));
+        let operator = if self.once_in(4) { " OR " } else { " AND " };
+        let filter = format!(" WHERE {}", parts.join(operator));
         if self.once_in(4) {
             let value = self.scalar_subquery();
             return format!("SELECT t.v, {value} AS asked FROM t{filter}").into();

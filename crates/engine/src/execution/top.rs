@@ -1,0 +1,253 @@
+//! The first rows of an order, found by counting: which sort key is the last that can be among them.
+//!
+//! ```text
+//! least and greatest key ── rows in each of 4096 equal parts between ── in each part of the part with the last wanted row ── ...
+//! ```
+//!
+//! It ends at a part with few enough rows. Then the pipeline returns the rows up to there. Passes before the
+//! last read the columns of filters and keys alone, so wide rows are made for few (late materialisation).
+
+use super::error::RunError;
+use super::run::{Output, Run};
+use super::run_report::RunReport;
+use crate::expression::{BUCKETS, Expr};
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// Rows beyond the wanted ones that are returned rather than told apart.
+const MORE: u64 = 256;
+
+/// Sort keys from the least to the greatest, both included, and rows among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    least: i64,
+    greatest: i64,
+    rows: u64,
+}
+
+impl Part {
+    /// The part of all keys.
+    const ALL: Self = Self {
+        least: 0,
+        greatest: i64::MAX,
+        rows: u64::MAX,
+    };
+
+    /// Bits by which keys are shifted to number the equal parts of this one.
+    fn shift(self) -> u32 {
+        let span = self.greatest.wrapping_sub(self.least) as u64;
+        (u64::BITS - span.leading_zeros()).saturating_sub(BUCKETS.ilog2())
+    }
+
+    /// Of its equal parts, given as numbers and rows, the one with the `wanted`-th row, and the rows before
+    /// it.
+    fn with_row(self, wanted: u64, mut parts: Vec<(i32, u64)>) -> Option<(Self, u64)> {
+        parts.sort_unstable();
+        let shift = self.shift();
+        let mut before = 0;
+        for (number, rows) in parts {
+            if before + rows >= wanted {
+                let least = self.least + (i64::from(number) << shift);
+                let greatest = least.saturating_add((1 << shift) - 1).min(self.greatest);
+                let part = Self {
+                    least,
+                    greatest,
+                    rows,
+                };
+                return Some((part, before));
+            }
+            before += rows;
+        }
+        None
+    }
+}
+
+impl Run<'_> {
+    /// Runs a pipeline of which the first rows are wanted.
+    pub(super) fn execute_top(
+        &self,
+        outputs: &[Expr],
+        top: &TopRows,
+    ) -> Result<(Output, RunReport), RunError> {
+        let mut passes = Vec::new();
+        let up_to = |last| {
+            let sink = SinkPlan::Materialise {
+                outputs: outputs.to_vec(),
+                top: None,
+            };
+            self.plan_of(sink, Arc::clone(&self.plan.output), [top.key.within(0, last)])
+        };
+        let last = std::thread::scope(|scope| {
+            // The first run compiles three kernels: at once. Constants are none of a kernel's.
+            for plan in [self.counting_plan(&top.key, Part::ALL), up_to(i64::MAX)] {
+                if !self.runtime.prepared().knows(&plan) {
+                    // A failure comes again where the kernel is needed.
+                    scope.spawn(move || self.over(&plan, &self.view_of(&plan)?).prepare().map(drop));
+                }
+            }
+            self.last_key(top, &mut passes)
+        })?;
+        let plan = up_to(last);
+        let (output, mut report) = self.over(&plan, &self.view_of(&plan)?).execute()?;
+        for pass in &passes {
+            report.passed_before(pass);
+        }
+        Ok((output, report))
+    }
+
+    /// A sort key such that the rows up to it are those wanted, and not many more.
+    fn last_key(&self, top: &TopRows, passes: &mut Vec<RunReport>) -> Result<i64, RunError> {
+        let enough = top.fetch.saturating_add(MORE);
+        let mut part = match self.extent(&top.key, passes)? {
+            Some(part) if part.rows > enough => part,
+            _ => return Ok(i64::MAX),
+        };
+        let mut wanted = top.fetch.max(1);
+        loop {
+            let counts = self.counts(&top.key, part, passes)?;
+            let Some((within, before)) = part.with_row(wanted, counts) else {
+                return Ok(i64::MAX);
+            };
+            let done = within.rows - (wanted - before) <= MORE || part.shift() == 0;
+            (part, wanted) = (within, wanted - before);
+            if done {
+                return Ok(part.greatest);
+            }
+        }
+    }
+
+    /// All keys; `None` without rows.
+    fn extent(&self, key: &Expr, passes: &mut Vec<RunReport>) -> Result<Option<Part>, RunError> {
+        let call = |function, name, nullable| AggregateCall {
+            function,
+            argument: (function != AggregateFunction::Count).then(|| key.clone()),
+            filter: None,
+            field: Arc::new(Field::new(name, DataType::Int64, nullable)),
+        };
+        let calls = vec![
+            call(AggregateFunction::Count, "rows", false),
+            call(AggregateFunction::Min, "least", true),
+            call(AggregateFunction::Max, "greatest", true),
+        ];
+        let fields: Vec<_> = calls.iter().map(|call| Arc::clone(&call.field)).collect();
+        let sink = SinkPlan::Aggregate {
+            keys: Vec::new(),
+            aggregates: calls,
+        };
+        let plan = self.plan_of(sink, Arc::new(Schema::new(fields)), []);
+        let batches = self.groups(&plan, passes)?;
+        let Some(row) = batches.iter().find(|batch| batch.num_rows() > 0) else {
+            return Ok(None);
+        };
+        let value = |column: usize| {
+            let column = row.column(column).as_primitive::<Int64Type>();
+            column.is_valid(0).then(|| column.value(0))
+        };
+        Ok(match (value(0), value(1), value(2)) {
+            (Some(rows), Some(least), Some(greatest)) => Some(Part {
+                least,
+                greatest,
+                rows: rows as u64,
+            }),
+            _ => None,
+        })
+    }
+
+    /// Rows in each of the equal parts of one that has any.
+    fn counts(
+        &self,
+        key: &Expr,
+        part: Part,
+        passes: &mut Vec<RunReport>,
+    ) -> Result<Vec<(i32, u64)>, RunError> {
+        let batches = self.groups(&self.counting_plan(key, part), passes)?;
+        let counts = batches.iter().flat_map(|batch| {
+            let numbers = batch.column(0).as_primitive::<Int32Type>().values();
+            let rows = batch.column(1).as_primitive::<Int64Type>().values();
+            numbers
+                .iter()
+                .zip(rows)
+                .map(|(number, rows)| (*number, *rows as u64))
+        });
+        Ok(counts.collect())
+    }
+
+    /// The pipeline that counts the rows in the equal parts of one.
+    fn counting_plan(&self, key: &Expr, part: Part) -> PipelinePlan {
+        let rows = Arc::new(Field::new("rows", DataType::Int64, false));
+        let number = key.bucket(part.least, part.shift());
+        let fields = vec![
+            Arc::new(Field::new("part", number.data_type().clone(), false)),
+            Arc::clone(&rows),
+        ];
+        let rows = AggregateCall {
+            function: AggregateFunction::Count,
+            argument: None,
+            filter: None,
+            field: rows,
+        };
+        let sink = SinkPlan::Aggregate {
+            keys: vec![number],
+            aggregates: vec![rows],
+        };
+        let within = key.within(part.least, part.greatest);
+        self.plan_of(sink, Arc::new(Schema::new(fields)), [within])
+    }
+
+    /// The pipeline of the rows that pass these filters, too.
+    fn plan_of<const N: usize>(&self, sink: SinkPlan, output: SchemaRef, filters: [Expr; N]) -> PipelinePlan {
+        PipelinePlan {
+            filters: self.plan.filters.iter().cloned().chain(filters).collect(),
+            sink,
+            output,
+        }
+    }
+
+    /// The groups that a pipeline returns.
+    fn groups(&self, plan: &PipelinePlan, passes: &mut Vec<RunReport>) -> Result<Vec<RecordBatch>, RunError> {
+        let (output, report) = self.over(plan, &self.view_of(plan)?).execute()?;
+        passes.push(report);
+        match output {
+            Output::Batches(batches) => Ok(batches),
+            Output::Built(_) => unreachable!("groups of a run that keeps nothing"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Part;
+
+    #[test]
+    fn the_part_with_the_wanted_row_is_found_and_gets_smaller() {
+        let all = Part {
+            least: 0,
+            greatest: i64::MAX,
+            rows: 30,
+        };
+        assert_eq!(all.shift(), 63 - 12);
+        let (part, before) = all.with_row(15, vec![(4095, 10), (7, 10), (0, 10)]).unwrap();
+        assert_eq!((part.least, before, part.rows), (7 << 51, 10, 10));
+        assert_eq!(part.greatest, (8 << 51) - 1);
+        assert_eq!(part.shift(), 51 - 12);
+        let (last, _) = all.with_row(30, vec![(4095, 10), (7, 10), (0, 10)]).unwrap();
+        assert_eq!(last.greatest, i64::MAX);
+        assert_eq!(all.with_row(31, vec![(0, 30)]), None);
+    }
+
+    #[test]
+    fn a_part_of_one_key_cannot_be_divided() {
+        for key in [0, 17, i64::MAX] {
+            let one = Part {
+                least: key,
+                greatest: key,
+                rows: 9,
+            };
+            assert_eq!(one.shift(), 0);
+            assert_eq!(one.with_row(3, vec![(0, 9)]), Some((one, 0)));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Expressions that are made of others, beside those that are lowered.
+
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
+
+use super::{Expr, ExprKind};
+use crate::expression::function::{Function, SortOrder};
+use crate::expression::operator::Comparison;
+
+impl Expr {
+    /// Three-valued negation.
+    pub(crate) fn negated(&self) -> Self {
+        Self::new(ExprKind::Not(self.clone()), DataType::Boolean, self.nullable())
+    }
+
+    /// The key of these parts; of one part itself. Its type is the first part's.
+    pub(crate) fn tuple(mut parts: Vec<Self>) -> Option<Self> {
+        if parts.len() < 2 {
+            return parts.pop();
+        }
+        let nullable = parts.iter().any(Self::nullable);
+        let data_type = parts[0].data_type().clone();
+        Some(Self::new(ExprKind::Tuple(parts), data_type, nullable))
+    }
+
+    /// Whether one of the conditions is true; `None` if there are none.
+    pub(crate) fn any(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        conditions.into_iter().reduce(|left, right| {
+            let nullable = left.nullable() || right.nullable();
+            Self::new(ExprKind::Or(left, right), DataType::Boolean, nullable)
+        })
+    }
+
+    /// Whether the condition is false or NULL.
+    pub(crate) fn not_true(condition: Self) -> Self {
+        let constant = |value| Self::literal(ScalarValue::Boolean(Some(value)));
+        let kind = ExprKind::Case {
+            branches: vec![(condition, constant(false))],
+            otherwise: Some(constant(true)),
+        };
+        Self::new(kind, DataType::Boolean, false)
+    }
+
+    /// The value where the condition is true, else the other one of its type.
+    pub(crate) fn either(condition: Self, value: Self, otherwise: Self) -> Self {
+        let (data_type, nullable) = (
+            value.data_type().clone(),
+            value.nullable() || otherwise.nullable(),
+        );
+        let kind = ExprKind::Case {
+            branches: vec![(condition, value)],
+            otherwise: Some(otherwise),
+        };
+        Self::new(kind, data_type, nullable)
+    }
+
+    /// The value where the condition is true, else NULL.
+    pub(crate) fn only_where(condition: Self, value: Self) -> Self {
+        let data_type = value.data_type().clone();
+        let kind = ExprKind::Case {
+            branches: vec![(condition, value)],
+            otherwise: None,
+        };
+        Self::new(kind, data_type, true)
+    }
+
+    /// Whether two values of one type are equal.
+    pub(crate) fn equal(left: Self, right: Self) -> Self {
+        let nullable = left.nullable() || right.nullable();
+        let kind = ExprKind::Compare {
+            operator: Comparison::Equal,
+            left,
+            right,
+            equal_zeros: true,
+        };
+        Self::new(kind, DataType::Boolean, nullable)
+    }
+
+    /// The place in an order by these values, see [`Function::SortKey`].
+    pub(crate) fn sort_key(keys: impl IntoIterator<Item = (Self, SortOrder)>) -> Self {
+        let (arguments, orders) = keys.into_iter().unzip();
+        let function = Function::SortKey(orders);
+        Self::new(ExprKind::Call { function, arguments }, DataType::Int64, false)
+    }
+
+    /// The part of a sort key's range that it is in, see [`Function::Bucket`].
+    pub(crate) fn bucket(&self, least: i64, shift: u32) -> Self {
+        self.with_constants(Function::Bucket, [least, shift.into()], DataType::Int32)
+    }
+
+    /// Whether a sort key is between the two, both included, see [`Function::Within`].
+    pub(crate) fn within(&self, least: i64, greatest: i64) -> Self {
+        self.with_constants(Function::Within, [least, greatest], DataType::Boolean)
+    }
+
+    fn with_constants(&self, function: Function, constants: [i64; 2], result: DataType) -> Self {
+        let constants = constants.map(|value| Self::literal(ScalarValue::Int64(Some(value))));
+        let arguments = [self.clone()].into_iter().chain(constants).collect();
+        Self::new(ExprKind::Call { function, arguments }, result, false)
+    }
+
+    /// Whether it is NULL.
+    pub(crate) fn is_null(&self) -> Self {
+        Self::new(ExprKind::IsNull(self.clone()), DataType::Boolean, false)
+    }
+
+    /// The number of the row.
+    pub(crate) fn row_number() -> Self {
+        Self::new(ExprKind::RowNumber, DataType::UInt32, false)
+    }
+
+    /// Whether dimension `dimension` has a row of that key.
+    pub(crate) fn member(dimension: usize, key: Self) -> Self {
+        Self::new(ExprKind::Member { dimension, key }, DataType::Boolean, false)
+    }
+
+    /// Whether it is certain that dimension `dimension` has no row of that key.
+    pub(crate) fn absent(dimension: usize, key: Self) -> Self {
+        Self::new(ExprKind::Absent { dimension, key }, DataType::Boolean, false)
+    }
+
+    /// Column `column`, which `field` describes, of the row of dimension `dimension` that has the key.
+    pub(crate) fn lookup(dimension: usize, column: usize, field: &Field, key: Self) -> Self {
+        let kind = ExprKind::Lookup {
+            dimension,
+            column,
+            name: field.name().clone(),
+            key,
+        };
+        Self::new(kind, field.data_type().clone(), field.is_nullable())
+    }
+
+    /// The conjunction of conditions; `None` if there are none.
+    pub fn all(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
+        conditions.into_iter().reduce(|left, right| {
+            let nullable = left.nullable() || right.nullable();
+            Self::new(ExprKind::And(left, right), DataType::Boolean, nullable)
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! `ORDER BY ... LIMIT`: the pipeline below returns the rows that may be among the first, in no order, and
+//! DataFusion's sort goes on from there.
+
+use super::chain::Chain;
+use super::subtree::{PipelineSource, Subtree, node};
+use crate::expression::{Expr, SortOrder, is_text, lower};
+use crate::pipeline::{SinkPlan, TopRows};
+use crate::reason::Reason;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use std::sync::Arc;
+
+/// The sort whose first rows are wanted, and the pipeline of its input; `None` of other nodes.
+pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&SortExec, Result<Subtree, Reason>)> {
+    let sort = plan.downcast_ref::<SortExec>()?;
+    let fetch = sort.fetch()?;
+    Some((sort, subtree(sort, fetch)))
+}
+
+fn subtree(sort: &SortExec, fetch: usize) -> Result<Subtree, Reason> {
+    let chain = Chain::below(sort.input())?;
+    let of_groups = match (&chain.source, &chain.groups) {
+        (PipelineSource::Plan(plan), _) => {
+            return Err(node(plan.name(), "its rows are not on the device"));
+        }
+        (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
+        {
+            return Err(node("SortExec", "one row"));
+        }
+        (_, groups) => groups.is_some(),
+    };
+    let schema = sort.input().schema();
+    let keys = sort.expr().iter().map_while(|key| {
+        let value = lower(&key.expr, &schema).ok()?.substitute(&chain.columns);
+        let order = SortOrder {
+            descending: key.options.descending,
+            nulls_first: key.options.nulls_first,
+        };
+        // Keys of groups have dictionaries; columns of tables only where those pay.
+        (of_groups || !is_text(value.data_type())).then_some((value, order))
+    });
+    let keys: Vec<_> = keys.collect();
+    if keys.is_empty() {
+        return Err(node("SortExec", "the first key has no number on the device"));
+    }
+    let top = TopRows {
+        key: Expr::sort_key(keys),
+        fetch: fetch as u64,
+    };
+    let sink = SinkPlan::Materialise {
+        outputs: chain.columns.clone(),
+        top: Some(top),
+    };
+    chain.finish(sink, schema)
+}

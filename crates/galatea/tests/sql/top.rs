@@ -1,0 +1,119 @@
+//! `ORDER BY ... LIMIT`: the device returns the rows that may be among the first. Every query orders by all
+//! that it returns, so that there is one right answer.
+
+use crate::compare::Pair;
+use crate::data::{Shape, batch};
+use crate::joins::{STRICT, facts, star, text};
+
+/// Rows of tables, by keys of every kind.
+const ROWS: &[&str] = &[
+    "SELECT i8, i64 FROM t ORDER BY i8, i64 LIMIT 10",
+    "SELECT i64 FROM t ORDER BY i64 DESC LIMIT 100",
+    "SELECT i64 FROM t ORDER BY i64 DESC NULLS LAST LIMIT 1",
+    "SELECT u64, i16 FROM t ORDER BY u64 NULLS FIRST, i16 DESC LIMIT 700",
+    "SELECT u64 FROM t WHERE i16 > 0 ORDER BY u64 DESC NULLS LAST LIMIT 3",
+    "SELECT d38, d9 FROM t ORDER BY d38 DESC NULLS LAST, d9 LIMIT 20",
+    "SELECT d18 * d9 AS p FROM t ORDER BY p LIMIT 20",
+    "SELECT f64, f32 FROM t ORDER BY f64 DESC, f32 NULLS FIRST LIMIT 20",
+    "SELECT f32, i64 FROM t ORDER BY f32 NULLS FIRST, i64 LIMIT 5",
+    "SELECT f64 / 0 AS x FROM t ORDER BY x NULLS FIRST LIMIT 300",
+    "SELECT day, ts FROM t ORDER BY day, ts DESC LIMIT 50 OFFSET 7",
+    "SELECT flag, day, i64, f64, d18 FROM t ORDER BY flag DESC, day, i64, f64, d18 LIMIT 9",
+    "SELECT k, low, high, i64, ts FROM t ORDER BY k, low DESC, high, i64, ts LIMIT 40",
+    "SELECT i64 + 1 AS next, i64 FROM t WHERE low = 'AIR' ORDER BY next DESC NULLS LAST LIMIT 4",
+    // All rows are as good.
+    "SELECT 1 AS one, i8 IS NULL AND false AS no FROM t ORDER BY one, no LIMIT 12",
+    // Of strings the CPU finds the first.
+    "SELECT high, i64 FROM t WHERE i8 > 0 ORDER BY high, i64 LIMIT 6",
+];
+
+#[tokio::test]
+async fn the_first_rows_of_a_table_are_the_same() {
+    let shapes = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
+    for (rows, seed) in [(0, 1), (33, 2), (1500, 3)] {
+        // Few rows are all returned: their distribution does not matter.
+        for shape in shapes.into_iter().take(if rows < 1000 { 1 } else { 4 }) {
+            let pair = Pair::new(&[("galatea.chunk_rows", "600")]);
+            pair.table("t", &[batch(rows, seed, shape)]);
+            for sql in ROWS {
+                let context = format!("{shape:?}, {rows} rows, seed {seed}");
+                pair.check(sql, false, &context).await;
+            }
+        }
+    }
+}
+
+/// Rows that are groups, of tables of every kind.
+const GROUPS: &[&str] = &[
+    "SELECT v, count(*) AS n, sum(price) AS s FROM f GROUP BY v ORDER BY s DESC NULLS LAST, v LIMIT 10",
+    "SELECT v, number, text, sum(m) AS s FROM f GROUP BY v, number, text ORDER BY s, text DESC, number, v LIMIT 25",
+    "SELECT text, v, max(day) AS d FROM f GROUP BY text, v ORDER BY text NULLS FIRST, d DESC, v LIMIT 30",
+    "SELECT v, avg(price) AS a FROM f GROUP BY v HAVING count(m) > 0 ORDER BY a DESC, v DESC LIMIT 8",
+    "SELECT v, avg(CAST(m AS DOUBLE)) AS a FROM f GROUP BY v ORDER BY a NULLS FIRST, v LIMIT 8",
+    "SELECT v + 1 AS w, 2 * sum(m) AS s FROM f GROUP BY v ORDER BY s DESC NULLS LAST, w LIMIT 3 OFFSET 4",
+    "SELECT v, n.name FROM (SELECT v, number, count(*) AS c FROM f GROUP BY v, number) g JOIN n ON g.number = n.k
+     ORDER BY v DESC LIMIT 6",
+    "SELECT v, (SELECT max(price) FROM f) - sum(price) AS below FROM f GROUP BY v ORDER BY below, v LIMIT 5",
+    "SELECT number, count(*) AS n FROM f GROUP BY number ORDER BY n DESC, number LIMIT 2000",
+];
+
+#[tokio::test]
+async fn the_first_groups_are_the_same() {
+    let settings: &[&[(&str, &str)]] = &[
+        &[],
+        &[("galatea.group_by", "hash")],
+        &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
+        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
+        &[("galatea.row_output", "counted")],
+        &[("galatea.row_output", "direct"), ("galatea.chunk_rows", "700")],
+    ];
+    for settings in settings {
+        for (rows, seed) in [(31, 2), (1900, 3)] {
+            let pair = Pair::new(settings);
+            star(&pair, rows, seed);
+            for sql in GROUPS {
+                pair.check(sql, false, &format!("{settings:?}, {rows} rows, seed {seed}"))
+                    .await;
+            }
+        }
+    }
+}
+
+/// Few rows leave the device, after some passes over the keys.
+#[tokio::test]
+async fn few_rows_are_returned() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("f", &[facts(20_000, 7)]);
+    for sql in [
+        "SELECT v, count(*) AS n, sum(price) AS s FROM f GROUP BY v ORDER BY v DESC LIMIT 10",
+        "SELECT v, day FROM f ORDER BY v LIMIT 10",
+    ] {
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains("rows wanted=first 10 by"), "{plan}");
+        assert!(plan.contains("passes before="), "{plan}");
+        let gpu = plan.split("GpuExec").nth(1).expect("a GPU subtree");
+        let rows = gpu.split("output_rows=").nth(1).expect("a row count");
+        let rows: String = rows.chars().take_while(|c| !",]} \n".contains(*c)).collect();
+        let returned: f64 = match rows.strip_suffix('K') {
+            Some(thousands) => thousands.trim().parse::<f64>().expect("a number") * 1e3,
+            None => rows.trim().parse().expect("a number"),
+        };
+        assert!((10.0..=1100.0).contains(&returned), "{rows}\n{plan}");
+    }
+}
+
+/// A pipeline that cannot say which rows are wanted falls back to what DataFusion does.
+#[tokio::test]
+async fn the_first_rows_are_found_when_memory_is_short() {
+    for limit in ["300 KiB", "2 MiB"] {
+        let pair = Pair::new(&[
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.chunk_rows", "500"),
+            ("galatea.block_threads", "32"),
+        ]);
+        star(&pair, 5000, 12);
+        for sql in GROUPS {
+            pair.check(sql, false, limit).await;
+        }
+    }
+}
