@@ -4,10 +4,13 @@
 //! leads to the file that defines it, and declaring or re-exporting a module is no use of it. Code for tests
 //! does not count.
 
+mod sources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use sources::source_files;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
@@ -148,17 +151,6 @@ fn module_of(file: &Path) -> Module {
         parts.pop();
     }
     parts
-}
-
-fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 fn sources<'a>(files: impl IntoIterator<Item = (&'a Path, String)>) -> Sources {
@@ -365,7 +357,7 @@ fn files_of_a_crate_do_not_import_each_other() {
     for entry in fs::read_dir("..").expect("the crates").flatten() {
         let root = entry.path().join("src");
         let mut files = Vec::new();
-        rust_files(&root, &mut files);
+        source_files(&root, &["rs"], &mut files);
         let texts = files.iter().map(|file| {
             let below = file.strip_prefix(&root).expect("below src");
             (below, fs::read_to_string(file).expect("a source file"))

@@ -1,7 +1,10 @@
 //! What makes sources pleasant to read, held by tests.
 
+mod sources;
+
+use sources::source_files;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Columns of a comment, as of code (rustfmt.toml).
 const WIDTH: usize = 110;
@@ -15,20 +18,6 @@ const UNWRAPPED: [&str; 5] = [
     "engine/src/pipeline",
     "engine/src/plans",
 ];
-
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if matches!(
-            path.extension().and_then(|extension| extension.to_str()),
-            Some("rs" | "cu" | "cuh" | "hpp" | "h")
-        ) {
-            found.push(path);
-        }
-    }
-}
 
 /// Numbers of the lines whose comment is too wide. Tables, drawings and addresses cannot be wrapped.
 fn too_wide(text: &str) -> Vec<usize> {
@@ -58,7 +47,7 @@ fn too_wide(text: &str) -> Vec<usize> {
 #[test]
 fn comments_have_the_width_of_code() {
     let mut files = Vec::new();
-    sources(Path::new(".."), &mut files);
+    source_files(Path::new(".."), &["rs", "cu", "cuh", "hpp", "h"], &mut files);
     assert!(files.len() > 300, "no sources found");
     let wrapped = files.iter().filter(|file| {
         let name = file.to_string_lossy();

@@ -115,23 +115,27 @@ fn wide_rows_fit_the_terminal() {
     prompt.leaves();
 }
 
+/// A prompt that shows all rows, through that pager where they are many.
+fn paged(directory: &tempfile::TempDir, pager: &str) -> Prompt {
+    let options = [
+        "--set",
+        "galatea.device=cpu",
+        "--color",
+        "never",
+        "--maxrows",
+        "inf",
+    ];
+    let mut command = command(directory.path(), &options);
+    command.env("GALATEA_PAGER", pager);
+    let mut prompt = Prompt::with(command, SIZE);
+    prompt.shows("to leave.");
+    prompt
+}
+
 #[test]
 fn long_results_go_through_the_pager() {
     let directory = samples();
-    let mut command = command(
-        directory.path(),
-        &[
-            "--set",
-            "galatea.device=cpu",
-            "--color",
-            "never",
-            "--maxrows",
-            "inf",
-        ],
-    );
-    command.env("GALATEA_PAGER", "sed 's/^/paged /'");
-    let mut prompt = Prompt::with(command, SIZE);
-    prompt.shows("to leave.");
+    let mut prompt = paged(&directory, "sed 's/^/paged /'");
     prompt
         .types("SELECT value FROM generate_series(1, 100);")
         .shows("100 rows");
@@ -147,20 +151,7 @@ fn long_results_go_through_the_pager() {
     );
     // A pager that is not there is no reason to lose a result.
     prompt.leaves();
-    let mut command = self::command(
-        directory.path(),
-        &[
-            "--set",
-            "galatea.device=cpu",
-            "--color",
-            "never",
-            "--maxrows",
-            "inf",
-        ],
-    );
-    command.env("GALATEA_PAGER", "no-such-pager");
-    let mut prompt = Prompt::with(command, SIZE);
-    prompt.shows("to leave.");
+    let mut prompt = paged(&directory, "no-such-pager");
     prompt
         .types("SELECT value FROM generate_series(1, 100);")
         .shows("| 100 ");
