@@ -1,24 +1,23 @@
 //! Which way dense groups are collected: the model of `galatea_layout` over a sample of the rows.
 
-use super::bind::{AccumulatorPlan, Contribution, Strategy};
-use super::generate::Shape;
-use super::sink::dense::DenseLayout;
-use super::sink::shared::{Combine, SharedHome, SharedLayout};
+use super::accumulators::{AccumulatorPlan, Contribution};
+use super::aggregate::Accumulator;
+use super::group_layout::{DenseLayout, PlacedSlots, SharedLayout};
+use super::options::KernelOptions;
+use super::sample::{Sample, Updates};
+use super::strategy::Strategy;
 use crate::config::{GroupBy, GroupCombine};
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
     AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
     overlapped, predict_layout,
 };
-use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Words of registers that groups may take of a thread.
 const REGISTER_WORDS: u64 = 16;
 /// Rows of a thread that start a group anew, at most, for runs to pay.
 const RUNS: f64 = 0.5;
-/// Rows of a sample that a group has, at least, to get registers of its own.
-const HOT: f64 = 0.1;
 /// How much longer updates of groups in device memory take at most that its cache does not hold. So it was on
 /// an H200.
 const FARTHEST: f64 = 2.2;
@@ -38,14 +37,12 @@ const HOT_COST: f64 = 0.17;
 /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows,
 /// and 50 % in TPC-H's first query, whose sums take many registers.
 const RUN_COST: (f64, f64) = (0.6, 0.4);
-/// Groups that get them at most.
-const HOT_GROUPS: usize = 2;
 /// Shared memory that the model leaves for what else a kernel keeps there.
 const OTHER_SHARED_BYTES: u64 = 2 << 10;
 
 /// What is known of the groups when a way is chosen.
 #[derive(Debug)]
-pub struct GroupedRows<'a> {
+pub(super) struct GroupedRows<'a> {
     /// Possible groups.
     pub groups: u64,
     /// What is kept per group.
@@ -64,107 +61,23 @@ pub struct GroupedRows<'a> {
     pub placed: Option<PlacedKey>,
 }
 
-/// Groups of runs of rows that one warp takes in one step.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// Access by access, 32 rows each.
-    pub groups: Vec<u32>,
-    /// Share of the rows whose group is another than that of the row before in the same thread.
-    pub changes: f64,
-}
-
-impl Sample {
-    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their
-    /// rows or do not.
-    fn updates(&self, group_bytes: u64, warps: bool) -> Updates {
-        let mut reach: HashMap<u64, u32> = HashMap::new();
-        let mut all = 0_u32;
-        for access in self.groups.chunks(32) {
-            for (lane, group) in access.iter().enumerate() {
-                if !warps || !access[..lane].contains(group) {
-                    *reach.entry(u64::from(*group) * group_bytes / 1024).or_default() += 1;
-                    all += 1;
-                }
-            }
-        }
-        let most = reach.into_values().max().unwrap_or(0);
-        let rows = self.groups.len().max(1) as f64;
-        Updates {
-            all: f64::from(all) / rows,
-            in_a_kib: f64::from(most) / rows,
-        }
-    }
-
-    /// The most frequent groups, if they are frequent enough to get registers of their own.
-    fn hot(&self) -> Vec<u32> {
-        let rows = self.frequencies();
-        let frequent = |(rows, _): &&(usize, u32)| *rows as f64 >= HOT * self.groups.len() as f64;
-        rows.iter()
-            .take(HOT_GROUPS)
-            .take_while(frequent)
-            .map(|(_, group)| *group)
-            .collect()
-    }
-
-    /// Rows of each group, most first.
-    fn frequencies(&self) -> Vec<(usize, u32)> {
-        let mut rows: HashMap<u32, usize> = HashMap::new();
-        self.groups
-            .iter()
-            .for_each(|group| *rows.entry(*group).or_default() += 1);
-        let mut rows: Vec<(usize, u32)> = rows.into_iter().map(|(group, rows)| (rows, group)).collect();
-        rows.sort_unstable_by(|one, other| other.cmp(one));
-        rows
-    }
-
-    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not meet in shared
-    /// memory.
-    fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
-        let beyond = groups.next_multiple_of(32) as u32;
-        let own = |(row, group): (usize, &u32)| {
-            if hot.contains(group) {
-                beyond + (row % 32) as u32
-            } else {
-                *group
-            }
-        };
-        self.groups.iter().enumerate().map(own).collect()
-    }
-}
-
-/// Updates of groups in device memory, per row.
-#[derive(Debug, Clone, Copy)]
-struct Updates {
-    all: f64,
-    /// Those of that KiB of the groups to which most go.
-    in_a_kib: f64,
-}
-
-impl Updates {
-    /// Of groups of which nothing is known.
-    const GUESSED: Self = Self {
-        all: 0.5,
-        in_a_kib: 0.1,
-    };
-}
-
 /// A key that is a placed column.
 #[derive(Debug, Clone, Copy)]
-pub struct PlacedKey {
-    /// Where its groups are.
-    pub home: SharedHome,
+pub(super) struct PlacedKey {
+    /// Its slots.
+    pub slots: PlacedSlots,
     /// What it costs.
     pub column: PlacedColumn,
 }
 
 /// The chosen way, and why.
 #[derive(Debug)]
-pub struct GroupChoice {
+pub(super) struct GroupChoice {
     /// How rows are collected.
     pub strategy: Strategy,
     /// The groups that have registers of their own.
     pub hot: Vec<u32>,
-    /// For people.
+    /// Why, for EXPLAIN.
     pub why: String,
 }
 
@@ -174,44 +87,44 @@ struct Candidate {
 }
 
 /// Chooses for dense groups, honouring what is forced.
-pub fn choose(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
+pub(super) fn choose(rows: &GroupedRows<'_>, options: &KernelOptions) -> GroupChoice {
     let hot = rows.sample.as_ref().map(Sample::hot).unwrap_or_default();
-    let mut candidates = candidates(rows, shape, shape.group_by, &hot);
-    if candidates.is_empty() && !matches!(shape.group_by, GroupBy::Dense | GroupBy::Hash) {
+    let mut candidates = candidates(rows, options, options.group_by, &hot);
+    if candidates.is_empty() && !matches!(options.group_by, GroupBy::Dense | GroupBy::Hash) {
         // What was forced cannot hold the groups: as many copies as can.
-        let any = Shape {
+        let any = KernelOptions {
             group_copies: 0,
-            ..*shape
+            ..*options
         };
         candidates = self::candidates(rows, &any, GroupBy::Copies, &hot);
     }
     let Some(best) = candidates.first() else {
-        return dense(rows, shape);
+        return dense(rows, options);
     };
     GroupChoice {
         strategy: Strategy::Shared(best.layout),
         hot: hot.into_iter().take(best.layout.hot as usize).collect(),
-        why: explain(&candidates, rows, shape.machine.measured),
+        why: explain(&candidates, rows, options.machine.measured),
     }
 }
 
 /// Accumulators in device memory.
-fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
-    let warps = shape.combines_at_home();
+fn dense(rows: &GroupedRows<'_>, options: &KernelOptions) -> GroupChoice {
+    let warps = options.aggregates_warps();
     let bytes = 8 * rows.plan.words as u64;
     let (updates, seen) = match &rows.sample {
         Some(sample) => (sample.updates(bytes, warps), "in a sample"),
         None => (Updates::GUESSED, "guessed"),
     };
-    let copies = dense_copies(rows, shape, updates, warps);
-    let why = match shape.group_by {
+    let copies = dense_copies(rows, options, updates, warps);
+    let why = match options.group_by {
         GroupBy::Dense => "forced",
         _ => "no room for the groups in shared memory",
     };
     GroupChoice {
         strategy: Strategy::Dense(DenseLayout {
             groups: rows.groups,
-            warps,
+            warp_aggregated: warps,
             copies,
         }),
         hot: Vec::new(),
@@ -224,8 +137,8 @@ fn dense(rows: &GroupedRows<'_>, shape: &Shape) -> GroupChoice {
 
 /// Copies of groups in device memory: updates of the hottest KiB take less time with more, clearing and
 /// adding them up takes more.
-fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: bool) -> u32 {
-    let machine = &shape.machine;
+fn dense_copies(rows: &GroupedRows<'_>, options: &KernelOptions, updates: Updates, warps: bool) -> u32 {
+    let machine = &options.machine;
     let words = rows.rows as f64 * rows.plan.words as f64;
     let bytes = 8.0 * rows.plan.words as f64 * rows.groups as f64;
     let in_a_kib = if warps {
@@ -243,10 +156,10 @@ fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: 
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
         hot + all * far + cleared_and_added
     };
-    let fits = |copies: &u32| *copies == 1 || f64::from(*copies) * bytes <= shape.copies_room as f64;
-    if shape.group_copies > 0 {
-        return if fits(&shape.group_copies) {
-            shape.group_copies
+    let fits = |copies: &u32| *copies == 1 || f64::from(*copies) * bytes <= options.copies_bytes as f64;
+    if options.group_copies > 0 {
+        return if fits(&options.group_copies) {
+            options.group_copies
         } else {
             1
         };
@@ -259,30 +172,29 @@ fn dense_copies(rows: &GroupedRows<'_>, shape: &Shape, updates: Updates, warps: 
 }
 
 /// What fits, cheapest first.
-fn candidates(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy, hot: &[u32]) -> Vec<Candidate> {
+fn candidates(
+    rows: &GroupedRows<'_>,
+    options: &KernelOptions,
+    forced: GroupBy,
+    hot: &[u32],
+) -> Vec<Candidate> {
+    let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
     let mut candidates = Vec::new();
-    for (home, way) in homes(rows, shape, forced) {
-        let copies = matches!(home, SharedHome::Copies { .. });
-        let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
-        let few = matches!(home, SharedHome::Copies { copies: 1, .. });
-        let shared = !matches!(home, SharedHome::Registers | SharedHome::Threads);
-        let combine: &[Combine] = match shape.group_combine {
-            GroupCombine::Runs if home != SharedHome::Registers => &[Combine::Runs],
-            GroupCombine::Warps if shared => &[Combine::Warps],
-            GroupCombine::Auto if few && changes < RUNS => &[Combine::Nothing, Combine::Runs, Combine::Warps],
-            GroupCombine::Auto if few => &[Combine::Nothing, Combine::Warps],
-            GroupCombine::Auto if copies && changes < RUNS => &[Combine::Nothing, Combine::Runs],
-            _ => &[Combine::Nothing],
+    for layout in layouts(rows, options, forced) {
+        let replicated = matches!(
+            layout,
+            AccumulatorLayout::OneCopy | AccumulatorLayout::Replicated { .. }
+        );
+        let runs: &[bool] = match options.group_combine {
+            GroupCombine::Runs if layout != AccumulatorLayout::Registers => &[true],
+            GroupCombine::Auto if replicated && changes < RUNS => &[false, true],
+            _ => &[false],
         };
-        for combine in combine {
-            let way = match combine {
-                Combine::Warps => AccumulatorLayout::WarpAggregated,
-                _ => way,
-            };
-            candidates.extend(candidate(rows, shape, home, way, *combine, &[]));
+        for runs in runs {
+            candidates.extend(candidate(rows, options, layout, *runs, &[]));
         }
-        if copies && shape.group_combine == GroupCombine::Auto && registers(rows, hot) {
-            candidates.extend(candidate(rows, shape, home, way, Combine::Nothing, hot));
+        if replicated && options.group_combine == GroupCombine::Auto && registers(rows, hot) {
+            candidates.extend(candidate(rows, options, layout, false, hot));
         }
     }
     candidates.sort_by(|one, other| one.cost.seconds.total_cmp(&other.cost.seconds));
@@ -295,59 +207,73 @@ fn registers(rows: &GroupedRows<'_>, hot: &[u32]) -> bool {
     (1..=REGISTER_WORDS).contains(&words)
 }
 
-/// The homes that may be taken, simple ones first.
-fn homes(rows: &GroupedRows<'_>, shape: &Shape, forced: GroupBy) -> Vec<(SharedHome, AccumulatorLayout)> {
+/// The layouts that may be taken, simple ones first.
+fn layouts(rows: &GroupedRows<'_>, options: &KernelOptions, forced: GroupBy) -> Vec<AccumulatorLayout> {
     let allowed = |way| forced == GroupBy::Auto || forced == way;
-    let mut homes = Vec::new();
+    let mut layouts = Vec::new();
     if allowed(GroupBy::Registers) && rows.groups * rows.plan.partial_words as u64 <= REGISTER_WORDS {
-        homes.push((SharedHome::Registers, AccumulatorLayout::PerThread));
+        layouts.push(AccumulatorLayout::Registers);
     }
     if allowed(GroupBy::Threads) {
-        homes.push((SharedHome::Threads, AccumulatorLayout::PerThread));
+        layouts.push(AccumulatorLayout::PerThread);
     }
-    if allowed(GroupBy::Placed)
-        && let Some(placed) = &rows.placed
-    {
-        homes.push((placed.home, AccumulatorLayout::Placed));
+    if allowed(GroupBy::Placed) && rows.placed.is_some() {
+        layouts.push(AccumulatorLayout::Placed);
     }
-    if allowed(GroupBy::Copies) {
-        for copies in [1, 2, 4, 8, 16, 32] {
-            if ![0, copies].contains(&shape.group_copies) {
-                continue;
+    if !allowed(GroupBy::Copies) {
+        return layouts;
+    }
+    for copies in [1, 2, 4, 8, 16, 32] {
+        if ![0, copies].contains(&options.group_copies) {
+            continue;
+        }
+        match (copies, options.group_combine) {
+            (1, GroupCombine::Warps) => layouts.push(AccumulatorLayout::WarpAggregated),
+            (1, GroupCombine::Auto) => {
+                layouts.extend([AccumulatorLayout::OneCopy, AccumulatorLayout::WarpAggregated]);
             }
-            // A stride of 32 gives every lane a bank of its own; fewer copies are spread over the banks by an
-            // odd one.
-            let stride = if copies == 1 || copies == 32 {
-                copies
-            } else {
-                copies + 1
-            };
-            let home = SharedHome::Copies { copies, stride };
-            homes.push((home, AccumulatorLayout::Replicated { copies, stride }));
+            (1, _) => layouts.push(AccumulatorLayout::OneCopy),
+            (_, GroupCombine::Warps) => {}
+            // With a stride of 32 every lane has a bank of its own; an odd one spreads fewer copies over all
+            // banks.
+            (32, _) => layouts.push(AccumulatorLayout::Replicated { copies, stride: 32 }),
+            _ => layouts.push(AccumulatorLayout::Replicated {
+                copies,
+                stride: copies + 1,
+            }),
         }
     }
-    homes
+    layouts
 }
 
-/// The home in blocks of the size that suits it; `None` where it does not fit.
+/// The layout in blocks of the size that suits it; `None` where it does not fit.
 fn candidate(
     rows: &GroupedRows<'_>,
-    shape: &Shape,
-    home: SharedHome,
-    way: AccumulatorLayout,
-    combine: Combine,
+    options: &KernelOptions,
+    accumulators: AccumulatorLayout,
+    runs: bool,
     hot: &[u32],
 ) -> Option<Candidate> {
-    let limit = shape.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
-    let blocks: &[u32] = match shape.block {
-        0 if matches!(home, SharedHome::Threads | SharedHome::Registers) => &[256],
+    let limit = options.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
+    let blocks: &[u32] = match options.block {
+        0 if matches!(
+            accumulators,
+            AccumulatorLayout::PerThread | AccumulatorLayout::Registers
+        ) =>
+        {
+            &[256]
+        }
         0 => &[256, 512, 1024],
-        _ => std::slice::from_ref(&shape.block),
+        _ => std::slice::from_ref(&options.block),
     };
     let sizes = blocks.iter().map(|block| SharedLayout {
         groups: rows.groups,
-        home,
-        combine,
+        accumulators,
+        slots: match accumulators {
+            AccumulatorLayout::Placed => rows.placed.map(|placed| placed.slots),
+            _ => None,
+        },
+        runs,
         hot: hot.len() as u32,
         block: *block,
     });
@@ -369,14 +295,13 @@ fn candidate(
             Groups::Frequencies(&uniform)
         }
     };
-    let accumulators = accumulators(rows.plan);
     let price = |layout: SharedLayout| {
-        let machine = &with_registers(&shape.machine, rows, layout.block);
+        let machine = &with_registers(&options.machine, rows, layout.block);
         let aggregation = GroupedAggregation {
             rows: rows.rows,
             row_bytes: rows.row_bytes as f64,
             groups,
-            accumulators,
+            accumulators: kept(rows.plan),
             placed: rows.placed.map(|placed| placed.column),
             instructions: rows.instructions + update_instructions(rows.plan, &layout),
         };
@@ -385,12 +310,10 @@ fn candidate(
             rows_per_thread: rows.items,
             shared_bytes: limit,
         };
-        let mut cost = if home == SharedHome::Registers {
-            in_registers(&aggregation, &launch, machine)?
-        } else {
-            predict_layout(&aggregation, &launch, machine, way).cost.ok()?
-        };
-        if combine == Combine::Runs {
+        let mut cost = predict_layout(&aggregation, &launch, machine, accumulators)
+            .cost
+            .ok()?;
+        if runs {
             // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
             let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
             cost.shared_seconds *= changes;
@@ -404,10 +327,10 @@ fn candidate(
     // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is
     // worth it.
     let busy = |layout: &SharedLayout| {
-        let blocks = shape
+        let blocks = options
             .machine
             .resident_blocks(layout.block, layout.bytes(rows.plan) + 1024);
-        blocks * layout.block * 2 >= shape.machine.threads
+        blocks * layout.block * 2 >= options.machine.threads
     };
     let mut best: Option<Candidate> = None;
     for layout in sizes.filter(|layout| layout.bytes(rows.plan) <= limit) {
@@ -437,17 +360,16 @@ fn candidate(
 
 /// Instructions that update a row's accumulators.
 fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
-    use super::aggregate::Accumulator;
     let words = plan.partial_words as f64;
-    match (layout.home, layout.combine) {
+    match layout.accumulators {
         // Every row looks at every group.
-        (SharedHome::Registers, _) => layout.groups as f64 * (1.0 + 2.0 * words),
-        (SharedHome::Threads, _) => 3.0 + 4.0 * words,
+        AccumulatorLayout::Registers => layout.groups as f64 * (1.0 + 2.0 * words),
         // Rows of a run are added up in registers.
-        (_, Combine::Runs) => 10.0 + 3.0 * words,
+        _ if layout.runs => 10.0 + 3.0 * words,
+        AccumulatorLayout::PerThread => 3.0 + 4.0 * words,
         // Matching, and for each word a tree of shuffles.
-        (_, Combine::Warps) => 100.0 + 40.0 * words,
-        (_, Combine::Nothing) => {
+        AccumulatorLayout::WarpAggregated => 100.0 + 40.0 * words,
+        AccumulatorLayout::OneCopy | AccumulatorLayout::Replicated { .. } | AccumulatorLayout::Placed => {
             let update = |c: &Contribution| match c.accumulator {
                 Accumulator::Count => 1.0,
                 Accumulator::Sum64 | Accumulator::SumWidening if c.is_narrow() => 5.0,
@@ -476,26 +398,8 @@ fn with_registers(machine: &Machine, rows: &GroupedRows<'_>, block: u32) -> Mach
     }
 }
 
-/// Registers: no shared memory.
-fn in_registers(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &Machine) -> Option<Cost> {
-    let one = GroupedAggregation {
-        groups: Groups::Sample { rows: &[], groups: 1 },
-        ..*aggregation
-    };
-    let memory = predict_layout(&one, launch, machine, AccumulatorLayout::OneCopy)
-        .cost
-        .ok()?;
-    Some(Cost {
-        seconds: overlapped([memory.memory_seconds, 0.0, memory.issue_seconds]),
-        shared_seconds: 0.0,
-        merge_seconds: 0.0,
-        rounds: 0.0,
-        ..memory
-    })
-}
-
-fn accumulators(plan: &AccumulatorPlan) -> Accumulators {
-    use super::aggregate::Accumulator;
+/// What is kept per group, as the model has it.
+fn kept(plan: &AccumulatorPlan) -> Accumulators {
     let mut found = Accumulators::default();
     let mut high_halves = 0.0;
     for contribution in &plan.contributions {
