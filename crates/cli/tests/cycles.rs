@@ -228,7 +228,7 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
 
 /// Files that still import each other, by crate: other groups, and other files in these, fail. The list
 /// shrinks.
-const KNOWN: [(&str, &[&str]); 7] = [
+const KNOWN: [(&str, &[&str]); 4] = [
     (
         "device",
         &[
@@ -256,44 +256,6 @@ const KNOWN: [(&str, &[&str]); 7] = [
         &[
             "barrier", "block", "counters", "device", "fault", "fiber", "launch", "module", "pool", "report",
             "stream", "warp", "watchdog",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "execution::dimensions",
-            "execution::gpu_exec",
-            "execution::graph",
-            "placement::annotate",
-            "placement::decide",
-            "plans::renew",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "execution::built",
-            "execution::chunks",
-            "execution::group_table",
-            "execution::launches",
-            "execution::pass",
-            "execution::results::pieces",
-            "execution::results::rows",
-            "execution::row_heap",
-            "execution::run",
-            "execution::sinks",
-            "metrics",
-            "runtime",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "placement::build_side",
-            "placement::chain",
-            "placement::eager",
-            "placement::join",
-            "placement::subtree",
         ],
     ),
     ("kmeans", &["cpu", "device", "estimator", "share"]),

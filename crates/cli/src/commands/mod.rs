@@ -37,6 +37,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         Some(Command::Demo(demo)) => demo::run(&session, &demo).await,
         Some(Command::Calibrate(calibrate)) => calibrate::run(&session, &calibrate).await,
         Some(Command::Doctor(doctor)) => doctor::run(&session, &doctor),
+        Some(Command::Policies) => {
+            println!("{}", policies());
+            Ok(())
+        }
         Some(Command::Analyze {
             what: Analysis::Conflicts(conflicts),
         }) => analyze::run(&session, &query, &conflicts).await,
@@ -146,4 +150,10 @@ fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
     Err(CliError::Other(format!(
         "no such command or file: {input}\nhint: {meant}SQL goes in quotes: galatea \"SELECT 1\""
     )))
+}
+
+/// The tuning policies of the engine, one below the other.
+fn policies() -> String {
+    let all: Vec<String> = galatea::policy::all().iter().map(ToString::to_string).collect();
+    all.join("\n").trim_end().to_owned()
 }

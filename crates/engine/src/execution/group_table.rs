@@ -4,7 +4,7 @@
 use super::error::RunError;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
-use super::sinks::{SinkNeeds, zeroed};
+use super::working::{SinkNeeds, zeroed};
 use crate::pipeline::accumulators::AccumulatorPlan;
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::group_key::GroupKey;

@@ -2,13 +2,14 @@
 //! done or an earlier query asks for memory.
 
 use super::built::BuiltSides;
-use super::chunks::{LaunchInputs, Placement};
+use super::chunk_table::LaunchInputs;
+use super::chunks::Placement;
 use super::columns::ColumnPages;
 use super::demand::Estimate;
-use super::error::RunError;
+use super::error::{RunError, raise};
 use super::prepared::Prepared;
 use super::results;
-use super::run::{LAUNCH_BYTES, Output, Run, Turn, raise};
+use super::run::{LAUNCH_BYTES, Output, Run, Turn};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
 use crate::expression::LookupTable;
@@ -33,7 +34,7 @@ pub(super) struct Progress<'a> {
     rows: Option<results::Rows<'a>>,
     /// Chunks in the order of their launches, once they have begun.
     order: Option<Vec<usize>>,
-    /// Units that are done, by that order.
+    /// Morsels that are done, by that order.
     morsels: u64,
     /// What memory it is going to use.
     estimate: Option<Estimate>,
@@ -60,7 +61,7 @@ pub(super) enum Pass<'a> {
     GaveWay(Box<Progress<'a>>),
 }
 
-/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running
+/// Waits on drop for everything queued, so that no buffer of a failed run is freed under a running
 /// kernel.
 struct Settle<'a>(&'a QueryStreams);
 

@@ -1,12 +1,12 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
 use super::built::BuiltTable;
-use super::error::RunError;
+use super::error::{RunError, raise};
 use super::group_table::{TableState, merges};
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
-use super::run::raise;
 use super::run_report::RunReport;
+use super::working::{SinkNeeds, memory, zeroed};
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_layout::DenseLayout;
@@ -62,9 +62,9 @@ enum Form {
     Build(BuiltTable),
 }
 
-/// Where groups are read from.
+/// Which memory groups are read from.
 #[derive(Debug)]
-pub(super) enum GroupHome {
+pub(super) enum GroupStorage {
     /// The host: words, `[group][word]`.
     Host(Vec<u64>),
     /// Device memory, `[group][word]` in those words of the buffer.
@@ -73,7 +73,7 @@ pub(super) enum GroupHome {
     Collected(DeviceBuffer<u64>),
 }
 
-impl Default for GroupHome {
+impl Default for GroupStorage {
     fn default() -> Self {
         Self::Host(Vec::new())
     }
@@ -83,7 +83,7 @@ impl Default for GroupHome {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// The groups, if it is not rows that were collected.
-    pub groups: GroupHome,
+    pub groups: GroupStorage,
     /// Rows that passed the filters.
     pub rows_passed: u64,
     /// First error raised, or 0.
@@ -92,23 +92,6 @@ pub(super) struct Contents {
     pub bytes: u64,
     /// The build side, if it is one.
     pub built: Option<BuiltTable>,
-}
-
-/// What a run knows of its rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SinkNeeds {
-    /// Number of the query, which owns the memory.
-    pub owner: u64,
-    /// Rows it scans.
-    pub rows: u64,
-    /// Slots that a hash table starts with, unless fewer groups are possible.
-    pub hash_slots: u64,
-    /// Rows there will be, if they were counted.
-    pub counted: Option<u64>,
-    /// Rows after which the run stops.
-    pub fetch: Option<u64>,
-    /// Whether groups stay on the device, for another pipeline.
-    pub keep: bool,
 }
 
 impl SinkState {
@@ -411,8 +394,8 @@ impl SinkState {
             ..Contents::default()
         };
         match self.form {
-            Form::Fixed(_) if small => contents.groups = GroupHome::Host(control.split_off(CONTROL_WORDS)),
-            Form::Fixed(_) => contents.groups = GroupHome::Fixed(self.control, CONTROL_WORDS..end),
+            Form::Fixed(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
+            Form::Fixed(_) => contents.groups = GroupStorage::Fixed(self.control, CONTROL_WORDS..end),
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
@@ -420,7 +403,7 @@ impl SinkState {
                     held = stream.read(&self.control, 1..2)?[0];
                 }
                 if let Some(groups) = table.collect(runtime, stream, held)? {
-                    contents.groups = GroupHome::Collected(groups);
+                    contents.groups = GroupStorage::Collected(groups);
                 }
             }
             Form::Rows { .. } => {}
@@ -493,17 +476,4 @@ fn gather(
         report.link_bytes += rows.take_gathered(runtime, stream, columns, layout, &gathered)?;
     }
     Ok(())
-}
-
-pub(super) fn zeroed(
-    runtime: &DeviceRuntime,
-    stream: &Stream,
-    words: u64,
-    what: &'static str,
-) -> Result<DeviceBuffer<u64>, RunError> {
-    runtime.zeroed(stream, words.max(1) as usize, what)
-}
-
-pub(super) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
-    RunError::full(runtime.device().budget(), what, needed)
 }

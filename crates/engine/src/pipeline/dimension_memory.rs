@@ -24,6 +24,7 @@ use crate::config::DimensionHome;
 use crate::expression::{
     ColumnKind, Dimension, EntryIndex, Expr, ExprKind, PackedDimension, PackedLayout, Parameters, widens,
 };
+use crate::policy::policy;
 use crate::reason::Reason;
 use datafusion::common::display::human_readable::human_readable_size;
 use galatea_layout::SlotMap;
@@ -33,26 +34,32 @@ use galatea_store::placed::{CodeMeaning, PIPELINE_TILES};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Shared memory left for what else a kernel keeps there.
-const OTHER_SHARED_BYTES: u64 = 2 << 10;
-/// Warps of a block, and words of an aggregate while a block collects, at most: an average of wide values and
-/// its counts.
-const WARPS_OF_A_BLOCK: u64 = 32;
-const WORDS_OF_A_CALL: u64 = 4;
-/// What dimensions may take of a block's shared memory where groups want it as well.
-const SHARE_BESIDE_GROUPS: u64 = 4;
-/// Literals that packed dimensions may take of a kernel's.
-const LITERALS: usize = 48;
-/// Bytes of cache that are to be left for what is in flight from device memory, if a larger block can see to
-/// it.
-const CACHE_BYTES: u64 = 64 << 10;
-/// Sizes of blocks, where none is forced.
-const BLOCKS: [u32; 3] = [256, 512, 1024];
-/// Bytes of rows that the registers of a large block hold beside all else: three eighths of a
-/// multiprocessor's 256 KiB.
-const ROW_BYTES: usize = 96 << 10;
-/// Rows that a block of the usual size takes at a time, about.
-const MORSEL_ROWS: u64 = 8 << 10;
+policy! {
+    /// Which dimensions are copied into shared memory.
+    pub(super) struct DimensionPolicy {
+        /// Bytes of shared memory left for what else a kernel keeps there.
+        other_shared_bytes: u64 = 2 << 10,
+        /// Warps of a block at most.
+        warps_of_a_block: u64 = 32,
+        /// Words of an aggregate while a block collects, at most: an average of wide values and its counts.
+        words_of_a_call: u64 = 4,
+        /// Dimensions take one part in so many of a block's shared memory where groups want it as well.
+        share_beside_groups: u64 = 4,
+        /// Literals that packed dimensions may take of a kernel's.
+        literals: usize = 48,
+        /// Bytes of cache to be left for what is in flight from device memory, if a larger block leaves them.
+        cache_bytes: u64 = 64 << 10,
+        /// Threads of a block, where they are not forced.
+        blocks: [u32; 3] = [256, 512, 1024],
+        /// Bytes of rows that the registers of a large block hold beside all else: three eighths of a
+        /// multiprocessor's 256 KiB.
+        row_bytes: usize = 96 << 10,
+        /// Rows of a morsel in a block of the usual size, about.
+        morsel_rows: u64 = 8 << 10,
+    }
+}
+
+const POLICY: DimensionPolicy = DimensionPolicy::DEFAULT;
 
 /// Which memory each dimension is looked up in.
 #[derive(Debug, Default)]
@@ -109,7 +116,7 @@ impl DimensionInput<'_> {
             packed: self.dimensions.iter().map(|_| None).collect(),
             notes: vec![String::new(); self.dimensions.len()],
             bytes: 0,
-            block: BLOCKS[0],
+            block: POLICY.blocks[0],
             items: u32::MAX,
         };
         let uses = self.uses();
@@ -224,15 +231,15 @@ impl DimensionInput<'_> {
         literals: usize,
     ) -> Result<u32, String> {
         let (share, other) = match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if !keys.is_empty() => (SHARE_BESIDE_GROUPS, 0),
+            SinkPlan::Aggregate { keys, .. } if !keys.is_empty() => (POLICY.share_beside_groups, 0),
             // Each warp leaves its sums for the block to add up.
             SinkPlan::Aggregate { aggregates, .. } => (
                 1,
-                WARPS_OF_A_BLOCK * 8 * WORDS_OF_A_CALL * aggregates.len() as u64,
+                POLICY.warps_of_a_block * 8 * POLICY.words_of_a_call * aggregates.len() as u64,
             ),
             SinkPlan::Materialise { .. } | SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => (1, 0),
         };
-        let limit = (self.options.shared_bytes / share).saturating_sub(other.max(OTHER_SHARED_BYTES));
+        let limit = (self.options.shared_bytes / share).saturating_sub(other.max(POLICY.other_shared_bytes));
         let bytes = lookups.bytes + candidate.bytes();
         if bytes > limit {
             return Err(format!(
@@ -241,7 +248,7 @@ impl DimensionInput<'_> {
                 size(limit.saturating_sub(lookups.bytes))
             ));
         }
-        if literals + candidate.layout.literals() > LITERALS {
+        if literals + candidate.layout.literals() > POLICY.literals {
             return Err("too many columns".into());
         }
         let machine = &self.options.machine;
@@ -251,7 +258,8 @@ impl DimensionInput<'_> {
                 return Err(format!("{} leave too few threads", size(bytes)));
             }
             let blocks = machine.resident_blocks(block, bytes) * machine.multiprocessors;
-            let copied = u64::from(blocks).min(self.rows.div_ceil(MORSEL_ROWS)) * candidate.bytes() / 4;
+            let copied =
+                u64::from(blocks).min(self.rows.div_ceil(POLICY.morsel_rows)) * candidate.bytes() / 4;
             if self.rows * (candidate.layout.planes() as u64) < copied {
                 return Err("few rows".into());
             }
@@ -334,8 +342,8 @@ impl DimensionLookups {
 
     /// Most rows of so many bytes that a thread holds: the threads of large blocks have few registers.
     pub(super) fn items(&self, row_bytes: usize) -> u32 {
-        let registers = ROW_BYTES / self.block as usize / row_bytes.max(1);
-        if self.block == BLOCKS[0] {
+        let registers = POLICY.row_bytes / self.block as usize / row_bytes.max(1);
+        if self.block == POLICY.blocks[0] {
             return self.items;
         }
         self.items.min(1 << registers.max(1).ilog2())
@@ -407,14 +415,14 @@ fn column_of(key: &Expr) -> Option<usize> {
 /// former alone, or the largest; and whether it is busy.
 fn block(machine: &Machine, forced: u32, bytes: u64) -> (u32, bool) {
     let sizes = if forced == 0 {
-        &BLOCKS[..]
+        &POLICY.blocks[..]
     } else {
         std::slice::from_ref(&forced)
     };
     let busy = |block: u32| machine.resident_blocks(block, bytes) * block * 2 >= machine.threads;
     let roomy = |block: u32| {
         let blocks = u64::from(machine.resident_blocks(block, bytes));
-        machine.cache_bytes(blocks * (bytes + machine.shared_bytes_reserved)) >= CACHE_BYTES
+        machine.cache_bytes(blocks * (bytes + machine.shared_bytes_reserved)) >= POLICY.cache_bytes
     };
     let mut fitting = sizes.iter().copied().filter(|block| busy(*block));
     let first = fitting.clone().next();

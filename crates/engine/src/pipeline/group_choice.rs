@@ -7,6 +7,7 @@ use super::options::KernelOptions;
 use super::sample::{Sample, Updates};
 use super::strategy::Strategy;
 use crate::config::{GroupBy, GroupCombine};
+use crate::policy::policy;
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
     AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
@@ -14,31 +15,39 @@ use galatea_layout::model::{
 };
 use std::fmt::Write;
 
-/// Words of registers that groups may take of a thread.
-const REGISTER_WORDS: u64 = 16;
-/// Rows of a thread that start a group anew, at most, for runs to pay.
-const RUNS: f64 = 0.5;
-/// How much longer updates of groups in device memory take at most that its cache does not hold. So it was on
-/// an H200.
-const FARTHEST: f64 = 2.2;
-/// Registers of a multiprocessor, of every NVIDIA GPU since 2012; those a thread can have, and those code
-/// takes besides the rows that a thread holds, about.
-const REGISTERS: u32 = 64 << 10;
-const MOST_REGISTERS: u32 = 255;
-const CODE_REGISTERS: u32 = 16;
-/// Share of the time that merging blocks must take for larger ones, which are fewer, to be looked at, and
-/// what they must save.
-const MERGING: f64 = 0.03;
-/// What looking for a carry costs of an update of the high half, where there is none.
-const CARRY: f64 = 0.2;
-/// What registers of a hot group add to the time: lanes part, and the kernel has fewer registers for rows. On
-/// an H200 10 to 23 %.
-const HOT_COST: f64 = 0.17;
-/// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for sorted rows,
-/// and 50 % in TPC-H's first query, whose sums take many registers.
-const RUN_COST: (f64, f64) = (0.6, 0.4);
-/// Shared memory that the model leaves for what else a kernel keeps there.
-const OTHER_SHARED_BYTES: u64 = 2 << 10;
+policy! {
+    /// How dense groups are collected, beside what the model of grouped aggregation predicts.
+    pub(super) struct GroupPolicy {
+        /// Words of registers that groups may take of a thread.
+        register_words: u64 = 16,
+        /// Rows of a thread that start a group anew, at most, for runs to pay.
+        runs: f64 = 0.5,
+        /// How much longer updates of groups in device memory take at most that its cache does not hold. So
+        /// it was on an H200.
+        farthest: f64 = 2.2,
+        /// Registers of a multiprocessor, of every NVIDIA GPU since 2012.
+        registers: u32 = 64 << 10,
+        /// Registers of a thread at most.
+        most_registers: u32 = 255,
+        /// Registers that code takes besides the rows that a thread holds, about.
+        code_registers: u32 = 16,
+        /// Share of the time that merging blocks must take for larger ones, which are fewer, to be
+        /// considered, and what they must save.
+        merging: f64 = 0.03,
+        /// What the test for a carry costs of an update of the high half, where there is none.
+        carry: f64 = 0.2,
+        /// What registers of a hot group add to the time: lanes diverge, and the kernel has fewer registers
+        /// for rows. On an H200 10 to 23 %.
+        hot_cost: f64 = 0.17,
+        /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for
+        /// sorted rows, and 50 % in TPC-H's first query, whose sums take many registers.
+        run_cost: (f64, f64) = (0.6, 0.4),
+        /// Bytes of shared memory that the model leaves for what else a kernel keeps there.
+        other_shared_bytes: u64 = 2 << 10,
+    }
+}
+
+const POLICY: GroupPolicy = GroupPolicy::DEFAULT;
 
 /// What is known of the groups when a way is chosen.
 #[derive(Debug)]
@@ -152,7 +161,7 @@ fn dense_copies(rows: &GroupedRows<'_>, options: &KernelOptions, updates: Update
         // Half of the L2 cache is near; beyond all of it, device memory is what limits updates.
         let far = (2.0 * bytes * copies / machine.l2_bytes as f64)
             .sqrt()
-            .clamp(1.0, FARTHEST);
+            .clamp(1.0, POLICY.farthest);
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
         hot + all * far + cleared_and_added
     };
@@ -187,7 +196,7 @@ fn candidates(
         );
         let runs: &[bool] = match options.group_combine {
             GroupCombine::Runs if layout != AccumulatorLayout::Registers => &[true],
-            GroupCombine::Auto if replicated && changes < RUNS => &[false, true],
+            GroupCombine::Auto if replicated && changes < POLICY.runs => &[false, true],
             _ => &[false],
         };
         for runs in runs {
@@ -204,14 +213,14 @@ fn candidates(
 /// Whether there are hot groups, and registers for them.
 fn registers(rows: &GroupedRows<'_>, hot: &[u32]) -> bool {
     let words = hot.len() as u64 * rows.plan.partial_words as u64;
-    (1..=REGISTER_WORDS).contains(&words)
+    (1..=POLICY.register_words).contains(&words)
 }
 
 /// The layouts that may be taken, simple ones first.
 fn layouts(rows: &GroupedRows<'_>, options: &KernelOptions, forced: GroupBy) -> Vec<AccumulatorLayout> {
     let allowed = |way| forced == GroupBy::Auto || forced == way;
     let mut layouts = Vec::new();
-    if allowed(GroupBy::Registers) && rows.groups * rows.plan.partial_words as u64 <= REGISTER_WORDS {
+    if allowed(GroupBy::Registers) && rows.groups * rows.plan.partial_words as u64 <= POLICY.register_words {
         layouts.push(AccumulatorLayout::Registers);
     }
     if allowed(GroupBy::Threads) {
@@ -254,7 +263,7 @@ fn candidate(
     runs: bool,
     hot: &[u32],
 ) -> Option<Candidate> {
-    let limit = options.shared_bytes.saturating_sub(OTHER_SHARED_BYTES);
+    let limit = options.shared_bytes.saturating_sub(POLICY.other_shared_bytes);
     let blocks: &[u32] = match options.block {
         0 if matches!(
             accumulators,
@@ -318,10 +327,10 @@ fn candidate(
             let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
             cost.shared_seconds *= changes;
             cost.seconds = overlapped([cost.memory_seconds, cost.shared_seconds, cost.issue_seconds])
-                * (1.0 + RUN_COST.0 + RUN_COST.1 * changes.min(1.0))
+                * (1.0 + POLICY.run_cost.0 + POLICY.run_cost.1 * changes.min(1.0))
                 + cost.merge_seconds;
         }
-        cost.seconds *= 1.0 + HOT_COST * hot.len() as f64;
+        cost.seconds *= 1.0 + POLICY.hot_cost * hot.len() as f64;
         Some(Candidate { layout, cost })
     };
     // The smallest blocks that keep half of the threads busy, or larger ones where merging fewer of them is
@@ -337,7 +346,7 @@ fn candidate(
         let worth = match &best {
             // Registers of hot groups leave too few for the rows of very large blocks.
             Some(best) if busy(&best.layout) && !hot.is_empty() && layout.block > 512 => false,
-            Some(best) if busy(&best.layout) => best.cost.merge_seconds > MERGING * best.cost.seconds,
+            Some(best) if busy(&best.layout) => best.cost.merge_seconds > POLICY.merging * best.cost.seconds,
             _ => true,
         };
         if !worth {
@@ -346,7 +355,7 @@ fn candidate(
         let found = price(layout);
         let better = match (&best, &found) {
             (Some(best), Some(found)) => {
-                !busy(&best.layout) || found.cost.seconds < (1.0 - MERGING) * best.cost.seconds
+                !busy(&best.layout) || found.cost.seconds < (1.0 - POLICY.merging) * best.cost.seconds
             }
             (None, _) => true,
             (_, None) => false,
@@ -388,12 +397,13 @@ fn with_registers(machine: &Machine, rows: &GroupedRows<'_>, block: u32) -> Mach
         .unwrap_or(u32::MAX)
         .saturating_mul(rows.items)
         / 4;
-    let registers = CODE_REGISTERS
+    let registers = POLICY
+        .code_registers
         .saturating_add(of_rows)
         .next_multiple_of(8)
-        .min(MOST_REGISTERS);
+        .min(POLICY.most_registers);
     Machine {
-        threads: machine.threads.min((REGISTERS / registers).max(block)),
+        threads: machine.threads.min((POLICY.registers / registers).max(block)),
         ..*machine
     }
 }
@@ -403,7 +413,7 @@ fn kept(plan: &AccumulatorPlan) -> Accumulators {
     let mut found = Accumulators::default();
     let mut high_halves = 0.0;
     for contribution in &plan.contributions {
-        let mut high = contribution.high_halves().max(CARRY);
+        let mut high = contribution.high_halves().max(POLICY.carry);
         let wide_sums = match contribution.accumulator {
             Accumulator::Count => {
                 found.counts += 1;
@@ -413,7 +423,7 @@ fn kept(plan: &AccumulatorPlan) -> Accumulators {
             Accumulator::Sum64 | Accumulator::SumWidening => 1,
             // Doubles and maxima are read and compared and swapped, which costs about what two halves do.
             Accumulator::SumF64 | Accumulator::Max64 => {
-                high = CARRY;
+                high = POLICY.carry;
                 1
             }
         };

@@ -38,3 +38,14 @@ mod stages;
 pub mod strategy;
 
 pub use plan::{PipelinePlan, SinkPlan, TopRows};
+
+/// Its tuning policies.
+pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+    vec![
+        sink_choice::SinkPolicy::listed(),
+        group_choice::GroupPolicy::listed(),
+        sample::SamplePolicy::listed(),
+        dimension_memory::DimensionPolicy::listed(),
+        stages::LoadPolicy::listed(),
+    ]
+}

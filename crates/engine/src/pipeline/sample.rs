@@ -2,17 +2,25 @@
 
 use super::group_key::{GroupKey, KeyForm, KeyPart};
 use crate::expression::Expr;
+use crate::policy::policy;
 use galatea_store::{Chunk, Column, Encoding, TableView};
 use std::collections::HashMap;
 
-/// Runs of rows that a sample takes, each the rows that one warp takes in one step.
-const RUNS: usize = 48;
-const LANES: usize = 32;
+policy! {
+    /// Which rows are sampled for the choice of a group-by, and which groups are hot.
+    pub(super) struct SamplePolicy {
+        /// Runs of rows in a sample, each the rows that one warp takes in one step.
+        sampled_runs: usize = 48,
+        /// Share of the sample that a hot group has, at least.
+        hot_share: f64 = 0.1,
+        /// Most hot groups.
+        hot_groups: usize = 2,
+    }
+}
 
-/// Rows of a sample that a hot group has, at least.
-const HOT_SHARE: f64 = 0.1;
-/// Most hot groups.
-const HOT_GROUPS: usize = 2;
+const POLICY: SamplePolicy = SamplePolicy::DEFAULT;
+
+const LANES: usize = 32;
 
 /// Groups of runs of rows, each the rows that one warp takes in one step.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,9 +56,10 @@ impl Sample {
     /// The most frequent groups, if they are frequent enough to get registers of their own.
     pub(super) fn hot(&self) -> Vec<u32> {
         let rows = self.frequencies();
-        let frequent = |(rows, _): &&(usize, u32)| *rows as f64 >= HOT_SHARE * self.groups.len() as f64;
+        let frequent =
+            |(rows, _): &&(usize, u32)| *rows as f64 >= POLICY.hot_share * self.groups.len() as f64;
         rows.iter()
-            .take(HOT_GROUPS)
+            .take(POLICY.hot_groups)
             .take_while(frequent)
             .map(|(_, group)| *group)
             .collect()
@@ -109,7 +118,7 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
     if parts.iter().any(|(_, column)| !readable(column)) || parts.is_empty() {
         return None;
     }
-    let mut groups = Vec::with_capacity(RUNS * run);
+    let mut groups = Vec::with_capacity(POLICY.sampled_runs * run);
     let (mut changes, mut followers) = (0_usize, 0_usize);
     for (chunk, first) in runs(view, run) {
         let numbers: Vec<u32> = (first..first + run)
@@ -140,7 +149,7 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
 fn runs(view: &TableView, run: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_chunks: Vec<usize> = view.chunk_rows.iter().map(|rows| *rows as usize / run).collect();
     let all: usize = of_chunks.iter().sum();
-    let taken = RUNS.min(all);
+    let taken = POLICY.sampled_runs.min(all);
     let (mut chunk, mut before) = (0, 0);
     (0..taken).map(move |nth| {
         let at = nth * all / taken;

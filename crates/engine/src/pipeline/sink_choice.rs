@@ -25,6 +25,7 @@ use super::strategy::Strategy;
 use crate::code::{Code, line};
 use crate::config::{GroupBy, RowOutput};
 use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, KeySpace, Value};
+use crate::policy::policy;
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
@@ -36,14 +37,24 @@ pub(super) struct Cardinality {
     pub(super) passing: f64,
 }
 
-/// Rows that the columns of an append sink hold at once; where more are expected, the heap is at least as fast.
-const DIRECT_ROWS: f64 = 16.0 * 1024.0 * 1024.0;
+policy! {
+    /// Which sink a pipeline gets.
+    pub(super) struct SinkPolicy {
+        /// Rows that the columns of an append sink hold at once; where more are expected, heap pages are at
+        /// least as fast.
+        direct_rows: f64 = 16.0 * 1024.0 * 1024.0,
+        /// Most groups that are numbered densely rather than hashed.
+        dense_groups: u64 = 1 << 22,
+    }
+}
+
+const POLICY: SinkPolicy = SinkPolicy::DEFAULT;
 
 /// Where rows that are returned go.
 pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strategy {
     match forced {
         RowOutput::Direct => Strategy::Append { counted: false },
-        RowOutput::Auto if cardinality.passing <= DIRECT_ROWS => Strategy::Append { counted: false },
+        RowOutput::Auto if cardinality.passing <= POLICY.direct_rows => Strategy::Append { counted: false },
         RowOutput::Counted => Strategy::Append { counted: true },
         RowOutput::Auto | RowOutput::Heap => Strategy::Chains,
     }
@@ -365,12 +376,13 @@ fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
     bytemuck::cast_slice(&entries).to_vec()
 }
 
-/// Most groups that are numbered densely rather than hashed.
-const DENSE_GROUPS: u64 = 1 << 22;
-
 /// The key of a grouped pipeline, honouring a forced hash table.
 fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
     let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
-    let limit = if forced == GroupBy::Hash { 0 } else { DENSE_GROUPS };
+    let limit = if forced == GroupBy::Hash {
+        0
+    } else {
+        POLICY.dense_groups
+    };
     GroupKey::new(parts, limit)
 }

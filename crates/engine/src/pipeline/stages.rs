@@ -8,13 +8,20 @@
 
 use super::column_access::ColumnAccess;
 use crate::expression::{ColumnKind, Comparison, Expr, ExprKind};
+use crate::policy::policy;
 use std::collections::BTreeSet;
 
-/// Bytes the memory system moves at once.
-const SECTOR: f64 = 32.0;
+policy! {
+    /// Which columns of a pipeline are loaded together.
+    pub(super) struct LoadPolicy {
+        /// Bytes that the memory system moves at once.
+        sector_bytes: f64 = 32.0,
+        /// Share of untouched sectors from which loading a column later pays.
+        worth_waiting: f64 = 0.4,
+    }
+}
 
-/// Share of untouched sectors from which waiting pays.
-const WORTH_WAITING: f64 = 0.4;
+const POLICY: LoadPolicy = LoadPolicy::DEFAULT;
 
 /// A set of conjuncts evaluated in one loop over a thread's rows.
 #[derive(Debug, Default, PartialEq)]
@@ -84,14 +91,14 @@ fn extend(
     forced: bool,
 ) {
     let mut fresh = fresh.map(|column| untouched(&columns[column], selectivity));
-    if forced || fresh.any(|share| share > WORTH_WAITING) {
+    if forced || fresh.any(|share| share > POLICY.worth_waiting) {
         stages.before.push(std::mem::take(&mut stages.last));
     }
 }
 
 /// Share of a column's sectors that hold no surviving row.
 fn untouched(column: &ColumnAccess, selectivity: f64) -> f64 {
-    let rows = SECTOR / column.form.row_bytes().max(1) as f64;
+    let rows = POLICY.sector_bytes / column.form.row_bytes().max(1) as f64;
     (1.0 - selectivity).powf(rows)
 }
 
