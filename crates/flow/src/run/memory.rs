@@ -70,11 +70,16 @@ pub(super) struct DeviceMemory {
     _remote: Option<Words>,
 }
 
-/// How many buffers of how many frames a heap of `frames` has.
-fn divide(frames: usize, options: &FlowOptions) -> (usize, usize, usize) {
+/// How many buffers of how many frames a heap of `frames` has, and how many of them from the start.
+///
+/// Threads and blocks take a frame before they have anything to write, and keep it while they wait. So at
+/// first there are as many frames as `takers`: a taker that finds none then knows that one is published,
+/// which comes back when it has been read.
+fn divide(frames: usize, takers: usize, options: &FlowOptions) -> (usize, usize, usize) {
     let buffers = options.heap_buffers.clamp(1, frames);
     let frames_per_buffer = frames.div_ceil(buffers);
-    let initial = options.initial_buffers.unwrap_or(buffers).clamp(1, buffers);
+    let initial = options.initial_buffers.unwrap_or(buffers);
+    let initial = initial.max(takers.div_ceil(frames_per_buffer)).clamp(1, buffers);
     (buffers, frames_per_buffer, initial)
 }
 
@@ -203,7 +208,7 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
         topology,
         device,
         options,
-        ..
+        blocks,
     } = parts;
     let of_heap = topology.topics.iter().enumerate().filter(|(number, topic)| {
         let publisher = is_cpu(&topology.publisher(*number).operator);
@@ -212,8 +217,15 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
             .any(|(_, link)| is_cpu(&link.operator));
         topic.frame_bytes == frame_bytes && publisher == host_publishes && (publisher || read)
     });
-    let frames = of_heap.map(|(_, topic)| topic.depth as usize).sum();
-    let (buffers, frames_per_buffer, initial) = divide(frames, options);
+    let (mut frames, mut takers) = (0, 0);
+    for (number, topic) in of_heap {
+        frames += topic.depth as usize;
+        takers += match &topology.publisher(number).operator {
+            Operator::Cpu(cpu) => cpu.threads,
+            Operator::Gpu(_) => blocks as usize,
+        };
+    }
+    let (buffers, frames_per_buffer, initial) = divide(frames, takers, options);
     let memory = FrameMemory::new(frame_bytes, frames_per_buffer, buffers);
     for _ in 0..initial {
         grant(device, &memory)?;

@@ -377,7 +377,18 @@ impl<'a> Run<'a> {
             else {
                 continue;
             };
-            let memory = Arc::clone(publisher.heap().memory());
+            let heap = publisher.heap();
+            // Frames of the heap's other topics that have been read, whose publishers are busy or have left.
+            let of_heap = self
+                .host
+                .topics
+                .iter()
+                .filter_map(|topic| topic.publisher.as_ref());
+            let of_heap = of_heap.filter(|other| Arc::ptr_eq(other.heap(), heap));
+            if of_heap.map(|other| other.reclaim()).sum::<u64>() > 0 {
+                continue;
+            }
+            let memory = Arc::clone(heap.memory());
             if grant_spare(&memory, &mut self.host.spares) {
                 granted += 1;
             } else if waited > self.options.timeout {
@@ -393,6 +404,10 @@ impl<'a> Run<'a> {
             let wanted = heap.words.get(heap.wanted).load(Ordering::Acquire);
             if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.buffers() {
                 // Nobody has asked since.
+                continue;
+            }
+            if memory.buffers() == memory.most_buffers() {
+                // A frame for each slot of its topics: one that was given back while a block probed others.
                 continue;
             }
             let own = grant_spare(memory, &mut self.host.spares);

@@ -8,7 +8,9 @@ mod heaps;
 mod protocol;
 mod workloads;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_flow::{Cpu, CpuWork, FlowOptions, Step};
@@ -22,11 +24,16 @@ fn emulated(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// Few blocks of few threads: the emulated device runs them on the machine's cores.
+/// A limit for topologies that are to exceed it: what moves moves within that time on a busy machine, too.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Few blocks of few threads: the emulated device runs them on the machine's cores. Patient, since those may
+/// have much else to do.
 fn small(blocks: u32, block_threads: u32) -> FlowOptions {
     FlowOptions {
         blocks: Some(blocks),
         block_threads,
+        timeout: Duration::from_secs(120),
         ..FlowOptions::default()
     }
 }
@@ -66,6 +73,44 @@ fn source(threads: usize, frames: u64, last: usize) -> Cpu {
             Ok(Step::Next)
         }
     })
+}
+
+/// Holds operators on the CPU in their first frame until it is dropped.
+#[derive(Default)]
+struct Held {
+    entered: Arc<AtomicBool>,
+    released: Arc<AtomicBool>,
+}
+
+impl Held {
+    /// An operator of one thread that does not return from its first frame.
+    fn operator(&self, name: &str) -> Cpu {
+        let (entered, released) = (Arc::clone(&self.entered), Arc::clone(&self.released));
+        Cpu::new(name, 1, move |_| {
+            let (entered, released) = (Arc::clone(&entered), Arc::clone(&released));
+            move |_: &mut CpuWork<'_>| {
+                entered.store(true, Ordering::Release);
+                // Ends in any case, so that a run that waits for it is an error and not a hang.
+                let begun = Instant::now();
+                while !released.load(Ordering::Acquire) && begun.elapsed() < Duration::from_secs(300) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                released.store(true, Ordering::Release);
+                Ok(Step::Next)
+            }
+        })
+    }
+
+    /// Whether the operator is in its first frame still.
+    fn is_held(&self) -> bool {
+        self.entered.load(Ordering::Acquire) && !self.released.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.released.store(true, Ordering::Release);
+    }
 }
 
 /// What a sink collected: frames by their place at the source.

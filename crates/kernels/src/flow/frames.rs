@@ -112,8 +112,10 @@ pub(super) struct FrameNumber {
     pub(super) place: u32,
 }
 
-/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, bit 1 for a frame in use. Frames
-/// are probed word by word from a hashed start.
+/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, bit 1 for a frame in use. A
+/// buffer's frames are probed word by word from a hashed start. Earlier buffers come first, so that a heap
+/// with more frames than are in use keeps its last buffers free: only a buffer without a frame in use can be
+/// lent.
 #[derive(Debug)]
 pub struct HostHeap {
     memory: Arc<FrameMemory>,
@@ -146,10 +148,11 @@ impl HostHeap {
 
     /// Takes a frame; `None` when all that were granted are in use.
     pub(super) fn take(&self, seed: u64) -> Option<FrameNumber> {
-        let words = self.memory.buffers() * self.words_per_buffer;
-        let start = hash(seed) as usize % words.max(1);
-        for probe in 0..words {
-            let word = (start + probe) % words;
+        let start = hash(seed) as usize % self.words_per_buffer;
+        for probe in 0..self.memory.buffers() * self.words_per_buffer {
+            let (buffer, probe) = (probe / self.words_per_buffer, probe % self.words_per_buffer);
+            let place = (start + probe) % self.words_per_buffer;
+            let word = buffer * self.words_per_buffer + place;
             let mut seen = self.bitmap[word].load(Ordering::Relaxed);
             while seen != u64::MAX {
                 let bit = (!seen).trailing_zeros();
@@ -157,8 +160,8 @@ impl HostHeap {
                 seen = self.bitmap[word].fetch_or(1 << bit, Ordering::Acquire);
                 if seen >> bit & 1 == 0 {
                     return Some(FrameNumber {
-                        buffer: (word / self.words_per_buffer) as u32,
-                        place: (word % self.words_per_buffer * 64) as u32 + bit,
+                        buffer: buffer as u32,
+                        place: (place * 64) as u32 + bit,
                     });
                 }
             }

@@ -146,8 +146,9 @@ impl HostPublisher {
         if before * 2 >= self.topic.depth {
             self.reclaim();
         }
+        let take = || self.heap.take(seed);
         let frame = (before < self.topic.depth)
-            .then(|| self.heap.take(seed))
+            .then(|| take().or_else(|| (self.reclaim() > 0).then(take).flatten()))
             .flatten();
         if frame.is_none() {
             self.in_use.fetch_sub(1, Ordering::Relaxed);
@@ -164,17 +165,21 @@ impl HostPublisher {
         self.in_use.load(Ordering::Relaxed) >= self.topic.depth
     }
 
-    /// Gives back the frames of the oldest offsets that every subscriber has acknowledged. Does nothing while
-    /// another thread is at it.
-    fn reclaim(&self) {
+    /// Gives back the frames of the oldest offsets that every subscriber has acknowledged; how many. Does
+    /// nothing while another thread is at it.
+    ///
+    /// [`HostPublisher::take`] does so when half of the slots are in use, and when the heap is exhausted. A
+    /// topic that nothing is published to at the moment keeps its frames until somebody calls this.
+    pub fn reclaim(&self) -> u64 {
         let Some(mut reclaimed) = self.reclaimed.try_lock() else {
-            return;
+            return 0;
         };
-        let tail = self.tail.load(Ordering::Acquire);
+        let (before, tail) = (*reclaimed, self.tail.load(Ordering::Acquire));
         while *reclaimed < tail && self.is_read(*reclaimed) {
             self.give_back(*reclaimed);
             *reclaimed += 1;
         }
+        *reclaimed - before
     }
 
     fn is_read(&self, offset: u64) -> bool {
