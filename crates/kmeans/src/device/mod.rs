@@ -14,6 +14,7 @@ mod starts;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Event, Stream};
@@ -323,6 +324,7 @@ impl DeviceRun<'_> {
     fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &[Centroids]) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());
+        let first = split.take_last(Duration::ZERO);
         let (points, order, passes) = (self.points, places.order.clone(), self.passes.clone());
         let active = self
             .starts
@@ -331,7 +333,7 @@ impl DeviceRun<'_> {
             .filter(|(start, _)| start.active);
         let centroids: Vec<&Centroids> = active.map(|(_, centroids)| centroids).collect();
         let (queued, (partials, chunks)) = std::thread::scope(|scope| {
-            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, &centroids));
+            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, first, &centroids));
             let queued = self.queue(places, &passes, None, Some(&split));
             split.stop_if(queued.is_err());
             let of_cpu = cpu

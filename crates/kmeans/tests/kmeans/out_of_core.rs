@@ -96,9 +96,10 @@ fn the_cpu_takes_chunks_from_the_end() {
             hold(&found, &expected);
             // Of 64 chunks and 5 iterations, of which two of auto's are the device's.
             let iterations = if share == Share::Both { 5 } else { 3 };
-            assert!(found.cpu_chunks > 0, "{share:?}");
+            // The CPU has at least its first chunk in each iteration that is shared; auto's third one is.
+            let least = if share == Share::Both { 5 } else { 1 };
             assert!(
-                found.cpu_chunks <= 64 * iterations,
+                (least..=64 * iterations).contains(&found.cpu_chunks),
                 "{share:?} {}",
                 found.cpu_chunks
             );
