@@ -329,6 +329,7 @@ fn an_eviction_stops_for_the_owner() {
             let content = pattern(5, 8 * PAGE_WORDS);
             let mut region = bed.region("table", &content);
             region.park();
+            let comes = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let gate = bed.files.gate.lock();
                 let evicts = scope.spawn(|| bed.manager.evict_one().unwrap());
@@ -336,6 +337,7 @@ fn an_eviction_stops_for_the_owner() {
                     std::thread::yield_now();
                 }
                 let owner = scope.spawn(|| {
+                    comes.store(true, Ordering::SeqCst);
                     if !comes_back {
                         drop(region);
                         return;
@@ -343,8 +345,12 @@ fn an_eviction_stops_for_the_owner() {
                     assert!(bed.grant(&mut region, Access::ReadWrite));
                     assert_eq!(bed.words(&region), content);
                 });
-                // Until the owner has said so; then the eviction goes on with its page.
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                while !comes.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                // Until the owner, whose next step it is, has said so; then the eviction goes on with its
+                // page.
+                std::thread::sleep(std::time::Duration::from_millis(100));
                 drop(gate);
                 assert!(!evicts.join().unwrap(), "it was stopped");
                 owner.join().unwrap();
