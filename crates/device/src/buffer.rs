@@ -94,7 +94,7 @@ impl Allocation {
         Err(context
             .check("cuMemAllocAsync", code)
             .err()
-            .unwrap_or_else(|| crate::context::driver_error(context.driver, "cuMemAllocAsync", code)))
+            .unwrap_or_else(|| context.driver.error("cuMemAllocAsync", code)))
     }
 
     /// Orders a use by `stream` after the allocation, and the free after that use.

@@ -20,11 +20,10 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool
 use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
-use crate::emulator;
 use crate::errors::{DeviceError, Result};
-use crate::host::PinTable;
 use crate::info::{self, DeviceInfo};
-use crate::sys::{Backend, Code, Driver};
+use crate::pins::PinTable;
+use crate::sys::{self, Backend, Code, Driver};
 
 /// Contexts open in this process, by device.
 type Contexts = HashMap<(Backend, usize), Weak<Context>>;
@@ -79,10 +78,9 @@ impl Context {
         let device = info::handle(driver, ordinal)?;
         let mut handle = ptr::null_mut();
         // SAFETY: the pointer is valid for a write; the device was just looked up.
-        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut handle, device) };
-        if code != Code::SUCCESS {
-            return Err(driver_error(driver, "cuDevicePrimaryCtxRetain", code));
-        }
+        driver.check("cuDevicePrimaryCtxRetain", unsafe {
+            (driver.cuDevicePrimaryCtxRetain)(&raw mut handle, device)
+        })?;
         // From here on dropping `context` releases what was retained.
         let mut context = Self {
             driver,
@@ -187,7 +185,7 @@ impl Context {
     #[cold]
     fn failure(&self, call: &'static str, code: Code, kernel: Option<&str>) -> DeviceError {
         if !is_fatal(code) {
-            return driver_error(self.driver, call, code);
+            return self.driver.error(call, code);
         }
         let (name, text) = self.driver.describe(code);
         let report = self
@@ -215,7 +213,7 @@ impl Context {
     fn emulator_report(&self) -> Option<String> {
         match self.backend {
             Backend::Gpu => None,
-            Backend::Emulated => emulator::last_report(self.info.ordinal),
+            Backend::Emulated => sys::emulator_report(self.info.ordinal),
         }
     }
 
@@ -314,15 +312,4 @@ fn is_fatal(code: Code) -> bool {
         CUresult::CUDA_ERROR_UNKNOWN,
     ];
     FATAL.into_iter().any(|fatal| code.is(fatal))
-}
-
-/// A failed call in the driver's words.
-pub(crate) fn driver_error(driver: &Driver, call: &'static str, code: Code) -> DeviceError {
-    let (name, text) = driver.describe(code);
-    DeviceError::Driver {
-        call,
-        code: code.0,
-        name,
-        text,
-    }
 }

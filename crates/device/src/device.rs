@@ -282,7 +282,11 @@ impl Device {
     /// The device's.
     pub fn mapped_address(&self, view: &HostView) -> Result<Option<u64>> {
         self.0.context.bind()?;
-        let start = self.0.context.pins.device_address(view.memory())?;
+        let start = self
+            .0
+            .context
+            .pins
+            .device_address(view.memory().address() as usize)?;
         Ok(start.map(|start| start + view.offset() as u64))
     }
 

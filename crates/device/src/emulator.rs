@@ -1,26 +1,14 @@
 //! The emulated device, where this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs`
 //! stands in elsewhere.
 
-use std::ffi::c_void;
-
 use galatea_emulator::Counters;
 pub use galatea_emulator::EmulatorOptions;
 
 use crate::cache_folder::CacheFolder;
 use crate::device::{Device, DeviceOptions};
 use crate::environment;
-use crate::errors::{DeviceError, Missing, Result};
+use crate::errors::{DeviceError, Result};
 use crate::sys::{Backend, Driver};
-
-/// Looks up the functions that stand in for the driver's and the compiler's.
-pub(crate) fn resolver() -> Result<fn(&str) -> Option<*const c_void>, Missing> {
-    Ok(galatea_emulator::symbol)
-}
-
-/// What is known of the first launch that failed on a device.
-pub(crate) fn last_report(ordinal: usize) -> Option<String> {
-    galatea_emulator::last_report(i32::try_from(ordinal).ok()?)
-}
 
 impl Device {
     /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's

@@ -8,7 +8,6 @@ use cudarc::driver::sys::{CUevent, CUresult};
 
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
-use crate::stream::Stream;
 
 /// A point in a stream.
 pub struct Event {
@@ -43,14 +42,6 @@ impl Event {
         self.context.bind()?;
         // SAFETY: the event is alive and its context current.
         self.context.check("cuEventSynchronize", unsafe {
-            (self.context.driver.cuEventSynchronize)(self.handle)
-        })
-    }
-
-    pub(crate) fn synchronize_on(&self, stream: &Stream) -> Result<()> {
-        self.context.bind()?;
-        // SAFETY: the event is alive and its context current.
-        stream.check("cuEventSynchronize", unsafe {
             (self.context.driver.cuEventSynchronize)(self.handle)
         })
     }

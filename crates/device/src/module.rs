@@ -10,7 +10,7 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUmodul
 use crate::arguments::{KernelArguments, Reference};
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Resources};
 use crate::stream::Stream;
 use crate::sys::Code;
 
@@ -36,19 +36,6 @@ struct Entry {
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
-
-/// What a kernel takes of a multiprocessor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resources {
-    /// 32-bit registers of a thread.
-    pub registers: u32,
-    /// Static shared memory of a block, bytes.
-    pub static_shared: u32,
-    /// Local memory of a thread, bytes: spilled registers and arrays. 0 in a good kernel.
-    pub local: u32,
-    /// Threads a block may have, given the registers.
-    pub max_threads_per_block: u32,
-}
 
 impl Module {
     /// Loads an image and looks its kernels up.
