@@ -18,12 +18,9 @@
 //!   are accesses that the host compiler's optimiser removed, or added by calling `memcpy`.
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::c_void;
 use std::ops::{AddAssign, Range};
 
-use crate::abi::access as kinds;
-use crate::block::{LANES, Thread};
-use crate::fiber;
+use crate::abi::{LANES, access as kinds};
 use crate::shared::SharedMemory;
 
 /// The widths of an access of a lane, in bytes, in the order in which they are listed in counters.
@@ -208,7 +205,15 @@ impl Recorder {
         }
     }
 
-    fn access(&mut self, warp: usize, lane: usize, address: u64, bytes: u32, kind: u32, site: usize) {
+    pub(crate) fn access(
+        &mut self,
+        warp: usize,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        kind: u32,
+        site: usize,
+    ) {
         for piece in 0..bytes.div_ceil(16) {
             let width = (bytes - piece * 16).min(16).next_power_of_two();
             let place = Place {
@@ -318,18 +323,6 @@ fn sectors(group: &Group, width: u32) -> u64 {
     touched.sort_unstable();
     touched.dedup();
     touched.len() as u64
-}
-
-/// `__galatea_runtime::access`.
-pub(crate) unsafe extern "C" fn access(address: *const c_void, bytes: u32, kind: u32, site: *const c_void) {
-    let thread = fiber::current();
-    // SAFETY: called by device code, so `thread` is the running one.
-    unsafe {
-        let (warp, lane) = ((*(*thread).warp).index, (*thread).view.lane as usize);
-        if let Some(recorder) = &mut (*Thread::runner(thread)).recorder {
-            recorder.access(warp, lane, address as u64, bytes, kind, site as usize);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use libc::{REG_EFL, REG_RIP, REG_RSP, siginfo_t, ucontext_t};
 
 use crate::abi;
-use crate::block::{Runner, Thread};
+use crate::block::{Fault, Runner, Thread};
 use crate::divide;
 use crate::fiber;
 
@@ -28,14 +28,6 @@ use crate::fiber;
 pub(crate) const INTERRUPT: c_int = libc::SIGURG;
 
 const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
-
-/// What a fiber was stopped by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
-    signal: c_int,
-    address: usize,
-    instruction: usize,
-}
 
 /// The handlers there were before, in the order of [`FAULTS`].
 static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
@@ -73,7 +65,7 @@ pub(crate) fn install() {
 }
 
 unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let thread = fiber::current();
+    let thread = Thread::current();
     // SAFETY: called by the kernel with valid pointers; the current thread's runner belongs to this OS
     // thread.
     unsafe {
