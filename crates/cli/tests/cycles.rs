@@ -228,36 +228,7 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
 
 /// Files that still import each other, by crate: other groups, and other files in these, fail. The list
 /// shrinks.
-const KNOWN: [(&str, &[&str]); 11] = [
-    (
-        "device",
-        &[
-            "arguments",
-            "buffer",
-            "compiler",
-            "context",
-            "device",
-            "emulator",
-            "event",
-            "geometry",
-            "host",
-            "info",
-            "module",
-            "probe",
-            "program",
-            "programs",
-            "stream",
-            "sys::driver",
-            "sys::nvrtc",
-        ],
-    ),
-    (
-        "emulator",
-        &[
-            "barrier", "block", "counters", "device", "fault", "fiber", "launch", "module", "pool", "report",
-            "stream", "warp", "watchdog",
-        ],
-    ),
+const KNOWN: [(&str, &[&str]); 8] = [
     (
         "engine",
         &[
@@ -327,7 +298,6 @@ const KNOWN: [(&str, &[&str]); 11] = [
             "placement::subtree",
         ],
     ),
-    ("kmeans", &["cpu", "device", "estimator", "share"]),
     (
         "store",
         &[

@@ -8,9 +8,9 @@
 use galatea_kernels::kmeans::Centroids;
 use rayon::prelude::*;
 
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::labels::Labels;
 use crate::points::Chunk;
+use crate::processor::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::{KMeansError, Points, Result};
 
 /// Points that a thread assigns at a time.

@@ -6,8 +6,8 @@ use galatea_kernels::kmeans::{Centroids, LabelWidth};
 use galatea_kernels::{KmeansPass, UpdateRule};
 
 use super::{ChunkLabels, DeviceRun};
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::labels::Labels;
+use crate::processor::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::share::Trial;
 use crate::{KMeansError, Result};
 
