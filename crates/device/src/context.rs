@@ -1,4 +1,4 @@
-//! The context of one device: what everything that lives on the device holds on to.
+//! The context of one device, which everything that lives on the device holds on to.
 //!
 //! A process has one context per device (the driver's primary context), shared by all [`crate::Device`]
 //! handles of it, so the budget, the pinned host memory and the loss of the device are the process's.
@@ -6,10 +6,10 @@
 //! # Loss
 //! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory.
 //! The driver then answers every call with the same code. The first call that sees one marks the context as
-//! lost and reports [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with
+//! lost and reports [`DeviceError::LaunchFailed`] with all that is known; every later call fails at once with
 //! [`DeviceError::DeviceLost`], without asking the driver. Dropping things that lived there is silent: the
 //! driver freed them with the context. Other devices of the process are not touched. The next opening of the
-//! device gets a context and a budget of its own, also while others still hold what lived in the lost one.
+//! device gets a context and a budget of its own, even while others still hold objects of the lost one.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -40,7 +40,7 @@ pub(crate) struct Context {
     /// Bytes copied to the device and back, so far.
     pub(crate) uploaded: AtomicU64,
     pub(crate) downloaded: AtomicU64,
-    /// Streams nobody uses, with their priorities.
+    /// Idle streams, with their priorities.
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
     lost: OnceLock<String>,
     released: AtomicBool,
@@ -239,7 +239,7 @@ impl Context {
         Ok(value)
     }
 
-    /// A stream of some priority that nobody uses, if there is one.
+    /// An idle stream of a priority, if there is one.
     pub(crate) fn idle_stream(&self, priority: i32) -> Option<CUstream> {
         let mut idle = self.idle_streams.lock();
         let index = idle.iter().position(|(_, of)| *of == priority)?;

@@ -41,8 +41,8 @@ impl Stream {
         self.hold(Arc::clone(source.memory()))
     }
 
-    /// Copies a slice to a buffer or a part of one of the same length; returns when the copy is done, and
-    /// with it all that was queued before.
+    /// Copies a slice to a buffer or a part of one of the same length; returns when the copy, and all work
+    /// queued before it, is done.
     ///
     /// # Errors
     /// [`DeviceError::Range`] when the lengths differ; the device's.

@@ -12,7 +12,7 @@ use crate::sys::{Backend, Driver};
 
 impl Device {
     /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's
-    /// C++ compiler and loads what that makes.
+    /// C++ compiler and loads the result.
     ///
     /// # Errors
     /// [`DeviceError::NoDriver`] where this build has no emulated device.
@@ -29,8 +29,8 @@ impl Device {
         Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
     }
 
-    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros
-    /// unless [`EmulatorOptions::count`] is set.
+    /// Counts of the operations of an emulated device's kernels since [`Device::reset_counters`]; `None` for
+    /// a GPU, zeros unless [`EmulatorOptions::count`] is set.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.emulator_ordinal().map(galatea_emulator::counters)

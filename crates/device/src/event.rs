@@ -1,4 +1,4 @@
-//! Events: points in the queues of streams, to wait for and to measure between.
+//! Events: positions in the queues of streams, to wait for and to measure between.
 
 use std::ptr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use cudarc::driver::sys::{CUevent, CUresult};
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
 
-/// A point in a stream.
+/// A position in a stream.
 pub struct Event {
     pub(crate) context: Arc<Context>,
     pub(crate) handle: CUevent,
@@ -34,7 +34,7 @@ impl Event {
         })
     }
 
-    /// Waits until the point is reached.
+    /// Waits until the position is reached.
     ///
     /// # Errors
     /// The failure of anything queued before it.
@@ -46,7 +46,7 @@ impl Event {
         })
     }
 
-    /// Whether the point is reached; does not wait.
+    /// Whether the position is reached; does not wait.
     ///
     /// # Errors
     /// The failure of anything queued before it.

@@ -67,8 +67,8 @@ impl Geometry {
         Self::new(items.div_ceil(items_per_block.max(1)).max(1), block)
     }
 
-    /// For grid-stride loops: as [`Geometry::covering`], but no more blocks than `resident`, what the device
-    /// runs at once ([`crate::Function::resident_blocks`]).
+    /// For grid-stride loops: as [`Geometry::covering`], but no more blocks than `resident`, the number that
+    /// the device runs at once ([`crate::Function::resident_blocks`]).
     #[must_use]
     pub fn grid_stride(items: u64, items_per_block: u64, block: impl Into<Dim>, resident: u64) -> Self {
         let mut geometry = Self::covering(items, items_per_block, block);
@@ -132,7 +132,7 @@ impl Geometry {
     }
 }
 
-/// What a kernel takes of a multiprocessor.
+/// The resources of a multiprocessor that a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resources {
     /// 32-bit registers of a thread.

@@ -34,15 +34,15 @@ use crate::pins::{PinTable, host_memory_error};
 const HUGE_PAGE: usize = 2 << 20;
 /// Bytes one task touches at a time.
 const TOUCH: usize = 16 << 20;
-/// Requests from this size on are checked against what the system has, so that they fail instead of being
-/// killed.
+/// Requests from this size on are checked against the memory that the system has, so that they fail instead
+/// of the process being killed.
 const CHECKED: usize = 64 << 20;
 
 /// Page-aligned, zeroed host memory, backed by huge pages where it is large, unmapped when dropped.
 pub struct HostMemory {
     start: NonNull<u8>,
     bytes: usize,
-    /// The mapping, which may be longer than what is used of it.
+    /// The mapping, which may be longer than the used part of it.
     mapping: (NonNull<u8>, usize),
     tables: Mutex<Vec<Arc<PinTable>>>,
 }
@@ -214,7 +214,7 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Undoes [`Self::pin_part`], after all work of the device: what a copy uses must not be unpinned under
+    /// Undoes [`Self::pin_part`], after all work of the device: memory must not be unpinned while a copy uses
     /// it.
     pub(crate) fn unpin_part(&self, context: &Context, range: &Range<usize>) -> Result<()> {
         context.synchronize()?;

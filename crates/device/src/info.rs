@@ -1,4 +1,4 @@
-//! What a device is: the attributes the engine, the planner's cost model and `galatea doctor` read.
+//! The attributes of a device that the engine, the planner's cost model and `galatea doctor` read.
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
 
@@ -28,7 +28,7 @@ pub struct DeviceInfo {
     pub shared_memory_per_block: u32,
     /// Shared memory a block gets without opting in.
     pub default_shared_memory_per_block: u32,
-    /// Shared memory the runtime keeps of each block.
+    /// Shared memory of each block that the runtime reserves.
     pub reserved_shared_memory_per_block: u32,
     /// Shared memory of a multiprocessor.
     pub shared_memory_per_multiprocessor: u32,

@@ -14,7 +14,7 @@ use crate::geometry::{Geometry, Resources};
 use crate::stream::Stream;
 use crate::sys::Code;
 
-/// A program loaded on a device; unloaded when the last handle goes.
+/// A program loaded on a device; unloaded when the last handle is dropped.
 pub struct Module {
     context: Arc<Context>,
     handle: CUmodule,
@@ -178,7 +178,7 @@ impl Function {
         &self.entry().name
     }
 
-    /// What it takes of a multiprocessor.
+    /// The resources of a multiprocessor that it takes.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.entry().resources
@@ -237,8 +237,8 @@ impl Function {
         Ok(())
     }
 
-    /// Queues a launch on the home stream of the buffers its arguments name, or on one they have been
-    /// introduced to ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
+    /// Queues a launch on the home stream of the buffers its arguments name, or on one that they have been
+    /// ordered with ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
     ///
     /// # Errors
     /// [`DeviceError::Geometry`] when it asks for more than there is, [`DeviceError::WrongDevice`]; the

@@ -1,4 +1,4 @@
-//! What stands in for the emulated device in builds without it: it says so.
+//! The stand-in for the emulated device in builds without it, which refuses.
 
 use crate::device::{Device, DeviceOptions};
 use crate::errors::{DeviceError, Result};

@@ -18,7 +18,7 @@ use crate::sys::Driver;
 const HINT: &str =
     "lower galatea.store_memory_limit or the data loaded at once, or give the process more memory";
 
-/// Host memory that the system or the driver refuses, with what the machine still has.
+/// Host memory that the system or the driver refuses, with the memory that the machine still has.
 pub(crate) fn host_memory_error(requested: usize, reason: String) -> DeviceError {
     DeviceError::HostMemory {
         requested: requested as u64,
@@ -125,7 +125,7 @@ impl PinTable {
         Ok(Some(seen))
     }
 
-    /// Unregisters memory that is about to go, and the parts of it.
+    /// Unregisters memory that is about to be unmapped, and the parts of it.
     pub(crate) fn unregister(&self, address: usize, len: usize) {
         let mut state = self.state.lock();
         let memory = address..address + len;
@@ -140,7 +140,7 @@ impl PinTable {
         }
     }
 
-    /// Unregisters everything: the context is about to go.
+    /// Unregisters everything: the context is about to be released.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -158,7 +158,7 @@ impl PinTable {
         state.parts.clear();
     }
 
-    /// Best effort: there is nobody to tell.
+    /// Best effort: a destructor has no caller to report to.
     fn release(&self, address: usize) {
         // SAFETY: the context is open (checked under the lock by the callers), and the address was registered
         // with it.

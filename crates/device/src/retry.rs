@@ -1,5 +1,4 @@
-//! A value that is made once, on first use, if making it works; if it does not, later uses try again, but not
-//! each of them.
+//! A value that is made once, on first use; where that fails, later uses try again, but not each of them.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Streams: queues of work that the device does in order, each independent of the others.
 //!
-//! Nothing here blocks except what says so. What copies read is held by the stream, with an event that says
-//! when it has been read; finished ones are let go at the next copy, at a synchronisation, or when the stream
-//! itself is dropped. Copies, fills and reads are in `copies`, launches in `module`.
+//! Nothing here blocks unless its documentation says so. Host memory that copies read is held by the stream,
+//! with an event that says when it has been read; it is released at the next copy, at a synchronisation, or
+//! when the stream itself is dropped. Copies, fills and reads are in `copies`, launches in `module`.
 //!
 //! Dropping the last handle of a stream waits for its work. The driver's stream is kept by the context and
 //! reused, so making one per query is cheap.
@@ -142,7 +142,7 @@ impl Stream {
         self.check("cuStreamQuery", code).map(|()| true)
     }
 
-    /// Marks this point of the queue.
+    /// Marks this position of the queue.
     ///
     /// # Errors
     /// The device's.
@@ -243,7 +243,7 @@ impl Drop for Inner {
     }
 }
 
-/// A stream that uses what another stream owns.
+/// A stream that uses memory of another stream.
 pub(crate) struct Guest {
     stream: Weak<Inner>,
     retired: Arc<AtomicBool>,

@@ -3,7 +3,7 @@
 //! `__syncthreads` waits for every thread that has not exited. All threads must be at the same call: another
 //! kind, or the same kind at another place in the source, is reported (CUDA leaves it undefined; the place is
 //! that in the source text, so a call duplicated by the compiler is still one call). A barrier that some
-//! threads never reach ends as a deadlock, reported with what the others wait for.
+//! threads never reach ends as a deadlock, reported with the calls that the others wait in.
 
 use crate::abi::{LANES, barrier as kinds};
 use crate::report::Site;
@@ -70,7 +70,7 @@ impl Barrier {
         self.holding = 0;
     }
 
-    /// What the last completed call gives each of its threads.
+    /// The result of the last completed call.
     pub(crate) fn result(&self) -> u32 {
         self.result
     }

@@ -1,5 +1,5 @@
-//! The devices of the process, each with its primary context: the streams of a device, and who executes
-//! their launches.
+//! The devices of the process, each with its primary context: the streams of a device, and the pool that
+//! executes their launches.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,7 +48,7 @@ impl Context {
         ordinal
     }
 
-    /// That of the device with an ordinal.
+    /// The context of the device with an ordinal.
     pub(crate) fn get(ordinal: i32) -> Option<Arc<Context>> {
         CONTEXTS.read().get(usize::try_from(ordinal).ok()?).cloned()
     }

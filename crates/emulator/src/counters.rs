@@ -1,11 +1,11 @@
-//! Counters on demand: what a kernel would cost a GPU's memory system.
+//! Counters on demand: the load that a kernel would put on a GPU's memory system.
 //!
 //! Devices made with [`EmulatorOptions::count`](crate::EmulatorOptions::count) compile kernels with a call
 //! before every load, store and atomic. The lanes of a warp run one after the other here, so the accesses
 //! that a GPU would do as one instruction are found afterwards: the n-th time that a lane comes to a place in
 //! the code belongs together with the n-th time of the other lanes, counted from the last point where the
-//! whole warp met (a collective of all its lanes, a block barrier, the start). Lanes that come less often
-//! than others to a place between two such points are therefore counted as early as possible.
+//! whole warp synchronised (a collective of all its lanes, a block barrier, the start). Lanes that come less
+//! often than others to a place between two such points are therefore counted as early as possible.
 //!
 //! The model:
 //! * **Shared memory** has 32 banks of 4 bytes. An access of up to 4 bytes per lane is one pass of 32 lanes,
@@ -29,7 +29,7 @@ const BANKS: u64 = 32;
 const WORD: u64 = 4;
 const SECTOR: u64 = 32;
 
-/// What the kernels of a device did since the counters were last reset.
+/// Operations of a device's kernels since the counters were last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Warp collectives completed.
@@ -135,7 +135,7 @@ pub(crate) struct Recorder {
     warps: Vec<HashMap<Place, Visits>>,
 }
 
-/// A place in the code, and what is done there.
+/// A place in the code, and the kind of access there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     site: usize,
@@ -145,7 +145,7 @@ struct Place {
     width: u32,
 }
 
-/// The lanes' visits to a place since the warp last met.
+/// The lanes' visits to a place since the warp last synchronised.
 #[derive(Debug, Default)]
 struct Visits {
     /// How often each lane came.
@@ -155,7 +155,7 @@ struct Visits {
     open: VecDeque<Group>,
 }
 
-/// What a GPU would do at once.
+/// Accesses of lanes that a GPU would do as one.
 #[derive(Debug, Clone)]
 struct Group {
     lanes: u32,
@@ -277,7 +277,7 @@ impl Recorder {
         after > 0 && self.global[after - 1].contains(&address)
     }
 
-    /// What was collected, leaving nothing.
+    /// Takes the collected counts, leaving zeros.
     pub(crate) fn take(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }

@@ -1,4 +1,4 @@
-//! What launches and streams use of an emulated device: its memory, its settings, and how it is.
+//! The part of an emulated device that launches and streams use: memory, settings, and its sticky error.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

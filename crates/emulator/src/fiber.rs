@@ -64,7 +64,7 @@ pub(crate) fn current() -> *mut ThreadView {
     thread
 }
 
-/// Sets what [`current`] answers on this OS thread.
+/// Sets the thread that [`current`] returns on this OS thread.
 #[inline(always)]
 pub(crate) fn set_current(thread: *mut ThreadView) {
     // SAFETY: writes this OS thread's own copy of an 8-byte thread-local variable.
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn resume() {
     )
 }
 
-/// What a carrier does, entered with the top of its own stack.
+/// The loop of a carrier, entered with the top of its own stack.
 pub(crate) type Loop = unsafe extern "C" fn(top: *mut u8) -> !;
 
 /// First activation of a carrier: its top is in rbx, its loop in r12.
@@ -156,7 +156,7 @@ impl Stacks {
         Ok(())
     }
 
-    /// Stacks there are.
+    /// Number of stacks.
     pub(crate) fn count(&self) -> usize {
         self.tops.len()
     }

@@ -1,8 +1,8 @@
-//! How an OS thread that executes blocks shows that it moves; [`crate::watchdog`] looks.
+//! The sign by which an OS thread that executes blocks shows progress to [`crate::watchdog`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What the watchdog knows of an OS thread; written by that thread.
+/// The watchdog's view of an OS thread; written by that thread.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
     beats: AtomicU64,

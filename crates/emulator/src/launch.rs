@@ -59,16 +59,16 @@ impl Parameters {
         }
     }
 
-    /// What the kernel's thunk takes.
+    /// The argument of the kernel's thunk.
     pub(crate) fn pointers(&self) -> *mut *mut c_void {
         debug_assert!(self.pointers.is_empty() || !self.storage.is_empty());
         self.pointers.as_ptr().cast_mut()
     }
 }
 
-/// Who has the OS threads that execute launches.
+/// The owner of the OS threads that execute launches.
 pub(crate) trait Helpers: std::fmt::Debug + Send + Sync {
-    /// OS threads that a launch is executed by from the start.
+    /// OS threads that execute a launch from the start.
     fn workers(&self) -> usize;
 
     /// Has `count` more threads execute a launch. If no thread can be had, the launch does without.
@@ -168,8 +168,8 @@ impl Launch {
         })
     }
 
-    /// Asks for the threads that the launch starts with, and waits with the calling one until all have left
-    /// it again.
+    /// Executes the launch by `work` on the calling thread, and on those that it asks for; returns when all
+    /// have left it.
     pub(crate) fn execute(self: &Arc<Self>, work: impl FnOnce(&Self)) -> Result<(), Failure> {
         let workers = (self.helpers.workers() as u64)
             .min(self.total)
@@ -191,14 +191,14 @@ impl Launch {
         }
     }
 
-    /// A thread takes part; `false`: it comes too late.
+    /// A thread begins to take part; `false` if the launch is over.
     pub(crate) fn enter(&self) -> bool {
         let mut state = self.workers.lock();
         state.working += u32::from(!state.closed);
         !state.closed
     }
 
-    /// A thread that took part does so no more.
+    /// A thread stops taking part.
     pub(crate) fn leave(&self) {
         let mut state = self.workers.lock();
         state.working -= 1;
@@ -207,7 +207,7 @@ impl Launch {
         }
     }
 
-    /// Whether blocks are left that nobody has begun.
+    /// Whether there are blocks that no thread has begun.
     pub(crate) fn has_blocks(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.total
     }
@@ -270,7 +270,7 @@ impl Launch {
         }
     }
 
-    /// What a block's shared memory holds at first.
+    /// The pattern that a block's shared memory holds at first.
     pub(crate) fn poison(&self, block: u64) -> u64 {
         mix(self.seed ^ mix(self.serial ^ mix(block ^ 0x5a5a)))
     }

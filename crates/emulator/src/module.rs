@@ -15,7 +15,7 @@ use crate::{fiber, image};
 /// Dynamic plus static shared memory a kernel may use without opting in.
 pub(crate) const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
 
-/// Why an image is not a module.
+/// The reason why an image is not a module.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("not an image of this version of the emulator")]
@@ -77,7 +77,7 @@ impl Module {
         file.flush()?;
         // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
         let library = unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        // AddressSanitizer reads line numbers from the file when it reports; nobody else needs it any more.
+        // AddressSanitizer reads line numbers from the file when it reports; nothing else needs it any more.
         let file = keep_file.then(|| file.into_temp_path());
         // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
         unsafe {

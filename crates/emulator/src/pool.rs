@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// Stacks of the runners that all devices of the process keep for their next launch: each is two mappings, of
 /// which a process may have 65530.
 const KEPT_STACKS: usize = 8192;
-/// How many there are.
+/// Their number.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// The threads and runners of one device.

@@ -1,4 +1,4 @@
-//! What is said when a kernel fails: how, who, and where.
+//! Reports of failed kernels: the kind of failure, the thread, and the place.
 
 use std::ffi::{CStr, c_char};
 use std::fmt;

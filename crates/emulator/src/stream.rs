@@ -17,7 +17,7 @@ use crate::launch::Launch;
 use crate::pool::Pool;
 use crate::report::{Failure, FailureKind};
 
-/// Something to do in stream order. Addresses were checked when the operation was enqueued.
+/// An operation in stream order. Addresses were checked when the operation was enqueued.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Launch(Arc<Launch>),
@@ -144,7 +144,7 @@ impl Queue {
                 }
                 self.wake.wait(&mut state);
             };
-            // An event and its position in the stream are reached at the same time, whomever one asks.
+            // An event and its position in the stream are reached at the same time for every observer.
             if let Operation::Record(completion) = &operation {
                 completion.complete();
             } else {

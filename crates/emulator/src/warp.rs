@@ -6,14 +6,14 @@
 //! included: a lane is in one group only. Results are computed when the group is complete, not when a lane
 //! resumes, because a faster lane may have recorded its next value by then.
 //!
-//! Undefined in CUDA and answered here with a pattern nobody computes by accident: a shuffle from a lane
+//! Undefined in CUDA and answered here with a pattern that is not computed by accident: a shuffle from a lane
 //! outside the mask. Reported: a lane that is not in its own mask, and lanes of one mask in different
 //! operations.
 
 use crate::abi::{LANES, collective as operation};
 use crate::report::Site;
 
-/// What a shuffle from a lane outside the mask gives.
+/// The result of a shuffle from a lane outside the mask.
 const UNDEFINED: u64 = 0xbad0_bad1_bad2_bad3;
 
 /// The lanes of one warp.
@@ -24,7 +24,7 @@ pub(crate) struct Warp {
     pub(crate) runnable: u32,
     /// Lanes in a collective.
     pub(crate) waiting: u32,
-    /// Lanes that left the kernel, or never were.
+    /// Lanes that left the kernel, or are beyond the end of the block.
     pub(crate) exited: u32,
     /// Position in the block.
     pub(crate) index: usize,
@@ -98,13 +98,13 @@ impl Warp {
         self.waiting |= 1 << lane;
     }
 
-    /// What the last collective of a lane came to.
+    /// The result of the last collective of a lane.
     #[inline(always)]
     pub(crate) fn result(&self, lane: usize) -> u64 {
         self.results[lane]
     }
 
-    /// What a waiting lane waits in: operation, mask and place.
+    /// The collective that a lane waits in: operation, mask and place.
     pub(crate) fn wait_of(&self, lane: usize) -> (u32, u32, Site) {
         (self.operations[lane], self.masks[lane], self.sites[lane])
     }

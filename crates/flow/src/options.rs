@@ -19,7 +19,7 @@ pub enum CataloguePolicy {
     /// A replica in device memory.
     #[default]
     ReadMostly,
-    /// Host memory, over the link: to measure what the replica is worth.
+    /// Host memory, over the link: to measure the worth of the replica.
     Remote,
 }
 

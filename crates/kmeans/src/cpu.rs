@@ -18,7 +18,7 @@ const BLOCK: usize = 256;
 /// Points of a piece of work.
 const PIECE: usize = 1 << 15;
 
-/// What passes sum.
+/// The sums of a pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Partial {
     /// Feature sums by cluster, relative to the origin of the centroids.

@@ -25,7 +25,7 @@ pub struct Model {
     pub n_iter: u32,
     /// Whether it ended before its last iteration.
     pub converged: bool,
-    /// Where they were asked for.
+    /// Labels of the points, if they were asked for.
     pub labels: Option<Labels>,
     /// Chunks that the CPU took from the device, in all iterations of the start that won and of those beside
     /// it.

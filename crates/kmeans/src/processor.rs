@@ -1,11 +1,11 @@
-//! What passes run on, the CPU or a device, and what passes between them and the estimator.
+//! Processors that execute passes, and the types that they share with the estimator.
 
 use galatea_kernels::kmeans::Centroids;
 
 use crate::labels::Labels;
 use crate::{KMeansError, Result};
 
-/// What is known after an iteration.
+/// Progress after an iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Which of the restarts, from 0.
@@ -23,7 +23,7 @@ pub(crate) struct Rule {
     pub(crate) tolerance: f64,
 }
 
-/// What iterations came to.
+/// The outcome of iterations.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Iterations {
     pub(crate) iterations: u32,
@@ -31,7 +31,7 @@ pub(crate) struct Iterations {
     pub(crate) converged: bool,
 }
 
-/// What the last pass came to, which leaves centroids as they are.
+/// The outcome of the last pass, which leaves centroids as they are.
 #[derive(Debug)]
 pub(crate) struct Finish {
     pub(crate) masses: Vec<u64>,
@@ -49,7 +49,7 @@ impl Iterations {
     }
 }
 
-/// Who is told of iterations, and may stop them.
+/// The caller's callback, which is told of iterations and may stop them.
 pub(crate) struct Monitor<'a> {
     /// The number of the first of the starts that go together.
     first: u32,
@@ -72,7 +72,7 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// What passes run on.
+/// A processor that executes passes: the CPU or a device.
 pub(crate) trait Processor {
     /// Moves the centroids of each start until the rule ends it, in passes that all of them share.
     fn iterate(

@@ -1,11 +1,11 @@
-//! What a clustering is asked for, in scikit-learn's words.
+//! Settings of a clustering, in scikit-learn's words.
 
 use galatea_kernels::kmeans::{Scores, Sums};
 
 use crate::{KMeansError, Points, Result, Share};
 
-/// Starts that share the passes over the points: beyond, what a pass computes for each costs more than points
-/// that come again.
+/// Starts that share the passes over the points: with more, the computation of a pass would cost more than
+/// reading the points again.
 pub(crate) const STARTS_TOGETHER: usize = 16;
 /// Most clusters: labels number them with 32 bits, and memory ends before.
 const MOST_CLUSTERS: usize = 1 << 24;
@@ -70,17 +70,17 @@ pub struct KMeans {
     /// Starts with other seeds, of which the least inertia wins. They share the passes over the points, 16 at
     /// a time: an iteration of all of them reads each point once from host memory.
     pub n_init: u32,
-    /// What is drawn is drawn from this.
+    /// Seed of all random choices.
     pub seed: u64,
     /// How iterations are executed on the device.
     pub execution: Execution,
-    /// How the device finds the nearest centroids in iterations; the fastest by the model where nothing is
-    /// said. Matrix units are left out where clusters have few points, or a few points are far from all
-    /// others. Labels, sizes and the inertia always come from a pass in 32-bit floats.
+    /// How the device finds the nearest centroids in iterations; by default the fastest by the model. Matrix
+    /// units are left out where clusters have few points, or a few points are far from all others. Labels,
+    /// sizes and the inertia always come from a pass in 32-bit floats.
     pub scores: Option<Scores>,
-    /// How the device replicates sums; the cheapest by the model where nothing is said.
+    /// How the device replicates sums; by default the cheapest by the model.
     pub sums: Option<Sums>,
-    /// Shared memory that a block on the device may take, bytes; all there is where nothing is said.
+    /// Shared memory that a block on the device may take, bytes; by default all.
     pub shared_limit: Option<u64>,
     /// Whether the CPU takes chunks of points that are not on the device.
     pub share: Share,

@@ -5,8 +5,8 @@
 //! each takes as many as its rate allows, without knowing it before. Near the end the rates that were
 //! measured so far decide: the CPU leaves a chunk that the device would be done with sooner. Its first chunk
 //! is set aside before the device begins: on a busy machine its thread may start when the device has taken
-//! all the others, and the time of that iteration would be taken for what the CPU's help is worth. Sums of
-//! the CPU's chunks are one more slot of partial sums on the device.
+//! all the others, and the time of that iteration would say nothing about the worth of the CPU's help. Sums
+//! of the CPU's chunks are one more slot of partial sums on the device.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,7 +62,7 @@ impl Trial {
     }
 }
 
-/// Positions that nobody has taken yet.
+/// Positions that are not taken yet.
 #[derive(Debug)]
 pub(crate) struct Split {
     /// The first, and in the upper half the one behind the last.

@@ -10,7 +10,7 @@ pub(crate) fn emulator_resolver() -> Result<fn(&str) -> Option<*const c_void>, M
     Ok(galatea_emulator::symbol)
 }
 
-/// What is known of the first launch that failed on a device.
+/// The report of the first launch that failed on a device.
 pub(crate) fn emulator_report(ordinal: usize) -> Option<String> {
     galatea_emulator::last_report(i32::try_from(ordinal).ok()?)
 }

@@ -1,4 +1,4 @@
-//! What stands in for the emulated device's functions in builds without it.
+//! The stand-in for the emulated device's functions in builds without it.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,4 @@
-//! Warp collectives as threads call them; who takes part in one, and what it gives, is in [`crate::warp`].
+//! Warp collectives as threads call them; groups of lanes and results are in [`crate::warp`].
 
 use std::ffi::c_char;
 

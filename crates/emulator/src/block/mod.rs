@@ -60,12 +60,12 @@ pub(crate) struct Thread {
     warp: *mut Warp,
 }
 
-/// What the threads of a block share. Device code sees what it begins with.
+/// Data that the threads of a block share. Device code sees the view at its start.
 #[repr(C)]
 #[derive(Debug)]
 struct Block {
     view: BlockView,
-    /// Who runs the block; set when it starts.
+    /// The runner that executes the block; set when it starts.
     runner: *mut Runner,
 }
 
@@ -73,7 +73,7 @@ impl Thread {
     /// The thread that runs on this OS thread; null outside device code.
     #[inline(always)]
     pub(crate) fn current() -> *mut Thread {
-        // What a fiber knows of a thread is its view, which a thread begins with.
+        // The fiber layer knows a thread by its view, which is at its start.
         fiber::current().cast()
     }
 
@@ -93,7 +93,7 @@ impl Thread {
     }
 }
 
-/// What a fiber was stopped by, as the fault handler ([`crate::fault`]) notes it.
+/// The signal that stopped a fiber, as the fault handler ([`crate::fault`]) notes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) signal: c_int,

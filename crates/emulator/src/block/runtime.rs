@@ -1,4 +1,4 @@
-//! The functions that device code calls.
+//! The functions of the emulator that device code calls.
 
 use std::ffi::c_void;
 

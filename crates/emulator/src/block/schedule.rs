@@ -34,7 +34,7 @@ impl Runner {
         }
     }
 
-    /// A random place to choose from, also where lanes are taken in order.
+    /// A random start of a choice, also where lanes are taken in order.
     #[inline]
     fn draw(&mut self) {
         self.turn();
@@ -76,7 +76,7 @@ impl Runner {
         ((bit + self.rotation) & 31) as usize
     }
 
-    /// Something was done that waiting loops do as well.
+    /// Counts an operation that waiting loops do as well.
     #[inline(always)]
     pub(crate) fn tick(&mut self, weight: u32) {
         self.ticks += weight;
@@ -114,7 +114,7 @@ impl Runner {
         std::thread::yield_now();
     }
 
-    /// The thread's kernel function returned. Whom to run next; null when the block is finished.
+    /// The thread's kernel function returned. The thread to run next; null when the block is finished.
     pub(super) unsafe fn exit(&mut self, thread: *mut Thread) -> *mut Thread {
         // SAFETY: rule 1.
         let (warp, lane) = unsafe { (&mut *(*thread).warp, (*thread).view.lane) };
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
         let own = (*(*thread).warp).index;
         (*(*thread).warp).runnable |= 1 << (*thread).view.lane;
         (*runner).runnable_warps |= 1 << own;
-        // Warp and lane are drawn apart, or some thread that all others wait for would never be the one.
+        // Warp and lane are drawn apart, or a thread that all others wait for might never be chosen.
         (*runner).draw();
         let warp = (*runner).choose((*runner).runnable_warps);
         (*runner).draw();

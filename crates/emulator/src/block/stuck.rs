@@ -1,4 +1,4 @@
-//! What is said of a block that cannot go on: who waits where, and for whom.
+//! Reports of a block that cannot go on: which threads wait where, and for which others.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) fn stall(runner: &Runner, limit: Duration) -> String {
     )
 }
 
-/// Who waits where, at most a dozen groups.
+/// Waiting threads by the place where they wait, at most a dozen groups.
 fn waiting(runner: &Runner) -> String {
     const MOST: usize = 12;
     let mut groups = Vec::new();

@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn get_attribute(
         let answer = match attribute {
             MAX_THREADS => function.max_threads,
             SHARED => function.static_shared(),
-            // Not known before there is a GPU; a usual number.
+            // Not known without a GPU; a usual number.
             REGISTERS => 32,
             PTX | BINARY => 90,
             MAX_DYNAMIC => function.max_dynamic(),

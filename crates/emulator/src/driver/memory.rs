@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
         }
         // As in CUDA, freeing waits for the device.
         context.synchronize();
-        // Appended to a stream for the sake of one way of reporting.
+        // Appended to a stream, so that errors are reported in one way.
         let stream = context.default_stream();
         push(&stream, Operation::Free(address))?;
         stream.synchronize();

@@ -79,7 +79,7 @@ pub(crate) fn usable_context() -> Result<Arc<Context>, CUresult> {
     Ok(context)
 }
 
-/// What a program is compiled with that does not say: the settings of the current context's device.
+/// Default options of a compilation: the settings of the current context's device.
 pub(crate) fn current_options() -> Options {
     current_context().map_or_else(
         |_| Options::default(),

@@ -1,4 +1,4 @@
-//! What a device says about itself.
+//! Attributes of a device.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! The memory of a run: topics, heaps, and what the kernel is given.
+//! The memory of a run: topics, heaps, and the kernel's arguments.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::{FlowError, Result};
 use crate::options::{Assignment, FlowOptions};
 use crate::topology::{Operator, Topology};
 
-/// What a run is made of.
+/// The inputs of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub(super) topology: &'a Topology,
@@ -351,7 +351,7 @@ impl DeviceMemory {
             true => Some(device.zeroed::<u64>(stream, blocks as usize * TIMES_OF_BLOCK)?),
             false => None,
         };
-        // More than there are stations, and at least what a warp looks at together.
+        // More than there are stations, and at least as many as a warp looks at together.
         let entries = (2 * blocks as usize * operators.len())
             .next_power_of_two()
             .max(32);
@@ -428,7 +428,7 @@ fn device_frames(topology: &Topology, host: &HostMemory, frame_bytes: usize) -> 
         .sum()
 }
 
-/// Warps of each operator on the device: what was asked for, or equal shares.
+/// Warps of each operator on the device: the requested partition, or equal shares.
 fn partition(topology: &Topology, options: &FlowOptions) -> Result<Vec<u32>> {
     let operators = topology.device_links().count();
     let warps = options.block_threads / 32;

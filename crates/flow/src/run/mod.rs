@@ -3,8 +3,8 @@
 //!
 //! All memory is made and the kernel compiled before anything starts, since neither may happen beside a
 //! kernel that does not end by itself. The caller then watches until all threads and the kernel have ended:
-//! it gives heaps their buffers, sees who does not move any more, and tells all to stop when one has failed.
-//! What does not stop within the timeout is left behind with its memory.
+//! it gives heaps their buffers, notices threads and blocks without progress, and tells all to stop when one
+//! has failed. Those that do not stop within the timeout are left behind with their memory.
 
 mod blocks;
 mod host;
@@ -30,7 +30,7 @@ use crate::topology::{Operator, Topology};
 use host::{Pulse, Shared, Worker};
 use memory::{DeviceMemory, HostMemory, Parts};
 
-/// Blocks where nobody says how many: 8 of 1024 threads fill the link of an H200 both ways, and more than
+/// Default number of blocks: 8 of 1024 threads fill the link of an H200 both ways, and more than
 /// twice as many as that only wait for it longer. The other multiprocessors are left to other work.
 const DEFAULT_BLOCKS: u32 = 32;
 /// Time between two looks of the watching thread.
@@ -80,7 +80,7 @@ struct Run<'a> {
     progress: Watched,
 }
 
-/// Who is watched: a thread or a block, and when its beat was seen to change.
+/// A thread or a block that is watched, and when its beat was seen to change.
 struct Watched {
     beat: u64,
     changed: Instant,
@@ -94,7 +94,7 @@ impl Watched {
         }
     }
 
-    /// How long the beat has stood still.
+    /// Time since the beat changed.
     fn still(&mut self, beat: u64, now: Instant) -> Duration {
         if beat != self.beat {
             (self.beat, self.changed) = (beat, now);
@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
             let Some(memory) = &heap.memory else { continue };
             let wanted = heap.words.get(heap.wanted).load(Ordering::Acquire);
             if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.buffers() {
-                // Nobody has asked since.
+                // No block has asked since.
                 continue;
             }
             if memory.buffers() == memory.most_buffers() {
@@ -436,7 +436,7 @@ impl<'a> Run<'a> {
                 unmet = Some(memory);
             }
         }
-        // Frames come back by themselves where subscribers read; where nobody does, only a buffer helps.
+        // Frames come back by themselves while subscribers read; else only a buffer helps.
         let moved: u64 = self
             .host
             .subscribers
@@ -453,7 +453,7 @@ impl<'a> Run<'a> {
         (granted, stolen)
     }
 
-    /// Counts what the run did, after it has ended.
+    /// Collects the counts of the run, after it has ended.
     fn account(&self, copied_before: (u64, u64)) -> Result<Outcome> {
         let copied = self.device.link_use();
         let copied = copied.0 + copied.1 - copied_before.0 - copied_before.1;

@@ -91,7 +91,7 @@ impl FrameMemory {
         (pointer, memory.address() + offset as u64)
     }
 
-    /// Where the host finds a frame that the device calls by an address; `None` for one that is not the start
+    /// The host's address of a frame, by the device's; `None` for one that is not the start
     /// of a frame of this memory, or shorter than `length`.
     pub(super) fn find(&self, address: u64, length: usize) -> Option<*mut u8> {
         let frame = self.frame_bytes as u64;
@@ -121,7 +121,7 @@ pub struct HostHeap {
     memory: Arc<FrameMemory>,
     words_per_buffer: usize,
     bitmap: Box<[AtomicU64]>,
-    /// Buffers that another heap has.
+    /// Number of buffers lent to other heaps.
     lent: AtomicUsize,
 }
 

@@ -67,7 +67,7 @@ impl TopicWords {
         (topic.depth, topic.subscribers) = (self.depth, self.subscribers);
     }
 
-    /// A subscription that nobody has yet; `None` when all are taken.
+    /// A free subscription; `None` when all are taken.
     pub fn subscribe(&self) -> Option<u32> {
         let number = self.subscribed.fetch_add(1, Ordering::Relaxed);
         (number < self.subscribers).then_some(number)
@@ -87,7 +87,7 @@ impl TopicWords {
             .get(first + subscriber as usize * self.depth as usize + self.place(offset))
     }
 
-    /// Offsets there will ever be; [`OPEN`] while nobody knows.
+    /// Final number of offsets; [`OPEN`] until it is known.
     #[must_use]
     pub fn end(&self) -> &AtomicU64 {
         self.words
@@ -133,7 +133,7 @@ impl HostPublisher {
         self.tail.load(Ordering::Relaxed)
     }
 
-    /// Where its frames come from.
+    /// The heap of its frames.
     #[must_use]
     pub fn heap(&self) -> &Arc<HostHeap> {
         &self.heap
@@ -166,10 +166,10 @@ impl HostPublisher {
     }
 
     /// Gives back the frames of the oldest offsets that every subscriber has acknowledged; how many. Does
-    /// nothing while another thread is at it.
+    /// nothing while another thread reclaims.
     ///
     /// [`HostPublisher::take`] does so when half of the slots are in use, and when the heap is exhausted. A
-    /// topic that nothing is published to at the moment keeps its frames until somebody calls this.
+    /// topic without publishers at work keeps its frames until this is called.
     pub fn reclaim(&self) -> u64 {
         let Some(mut reclaimed) = self.reclaimed.try_lock() else {
             return 0;
@@ -198,8 +198,7 @@ impl HostPublisher {
         self.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Frames published that nobody has reclaimed: with those that handles hold, all that its heap has in use
-    /// for it.
+    /// Frames that are published and not reclaimed: with those that handles hold, all frames in use for it.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         let reclaimed = self.reclaimed.lock();
@@ -231,7 +230,7 @@ impl OutputFrame<'_> {
         memory.frame(number.buffer as usize, number.place as usize)
     }
 
-    /// Its bytes, which hold whatever was there before.
+    /// Its bytes, whose content is unspecified.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
         let (pointer, _) = self.place();
@@ -351,14 +350,14 @@ pub struct Reader<'a> {
     offset: u64,
 }
 
-/// What a look at a topic finds.
+/// The outcome of a look at a topic.
 #[derive(Debug)]
 pub enum Look<'f, 's> {
     /// A frame. The reader goes on to another offset when it is dropped.
     Frame(InputFrame<'f, 's>),
     /// Nothing yet: look again.
     Empty,
-    /// There will be nothing more.
+    /// The topic has ended.
     Ended,
     /// A frame word that names no frame of the topic: the other side is broken.
     Corrupt(u64),
@@ -404,7 +403,7 @@ pub struct InputFrame<'f, 's> {
 }
 
 impl InputFrame<'_, '_> {
-    /// What was published.
+    /// The published bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes
@@ -422,7 +421,7 @@ impl InputFrame<'_, '_> {
         self.source
     }
 
-    /// What the source stamped it with.
+    /// The source's time stamp.
     #[must_use]
     pub fn stamp(&self) -> u64 {
         self.stamp

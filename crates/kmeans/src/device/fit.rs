@@ -69,7 +69,7 @@ impl Processor for DeviceRun<'_> {
                 });
             }
             trial.took(begun.elapsed());
-            // A cancelled fit waits for what is queued.
+            // A cancelled fit waits for the queued iterations.
             if !resident || begun.elapsed() > LONG {
                 batch = 1;
             } else {

@@ -84,10 +84,10 @@ impl Case {
         let produce = producer(device, self.words, heap.build());
         let counts = device.upload(&stream, &self.counts).unwrap();
         let mut found = Vec::new();
-        let mut dry = 0;
+        let mut stops = 0;
         loop {
             let arguments = ProduceArguments {
-                chains: chains.view(&heap, dry > 0),
+                chains: chains.view(&heap, stops > 0),
                 counts: DevicePointer::new(counts.address()),
                 inputs: self.counts.len() as u64,
             };
@@ -121,8 +121,8 @@ impl Case {
                 break;
             }
             assert!(rows > 0, "{case}");
-            dry += 1;
-            assert!(dry < 10_000, "no progress: {case}");
+            stops += 1;
+            assert!(stops < 10_000, "no progress: {case}");
         }
         found.sort_unstable();
         let expected: Vec<u64> = self
@@ -132,7 +132,7 @@ impl Case {
             .flat_map(|(count, input)| (0..u64::from(*count)).map(move |k| input * 100 + k))
             .collect();
         assert_eq!(found, expected, "{case}");
-        dry
+        stops
     }
 }
 

@@ -61,7 +61,7 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
                     .collect();
                 let (mut addresses, blocks) = take(&pool, &sizes, &case);
                 pool.assert_free_of_sizes(units_in_pool - units(&blocks), &case);
-                // Zero gives nothing, and while there is room for all nobody is refused.
+                // Zero gives nothing, and while all fit none is refused.
                 let wanted: u64 = sizes.iter().map(|size| size.div_ceil(PAGE_BYTES)).sum();
                 if 4 * wanted < units_in_pool {
                     assert_eq!(units(&blocks), wanted, "{case}");
