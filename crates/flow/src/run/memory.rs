@@ -70,17 +70,31 @@ pub(super) struct DeviceMemory {
     _remote: Option<Words>,
 }
 
-/// How many buffers of how many frames a heap of `frames` has, and how many of them from the start.
-///
-/// Threads and blocks take a frame before they have anything to write, and keep it while they wait. So at
-/// first there are as many frames as `takers`: a taker that finds none then knows that one is published,
-/// which comes back when it has been read.
-fn divide(frames: usize, takers: usize, options: &FlowOptions) -> (usize, usize, usize) {
-    let buffers = options.heap_buffers.clamp(1, frames);
-    let frames_per_buffer = frames.div_ceil(buffers);
-    let initial = options.initial_buffers.unwrap_or(buffers);
-    let initial = initial.max(takers.div_ceil(frames_per_buffer)).clamp(1, buffers);
-    (buffers, frames_per_buffer, initial)
+/// How a heap of `frames` frames is divided.
+struct Division {
+    buffers: usize,
+    frames_per_buffer: usize,
+    /// Buffers that it has at all times.
+    least: usize,
+    /// Buffers that it has from the start.
+    initial: usize,
+}
+
+impl Division {
+    /// Threads and blocks take a frame before they have anything to write, and keep it while they wait. So
+    /// there are always as many frames as `takers`: a taker that finds none then knows that one is published,
+    /// which comes back when it has been read.
+    fn new(frames: usize, takers: usize, options: &FlowOptions) -> Self {
+        let buffers = options.heap_buffers.clamp(1, frames);
+        let frames_per_buffer = frames.div_ceil(buffers);
+        let least = takers.div_ceil(frames_per_buffer).clamp(1, buffers);
+        Self {
+            buffers,
+            frames_per_buffer,
+            least,
+            initial: options.initial_buffers.unwrap_or(buffers).clamp(least, buffers),
+        }
+    }
 }
 
 fn grant(device: &Device, memory: &FrameMemory) -> Result<()> {
@@ -134,8 +148,8 @@ impl HostMemory {
                     let heap = match heaps.iter().find(|heap| same(heap.memory())) {
                         Some(heap) => Arc::clone(heap),
                         None => {
-                            let memory = frames_of(parts, topic.frame_bytes, true)?;
-                            let heap = Arc::new(HostHeap::new(Arc::new(memory)));
+                            let (memory, least) = frames_of(parts, topic.frame_bytes, true)?;
+                            let heap = Arc::new(HostHeap::new(Arc::new(memory), least));
                             heaps.push(Arc::clone(&heap));
                             heap
                         }
@@ -148,7 +162,7 @@ impl HostMemory {
                     let frames = match block_frames.iter().find(|frames| same(frames)) {
                         Some(frames) => Arc::clone(frames),
                         None => {
-                            let memory = frames_of(parts, topic.frame_bytes, false)?;
+                            let (memory, _) = frames_of(parts, topic.frame_bytes, false)?;
                             let memory = Arc::new(memory);
                             block_frames.push(Arc::clone(&memory));
                             memory
@@ -202,8 +216,9 @@ impl HostMemory {
     }
 }
 
-/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in.
-fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<FrameMemory> {
+/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in; and
+/// how many of their buffers the heap keeps.
+fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<(FrameMemory, usize)> {
     let Parts {
         topology,
         device,
@@ -225,12 +240,12 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
             Operator::Gpu(_) => blocks as usize,
         };
     }
-    let (buffers, frames_per_buffer, initial) = divide(frames, takers, options);
-    let memory = FrameMemory::new(frame_bytes, frames_per_buffer, buffers);
-    for _ in 0..initial {
+    let division = Division::new(frames, takers, options);
+    let memory = FrameMemory::new(frame_bytes, division.frames_per_buffer, division.buffers);
+    for _ in 0..division.initial {
         grant(device, &memory)?;
     }
-    Ok(memory)
+    Ok((memory, division.least))
 }
 
 impl DeviceMemory {

@@ -121,14 +121,16 @@ pub struct HostHeap {
     memory: Arc<FrameMemory>,
     words_per_buffer: usize,
     bitmap: Box<[AtomicU64]>,
-    /// Number of buffers lent to other heaps.
+    /// Number of buffers lent to other heaps, and of those that it keeps.
     lent: AtomicUsize,
+    least: usize,
 }
 
 impl HostHeap {
-    /// A heap over frames, none of them in use.
+    /// A heap over frames, none of them in use, which keeps `least` of its buffers, at least one, when it
+    /// lends.
     #[must_use]
-    pub fn new(memory: Arc<FrameMemory>) -> Self {
+    pub fn new(memory: Arc<FrameMemory>, least: usize) -> Self {
         let words_per_buffer = memory.frames_per_buffer.div_ceil(64);
         let words = words_per_buffer * memory.most_buffers();
         let bitmap = (0..words).map(|word| AtomicU64::new(beyond(&memory, words_per_buffer, word)));
@@ -137,6 +139,7 @@ impl HostHeap {
             words_per_buffer,
             memory,
             lent: AtomicUsize::new(0),
+            least: least.max(1),
         }
     }
 
@@ -193,10 +196,10 @@ impl HostHeap {
     }
 
     /// Takes a whole buffer out of the heap for another one to use, the last one none of whose frames is in
-    /// use; its frames stay marked here for ever. `None` where each has a frame in use, and for the heap's
-    /// last buffer. Called by one thread at a time.
+    /// use; its frames stay marked here for ever. `None` where each has a frame in use, and where the heap
+    /// has no more buffers than it keeps. Called by one thread at a time.
     pub fn lend_buffer(&self) -> Option<Arc<SharedMemory>> {
-        if self.memory.buffers() - self.lent.load(Ordering::Relaxed) < 2 {
+        if self.memory.buffers() - self.lent.load(Ordering::Relaxed) <= self.least {
             return None;
         }
         (0..self.memory.buffers()).rev().find_map(|buffer| {
