@@ -179,14 +179,14 @@ impl Recorder {
     /// All open groups are complete.
     pub(crate) fn end_block(&mut self) {
         for warp in 0..self.warps.len() {
-            self.meet(warp);
+            self.synchronise(warp);
         }
     }
 
     pub(crate) fn collective(&mut self, warp: usize, whole_warp: bool) {
         self.counters.collectives += 1;
         if whole_warp {
-            self.meet(warp);
+            self.synchronise(warp);
         }
     }
 
@@ -196,7 +196,7 @@ impl Recorder {
     }
 
     /// All lanes of a warp are at the same point.
-    fn meet(&mut self, warp: usize) {
+    fn synchronise(&mut self, warp: usize) {
         let visits = std::mem::take(&mut self.warps[warp]);
         for (place, visits) in visits {
             for group in visits.open {

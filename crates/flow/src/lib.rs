@@ -14,7 +14,8 @@
 //!     ├ generate   the operators' bodies around cuda/galatea/flow/run.cuh: one kernel for all of them
 //!     ├ run/memory topics, heaps, the catalogue ── the words and their order: galatea_kernels::flow
 //!     ├ run/host   operators on CPU threads
-//!     └ run        watches for operators that hang or fail, and heaps that need another buffer
+//!     ├ run/supply buffers for exhausted heaps
+//!     └ run        watches for operators that hang or fail
 //! ```
 //!
 //! A pipeline that doubles numbers on the device:

@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn collective(
         if (*warp).waiting & needed != needed {
             suspend(thread);
         } else {
-            meet(thread, lane, mask, needed);
+            complete(thread, lane, mask, needed);
         }
         (*warp).result(lane)
     }
@@ -41,7 +41,7 @@ pub(crate) unsafe extern "C" fn collective(
 /// All lanes of the mask wait, though perhaps for one another's other groups: the running thread goes on if
 /// its group is complete, and waits if not.
 #[inline(never)]
-unsafe fn meet(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
+unsafe fn complete(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
     // SAFETY: as in `collective`.
     unsafe {
         let warp = &mut *(*thread).warp;

@@ -1,4 +1,4 @@
-//! How topologies end early: operators that fail at any step, panics, silence; and what is refused.
+//! How topologies end early: operators that fail at any step, panics, silence; and refused topologies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -171,7 +171,7 @@ fn an_operator_on_the_device_that_hangs_is_noticed() {
             Cow::Borrowed("hangs")
         }
         fn source(&self) -> Cow<'_, str> {
-            // Until the flag in its parameters is set, which nobody does.
+            // Until the flag in its parameters is set, which never happens.
             Cow::Borrowed(
                 "struct Operator {\n\
                      GALATEA_INLINE static void begin() {}\n\
@@ -207,7 +207,7 @@ fn an_operator_on_the_device_that_hangs_is_noticed() {
     assert!(text.contains("block 0"), "{text}");
 }
 
-/// A stream that pauses longer than the limit is no hang: nobody is in an operator.
+/// A stream that pauses longer than the limit is no hang: no thread is in an operator.
 #[test]
 fn a_source_that_has_nothing_for_long_is_no_hang() {
     let device = emulated(9);

@@ -1,4 +1,4 @@
-//! Topologies on the emulated device: what they compute, in which order frames go, and how they end.
+//! Topologies on the emulated device: their results, the order of frames, and how they end.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -24,7 +24,7 @@ fn emulated(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// A limit for topologies that are to exceed it: what moves moves within that time on a busy machine, too.
+/// A limit for topologies that are to exceed it, long enough for progress on a busy machine.
 const SHORT: Duration = Duration::from_secs(2);
 
 /// Few blocks of few threads: the emulated device runs them on the machine's cores. Patient, since those may
@@ -66,7 +66,7 @@ fn source(threads: usize, frames: u64, last: usize) -> Cpu {
             for (place, value) in output[..items].iter_mut().enumerate() {
                 *value = item(frame, place);
             }
-            // What is not written must not be read: a frame that was used before holds other values.
+            // The rest must not be read: a frame that was used before holds other values.
             output[items..].fill(0xdead_beef);
             work.set_output_bytes(items * 4);
             work.set_source(frame);
@@ -113,7 +113,7 @@ impl Drop for Held {
     }
 }
 
-/// What a sink collected: frames by their place at the source.
+/// Frames that a sink collected, by their place at the source.
 type Collected = Arc<Mutex<Vec<(u64, Vec<u32>)>>>;
 
 /// A sink that keeps all it gets.
@@ -129,7 +129,7 @@ fn sink(threads: usize, collected: &Collected) -> Cpu {
     })
 }
 
-/// Checks that every frame arrived once, as `f` of what the source made.
+/// Checks that every frame arrived once, as `f` of the source's items.
 fn check(
     collected: &Collected,
     frames: u64,

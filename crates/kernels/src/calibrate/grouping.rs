@@ -20,17 +20,17 @@ use std::time::Duration;
 use galatea_device::{Device, DeviceBuffer, DeviceError, GroupingRates, In, InOut, Out, Result, Stream};
 
 use crate::kernels::{
-    FillPattern, GlobalAtomics, MatchLanes, Meeting, ReadBandwidth, Repetition, SharedUpdates, Update,
-    pattern,
+    ConflictingLanes, FillPattern, GlobalAtomics, MatchLanes, ReadBandwidth, Repetition, SharedUpdates,
+    Update, pattern,
 };
 
 /// Words of 4 MiB, which the level-2 cache holds.
 const RANDOM_WORDS: usize = 1 << 19;
-const ONE_LANE: Meeting = Meeting {
+const ONE_LANE: ConflictingLanes = ConflictingLanes {
     lanes: 1,
     same_word: false,
 };
-const EIGHT_LANES: Meeting = Meeting {
+const EIGHT_LANES: ConflictingLanes = ConflictingLanes {
     lanes: 8,
     same_word: false,
 };
@@ -105,14 +105,19 @@ impl GroupingProbes {
     ///
     /// # Errors
     /// [`DeviceError::WrongResult`]; the device's. So for all that measure.
-    pub fn shared(&self, update: Update, meeting: Meeting) -> Result<f64> {
-        self.shared_by(self.full, update, meeting)
+    pub fn shared(&self, update: Update, conflicting: ConflictingLanes) -> Result<f64> {
+        self.shared_by(self.full, update, conflicting)
     }
 
-    fn shared_by(&self, repetition: Repetition, update: Update, meeting: Meeting) -> Result<f64> {
+    fn shared_by(
+        &self,
+        repetition: Repetition,
+        update: Update,
+        conflicting: ConflictingLanes,
+    ) -> Result<f64> {
         let expected = SharedUpdates::added(repetition, update);
         let time = self.time("atomics in shared memory", 1, expected, |total| {
-            (self.shared).launch(&self.stream, repetition, update, meeting, InOut(total))
+            (self.shared).launch(&self.stream, repetition, update, conflicting, InOut(total))
         })?;
         Ok(per_second(repetition.accesses(), time))
     }

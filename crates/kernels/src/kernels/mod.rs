@@ -53,7 +53,7 @@ pub use pipeline::{
 };
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use repetition::Repetition;
-pub use shared_updates::{Meeting, SharedUpdates, SharedUpdatesArguments, Update};
+pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
 
 use repetition::power_of_two;
 

@@ -38,7 +38,7 @@ pub enum Update {
 
 /// How the lanes of a warp conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meeting {
+pub struct ConflictingLanes {
     /// Lanes in a bank: a power of two up to 32.
     pub lanes: u32,
     /// In one word of it, or in different ones.
@@ -82,16 +82,16 @@ impl SharedUpdates {
         stream: &Stream,
         repetition: Repetition,
         update: Update,
-        meeting: Meeting,
+        conflicting: ConflictingLanes,
         total: InOut<'_, u64>,
     ) -> Result<()> {
-        power_of_two("conflicting lanes of a bank", meeting.lanes.into(), 32)?;
+        power_of_two("conflicting lanes of a bank", conflicting.lanes.into(), 32)?;
         let geometry = repetition.geometry(total.len())?;
         let arguments = SharedUpdatesArguments {
             total: total.pointer(),
             updates: repetition.updates,
-            lanes: meeting.lanes.into(),
-            same: meeting.same_word.into(),
+            lanes: conflicting.lanes.into(),
+            same: conflicting.same_word.into(),
             differ: (update != Update::Count).into(),
             waits: (update == Update::ReturningSum).into(),
         };

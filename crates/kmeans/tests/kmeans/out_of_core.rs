@@ -105,7 +105,7 @@ fn the_cpu_takes_chunks_from_the_end() {
             );
         }
     }
-    // What can stay on the device is not shared.
+    // Chunks that can stay on the device are not shared.
     let settings = KMeans {
         share: Share::Both,
         ..alone
@@ -142,7 +142,7 @@ fn runs_that_end_early_give_memory_back() {
         manager.clear().unwrap();
         assert_eq!(device.budget().used(), before);
     }
-    // Not even one chunk fits beside what others hold.
+    // Not even one chunk fits beside the memory of others.
     device.budget().set_limit(Some(before + (40 << 10)));
     let failed = settings.fit_with(&points, Some(&on), false, &mut |_| true);
     match failed {

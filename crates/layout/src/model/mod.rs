@@ -345,12 +345,12 @@ impl<'a> Model<'a> {
         let resident = f64::from(blocks) * multiprocessors;
         let words = shared_bytes as f64 / 4.0 / f64::from(WIDEST);
         let own = resident * 2.0 * words / machine.rounds_per_second;
-        let homes = (self.groups() * accumulators.number()) as f64;
-        let kibs = (homes * 8.0 / 1024.0).ceil().max(1.0);
+        let accumulator_words = (self.groups() * accumulators.number()) as f64;
+        let kibs = (accumulator_words * 8.0 / 1024.0).ceil().max(1.0);
         let rate = machine
             .global_atomics_per_second
             .min(kibs * machine.global_atomics_in_a_kib());
-        let merge_seconds = own + (1.0 - HIDDEN) * resident * homes / rate;
+        let merge_seconds = own + (1.0 - HIDDEN) * resident * accumulator_words / rate;
 
         Ok(Cost {
             seconds: overlapped([memory_seconds, shared_seconds, issue_seconds]) + merge_seconds,

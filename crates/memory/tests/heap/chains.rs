@@ -193,7 +193,8 @@ fn a_dry_heap_loses_nothing() {
         let mut random = SmallRng::seed_from_u64(seed);
         for _ in 0..4 {
             let block = [32, 64, 128][random.random_range(0..3)];
-            // One block's tile must fit what the others do not hold on to: here the most a tile may yield.
+            // One block's morsel must fit the pages that the others do not hold: here the most rows of a
+            // morsel.
             let most = 3;
             let page_rows = random.random_range(32..50);
             let tile_pages = (block as u64 * u64::from(most)).div_ceil(page_rows);

@@ -108,7 +108,7 @@ fn the_only_hole_is_found_wherever_it_is() {
     }
 }
 
-/// Blocks of one size until there are no more: nothing is left but what is too small for another.
+/// Blocks of one size until there are no more: only pieces too small for another are left.
 #[test]
 fn the_pool_is_used_up() {
     for seed in [1, 2] {

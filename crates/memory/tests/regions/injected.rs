@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
-/// A page whose memory is gone for the emulated device's kernels as soon as it is freed.
+/// Bytes of a page whose memory the emulated device unmaps as soon as it is freed.
 const LARGE: usize = 128 << 10;
 
 fn faulty_device() -> (Device, Faults) {
@@ -50,7 +50,7 @@ fn read_page(
     kernel.launch(compute, Geometry::new(1u32, 32u32), &arguments)?;
     match compute.record() {
         Ok(launch) => scan.used(&Arc::new(launch)),
-        // Nobody can wait for it, so it is over before the pin goes.
+        // There is no event to wait for, so it is over before the pin is dropped.
         Err(error) => {
             compute.synchronize()?;
             return Err(error);
@@ -186,7 +186,7 @@ impl Gated {
         }
     }
 
-    /// Opens the gate, after a while; what the launch has read.
+    /// Opens the gate, after a while; the words that the launch has read.
     fn finish(mut self) -> Vec<u64> {
         std::thread::sleep(AFTER_A_WHILE);
         self.opener.fill(&mut self.gate, 1).unwrap();
@@ -224,8 +224,8 @@ fn an_eviction_that_fails_forgets_no_launch() {
     });
 }
 
-/// A page whose original goes is freed behind the launches that read it, by the host where the driver refuses
-/// to wait.
+/// A page whose original is dropped is freed behind the launches that read it, by the host where the driver
+/// refuses to wait.
 #[test]
 fn an_original_that_goes_waits_for_launches() {
     watched(|| {

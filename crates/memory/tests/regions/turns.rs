@@ -1,5 +1,5 @@
-//! Turns: who is admitted beside whom, in what order, and what a query that waits and is cancelled leaves
-//! behind.
+//! Turns: which queries are admitted beside which others, in which order, and that a query cancelled while it
+//! waits leaves nothing behind.
 
 use crate::watched;
 use galatea_memory::regions::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
@@ -93,7 +93,7 @@ fn queries_are_admitted_exactly_when_they_fit() {
     let auto = Admission::Auto;
     let (small, large) = (working(40), demand(40, 70, &[]));
     let (one, other) = (demand(10, 10, &[(1, 50)]), demand(10, 10, &[(2, 50)]));
-    // The policy, what runs, what comes, the capacity that it takes.
+    // The policy, running queries, the arriving one, the capacity that it takes.
     let table: Vec<(Admission, Vec<Demand>, Demand, u64)> = vec![
         (weight, vec![small.clone()], working(60), 100),
         (weight, vec![small.clone(), small.clone()], working(1), 81),
@@ -116,7 +116,8 @@ fn queries_are_admitted_exactly_when_they_fit() {
             127,
         ),
         (peak, vec![one.clone()], one.clone(), 70),
-        // Two run whatever they read, and those beside them that read a sixteenth of the device.
+        // Two run regardless of the regions that they read, and those beside them that read a sixteenth of
+        // the device.
         (auto, vec![one.clone()], other.clone(), 20),
         (
             auto,
@@ -170,7 +171,7 @@ fn a_fixed_number_runs_whatever_it_needs() {
     });
 }
 
-/// What a running query says of the rest of its demand counts from then on.
+/// A running query's update of its demand counts from then on.
 #[test]
 fn updates_make_room() {
     watched(|| {
@@ -221,7 +222,7 @@ fn first_come_first_served() {
     });
 }
 
-/// With hundreds waiting a decision costs what is decided, not a wake-up of all: 400 queries with four
+/// With hundreds waiting a decision wakes the admitted query, not all of them: 400 queries with four
 /// updates each, one at a time.
 #[test]
 fn hundreds_wait_for_their_turn() {
