@@ -228,7 +228,7 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
 
 /// Files that still import each other, by crate: other groups, and other files in these, fail. The list
 /// shrinks.
-const KNOWN: [(&str, &[&str]); 8] = [
+const KNOWN: [(&str, &[&str]); 4] = [
     (
         "engine",
         &[
@@ -255,37 +255,6 @@ const KNOWN: [(&str, &[&str]); 8] = [
             "execution::sinks",
             "metrics",
             "runtime",
-        ],
-    ),
-    ("engine", &["expression::dictionary", "expression::ir"]),
-    (
-        "engine",
-        &[
-            "expression::dimension",
-            "expression::emit",
-            "expression::group_words",
-            "expression::packed",
-        ],
-    ),
-    ("engine", &["expression::interval", "expression::value"]),
-    (
-        "engine",
-        &[
-            "pipeline::bind",
-            "pipeline::dimension_home",
-            "pipeline::generate",
-            "pipeline::group_layout",
-            "pipeline::sample",
-            "pipeline::sink",
-            "pipeline::sink::append",
-            "pipeline::sink::build",
-            "pipeline::sink::dense",
-            "pipeline::sink::hash",
-            "pipeline::sink::hot",
-            "pipeline::sink::scalar",
-            "pipeline::sink::shared",
-            "pipeline::sink_rows",
-            "pipeline::stages",
         ],
     ),
     (

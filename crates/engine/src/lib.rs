@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
+//! code        C++ text under construction
 //! expression  DataFusion's expressions as typed IR, and as C++ for one row
 //! pipeline    source → filters → sink as one generated kernel
 //! execution   columns, chunks, launches, results
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibration;
+pub mod code;
 pub mod config;
 pub mod execution;
 pub mod explain;

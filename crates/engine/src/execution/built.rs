@@ -4,7 +4,7 @@
 use super::error::RunError;
 use super::sinks::memory;
 use crate::expression::{BuiltColumn, Dimension};
-use crate::pipeline::sink::build::{BuildPlan, GroupBuildPlan};
+use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};

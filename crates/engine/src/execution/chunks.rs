@@ -4,8 +4,8 @@ use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_
 use super::error::RunError;
 use super::sinks::memory;
 use crate::expression::LookupTable;
-use crate::pipeline::bind::{AccessForm, ColumnAccess};
-use crate::pipeline::generate::BoundPipeline;
+use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::column_access::{AccessForm, ColumnAccess};
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use galatea_device::{DeviceBuffer, Event, Stream};
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
@@ -30,10 +30,10 @@ pub(super) struct ChunkTable {
     pub words: Vec<u64>,
     /// Words per chunk.
     pub stride: usize,
-    /// First unit of each chunk, and the number of units.
-    pub first_units: Vec<u32>,
-    /// Most units of one chunk.
-    pub units_per_chunk: u32,
+    /// First morsel of each chunk, and the number of morsels.
+    pub first_morsels: Vec<u32>,
+    /// Most morsels of one chunk.
+    pub morsels_per_chunk: u32,
 }
 
 impl ChunkTable {
@@ -42,17 +42,17 @@ impl ChunkTable {
         view: &TableView,
         chunks: &[usize],
         columns: &[ColumnAccess],
-        unit_rows: u32,
+        morsel_rows: u32,
         place: impl Fn(usize, usize) -> ChunkAddresses,
     ) -> Self {
         let stride = CHUNK_HEADER_WORDS + columns.len() * COLUMN_WORDS;
         let mut words = Vec::with_capacity((chunks.len() + 1) * stride);
-        let mut first_units = Vec::with_capacity(chunks.len() + 1);
-        let mut units = 0u32;
-        let mut units_per_chunk = 1;
+        let mut first_morsels = Vec::with_capacity(chunks.len() + 1);
+        let mut morsels = 0u32;
+        let mut morsels_per_chunk = 1;
         for (position, &chunk) in chunks.iter().enumerate() {
             let rows = view.chunk_rows[chunk];
-            words.extend([u64::from(rows), u64::from(units)]);
+            words.extend([u64::from(rows), u64::from(morsels)]);
             for (k, access) in columns.iter().enumerate() {
                 let at = place(position, k);
                 let base = match access.form {
@@ -61,20 +61,20 @@ impl ChunkTable {
                 };
                 words.extend([at.data, at.validity, base, at.offsets]);
             }
-            first_units.push(units);
-            let own = rows.div_ceil(unit_rows);
-            units_per_chunk = units_per_chunk.max(own);
-            units += own;
+            first_morsels.push(morsels);
+            let own = rows.div_ceil(morsel_rows);
+            morsels_per_chunk = morsels_per_chunk.max(own);
+            morsels += own;
         }
-        first_units.push(units);
-        // The sentinel: no rows, and a first unit past every unit.
+        first_morsels.push(morsels);
+        // The sentinel: no rows, and a first morsel past every morsel.
         words.extend([0, u64::from(u32::MAX)]);
         words.resize((chunks.len() + 1) * stride, 0);
         Self {
             words,
             stride,
-            first_units,
-            units_per_chunk,
+            first_morsels,
+            morsels_per_chunk,
         }
     }
 }
@@ -121,7 +121,7 @@ impl LaunchInputs {
         lookups: Vec<Option<DeviceBuffer<u8>>>,
     ) -> Result<Self, RunError> {
         let order = placement.order.clone();
-        let mut table = ChunkTable::new(view, &order, &bound.columns, bound.unit_rows, |position, k| {
+        let mut table = ChunkTable::new(view, &order, &bound.columns, bound.morsel_rows, |position, k| {
             placement.place(view, position, k)
         });
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;

@@ -13,10 +13,10 @@
 //! what is left of it (MQ-29).
 
 use crate::config::GalateaConfig;
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::sink::hash::slots_for;
+use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use galatea_memory::regions::Demand;
 use galatea_store::TableView;
@@ -184,11 +184,11 @@ impl SinkMemory {
             (Strategy::Dense(layout), _) => {
                 Self::Fixed(slot_bytes * layout.groups * u64::from(layout.copies))
             }
-            (Strategy::Hash { waits, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
+            (Strategy::Hash { overflows, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
                 slot_bytes,
                 most_groups: key.groups_among(rows),
                 least_slots: config.hash_slots.0,
-                fully_sized: !waits,
+                fully_sized: !overflows,
             },
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
                 let bytes = columns

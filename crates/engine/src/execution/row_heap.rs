@@ -25,7 +25,7 @@ pub(super) struct Demand {
     /// Rows that are expected.
     pub rows: u64,
     /// Rows of a block that must find room or none of them does; 0 where rows are kept one by one.
-    pub unit_rows: u64,
+    pub morsel_rows: u64,
     /// Bytes the heap may take; a third of what there is room for at most.
     pub bytes: u64,
 }
@@ -40,7 +40,7 @@ pub(crate) struct RowHeap {
 }
 
 impl RowHeap {
-    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a unit of each at
+    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a morsel of each at
     /// least, so that a run that stops can go on.
     pub(super) fn new(
         runtime: &DeviceRuntime,
@@ -55,9 +55,9 @@ impl RowHeap {
         let device = runtime.device();
         // A third each for the pages, for what they hold when it is gathered, and for chunks on their way.
         let share = (runtime.room() / 3).min(demand.bytes) / page_bytes;
-        let of_unit = demand.unit_rows.div_ceil(page_rows) + 1;
-        let grid = grid.min(u32::try_from(share / of_unit).unwrap_or(u32::MAX).max(1));
-        let least = u64::from(grid) * of_unit;
+        let of_morsel = demand.morsel_rows.div_ceil(page_rows) + 1;
+        let grid = grid.min(u32::try_from(share / of_morsel).unwrap_or(u32::MAX).max(1));
+        let least = u64::from(grid) * of_morsel;
         let most = demand.rows.div_ceil(page_rows) + 2 * u64::from(grid);
         let bytes = most.min(share).max(least) * page_bytes;
         let kept = runtime.memory().take_spare(|kept: &Self| {

@@ -11,8 +11,9 @@ use super::sinks::{SinkNeeds, SinkState};
 use crate::config::{GalateaConfig, RowOutput};
 use crate::expression::ErrorCode;
 use crate::metrics;
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, Shape};
+use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::options::KernelOptions;
+use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::report::PlanReport;
 use crate::runtime::{DeviceRuntime, QueryStreams};
@@ -156,9 +157,9 @@ impl<'a> Run<'a> {
     /// Runs the pipeline, with less memory where it could not have as much as it would like.
     fn attempts(&self, turn: Turn<'_>) -> Result<(Output, RunReport), RunError> {
         let shape = self.shape();
-        let tight = Shape {
-            hash_room: 0,
-            copies_room: 0,
+        let tight = KernelOptions {
+            hash_table_bytes: 0,
+            copies_bytes: 0,
             ..shape
         };
         let keep = self.config.cache_device.0;
@@ -263,7 +264,7 @@ impl<'a> Run<'a> {
     fn shaped(
         &self,
         turn: Turn<'_>,
-        shape: Shape,
+        shape: KernelOptions,
         keep: bool,
         roomy: &mut bool,
     ) -> Result<(Output, RunReport), RunError> {
@@ -278,7 +279,7 @@ impl<'a> Run<'a> {
         let preparation = self.prepare_as(shape)?;
         self.check()?;
         let pipeline = &preparation.pipeline;
-        *roomy = pipeline.bound.strategy.is_roomy();
+        *roomy = pipeline.bound.strategy.uses_optional_memory();
         report.strategy = pipeline.bound.strategy.to_string();
         report.source = Arc::clone(&pipeline.bound.source);
         report.why = pipeline.bound.why.clone();
@@ -313,15 +314,15 @@ impl<'a> Run<'a> {
         self.prepare_as(self.shape())
     }
 
-    fn prepare_as(&self, shape: Shape) -> Result<Preparation, RunError> {
+    fn prepare_as(&self, shape: KernelOptions) -> Result<Preparation, RunError> {
         let dimensions: Vec<_> = self.sides.iter().map(BuildSide::dimension).collect();
         let (device, prepared) = (self.runtime.device(), self.runtime.prepared());
         prepared.prepare(device, self.plan, self.view, &dimensions, shape)
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> KernelOptions {
         let info = self.runtime.device().info();
-        Shape {
+        KernelOptions {
             block: self.config.block_threads.0,
             items: 1 << self.config.rows_per_thread.0.ilog2(),
             shared_bytes: u64::from(info.shared_memory_per_block),
@@ -330,8 +331,8 @@ impl<'a> Run<'a> {
             group_by: self.config.group_by,
             group_copies: self.config.group_copies.0,
             group_combine: self.config.group_combine,
-            copies_room: self.runtime.device().budget().limit() / 8,
-            hash_room: self.hash_room(),
+            copies_bytes: self.runtime.device().budget().limit() / 8,
+            hash_table_bytes: self.hash_table_bytes(),
             // Rows that are waited for are drained after each launch, which chains of pages are not.
             row_output: match self.fetch {
                 Some(_) => RowOutput::Direct,
@@ -342,7 +343,7 @@ impl<'a> Run<'a> {
     }
 
     /// Bytes that a fully sized hash table may have: none where fewer slots are asked for than usual.
-    fn hash_room(&self) -> u64 {
+    fn hash_table_bytes(&self) -> u64 {
         if self.config.hash_slots.0 < GalateaConfig::default().hash_slots.0 {
             return 0;
         }
@@ -368,7 +369,7 @@ impl<'a> Run<'a> {
             Strategy::Append { counted: true } => Some(self.count(turn, report)?),
             _ => None,
         };
-        let grid = pipeline.resident_blocks.min(self.units(bound)).max(1) as u32;
+        let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
         let needs = SinkNeeds {
             owner: turn.lease.number(),
             rows: report.rows,
@@ -420,9 +421,9 @@ impl<'a> Run<'a> {
     }
 
     /// Units of all chunks.
-    pub(super) fn units(&self, bound: &BoundPipeline) -> u64 {
-        let units = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.unit_rows));
-        self.chunks.iter().map(units).sum()
+    pub(super) fn morsels(&self, bound: &BoundPipeline) -> u64 {
+        let morsels = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.morsel_rows));
+        self.chunks.iter().map(morsels).sum()
     }
 
     /// Runs the filters alone, to learn how many rows pass.

@@ -8,12 +8,12 @@ use super::row_heap::{Demand, RowHeap};
 use super::run::raise;
 use super::run_report::RunReport;
 use crate::expression::Dimension;
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
+use crate::pipeline::group_layout::DenseLayout;
+use crate::pipeline::group_layout::SharedLayout;
+use crate::pipeline::kept_groups;
 use crate::pipeline::sink::chains::RowLayout;
-use crate::pipeline::sink::dense::DenseLayout;
-use crate::pipeline::sink::kept;
-use crate::pipeline::sink::shared::SharedLayout;
+use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
 use galatea_kernels::{DenseFold, MAX_OUTPUTS, PipelineArguments};
@@ -34,8 +34,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: WorkingRegion<u64>,
-    /// Of sinks that the host makes room in between launches: per block the unit at which it stopped, or of a
-    /// hash table per thread the rows of that unit which are still to come.
+    /// Of sinks that the host makes room in between launches: per block the morsel at which it stopped, or of a
+    /// hash table per thread the rows of that morsel which are still to come.
     progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,
@@ -121,7 +121,7 @@ impl SinkState {
         needs: &SinkNeeds,
     ) -> Result<Self, RunError> {
         let kept = match bound.result {
-            ResultPlan::Groups { .. } if needs.keep => Some(kept::entries(bound)?),
+            ResultPlan::Groups { .. } if needs.keep => Some(kept_groups::entries(bound)?),
             _ => None,
         };
         let rows = needs.rows;
@@ -143,7 +143,7 @@ impl SinkState {
                 Form::Fixed(words)
             }
             (
-                Strategy::Hash { waits, .. },
+                Strategy::Hash { overflows, .. },
                 ResultPlan::Groups {
                     key: Some(key),
                     accumulators,
@@ -153,14 +153,14 @@ impl SinkState {
                 let groups = (key, accumulators);
                 let (table, served) = TableState::new(runtime, stream, bound, groups, grid, needs)?;
                 blocks = served;
-                if *waits {
+                if *overflows {
                     progress = blocks as usize * bound.block as usize;
                 }
                 Form::Table(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
                 progress = grid as usize;
-                let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
+                let in_flight = u64::from(grid) * u64::from(bound.morsel_rows);
                 let rows = needs.counted.unwrap_or(rows);
                 let held = needs.fetch.unwrap_or(APPEND_ROWS).min(APPEND_ROWS);
                 let capacity = rows.min(held.max(2 * in_flight)).max(1);
@@ -197,7 +197,7 @@ impl SinkState {
                     words: layout.words as u32,
                     // Guesses err: there is room for twice as many, and always for a tenth of the rows.
                     rows: (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64,
-                    unit_rows: u64::from(bound.unit_rows),
+                    morsel_rows: u64::from(bound.morsel_rows),
                     bytes: u64::MAX,
                 };
                 let (heap, served) = RowHeap::new(runtime, stream, needs.owner, demand, grid)?;
@@ -233,7 +233,7 @@ impl SinkState {
         self.grid
     }
 
-    /// Whether launches can stop before all units are done.
+    /// Whether launches can stop before all morsels are done.
     pub(super) fn stops(&self) -> bool {
         match &self.form {
             Form::Fixed(_) | Form::Build(_) => false,

@@ -1,13 +1,102 @@
 //! A sample of group numbers, read from encoded columns on the host.
 
 use super::group_key::{GroupKey, KeyForm, KeyPart};
-use super::group_layout::Sample;
 use crate::expression::Expr;
 use galatea_store::{Chunk, Column, Encoding, TableView};
+use std::collections::HashMap;
 
-/// Runs of rows that are looked at, each the rows that one warp takes in one step.
+/// Runs of rows that a sample takes, each the rows that one warp takes in one step.
 const RUNS: usize = 48;
 const LANES: usize = 32;
+
+/// Rows of a sample that a hot group has, at least.
+const HOT_SHARE: f64 = 0.1;
+/// Most hot groups.
+const HOT_GROUPS: usize = 2;
+
+/// Groups of runs of rows, each the rows that one warp takes in one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sample {
+    /// Access by access, 32 rows each.
+    pub groups: Vec<u32>,
+    /// Share of the rows whose group is another than that of the row before in the same thread.
+    pub changes: f64,
+}
+
+impl Sample {
+    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their
+    /// rows or do not.
+    pub(super) fn updates(&self, group_bytes: u64, warps: bool) -> Updates {
+        let mut reach: HashMap<u64, u32> = HashMap::new();
+        let mut all = 0_u32;
+        for access in self.groups.chunks(32) {
+            for (lane, group) in access.iter().enumerate() {
+                if !warps || !access[..lane].contains(group) {
+                    *reach.entry(u64::from(*group) * group_bytes / 1024).or_default() += 1;
+                    all += 1;
+                }
+            }
+        }
+        let most = reach.into_values().max().unwrap_or(0);
+        let rows = self.groups.len().max(1) as f64;
+        Updates {
+            all: f64::from(all) / rows,
+            in_a_kib: f64::from(most) / rows,
+        }
+    }
+
+    /// The most frequent groups, if they are frequent enough to get registers of their own.
+    pub(super) fn hot(&self) -> Vec<u32> {
+        let rows = self.frequencies();
+        let frequent = |(rows, _): &&(usize, u32)| *rows as f64 >= HOT_SHARE * self.groups.len() as f64;
+        rows.iter()
+            .take(HOT_GROUPS)
+            .take_while(frequent)
+            .map(|(_, group)| *group)
+            .collect()
+    }
+
+    /// Rows of each group, most first.
+    fn frequencies(&self) -> Vec<(usize, u32)> {
+        let mut rows: HashMap<u32, usize> = HashMap::new();
+        self.groups
+            .iter()
+            .for_each(|group| *rows.entry(*group).or_default() += 1);
+        let mut rows: Vec<(usize, u32)> = rows.into_iter().map(|(group, rows)| (rows, group)).collect();
+        rows.sort_unstable_by(|one, other| other.cmp(one));
+        rows
+    }
+
+    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not conflict in
+    /// shared memory.
+    pub(super) fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
+        let beyond = groups.next_multiple_of(32) as u32;
+        let own = |(row, group): (usize, &u32)| {
+            if hot.contains(group) {
+                beyond + (row % 32) as u32
+            } else {
+                *group
+            }
+        };
+        self.groups.iter().enumerate().map(own).collect()
+    }
+}
+
+/// Updates of groups in device memory, per row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Updates {
+    pub(super) all: f64,
+    /// Those of that KiB of the groups to which most go.
+    pub(super) in_a_kib: f64,
+}
+
+impl Updates {
+    /// Of groups of which nothing is known.
+    pub(super) const GUESSED: Self = Self {
+        all: 0.5,
+        in_a_kib: 0.1,
+    };
+}
 
 /// The groups of some rows of `view`, whose columns `keys` index; `None` where keys are computed, or the
 /// table has not the rows of a warp in any chunk. What filters drop is not known here.

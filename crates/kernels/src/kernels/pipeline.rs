@@ -41,15 +41,15 @@ kernel_arguments! {
         /// Hash slots.
         pub capacity: u64,
         /// First morsel of the launch.
-        pub first_unit: u32,
+        pub first_morsel: u32,
         /// End of the launch's morsels.
-        pub end_unit: u32,
+        pub end_morsel: u32,
         /// Words per chunk in the table.
         pub chunk_words: u32,
         /// Rows per morsel.
-        pub unit_rows: u32,
+        pub morsel_rows: u32,
         /// Most morsels of a chunk.
-        pub units_per_chunk: u32,
+        pub morsels_per_chunk: u32,
         /// 1: start where `progress` says.
         pub resume: u32,
         /// Lookup tables.

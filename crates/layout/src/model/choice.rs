@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-/// Where the accumulators lie.
+/// Where the accumulators of dense groups lie in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccumulatorLayout {
+    /// Registers of each thread.
+    Registers,
     /// One copy per block, updated by native 32-bit atomics.
     OneCopy,
     /// Replicated accumulators, a copy for each group of lanes: lane *l* updates word *group* × `stride` +
@@ -27,6 +29,7 @@ pub enum AccumulatorLayout {
 impl fmt::Display for AccumulatorLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Registers => write!(f, "registers"),
             Self::OneCopy => write!(f, "one copy"),
             Self::Replicated { copies, stride } => write!(f, "{copies} copies, stride {stride}"),
             Self::PerThread => write!(f, "a copy per thread"),

@@ -21,6 +21,7 @@
 //! | layout | count | 32-bit sum | 64-bit sum | why |
 //! | --- | --- | --- | --- | --- |
 //! | one copy, replicated, placed | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
+//! | registers | 0 | 0 | 0 | no shared memory; what they take to update is in the instructions |
 //! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
 //! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all groups at once: as many shuffles as the largest has doublings, *L*; plus the matching, once |
 //!
@@ -236,6 +237,7 @@ impl<'a> Model<'a> {
     /// Words of 32 bits that one accumulator takes in a block.
     fn words(&self, layout: AccumulatorLayout) -> Result<u64, Unavailable> {
         Ok(match layout {
+            AccumulatorLayout::Registers => 0,
             AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated => self.groups(),
             AccumulatorLayout::Replicated { stride, .. } => self.groups() * u64::from(stride),
             AccumulatorLayout::PerThread => self.groups() * u64::from(self.launch.threads),
@@ -269,6 +271,7 @@ impl<'a> Model<'a> {
         let halves = 1.0 + accumulators.high_halves;
         let atomics = |read: f64, write: f64| accumulators.rounds(read, write, write * halves);
         Ok(match layout {
+            AccumulatorLayout::Registers => 0.0,
             AccumulatorLayout::OneCopy => {
                 let found = self.conflicts(|group, _| group);
                 atomics(found.mean_read_rounds(), found.mean_write_rounds())
@@ -336,7 +339,10 @@ impl<'a> Model<'a> {
         };
 
         let accesses = aggregation.rows as f64 / f64::from(WIDEST);
-        let waits = machine.update_latency / f64::from(warps);
+        let waits = match layout {
+            AccumulatorLayout::Registers => 0.0,
+            _ => machine.update_latency / f64::from(warps),
+        };
         let shared_seconds = accesses * rounds.max(waits) / machine.rounds_per_second;
 
         let issue_seconds = accesses * aggregation.instructions / machine.instructions_per_second();
@@ -350,7 +356,11 @@ impl<'a> Model<'a> {
         let rate = machine
             .global_atomics_per_second
             .min(kibs * machine.global_atomics_in_a_kib());
-        let merge_seconds = own + (1.0 - HIDDEN) * resident * accumulator_words / rate;
+        let merge_seconds = match layout {
+            // Warp by warp, in registers.
+            AccumulatorLayout::Registers => 0.0,
+            _ => own + (1.0 - HIDDEN) * resident * accumulator_words / rate,
+        };
 
         Ok(Cost {
             seconds: overlapped([memory_seconds, shared_seconds, issue_seconds]) + merge_seconds,
