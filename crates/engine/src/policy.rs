@@ -113,7 +113,6 @@ pub fn all() -> Vec<Policy> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn every_policy_is_listed_with_the_meaning_of_its_constants() {

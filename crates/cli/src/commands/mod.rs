@@ -15,7 +15,7 @@ mod manual;
 mod prompt;
 mod residency;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use crate::arguments::{Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments};
@@ -38,7 +38,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         Some(Command::Calibrate(calibrate)) => calibrate::run(&session, &calibrate).await,
         Some(Command::Doctor(doctor)) => doctor::run(&session, &doctor),
         Some(Command::Policies) => {
-            println!("{}", policies());
+            let _ = io::stdout().write_all(policies().as_bytes());
             Ok(())
         }
         Some(Command::Analyze {
@@ -155,5 +155,5 @@ fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
 /// The tuning policies of the engine, one below the other.
 fn policies() -> String {
     let all: Vec<String> = galatea::policy::all().iter().map(ToString::to_string).collect();
-    all.join("\n").trim_end().to_owned()
+    all.join("\n")
 }

@@ -28,7 +28,7 @@ kernel_arguments! {
     pub struct PipelineArguments in "galatea/args/pipeline.h" {
         /// Chunk table.
         pub chunks: u64,
-        /// Per block: the morsel it would take next.
+        /// Per block: the morsel that it takes next.
         pub progress: u64,
         /// Group words, or hash slots.
         pub groups: u64,
