@@ -67,7 +67,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
 async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<Shell, CliError> {
     let session = session::build(arguments).await?;
     let color = match query.color {
-        Color::Auto => std::io::stdout().is_terminal(),
+        Color::Auto => io::stdout().is_terminal(),
         Color::Always => true,
         Color::Never => false,
     };
