@@ -25,7 +25,7 @@ macro_rules! policy {
             /// The value in use.
             pub(crate) const DEFAULT: Self = Self { $($field: $value,)+ };
 
-            /// Its constants, for people who read them.
+            /// Its constants, with their meaning.
             pub(crate) fn listed() -> $crate::policy::Policy {
                 $crate::policy::Policy::new(
                     stringify!($name),

@@ -1,7 +1,7 @@
 //! The report of a query: where it ran, why not on the GPU, and where its time went.
 //!
 //! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and
-//! the GPU subtrees of that plan complete it, so that queries of one session that run at once do not meet.
+//! the GPU subtrees of that plan complete it, so that queries of one session that run at once have reports of their own.
 //! The session keeps the report of the plan made last in a [`QueryReports`], an extension of its
 //! configuration, so that a front (the command line's footer, a benchmark) reads it without knowing plans.
 

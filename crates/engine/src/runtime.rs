@@ -190,7 +190,7 @@ impl DeviceRuntime {
         Ok(made)
     }
 
-    /// Bytes there is room for, once everything is evicted that can be.
+    /// Bytes that can be allocated once everything evictable is evicted.
     pub(crate) fn room(&self) -> u64 {
         self.device.budget().available() + self.memory.evictable()
     }

@@ -59,43 +59,43 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
     }
 }
 
-/// Blocks take units of consecutive rows; in a step, each thread of a block takes a few consecutive rows.
+/// Blocks take morsels of consecutive rows; in a step, each thread of a block takes a few consecutive rows.
 ///
 /// ```text
-/// chunk ┬ unit 0 ┬ step 0 ┬ thread 0: rows 0 .. V          access (step, i, warp): row i of each lane's V rows
+/// chunk ┬ morsel 0 ┬ step 0 ┬ thread 0: rows 0 .. V          access (step, i, warp): row i of each lane's V rows
 ///       │        │        └ thread 1: rows V .. 2V ...
 ///       │        └ step 1 ...
-///       └ unit 1 ...
+///       └ morsel 1 ...
 /// ```
 ///
 /// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight
-/// and the morsels (units) and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Units do
-/// not cross the end of a chunk. A unit counts as a block: units of one block follow each other, but which
+/// and the morsels and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Morsels do
+/// not cross the end of a chunk. A morsel counts as a block: morsels of one block follow each other, but which
 /// ones depends on the size of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
     lanes: usize,
     threads: usize,
     rows_per_thread: usize,
-    unit_rows: usize,
+    morsel_rows: usize,
     chunk_rows: usize,
 }
 
 impl Tiles {
-    /// Blocks of `threads` threads that take units of `unit_rows` rows, each thread `rows_per_thread` of them
+    /// Blocks of `threads` threads that take morsels of `morsel_rows` rows, each thread `rows_per_thread` of them
     /// a step.
     ///
     /// # Errors
-    /// [`LayoutError::Shape`] where threads are not whole warps of 32, or units not whole steps.
-    pub fn new(threads: usize, rows_per_thread: usize, unit_rows: usize) -> Result<Self> {
-        Self::of_warps(WIDEST as usize, threads, rows_per_thread, unit_rows)
+    /// [`LayoutError::Shape`] where threads are not whole warps of 32, or morsels not whole steps.
+    pub fn new(threads: usize, rows_per_thread: usize, morsel_rows: usize) -> Result<Self> {
+        Self::of_warps(WIDEST as usize, threads, rows_per_thread, morsel_rows)
     }
 
     /// As [`Tiles::new`], for warps of `lanes` lanes.
     ///
     /// # Errors
     /// Those of [`Tiles::new`], and [`LayoutError::Width`] for more than 32 lanes.
-    pub fn of_warps(lanes: usize, threads: usize, rows_per_thread: usize, unit_rows: usize) -> Result<Self> {
+    pub fn of_warps(lanes: usize, threads: usize, rows_per_thread: usize, morsel_rows: usize) -> Result<Self> {
         if !(1..=WIDEST as usize).contains(&lanes) {
             return Err(LayoutError::Width {
                 what: "lanes",
@@ -117,16 +117,16 @@ impl Tiles {
         whole("threads per block", threads, lanes, "blocks are whole warps")?;
         whole("rows per thread", rows_per_thread, 1, "a thread takes rows")?;
         whole(
-            "rows per unit",
-            unit_rows,
+            "rows per morsel",
+            morsel_rows,
             threads * rows_per_thread,
-            "units are whole steps of threads times rows per thread, so that no access crosses two blocks",
+            "morsels are whole steps of threads times rows per thread, so that no access crosses two blocks",
         )?;
         Ok(Self {
             lanes,
             threads,
             rows_per_thread,
-            unit_rows,
+            morsel_rows,
             chunk_rows: usize::MAX,
         })
     }
@@ -139,7 +139,7 @@ impl Tiles {
             lanes: WIDEST as usize,
             threads: 1024,
             rows_per_thread: 1,
-            unit_rows: 350 * 1024,
+            morsel_rows: 350 * 1024,
             chunk_rows: usize::MAX,
         }
     }
@@ -165,17 +165,17 @@ impl Tiles {
         self.threads / self.lanes
     }
 
-    fn units_per_chunk(&self) -> usize {
-        self.chunk_rows.div_ceil(self.unit_rows)
+    fn morsels_per_chunk(&self) -> usize {
+        self.chunk_rows.div_ceil(self.morsel_rows)
     }
 
     /// Rows of a block.
-    fn unit(&self, rows: usize, block: usize) -> Range<usize> {
-        let chunk = block / self.units_per_chunk();
+    fn morsel(&self, rows: usize, block: usize) -> Range<usize> {
+        let chunk = block / self.morsels_per_chunk();
         let start = chunk.saturating_mul(self.chunk_rows);
         let end = start.saturating_add(self.chunk_rows).min(rows);
-        let first = (start + block % self.units_per_chunk() * self.unit_rows).min(end);
-        first..end.min(first + self.unit_rows)
+        let first = (start + block % self.morsels_per_chunk() * self.morsel_rows).min(end);
+        first..end.min(first + self.morsel_rows)
     }
 }
 
@@ -186,12 +186,12 @@ impl AccessPattern for Tiles {
 
     fn blocks(&self, rows: usize) -> usize {
         let (whole, rest) = (rows / self.chunk_rows, rows % self.chunk_rows);
-        whole * self.units_per_chunk() + rest.div_ceil(self.unit_rows)
+        whole * self.morsels_per_chunk() + rest.div_ceil(self.morsel_rows)
     }
 
     fn accesses(&self, rows: usize, block: usize) -> usize {
         let steps = self
-            .unit(rows, block)
+            .morsel(rows, block)
             .len()
             .div_ceil(self.threads * self.rows_per_thread);
         steps * self.rows_per_thread * self.warps()
@@ -199,13 +199,13 @@ impl AccessPattern for Tiles {
 
     #[inline]
     fn row(&self, rows: usize, block: usize, access: usize, lane: usize) -> Option<usize> {
-        let unit = self.unit(rows, block);
+        let morsel = self.morsel(rows, block);
         let warp = access % self.warps();
         let item = access / self.warps() % self.rows_per_thread;
         let step = access / self.warps() / self.rows_per_thread;
         let thread = step * self.threads + warp * self.lanes + lane;
-        let row = unit.start + thread * self.rows_per_thread + item;
-        (row < unit.end).then_some(row)
+        let row = morsel.start + thread * self.rows_per_thread + item;
+        (row < morsel.end).then_some(row)
     }
 }
 

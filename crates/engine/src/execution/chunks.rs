@@ -419,7 +419,7 @@ impl SlotRing {
         let last = view.columns.len().saturating_sub(1);
         let bytes = chunks.iter().map(|chunk| slot_layout(view, *chunk, last).1);
         let largest = bytes.max().unwrap_or(0);
-        // Half of what there is room for is left to the sink.
+        // Half of what can be allocated is left to the sink.
         let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
         let most = affordable.clamp(1, POLICY.slots as u64) as usize;
         let mut slots = Vec::new();

@@ -241,7 +241,7 @@ impl SinkMemory {
             }
             Self::Columns(row_bytes) => [of.rows.min(POLICY.column_rows) * row_bytes; 2],
             Self::Pages(row_bytes) => {
-                // There is room for twice as many rows as were expected, and for a tenth of all.
+                // Columns hold twice as many rows as were expected, and a tenth of all.
                 let held = (2.0 * of.passed).clamp(of.rows as f64 / 10.0, of.rows.max(1) as f64);
                 let heap = ((held * row_bytes as f64) as u64).min(limit / 3);
                 [

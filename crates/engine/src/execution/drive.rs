@@ -73,38 +73,38 @@ impl Run<'_> {
 
     /// Runs the pipeline, with less memory where it could not have as much as it would like.
     fn attempts(&self, turn: Turn<'_>) -> Result<(Output, RunReport), RunError> {
-        let shape = self.shape();
+        let options = self.kernel_options();
         let tight = KernelOptions {
             hash_table_bytes: 0,
             copies_bytes: 0,
-            ..shape
+            ..options
         };
         let keep = self.config.cache_device.0;
-        let mut roomy = false;
+        let mut optional = false;
         let full = |error| match error {
             RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
                 RunError::full(self.runtime.device().budget(), "working memory", requested)
             }
             error => error,
         };
-        match self.shaped(turn, shape, keep, &mut roomy).map_err(full) {
+        match self.run_with(turn, options, keep, &mut optional).map_err(full) {
             // Others have taken the memory for a fully sized hash table, or for copies of groups; or its own
             // pages.
-            Err(RunError::Memory { .. }) if roomy || keep => {
-                self.shaped(turn, tight, false, &mut roomy).map_err(full)
+            Err(RunError::Memory { .. }) if optional || keep => {
+                self.run_with(turn, tight, false, &mut optional).map_err(full)
             }
             outcome => outcome,
         }
     }
 
-    /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether
-    /// it takes memory that it could do without.
-    fn shaped(
+    /// Runs the pipeline with those options; `keep`: whether its columns stay in device memory; `optional`:
+    /// whether it takes memory that it could do without.
+    fn run_with(
         &self,
         turn: Turn<'_>,
-        shape: KernelOptions,
+        options: KernelOptions,
         keep: bool,
-        roomy: &mut bool,
+        optional: &mut bool,
     ) -> Result<(Output, RunReport), RunError> {
         let start = Instant::now();
         let mut report = RunReport {
@@ -112,12 +112,12 @@ impl Run<'_> {
             dimension_rows: self.sides.iter().map(SideRows::rows).collect(),
             ..Default::default()
         };
-        // Nobody may wait any more when a thread is found, or when the program is compiled.
+        // The query may have been cancelled until a thread was found, or the program was compiled.
         self.check()?;
-        let preparation = self.prepare_as(shape)?;
+        let preparation = self.prepare_as(options)?;
         self.check()?;
         let pipeline = &preparation.pipeline;
-        *roomy = pipeline.bound.strategy.uses_optional_memory();
+        *optional = pipeline.bound.strategy.uses_optional_memory();
         report.strategy = pipeline.bound.strategy.to_string();
         report.source = Arc::clone(&pipeline.bound.source);
         report.why = pipeline.bound.why.clone();

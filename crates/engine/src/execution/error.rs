@@ -65,7 +65,7 @@ fn of_query(query: &str) -> String {
 }
 
 impl RunError {
-    /// No room for `what`, of `needed` bytes.
+    /// `what`, of `needed` bytes, does not fit.
     pub(crate) fn full(budget: &MemoryBudget, what: &'static str, needed: u64) -> Self {
         Self::Memory {
             what,
@@ -76,7 +76,7 @@ impl RunError {
         }
     }
 
-    /// Whether there was no room for something.
+    /// Whether something did not fit in device memory.
     pub(crate) fn wants_memory(&self) -> bool {
         matches!(self, Self::Memory { .. }) || self.is_full()
     }

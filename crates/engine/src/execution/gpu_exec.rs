@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct GpuExec {
     subtree: Subtree,
-    /// The subtree as DataFusion planned it, run when the pipeline cannot after all.
+    /// The subtree as DataFusion planned it, run when the pipeline turns out not to run.
     cpu: Arc<dyn ExecutionPlan>,
     runtime: Arc<Runtime>,
     config: GalateaConfig,

@@ -58,7 +58,7 @@ pub(super) struct Graph<'a> {
     pub report: &'a PlanReport,
     /// Grows by what is collected on the host.
     pub memory: &'a MemoryReservation,
-    /// Set when nobody waits for the result any more.
+    /// Set when the query is cancelled.
     pub cancelled: Arc<AtomicBool>,
     /// Of the pipelines that made build sides, in the order of their ends.
     pub builds: Mutex<Vec<RunReport>>,
@@ -119,7 +119,7 @@ impl Graph<'_> {
                 let outcome = run.execute();
                 match &outcome {
                     Ok((_, report)) => metrics::ran(&device.device_use(), report),
-                    // Nobody is left to count it later.
+                    // The task that would count it is gone.
                     Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
                     Err(_) => {}
                 }

@@ -248,7 +248,7 @@ fn limit(capacity: u64, threads: u64, most: u64) -> u64 {
     }
 }
 
-/// How each accumulator word at home merges.
+/// How each accumulator word of a group merges.
 pub(super) fn merges(plan: &AccumulatorPlan) -> Vec<u8> {
     let mut words = vec![MergeWord::High as u8; plan.words];
     for contribution in &plan.contributions {

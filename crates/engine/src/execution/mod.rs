@@ -7,7 +7,7 @@
 //!              ── results: words of groups, or rows ── Arrow arrays
 //! ```
 //!
-//! A pipeline that cannot run after all (a range too wide for 128 bits, a full device) runs on DataFusion's
+//! A pipeline that turns out not to run (a range too wide for 128 bits, a full device) runs on DataFusion's
 //! CPU operators, with the reason in the query report, unless `galatea.fallback = 'error'`. No rows have been
 //! returned by then, so nothing is lost or repeated.
 

@@ -29,7 +29,7 @@ pub struct Prepared {
     columns: Vec<BoundColumn>,
     /// Rows are collected anew for each query: it is their content that must be equal.
     dimensions: Vec<Arc<Dimension>>,
-    shape: KernelOptions,
+    options: KernelOptions,
     /// The pipeline with its generated source.
     pub bound: BoundPipeline,
     /// The kernel.
@@ -105,9 +105,9 @@ impl Prepared {
         plan: &PipelinePlan,
         view: &TableView,
         dimensions: &[Arc<Dimension>],
-        shape: KernelOptions,
+        options: KernelOptions,
     ) -> bool {
-        self.shape == shape
+        self.options == options
             && self.columns.len() == view.columns.len()
             && view.rows <= self.bound.rows
             && (self.columns.iter().zip(&view.columns)).all(|(bound, now)| bound.holds(now))
@@ -170,10 +170,10 @@ impl PreparedPipelines {
         plan: &PipelinePlan,
         view: &TableView,
         dimensions: &[Arc<Dimension>],
-        shape: KernelOptions,
+        options: KernelOptions,
     ) -> Result<Preparation, RunError> {
         let start = Instant::now();
-        if let Some(pipeline) = self.find(plan, view, dimensions, shape) {
+        if let Some(pipeline) = self.find(plan, view, dimensions, options) {
             return Ok(Preparation {
                 pipeline,
                 generate: start.elapsed(),
@@ -181,11 +181,11 @@ impl PreparedPipelines {
                 compiled: None,
             });
         }
-        let roomy = TableView {
+        let with_slack = TableView {
             rows: with_headroom(view.rows),
             ..view.clone()
         };
-        let bound = bind(plan, &roomy, dimensions, shape)?;
+        let bound = bind(plan, &with_slack, dimensions, options)?;
         let generate = start.elapsed();
         tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
@@ -199,7 +199,7 @@ impl PreparedPipelines {
                 .map(|column| BoundColumn::of(column))
                 .collect(),
             dimensions: dimensions.to_vec(),
-            shape,
+            options,
             resident_blocks: kernel.resident_blocks(bound.block, bound.dynamic_shared)?,
             bound,
             kernel,
@@ -229,12 +229,12 @@ impl PreparedPipelines {
         plan: &PipelinePlan,
         view: &TableView,
         dimensions: &[Arc<Dimension>],
-        shape: KernelOptions,
+        options: KernelOptions,
     ) -> Option<Arc<Prepared>> {
         let mut kept = self.0.0.lock();
         let at = kept
             .iter()
-            .position(|pipeline| pipeline.fits(plan, view, dimensions, shape))?;
+            .position(|pipeline| pipeline.fits(plan, view, dimensions, options))?;
         let pipeline = kept.remove(at)?;
         kept.push_back(Arc::clone(&pipeline));
         Some(pipeline)

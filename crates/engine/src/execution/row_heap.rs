@@ -1,6 +1,6 @@
 //! Rows of unknown number in pages of a device heap: output rows, or partial groups that a hash table had no
-//! place for. One pass over the input, no room for the worst case, and the host is asked only when the heap
-//! is dry.
+//! place for. One pass over the input, no memory for the worst case, and the host takes part only when the
+//! heap is exhausted.
 
 use super::error::RunError;
 use super::working::memory;
@@ -33,7 +33,7 @@ pub(super) struct Demand {
     pub rows: u64,
     /// Rows of a block that must find room or none of them does; 0 where rows are kept one by one.
     pub morsel_rows: u64,
-    /// Bytes the heap may take; a third of what there is room for at most.
+    /// Most bytes of the heap: a third of what can be allocated.
     pub bytes: u64,
 }
 
@@ -47,8 +47,8 @@ pub(crate) struct RowHeap {
 }
 
 impl RowHeap {
-    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a morsel of each at
-    /// least, so that a run that stops can go on.
+    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it holds a morsel of each
+    /// at least, so that a run that stops can go on.
     pub(super) fn new(
         runtime: &DeviceRuntime,
         stream: &Stream,

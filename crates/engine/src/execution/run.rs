@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) const LAUNCH_BYTES: u64 = 16 << 30;
 
 /// Bytes of a hash table that is made fully sized: clearing so much takes a quarter of a millisecond.
-const HASH_ROOM: u64 = 1 << 30;
+const FULLY_SIZED_BYTES: u64 = 1 << 30;
 
 /// A run's inputs.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) struct Run<'a> {
     pub keep: bool,
     /// Rows after which a run that returns rows stops.
     pub fetch: Option<u64>,
-    /// Set when nobody waits for the result any more.
+    /// Set when the query is cancelled.
     pub cancelled: &'a AtomicBool,
     /// Where it notes how far it is.
     pub progress: &'a PlanReport,
@@ -159,16 +159,16 @@ impl<'a> Run<'a> {
 
     /// Compiles its kernel, unless it is compiled.
     pub(super) fn prepare(&self) -> Result<Preparation, RunError> {
-        self.prepare_as(self.shape())
+        self.prepare_as(self.kernel_options())
     }
 
-    pub(super) fn prepare_as(&self, shape: KernelOptions) -> Result<Preparation, RunError> {
+    pub(super) fn prepare_as(&self, options: KernelOptions) -> Result<Preparation, RunError> {
         let dimensions: Vec<_> = self.sides.iter().map(SideRows::dimension).collect();
         let (device, prepared) = (self.runtime.device(), self.runtime.prepared());
-        prepared.prepare(device, self.plan, self.view, &dimensions, shape)
+        prepared.prepare(device, self.plan, self.view, &dimensions, options)
     }
 
-    pub(super) fn shape(&self) -> KernelOptions {
+    pub(super) fn kernel_options(&self) -> KernelOptions {
         let info = self.runtime.device().info();
         KernelOptions {
             block: self.config.block_threads.0,
@@ -195,7 +195,7 @@ impl<'a> Run<'a> {
         if self.config.hash_slots.0 < GalateaConfig::default().hash_slots.0 {
             return 0;
         }
-        HASH_ROOM.min(self.runtime.device().budget().limit() / 8)
+        FULLY_SIZED_BYTES.min(self.runtime.device().budget().limit() / 8)
     }
 
     /// Units of all chunks.

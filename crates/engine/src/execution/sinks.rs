@@ -34,8 +34,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: WorkingRegion<u64>,
-    /// Of sinks that the host makes room in between launches: per block the morsel at which it stopped, or of a
-    /// hash table per thread the rows of that morsel which are still to come.
+    /// Of sinks that the host makes room in between launches: per block the morsel at which it stopped, or of
+    /// a hash table per thread the rows of that morsel which are still to come.
     progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,
@@ -178,7 +178,7 @@ impl SinkState {
                 let layout = RowLayout::new(columns);
                 let demand = Demand {
                     words: layout.words as u32,
-                    // Guesses err: there is room for twice as many, and always for a tenth of the rows.
+                    // Guesses err: twice as many rows fit, and always a tenth of all.
                     rows: (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64,
                     morsel_rows: u64::from(bound.morsel_rows),
                     bytes: u64::MAX,

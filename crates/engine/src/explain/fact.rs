@@ -140,9 +140,11 @@ impl Facts {
         ];
         let rows = report.dimension_rows.iter().map(ToString::to_string).collect();
         facts.extend(Fact::list("dimension rows", rows));
-        let homes = report.dimensions.iter().enumerate();
-        let homes = homes.map(|(number, home)| format!("d{number}: {home}")).collect();
-        facts.extend(Fact::list("dimensions", homes));
+        let memories = report.dimensions.iter().enumerate();
+        let memories = memories
+            .map(|(number, memory)| format!("d{number}: {memory}"))
+            .collect();
+        facts.extend(Fact::list("dimensions", memories));
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
             ("passes before", report.passes as u64),

@@ -405,7 +405,7 @@ impl Indexed {
             });
         };
         let size = interval.high.wrapping_sub(interval.low) as u128 + 1;
-        // Where the size is refused, nobody looks at indices.
+        // Where the size is refused, indices are not used.
         let index = |number: i128| number.wrapping_sub(interval.low) as u32;
         Ok(Self {
             keys: Keys::Integers(interval),

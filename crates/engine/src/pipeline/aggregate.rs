@@ -126,7 +126,7 @@ pub enum Accumulator {
     /// Wrapping 128-bit sum in two words.
     Sum128,
     /// A sum that fits 64 bits within a block of a launch, but not over all rows: one word in registers and
-    /// shared memory, two at home.
+    /// shared memory, two in global memory.
     SumWidening,
     /// Sum of doubles.
     SumF64,

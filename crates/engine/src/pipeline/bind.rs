@@ -1,8 +1,8 @@
 //! Binding: a plan meets the encodings of its columns.
 //!
 //! Everything that depends on data but not on the device is decided here: how each column is read and
-//! decoded, which accumulators the aggregates need, how keys become groups, which strategy the group-by takes,
-//! and where dimensions are looked up.
+//! decoded, which accumulators the aggregates need, how keys become groups, which strategy the group-by
+//! takes, and where dimensions are looked up.
 
 use super::bound::BoundPipeline;
 use super::column_access::{AccessForm, ColumnAccess};
@@ -68,7 +68,8 @@ pub fn bind(
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
     let mut loops = RowLoops::new(&columns, items);
     let mut body = Code::default();
-    // Evaluates the conjuncts of a stage for row `i`; what is emitted after them is evaluated where they hold.
+    // Evaluates the conjuncts of a stage for row `i`; what is emitted after them is evaluated where they
+    // hold.
     let filter_row = |stage: &Stage, emitter: &mut Emitter<'_>, row: &mut Code| {
         let mut keep = Vec::new();
         for index in &stage.filters {

@@ -420,13 +420,13 @@ fn block(machine: &Machine, forced: u32, bytes: u64) -> (u32, bool) {
         std::slice::from_ref(&forced)
     };
     let busy = |block: u32| machine.resident_blocks(block, bytes) * block * 2 >= machine.threads;
-    let roomy = |block: u32| {
+    let leaves_cache = |block: u32| {
         let blocks = u64::from(machine.resident_blocks(block, bytes));
         machine.cache_bytes(blocks * (bytes + machine.shared_bytes_reserved)) >= POLICY.cache_bytes
     };
     let mut fitting = sizes.iter().copied().filter(|block| busy(*block));
     let first = fitting.clone().next();
-    match fitting.find(|block| roomy(*block)).or(first) {
+    match fitting.find(|block| leaves_cache(*block)).or(first) {
         Some(block) => (block, true),
         None => (sizes[sizes.len() - 1], false),
     }

@@ -128,7 +128,7 @@ fn dense(rows: &GroupedRows<'_>, options: &KernelOptions) -> GroupChoice {
     let copies = dense_copies(rows, options, updates, warps);
     let why = match options.group_by {
         GroupBy::Dense => "forced",
-        _ => "no room for the groups in shared memory",
+        _ => "the groups do not fit in shared memory",
     };
     GroupChoice {
         strategy: Strategy::Dense(DenseLayout {

@@ -1,11 +1,11 @@
 //! Placement: which part of a physical plan runs as GPU pipelines.
 //!
-//! Two rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan is
-//! still plain (right after DataFusion answered what it can from statistics, before it adds repartitioning):
-//! it replaces each maximal supported subtree by one [`GpuExec`](crate::execution::GpuExec), so DataFusion
-//! later sees a leaf and arranges the rest around it. The plan's root becomes a [`PlacementExec`], which keeps
-//! the decision and shows in EXPLAIN where everything runs and why not on the device. [`AnnotatePlacement`]
-//! runs last and completes it, and the session's query report.
+//! Two rules of one session's physical optimizer (`rules.rs`). [`PlaceOnDevice`] runs early, while the plan
+//! is still plain (right after DataFusion answered what it can from statistics, before it adds
+//! repartitioning): it replaces each maximal supported subtree by one [`GpuExec`](crate::execution::GpuExec),
+//! so DataFusion later sees a leaf and arranges the rest around it. The plan's root becomes a
+//! [`PlacementExec`], which keeps the decision and shows in EXPLAIN where everything runs and why not on the
+//! device. [`AnnotatePlacement`] runs last and completes it, and the session's query report.
 //!
 //! Planning asks (`Result<_, Reason>`), it never tries and catches, and it needs no GPU.
 

@@ -46,8 +46,8 @@ impl PlacementExec {
         }
     }
 
-    /// The same over the finished plan, where GPU subtrees run on the emulated device or not; the plan's report
-    /// is begun.
+    /// The same over the finished plan, where GPU subtrees run on the emulated device or not; the plan's
+    /// report is begun.
     pub(super) fn completed(
         &self,
         input: Arc<dyn ExecutionPlan>,

@@ -70,7 +70,8 @@ impl PhysicalOptimizerRule for PlaceOnDevice {
     }
 }
 
-/// The late rule: completes the [`PlacementExec`] of plans that were offered to the device, on top of all else.
+/// The late rule: completes the [`PlacementExec`] of plans that were offered to the device, on top of all
+/// else.
 #[derive(Debug)]
 pub struct AnnotatePlacement {
     runtime: Arc<Runtime>,

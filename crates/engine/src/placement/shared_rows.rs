@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of arranged rows that executions share, at most.
 const SHARED_BYTES: usize = 1 << 20;
 
-/// The rows of a build side, for executions of one kept plan. The first execution leaves them, and others take
-/// them as long as the files that they are of have not changed; tables of the store have another plan when
-/// they do.
+/// The rows of a build side, for executions of one kept plan. The first execution leaves them, and others
+/// take them as long as the files that they are of have not changed; tables of the store have another plan
+/// when they do.
 #[derive(Debug, Clone, Default)]
 pub struct SharedRows(Option<Arc<Shared>>);
 

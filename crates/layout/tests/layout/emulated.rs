@@ -12,7 +12,7 @@ const SOURCE: &str = r#"
 #include "galatea/tile.cuh"
 using namespace galatea;
 
-struct Arguments { const unsigned char* words; u32* sums; u64 rows; u64 unit_rows; };
+struct Arguments { const unsigned char* words; u32* sums; u64 rows; u64 morsel_rows; };
 
 GALATEA_INLINE u32 touch(u32* table, u32 word) {
     const u32 before = *(volatile u32*)(table + word);
@@ -20,10 +20,10 @@ GALATEA_INLINE u32 touch(u32* table, u32 word) {
     return before;
 }
 
-// A block takes a unit; a thread takes V consecutive rows a step.
+// A block takes a morsel; a thread takes V consecutive rows a step.
 template <int V> GALATEA_INLINE void walk(const Arguments& args, u32* table) {
-    const u64 begin = blockIdx.x * args.unit_rows;
-    const u64 end = begin + args.unit_rows < args.rows ? begin + args.unit_rows : args.rows;
+    const u64 begin = blockIdx.x * args.morsel_rows;
+    const u64 end = begin + args.morsel_rows < args.rows ? begin + args.morsel_rows : args.rows;
     u32 sum = 0;
     for (u64 step = begin; step < end; step += blockDim.x * V) {
         const u64 row = step + threadIdx.x * V;
@@ -50,7 +50,7 @@ extern "C" __global__ void walk_strided(Arguments args) {
 /// Longest run of rows of a test.
 const THREADS: u32 = 64;
 
-fn counters(device: &Device, kernel: &str, words: &[u32], blocks: usize, unit_rows: usize) -> Counters {
+fn counters(device: &Device, kernel: &str, words: &[u32], blocks: usize, morsel_rows: usize) -> Counters {
     let mut program = Program::new("walk", SOURCE).headers(headers());
     program.entries = ["walk_1", "walk_4", "walk_8", "walk_strided"]
         .map(String::from)
@@ -66,7 +66,7 @@ fn counters(device: &Device, kernel: &str, words: &[u32], blocks: usize, unit_ro
         column.address(),
         sums.address(),
         words.len() as u64,
-        unit_rows as u64,
+        morsel_rows as u64,
     ] {
         arguments.push(value);
     }
@@ -87,11 +87,11 @@ fn check(
     kernel: &str,
     words: &[u32],
     pattern: &dyn AccessPattern,
-    unit_rows: usize,
+    morsel_rows: usize,
     what: &str,
 ) {
     let blocks = pattern.blocks(words.len());
-    let counted = counters(device, kernel, words, blocks, unit_rows);
+    let counted = counters(device, kernel, words, blocks, morsel_rows);
     let expected = Analyser::default().words(words, pattern);
     let reads = counted.shared_reads;
     let atomics = counted.shared_atomics;
@@ -121,10 +121,10 @@ fn the_device_counts_what_the_analyser_counts() {
         for (theta, rows) in [(0.0, 2048), (1.0, 3001), (2.0, 33)] {
             let column = Frequencies::zipf(1024, theta).unwrap().column(rows, seed);
             for (kernel, rows_per_thread) in [("walk_1", 1), ("walk_4", 4), ("walk_8", 8)] {
-                let unit = threads * rows_per_thread * 2;
-                let pattern = Tiles::new(threads, rows_per_thread, unit).unwrap();
+                let morsel = threads * rows_per_thread * 2;
+                let pattern = Tiles::new(threads, rows_per_thread, morsel).unwrap();
                 let what = format!("θ {theta}, {rows} rows, seed {seed}");
-                check(&device, kernel, &column, &pattern, unit, &what);
+                check(&device, kernel, &column, &pattern, morsel, &what);
 
                 let how = PlacementOptions::new(Goal::Writes { window: 2 }, Budget::copies(12.0));
                 let placement = place(column.clone(), 1024, &pattern, &how).unwrap();
@@ -134,7 +134,7 @@ fn the_device_counts_what_the_analyser_counts() {
                     kernel,
                     &placement.slots,
                     &pattern,
-                    unit,
+                    morsel,
                     &format!("placed, {what}"),
                 );
             }

@@ -2,7 +2,7 @@
 
 use galatea_layout::{AccessPattern, LayoutError, Tiles};
 
-/// How blocks take the rows of a chunk: units of consecutive rows, in steps of some rows per thread.
+/// How blocks take the rows of a chunk: morsels of consecutive rows, in steps of some rows per thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TileShape {
     /// Threads of a block.
@@ -10,16 +10,16 @@ pub struct TileShape {
     /// Consecutive rows that a thread takes in a step.
     pub rows_per_thread: u32,
     /// Rows that a block takes at once: a multiple of the product of the two.
-    pub unit_rows: u32,
+    pub morsel_rows: u32,
 }
 
 /// The pattern of Galatea's pipelines that group: blocks of the default size of `galatea.block_threads`,
-/// eight rows per thread, units of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are placed
+/// eight rows per thread, morsels of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are placed
 /// for it; a pipeline that walks otherwise reads them right, and with more conflicts.
 pub const PIPELINE_TILES: TileShape = TileShape {
     threads: 256,
     rows_per_thread: 8,
-    unit_rows: 4 * 256 * 8,
+    morsel_rows: 4 * 256 * 8,
 };
 
 impl TileShape {
@@ -31,7 +31,7 @@ impl TileShape {
         let tiles = Tiles::new(
             self.threads as usize,
             self.rows_per_thread as usize,
-            self.unit_rows as usize,
+            self.morsel_rows as usize,
         )?;
         let mut chunks = Vec::with_capacity(chunk_rows.len());
         let (mut row, mut block) = (0, 0);
@@ -132,7 +132,7 @@ mod tests {
     fn equal_chunks_are_tiles_in_chunks() {
         let (shape, rows) = (PIPELINE_TILES, 30_000);
         let ours = shape.in_chunks(&[10_000; 3]).expect("a pattern");
-        let tiles = Tiles::new(256, 8, shape.unit_rows as usize).and_then(|tiles| tiles.in_chunks(10_000));
+        let tiles = Tiles::new(256, 8, shape.morsel_rows as usize).and_then(|tiles| tiles.in_chunks(10_000));
         let theirs = tiles.expect("a pattern");
         assert_eq!(ours.blocks(rows), theirs.blocks(rows));
         for block in 0..ours.blocks(rows) {

@@ -65,7 +65,7 @@ fn decode(plan: &PipelinePlan, bound: &BoundPipeline, all: Groups<'_>) -> Result
     else {
         return Err(RunError::Raised("a sink of rows has no groups".into()));
     };
-    // Dense homes have a place for every group there could be.
+    // Dense accumulators exist for every possible group.
     let used = match (occupied, &bound.strategy) {
         (Some(word), Strategy::Shared(_) | Strategy::Dense(_)) => all.nonzero(*word),
         _ => all,

@@ -1,8 +1,8 @@
 //! Strings: codes of dictionaries where there is one, bytes in memory where there is not.
 //!
-//! A string of a dictionary is compared by rank. Two dictionaries that meet (in a comparison, or in the
-//! branches of a CASE) are merged into one on the host, and a table translates the codes of each. Where one
-//! side is bytes, both are.
+//! A string of a dictionary is compared by rank. Two dictionaries that are used with each other (in a
+//! comparison, or in the branches of a CASE) are merged into one on the host, and a table translates the
+//! codes of each. Where one side is bytes, both are.
 
 use std::sync::Arc;
 

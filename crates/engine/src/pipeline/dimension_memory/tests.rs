@@ -186,11 +186,11 @@ fn rows_touch_shared_memory_alone() {
         };
         let dimension = dimension(if key == 0 { keys(90) } else { words(90) }, 5);
         let plan = sums(key, Vec::new());
-        for (home, placed, index) in [
+        for (memory, placed, index) in [
             (DimensionHome::Shared, false, "dim0_0["),
             (DimensionHome::Placed, true, "u32(q0[i])"),
         ] {
-            let bound = bound(&plan, &facts(4000, placed), &dimension, options(home));
+            let bound = bound(&plan, &facts(4000, placed), &dimension, options(memory));
             assert_eq!(gathers(&bound), 0, "{}", bound.source);
             assert!(bound.source.contains(index), "{}", bound.source);
             // Presence, NULL and 49 distances are eight bits, by slot a word.
@@ -238,10 +238,10 @@ fn blocks_have_room_for_dimensions_and_groups() {
     let (mut packed, mut cached) = (0, 0);
     for groups in groups {
         for shared_bytes in (0..12).map(|step| 1 << step << 7).chain([2_000, 5_000, 100_000]) {
-            for home in [DimensionHome::Auto, DimensionHome::Shared] {
+            for memory in [DimensionHome::Auto, DimensionHome::Shared] {
                 let shape = KernelOptions {
                     shared_bytes,
-                    ..options(home)
+                    ..options(memory)
                 };
                 let bound = bound(&sums(0, groups.clone()), &facts, &dimension, shape);
                 let bytes = u64::from(bound.dynamic_shared);
@@ -271,7 +271,7 @@ fn ways_that_need_less_room_are_second() {
         rows: 200_000_000,
         ..facts(4000, placed)
     };
-    let home = |plan, placed, keys, shared_bytes| {
+    let memory = |plan, placed, keys, shared_bytes| {
         let shape = KernelOptions {
             shared_bytes,
             ..options(DimensionHome::Auto)
@@ -285,16 +285,16 @@ fn ways_that_need_less_room_are_second() {
         ))
     };
     let by_slot = sums(0, Vec::new());
-    let roomy = home(&by_slot, true, numbers(0..60), 200_000);
-    assert!(roomy.0.starts_with("placed "), "{roomy:?}");
-    let narrow = home(&by_slot, true, numbers(0..60), (2 << 10) + 80);
+    let ample = memory(&by_slot, true, numbers(0..60), 200_000);
+    assert!(ample.0.starts_with("placed "), "{ample:?}");
+    let narrow = memory(&by_slot, true, numbers(0..60), (2 << 10) + 80);
     assert_eq!(narrow.0, "shared 64.0 B");
     // The facts have 22 strings.
     let by_code = sums(1, Vec::new());
-    let roomy = home(&by_code, false, words(5), 200_000);
-    assert_eq!(roomy, ("shared 32.0 B".to_owned(), 0));
+    let ample = memory(&by_code, false, words(5), 200_000);
+    assert_eq!(ample, ("shared 32.0 B".to_owned(), 0));
     // Ranks of strings are in device memory.
-    let narrow = home(&by_code, false, words(5), (2 << 10) + 16);
+    let narrow = memory(&by_code, false, words(5), (2 << 10) + 16);
     assert_eq!(narrow, ("shared 16.0 B".to_owned(), 1));
 }
 
@@ -306,7 +306,7 @@ fn large_dimensions_take_larger_blocks_or_stay_in_the_cache() {
         rows: 200_000_000,
         ..facts(4000, false)
     };
-    let homes = [64, 1024, 16_384, 70_000, 200_000, 1_000_000].map(|keys| {
+    let memories = [64, 1024, 16_384, 70_000, 200_000, 1_000_000].map(|keys| {
         let bound = bound(
             &sums(0, Vec::new()),
             &facts,
@@ -329,7 +329,7 @@ fn large_dimensions_take_larger_blocks_or_stay_in_the_cache() {
         (1024, "shared 195.3 KB"),
         (256, "cache (976.6 KB more than 225.0 KB of shared memory)"),
     ];
-    assert_eq!(homes, expected.map(|(block, home)| (block, home.to_owned())));
+    assert_eq!(memories, expected.map(|(block, memory)| (block, memory.to_owned())));
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn nvrtc_compiles_lookups_of_every_kind() {
     let words = StringArray::from_iter_values((0..60).map(|key| format!("w{key}")));
     let dimensions = [dimension(numbers(0..60), 0), dimension(Arc::new(words), 0)];
     for key in [0, 1] {
-        for (home, placed) in [
+        for (memory, placed) in [
             (DimensionHome::Cache, false),
             (DimensionHome::Shared, false),
             (DimensionHome::Shared, true),
@@ -386,10 +386,10 @@ fn nvrtc_compiles_lookups_of_every_kind() {
                 let shape = KernelOptions {
                     group_by,
                     row_output,
-                    ..options(home)
+                    ..options(memory)
                 };
                 let bound = bound(&plan, &facts, &dimensions[key], shape);
-                let expected = home.to_string();
+                let expected = memory.to_string();
                 assert!(
                     bound.dimensions[0].starts_with(&expected),
                     "{:?}",
@@ -406,7 +406,7 @@ fn nvrtc_compiles_lookups_of_every_kind() {
                 for architecture in architectures.iter().copied() {
                     let image = compile_for(architecture, &program, &nvrtc);
                     image.unwrap_or_else(|error| {
-                        panic!("{home} {:?}: {error}\n{}", bound.strategy, bound.source)
+                        panic!("{memory} {:?}: {error}\n{}", bound.strategy, bound.source)
                     });
                 }
             }
@@ -421,12 +421,12 @@ fn groups_know_what_dimensions_take() {
         ..facts(4000, false)
     };
     let groups = vec![column(0)];
-    for home in [DimensionHome::Cache, DimensionHome::Auto] {
+    for memory in [DimensionHome::Cache, DimensionHome::Auto] {
         let bound = bound(
             &sums(0, groups.clone()),
             &facts,
             &dimension(numbers(0..40_000), 0),
-            options(home),
+            options(memory),
         );
         let Strategy::Shared(layout) = bound.strategy else {
             panic!("{} of few groups", bound.strategy)

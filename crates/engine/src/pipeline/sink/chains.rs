@@ -1,6 +1,6 @@
 //! Rows in chains of heap pages (`page_chain.cuh`): a warp reserves places for its live rows of a step, its
-//! threads write them. Nothing is sized for the worst case or counted beforehand, and the host takes part only
-//! when the heap is exhausted.
+//! threads write them. Nothing is sized for the worst case or counted beforehand, and the host takes part
+//! only when the heap is exhausted.
 //!
 //! A row is a few 64-bit words; outputs narrower than a word, and validity bits, share words. Blocks commit
 //! rows by morsel, so that a morsel that found no page is done again as a whole.
@@ -10,7 +10,7 @@ use super::{Geometry, Sink};
 use crate::code::{Code, line};
 use crate::pipeline::output::{OutputColumn, OutputForm};
 
-/// Rows that the lanes of a warp reserve together at most: a page has room for as many.
+/// Rows that the lanes of a warp reserve at once, at most: a page holds as many.
 pub const WARP_ROWS: u64 = 32 * 16;
 
 /// Where an output, or its validity bit, lies in a row.

@@ -1,8 +1,8 @@
 //! Groups in a global hash table. Where it is not too large it is fully sized. Otherwise it starts small, and
 //! at its limit takes no new group: rows of such groups overflow into heap pages as partial groups, key words
-//! and then the accumulator words that the row alone would leave, and the host merges them into a larger table
-//! after the launch. Only when the heap is exhausted as well does a block stop, and it remembers which rows of
-//! its morsel are still to come, for those before them are in their groups already.
+//! and then the accumulator words that the row alone would leave, and the host merges them into a larger
+//! table after the launch. Only when the heap is exhausted as well does a block stop, and it remembers which
+//! rows of its morsel are still to come, for those before them are in their groups already.
 
 use super::statements::{CHAINS, add_to_global, combine_in_global, row_words};
 use super::{Geometry, Sink};

@@ -36,8 +36,8 @@ pub(super) struct Geometry {
     pub(super) items: u32,
 }
 
-/// What a sink contributes to the kernel. The methods are in the order of the text; by default they contribute
-/// nothing.
+/// What a sink contributes to the kernel. The methods are in the order of the text; by default they
+/// contribute nothing.
 ///
 /// ```text
 /// prologue

@@ -153,7 +153,7 @@ async fn the_key_of_a_query_is_of_its_data_and_settings() {
     assert_ne!(key::query(&rewritten, &auto()), key::query(&other, &auto()));
 }
 
-/// What a kept plan goes by is what the next one would be decided by.
+/// The grounds of a kept plan are those by which the next one would be decided.
 #[tokio::test]
 async fn a_decision_holds_until_a_later_one_would_differ() {
     let folder = tempfile::tempdir().expect("a folder");
