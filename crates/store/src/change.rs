@@ -24,7 +24,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 
 use crate::error::StoreError;
-use crate::ingest::{Cancellation, on_pool};
+use crate::pool::{Cancellation, on_pool};
 use crate::table::StoredTable;
 
 /// What happens to the rows for which the condition is true.

@@ -18,6 +18,7 @@
 //!
 //! Rows that are null hold code 0 (an empty string in text), a value of the domain that nobody may look at.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -225,5 +226,86 @@ impl Column {
             Encoding::Placed { layout, .. } => Some(layout),
             _ => None,
         }
+    }
+
+    /// A column of these chunks, whose slabs and bounds are derived from them.
+    pub(crate) fn of_chunks(
+        name: String,
+        data_type: DataType,
+        encoding: Encoding,
+        lineage: Arc<Identity>,
+        chunks: Vec<Chunk>,
+    ) -> Self {
+        let views = |chunk: &Chunk| {
+            let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
+            views.map(|view| {
+                view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64))
+            })
+        };
+        let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
+        Self {
+            identity: Arc::default(),
+            lineage,
+            name,
+            data_type,
+            encoding,
+            range: range(&chunks),
+            null_count: chunks.iter().map(|chunk| u64::from(chunk.zone.null_count)).sum(),
+            has_nan: chunks.iter().any(|chunk| chunk.zone.has_nan),
+            chunks,
+            slab_bytes: slabs.values().sum(),
+        }
+    }
+
+    /// The first `kept` chunks of this column, followed by those of one with the same encoding.
+    pub(crate) fn extended(&self, kept: usize, added: Self) -> Self {
+        let chunks = self.chunks[..kept].iter().cloned().chain(added.chunks).collect();
+        let (encoding, lineage) = (self.encoding.clone(), Arc::clone(&self.lineage));
+        Self::of_chunks(added.name, added.data_type, encoding, lineage, chunks)
+    }
+}
+
+/// Bounds over all chunks that have a value; none when one of them is not bounded.
+fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
+    let mut bounds: Option<ScalarRange> = None;
+    for chunk in chunks {
+        let Zone { min, max, exact, .. } = &chunk.zone;
+        let (Some(min), Some(max)) = (min, max) else {
+            if min.is_none() && max.is_none() {
+                continue;
+            }
+            return None;
+        };
+        bounds = Some(match bounds {
+            None => ScalarRange {
+                min: min.clone(),
+                max: max.clone(),
+                exact: *exact,
+            },
+            Some(held) => ScalarRange {
+                min: if less(min, &held.min) {
+                    min.clone()
+                } else {
+                    held.min
+                },
+                max: if less(&held.max, max) {
+                    max.clone()
+                } else {
+                    held.max
+                },
+                exact: held.exact && *exact,
+            },
+        });
+    }
+    bounds
+}
+
+/// Order of bounds of one column.
+fn less(left: &Scalar, right: &Scalar) -> bool {
+    match (left, right) {
+        (Scalar::Integer(left), Scalar::Integer(right)) => left < right,
+        (Scalar::Float(left), Scalar::Float(right)) => left.total_cmp(right).is_lt(),
+        (Scalar::Bytes(left), Scalar::Bytes(right)) => left < right,
+        _ => false,
     }
 }

@@ -13,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
 use crate::column::Column;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 
 /// Names one version of one table's contents: never given to two different contents within a process, so it
 /// is a key for what is derived from them (copies in device memory, statistics).
@@ -46,6 +46,20 @@ pub struct TableView {
     pub chunk_rows: Vec<u32>,
     /// The columns asked for, in the order asked for.
     pub columns: Vec<Arc<Column>>,
+}
+
+/// Checks indices of columns.
+///
+/// # Errors
+/// [`StoreError::UnknownColumn`] for an index that is not below `count`.
+pub(crate) fn check_columns(columns: &[usize], count: usize) -> Result<()> {
+    match columns.iter().find(|index| **index >= count) {
+        Some(index) => Err(StoreError::UnknownColumn {
+            index: *index,
+            columns: count,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// What a caller needs of the encodings.

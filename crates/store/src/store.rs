@@ -10,15 +10,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use galatea_device::HostMemory;
+use galatea_device::{HostMemory, MachineMemory};
 use parking_lot::Mutex;
 
 use crate::column::Column;
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
-use crate::file::FileVersions;
 use crate::ledger::{Ledger, Reservation};
 use crate::source::TableId;
-use galatea_device::MachineMemory;
+use crate::version::FileVersions;
 
 /// Rows a chunk aims at.
 pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
@@ -46,7 +45,7 @@ impl Default for StoreOptions {
 #[derive(Debug)]
 pub struct Store {
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) files: FileVersions,
+    pub(crate) file_versions: FileVersions,
     chunk_rows: AtomicUsize,
     cache: Mutex<Cache>,
     /// Held while room is made, so that two loads do not both count on the same free bytes.
@@ -72,7 +71,7 @@ impl Store {
         let limit = options.memory_limit.unwrap_or_else(default_memory_limit);
         Arc::new(Self {
             ledger: Arc::new(Ledger::new(limit)),
-            files: FileVersions::default(),
+            file_versions: FileVersions::default(),
             chunk_rows: AtomicUsize::new(chunk_target(options.chunk_rows)),
             cache: Mutex::default(),
             admission: Mutex::default(),

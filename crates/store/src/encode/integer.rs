@@ -93,6 +93,16 @@ pub(crate) struct LocalIntegers {
 }
 
 impl LocalIntegers {
+    /// Those of a chunk whose rows are all NULL.
+    pub(crate) fn zeros(rows: usize) -> Self {
+        Self {
+            range: None,
+            divisor: 0,
+            factor: 1,
+            codes: Codes::Zero(rows),
+        }
+    }
+
     /// The value of a code.
     pub(crate) fn value(&self, code: u64) -> i128 {
         let minimum = self.range.map_or(0, |(minimum, _)| minimum);
@@ -105,12 +115,7 @@ impl LocalIntegers {
 pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     let rows = pieces.iter().map(|piece| piece.values.len()).sum();
     let Some(anchor) = pieces.iter().find_map(Piece::first_valid) else {
-        return LocalIntegers {
-            range: None,
-            divisor: 0,
-            factor: 1,
-            codes: Codes::Zero(rows),
-        };
+        return LocalIntegers::zeros(rows);
     };
     let (mut minimum, mut maximum) = (anchor, anchor);
     let mut common = CommonDivisor::default();
