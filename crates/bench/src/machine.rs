@@ -1,11 +1,10 @@
 //! Where a measurement was made: machine, commit, date.
 
-use std::fs;
 use std::process::Command;
 
-use serde::{Deserialize, Serialize};
-
 use galatea_device::MachineMemory;
+use serde::{Deserialize, Serialize};
+use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
 /// What identifies a run's surroundings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,14 +65,12 @@ impl Machine {
 }
 
 fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    model.map_or_else(
-        || std::env::consts::ARCH.to_string(),
-        |(_, name)| name.trim().to_string(),
-    )
+    let system = System::new_with_specifics(RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()));
+    let brand = system.cpus().first().map_or("", |processor| processor.brand());
+    match brand.trim() {
+        "" => std::env::consts::ARCH.to_string(),
+        brand => brand.to_string(),
+    }
 }
 
 fn memory_gib() -> u64 {

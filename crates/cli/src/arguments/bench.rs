@@ -210,8 +210,8 @@ pub(crate) struct KmeansArguments {
     /// Numbers of clusters, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 16, 64, 256])]
     pub(crate) clusters: Vec<u32>,
-    /// Bytes of points, 2 GiB by default.
-    #[arg(long)]
+    /// Size of the points, 2 GiB by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Measured runs of each shape.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
@@ -228,8 +228,8 @@ pub(crate) struct KmeansArguments {
     /// that is chosen.
     #[arg(long, default_value_t = 0)]
     pub(crate) shapes: u32,
-    /// Bytes of shared memory that a block may take, 49152 as in the thesis; all there is by default.
-    #[arg(long, value_name = "BYTES")]
+    /// Shared memory that a block may take, 48 KiB as in the thesis; all there is by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) shared: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
@@ -254,8 +254,8 @@ pub(crate) struct LinkArguments {
     /// Measured runs of each point.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Bytes that a run moves each way, 2 GiB by default.
-    #[arg(long)]
+    /// Size of what a run moves each way, 2 GiB by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
@@ -300,6 +300,14 @@ pub(crate) struct ConflictsArguments {
     /// The commit to record, where there is no git to ask.
     #[arg(long)]
     pub(crate) commit: Option<String>,
+}
+
+/// Bytes of a size in binary units, spelled as in settings.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let sizes = parse_size::Config::new().with_binary();
+    sizes
+        .parse_size(text)
+        .map_err(|reason| format!("{reason}, expected bytes or a size such as '2 GiB'"))
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -349,6 +357,14 @@ mod tests {
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
         assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
         assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        let sizes = ["49152", "48 KiB", "48k", "0.75 MiB", "2gb"].map(parse_size);
+        assert_eq!(sizes, [48 << 10, 48 << 10, 48 << 10, 768 << 10, 2 << 30].map(Ok));
+        let refused = parse_size("2 elephants").expect_err("no unit");
+        assert!(refused.contains("'2 GiB'"), "{refused}");
     }
 
     #[test]

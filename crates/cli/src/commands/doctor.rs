@@ -16,6 +16,7 @@ use galatea_device::{
 };
 use galatea_engine::calibration;
 use galatea_engine::config::DeviceChoice;
+use walkdir::WalkDir;
 
 use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
@@ -286,16 +287,13 @@ fn caches(report: &mut Report) {
 
 /// Files and bytes below `path`.
 fn usage(path: &Path) -> (u64, u64) {
-    let Ok(metadata) = fs::symlink_metadata(path) else {
-        return (0, 0);
-    };
-    if !metadata.is_dir() {
-        return (1, metadata.len());
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let entries = WalkDir::new(path).into_iter().flatten();
     entries
-        .map(|entry| usage(&entry.path()))
-        .fold((0, 0), |(files, size), (f, s)| (files + f, size + s))
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|metadata| !metadata.is_dir())
+        .fold((0, 0), |(files, size), metadata| {
+            (files + 1, size + metadata.len())
+        })
 }
 
 fn settings(report: &mut Report, ctx: &SessionContext) {
