@@ -29,6 +29,8 @@ pub mod result;
 pub mod workload;
 
 pub use error::BenchError;
+pub use harness::plot::Figure;
+pub use harness::{Cells, Finding, Report};
 
 /// What this crate's functions return.
 pub type Result<T, E = BenchError> = std::result::Result<T, E>;

@@ -138,7 +138,7 @@ impl ResultRow {
             .collect();
         let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
         let seconds = |value: f64| format!("{value:.9}");
-        vec![
+        let mut cells = vec![
             ("benchmark", self.benchmark.clone()),
             ("query", self.query.clone()),
             ("engine", self.engine.to_string()),
@@ -161,11 +161,9 @@ impl ResultRow {
             ("link_bytes", self.link_bytes.to_string()),
             ("ceiling", optional(self.ceiling)),
             ("fraction", optional(self.fraction)),
-            ("machine", self.machine.description.clone()),
-            ("commit", self.machine.commit.clone()),
-            ("date", self.machine.date.clone()),
-            ("version", self.machine.version.clone()),
-        ]
+        ];
+        cells.extend(self.machine.cells());
+        cells
     }
 }
 

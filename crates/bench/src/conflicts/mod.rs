@@ -42,11 +42,12 @@ mod summary;
 mod way;
 
 pub use extent::Extent;
-pub use report::{ConflictsReport, Finding, Row};
+pub use report::{ConflictsReport, Row};
 
 use galatea_device::Device;
 
 use crate::Result;
+use crate::harness::{by_name, name_of};
 use crate::machine::Machine;
 use bed::Bed;
 
@@ -98,10 +99,7 @@ impl Experiment {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(_, experiment)| *experiment == self)
-            .map_or("", |(name, _)| *name)
+        name_of(&Self::NAMES, &self)
     }
 
     /// Whether it runs kernels.
@@ -146,11 +144,7 @@ impl std::str::FromStr for Experiment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, experiment)| *experiment);
-        found.ok_or_else(|| format!("experiments are {}", Self::NAMES.map(|(name, _)| name).join(", ")))
+        by_name(&Self::NAMES, text)
     }
 }
 

@@ -7,6 +7,7 @@ use super::Experiment;
 use super::bed::Launched;
 use super::way::Way;
 use crate::BenchError;
+use crate::harness::{Cells, Finding};
 use crate::machine::Machine;
 
 /// One configuration of one experiment. What does not apply is `None`.
@@ -107,7 +108,7 @@ impl Row {
         }
     }
 
-    pub(super) fn cells(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         vec![
@@ -153,23 +154,8 @@ impl Row {
                     .map_or_else(String::new, |constant| format!("{constant:.6e}")),
             ),
             ("seed", self.seed.to_string()),
-            ("machine", self.machine.description.clone()),
-            ("commit", self.machine.commit.clone()),
-            ("date", self.machine.date.clone()),
-            ("version", self.machine.version.clone()),
         ]
     }
-}
-
-/// The paper's outcome of an experiment beside ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The experiment.
-    pub experiment: Experiment,
-    /// What the paper says.
-    pub paper: &'static str,
-    /// What came out here.
-    pub ours: String,
 }
 
 /// Everything that was measured.

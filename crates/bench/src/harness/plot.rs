@@ -11,7 +11,8 @@ const WIDTH: u32 = 960;
 const HEIGHT: u32 = 560;
 
 /// A picture: its name, its axes, and the points of each line.
-pub(crate) struct Figure {
+#[derive(Debug)]
+pub struct Figure {
     pub(crate) name: String,
     title: String,
     x: &'static str,

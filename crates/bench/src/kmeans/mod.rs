@@ -26,7 +26,6 @@ use galatea_memory::regions::MemoryManager;
 use crate::Result;
 use crate::harness::Clock;
 use crate::machine::Machine;
-use crate::result::Summary;
 use generate::Generator;
 
 /// Points that shapes are verified on.
@@ -308,43 +307,21 @@ impl Case<'_> {
         // The first brings the points to the device.
         run.queue_iteration()?;
         let time = self.clock.sustained(|| Ok(run.queue_iteration()?))?;
-        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
         let clock_rate = machine.rounds_per_second / f64::from(machine.multiprocessors);
         let warps = self.points.len() as f64 / 32.0 / f64::from(machine.multiprocessors);
-        let (registers, spilled) = run.registers();
-        let median = ms(|time| time.median);
-        Ok(Row {
-            experiment: Experiment::Iteration.name().to_string(),
-            execution: execution.name().to_string(),
-            place: "resident".to_string(),
-            features: shape.features,
-            clusters: shape.clusters,
-            points: self.points.len(),
-            bytes: self.points.bytes(),
-            scores: shape.scores.name().to_string(),
-            sums: shape.sums.name().to_string(),
-            points_per_thread: shape.points,
-            ahead: shape.ahead,
-            threads: shape.threads,
-            copies: shape.copies,
-            blocks: run.blocks(),
-            shared_bytes: shape.shared_bytes(),
-            registers,
-            spilled_bytes: spilled,
-            runs: plan.runs as u64,
-            ms_median: median,
-            ms_min: ms(|time| time.min),
-            ms_max: ms(|time| time.max),
-            predicted_ms: 1e3 * cost.cycles * warps / clock_rate,
-            floor_ms: self.floor,
-            ratio: self.floor.map(|floor| median / floor),
-            gbytes_s: self.points.bytes() as f64 / median / 1e6,
-            mpoints_s: self.points.len() as f64 / median / 1e3,
-            label_mismatch: verified.label_mismatch,
-            centroid_error: verified.centroid_error,
-            right: verified.is_right(),
-            machine: plan.machine.clone(),
-        })
+        let mut row = Row::new(
+            Experiment::Iteration.name(),
+            execution.name(),
+            "resident",
+            &plan.machine,
+        );
+        row.set_shape(shape);
+        row.set_time(self.points.len(), self.points.bytes(), time, self.floor);
+        row.set_verified(&verified);
+        row.blocks = run.blocks();
+        (row.registers, row.spilled_bytes) = run.registers();
+        row.predicted_ms = 1e3 * cost.cycles * warps / clock_rate;
+        Ok(row)
     }
 }
 

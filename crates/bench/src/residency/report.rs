@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
-use crate::harness::Files;
 use crate::harness::plot::{Figure, Figures};
+use crate::harness::{Cells, Report};
 use crate::machine::Machine;
 use crate::measure::Ceilings;
 use crate::result::Summary;
@@ -90,9 +88,9 @@ impl Row {
         (self.ratio, self.kernel_ratio) = (over(self.total_ms), over(self.kernel_ms));
     }
 
-    fn cells(&self) -> Vec<(&'static str, String)> {
+    fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
-        let mut cells = vec![
+        vec![
             ("workload", self.workload.clone()),
             ("scale", self.scale.to_string()),
             ("query", self.query.clone()),
@@ -118,9 +116,7 @@ impl Row {
             ("fell_back", self.fell_back.to_string()),
             ("reasons", self.reasons.clone()),
             ("settings", self.settings.clone()),
-        ];
-        cells.extend(self.machine.cells());
-        cells
+        ]
     }
 }
 
@@ -169,40 +165,6 @@ impl ResidencyReport {
             .chunk_by(|a, b| (&a.query, a.share) == (&b.query, b.share))
     }
 
-    /// Medians of each query at each share, as a table in Markdown.
-    pub fn summary(&self) -> String {
-        let mut text = String::from(
-            "| query | share | limit | resident MB | link MB | total ms | kernel ms | bound ms | total / bound | kernel / bound | ran on |\n\
-             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
-        );
-        for runs in self.cases() {
-            let first = &runs[0];
-            let cell = |value: Value, digits: usize| {
-                let median = Summary::of(runs.iter().filter_map(value));
-                median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
-            };
-            let share = first
-                .share
-                .map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {} | {share} | {:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
-                first.query,
-                first.limit_bytes as f64 / 1e6,
-                cell(|row| Some(row.resident_bytes as f64 / 1e6), 3),
-                cell(|row| Some(row.link_bytes as f64 / 1e6), 3),
-                cell(|row| Some(row.total_ms), 3),
-                cell(|row| Some(row.kernel_ms), 3),
-                cell(|row| row.bound_ms, 3),
-                cell(|row| row.ratio, 2),
-                cell(|row| row.kernel_ratio, 2),
-                first.device,
-            );
-        }
-        text + &self.flights()
-    }
-
     /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star
     /// Schema Benchmark is told by the digit before the point. Only of workloads that have flights.
     fn flights(&self) -> String {
@@ -247,6 +209,52 @@ impl ResidencyReport {
         }
         text
     }
+}
+
+impl Report for ResidencyReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        row.cells()
+    }
+
+    /// Medians of each query at each share, as a table in Markdown.
+    fn summary(&self) -> String {
+        let mut text = String::from(
+            "| query | share | limit | resident MB | link MB | total ms | kernel ms | bound ms | total / bound | kernel / bound | ran on |\n\
+             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        );
+        for runs in self.cases() {
+            let first = &runs[0];
+            let cell = |value: Value, digits: usize| {
+                let median = Summary::of(runs.iter().filter_map(value));
+                median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
+            };
+            let share = first
+                .share
+                .map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {share} | {:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                first.query,
+                first.limit_bytes as f64 / 1e6,
+                cell(|row| Some(row.resident_bytes as f64 / 1e6), 3),
+                cell(|row| Some(row.link_bytes as f64 / 1e6), 3),
+                cell(|row| Some(row.total_ms), 3),
+                cell(|row| Some(row.kernel_ms), 3),
+                cell(|row| row.bound_ms, 3),
+                cell(|row| row.ratio, 2),
+                cell(|row| row.kernel_ratio, 2),
+                first.device,
+            );
+        }
+        text + &self.flights()
+    }
 
     fn figures(&self) -> Vec<Figure> {
         let mut figures = Figures::default();
@@ -273,18 +281,7 @@ impl ResidencyReport {
         figures.finish()
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per query below `root`; returns the
-    /// directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: self.figures(),
-        };
-        files.write(root, name, command, &self.machine)
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }
