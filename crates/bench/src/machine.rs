@@ -1,4 +1,4 @@
-//! Where a measurement was made: machine, commit, date.
+//! The surroundings of a measurement: machine, commit, date.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use galatea_device::MachineMemory;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
-/// What identifies a run's surroundings.
+/// The surroundings of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor, cores, memory, and the GPU where there is one.
@@ -20,7 +20,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What every row of an experiment ends with, by column.
+    /// The last columns of every row of an experiment.
     pub(crate) fn cells(&self) -> [(&'static str, String); 4] {
         [
             ("machine", self.description.clone()),
@@ -30,8 +30,8 @@ impl Machine {
         ]
     }
 
-    /// Looks at this machine, whose GPU is `gpu`. A `commit` given wins over what git says, for binaries away
-    /// from their tree.
+    /// Describes this machine, whose GPU is `gpu`. `commit` replaces git's answer, for binaries away from
+    /// their working tree.
     pub fn look(gpu: Option<&str>, commit: Option<String>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut description = format!("{}, {cores} cores, {} GiB", processor(), memory_gib());

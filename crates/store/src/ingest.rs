@@ -79,7 +79,7 @@ pub(crate) struct EncodedChunk {
 /// Encodes chunks of record batches.
 pub(crate) struct ChunkEncoder {
     pub(crate) table: String,
-    /// Rows a chunk aims at.
+    /// Target number of rows of a chunk.
     pub(crate) chunk_rows: usize,
     pub(crate) encoders: Vec<ColumnEncoder>,
     pub(crate) store: Arc<Store>,
@@ -99,7 +99,7 @@ impl ChunkEncoder {
         Self::with_chunk_rows(store, table, schema, dictionary, meter, store.chunk_rows())
     }
 
-    /// As [`Self::new`], for chunks of a size that was decided before.
+    /// As [`Self::new`], for chunks of a given target size.
     pub(crate) fn with_chunk_rows(
         store: &Arc<Store>,
         table: &str,
@@ -138,7 +138,7 @@ impl ChunkEncoder {
         })
     }
 
-    /// Counts an encoded column of a chunk, making room for it.
+    /// Reserves the memory of an encoded column of a chunk, evicting others where necessary.
     pub(crate) fn account(&self, chunk: LocalChunk, bytes_read: u64) -> Result<LocalChunk> {
         let bytes = chunk.size();
         self.store.admit(
@@ -210,12 +210,13 @@ impl ChunkEncoder {
         chunks.collect()
     }
 
-    /// Places a column for the banks of shared memory. Codes of its rows are counted until it is written.
+    /// Lays a column out for the banks of shared memory. The codes of its rows are reserved until it is
+    /// written.
     pub(crate) fn place_column(
         &self,
         encoder: &ColumnEncoder,
         column: &Column,
-        wish: ConflictLayout,
+        layout: ConflictLayout,
     ) -> Result<Arc<Column>> {
         let refused = |reason| StoreError::NotPlaceable {
             column: encoder.name.clone(),
@@ -225,7 +226,7 @@ impl ChunkEncoder {
         let codes = size_of::<u32>() as u64 * column.rows();
         let needed = self.reservation.bytes() + codes;
         self.store.admit(&self.table, &self.reservation, codes, needed)?;
-        let (layout, slots) = PlacedLayout::new(dense, wish).map_err(refused)?;
+        let (layout, slots) = PlacedLayout::new(dense, layout).map_err(refused)?;
         Ok(Arc::new(
             self.write(codes, encoder.plan_placed(column, layout, slots))?,
         ))
@@ -316,7 +317,7 @@ fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     match result {
         Ok(result) => result,
         Err(error) if error.is_cancelled() => Err(StoreError::Cancelled),
-        // The stream's code panicked: not ours.
+        // The stream's code panicked, not the store's.
         Err(error) => Err(StoreError::DataFusion(Box::new(DataFusionError::ExecutionJoin(
             Box::new(error),
         )))),

@@ -1,11 +1,11 @@
-//! What a load has done so far.
+//! Counts rows and bytes of a load for its progress callback.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::source::{LoadProgress, ProgressCallback};
 
-/// Counts what a load has done, for its progress callback.
+/// Counts rows and bytes, and calls the callback.
 #[derive(Clone)]
 pub(crate) struct Meter {
     callback: Option<ProgressCallback>,

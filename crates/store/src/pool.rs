@@ -1,4 +1,4 @@
-//! Work on rayon's threads that async code waits for, and that ends early when the waiting is given up.
+//! Work on rayon's threads, awaited by async code and cancelled when the future is dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Result, StoreError};
 
-/// Set when nobody waits for the work any more.
+/// Tells work that its result is no longer awaited.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Cancellation(Arc<AtomicBool>);
 
@@ -46,7 +46,7 @@ pub(crate) async fn on_pool<T: Send + 'static>(
         // A panic would end the process on a rayon thread.
         let result =
             catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-        // Nobody waits any more: the load was cancelled.
+        // The receiver is gone if the load was cancelled.
         drop(sender.send(result));
     });
     receiver.await.unwrap_or(Err(StoreError::Cancelled))

@@ -35,28 +35,32 @@ impl Reencoder {
         self.anew(column, true)
     }
 
-    /// Laid out as wished; without a wish, as it is stored without a layout.
-    pub(crate) fn laid_out(&self, column: &Arc<Column>, wish: Option<ConflictLayout>) -> Result<Arc<Column>> {
+    /// With this layout; for `None`, in the encoding without one.
+    pub(crate) fn laid_out(
+        &self,
+        column: &Arc<Column>,
+        layout: Option<ConflictLayout>,
+    ) -> Result<Arc<Column>> {
         let dictionary = column.dictionary().is_some();
-        match wish {
-            Some(wish) => {
+        match layout {
+            Some(layout) => {
                 let encoder = self.encoder(dictionary)?;
-                encoder.place_column(&encoder.encoders[0], column, wish)
+                encoder.place_column(&encoder.encoders[0], column, layout)
             }
             None if column.placed().is_none() => Ok(Arc::clone(column)),
             None => self.anew(column, dictionary),
         }
     }
 
-    /// Laid out as wished where that is possible, and as it is where it is not.
+    /// With this layout where that is possible, and unchanged where it is not.
     pub(crate) fn laid_out_if_possible(
         &self,
         column: Arc<Column>,
-        wish: ConflictLayout,
+        layout: ConflictLayout,
     ) -> Result<Arc<Column>> {
-        match self.laid_out(&column, Some(wish)) {
+        match self.laid_out(&column, Some(layout)) {
             Err(reason @ (StoreError::NotPlaceable { .. } | StoreError::StoreLimit { .. })) => {
-                tracing::warn!(table = self.table, %reason, "a column stays as it is");
+                tracing::warn!(table = self.table, %reason, "a column keeps its encoding");
                 Ok(column)
             }
             laid_out => laid_out,

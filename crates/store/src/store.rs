@@ -1,10 +1,10 @@
 //! The store: one memory limit over all encoded columns of a session.
 //!
 //! Stored tables are the only copy of their data and stay. Columns of files are copies that can be read
-//! again: they are kept while memory allows, and the least recently used go first, column by column, when a
-//! load needs room. A column that a query still reads is not evicted, for that would free nothing. What a
-//! load needs and cannot get is an error with the numbers in it ([`StoreError::StoreLimit`]); the caller then
-//! streams the data instead.
+//! again: they are kept while memory allows, and evicted column by column, the least recently used first,
+//! when a load needs room. A column that a query still reads is not evicted, since that would free nothing. A
+//! load that does not get the memory it needs fails with the numbers ([`StoreError::StoreLimit`]); the caller
+//! then streams the data instead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ledger::{Ledger, Reservation};
 use crate::source::TableId;
 use crate::version::FileVersions;
 
-/// Rows a chunk aims at.
+/// Target number of rows of a chunk.
 pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 
 /// Settings of a [`Store`].
@@ -27,8 +27,8 @@ pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 pub struct StoreOptions {
     /// Host memory for encoded columns, in bytes; `None` is half of the machine's memory.
     pub memory_limit: Option<u64>,
-    /// Rows a chunk aims at: batches are gathered up to it, Parquet chunks are as many whole row groups as
-    /// fit.
+    /// Target number of rows of a chunk: batches are gathered up to it, Parquet chunks are as many whole row
+    /// groups as fit.
     pub chunk_rows: usize,
 }
 
@@ -78,12 +78,12 @@ impl Store {
         })
     }
 
-    /// Rows a chunk aims at.
+    /// Target number of rows of a chunk.
     pub fn chunk_rows(&self) -> usize {
         self.chunk_rows.load(Ordering::Relaxed)
     }
 
-    /// Changes the rows a chunk aims at. What is encoded already stays as it is; files are read again.
+    /// Changes the target number of rows of a chunk. Stored tables keep their chunks; files are read again.
     pub fn set_chunk_rows(&self, rows: usize) {
         self.chunk_rows.store(chunk_target(rows), Ordering::Relaxed);
     }
@@ -93,7 +93,7 @@ impl Store {
         self.ledger.limit()
     }
 
-    /// Host memory for others, under the store's limit.
+    /// Host memory for data spilled from a device, under the store's limit.
     pub fn spill_memory(self: &Arc<Self>) -> SpillMemory {
         SpillMemory {
             store: Arc::clone(self),
@@ -116,7 +116,7 @@ impl Store {
         self.cache.lock().columns.len()
     }
 
-    /// Lets go of every column of a file. Those still read stay in memory until their last reader is done.
+    /// Drops every column of a file. Columns in use stay in memory until their last reader is done.
     pub fn clear_cache(&self) {
         self.cache.lock().columns.clear();
     }
@@ -189,7 +189,7 @@ impl Store {
         }
     }
 
-    /// Evicts the least recently used column that nobody reads.
+    /// Evicts the least recently used column without a reader.
     fn evict_one(&self) -> bool {
         let mut cache = self.cache.lock();
         let unused = cache
@@ -213,7 +213,7 @@ impl Store {
     }
 }
 
-/// Host memory of the store that holds what has no room on a device; see [`Store::spill_memory`].
+/// Host memory under the store's limit for data spilled from a device; see [`Store::spill_memory`].
 #[derive(Debug)]
 pub struct SpillMemory {
     store: Arc<Store>,
@@ -221,7 +221,7 @@ pub struct SpillMemory {
 }
 
 impl SpillMemory {
-    /// Takes so many bytes, evicting columns of files where necessary; whether the limit has room for them.
+    /// Reserves bytes, evicting columns of files where necessary; false if the limit has no room for them.
     pub fn take(&self, bytes: u64) -> bool {
         let admitted = self
             .store
@@ -235,7 +235,7 @@ impl SpillMemory {
     }
 }
 
-/// Rows that a chunk can aim at.
+/// The target within the limits of a chunk.
 fn chunk_target(rows: usize) -> usize {
     rows.clamp(1, u32::MAX as usize)
 }
@@ -253,7 +253,7 @@ mod tests {
     use crate::table::StoredTable;
 
     #[test]
-    fn columns_of_files_go_when_the_system_has_no_memory() {
+    fn columns_of_files_are_evicted_when_allocation_fails() {
         let store = Store::new(StoreOptions::default());
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
         let batch = RecordBatch::try_from_iter([("n", values)]).expect("one column");

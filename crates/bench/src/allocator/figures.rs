@@ -301,7 +301,7 @@ fn case(bed: &Bed, strategy: Strategy, regime: Regime, sizes: Sizes, threads: us
     } else {
         bytes.max(8).next_multiple_of(8)
     };
-    // More pages than the largest number a heap has are of no use to any experiment.
+    // More pages serve no experiment.
     let pages = (bed.extent.pool_bytes / page_bytes).min(1 << 29);
     if threads as u64 * bytes.next_multiple_of(page_bytes) > pages * page_bytes {
         return None;

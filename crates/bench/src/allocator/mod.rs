@@ -89,7 +89,7 @@ impl Experiment {
         }
     }
 
-    /// What the paper says came out.
+    /// The paper's result.
     pub fn paper(self) -> &'static str {
         match self {
             Self::Contention => {

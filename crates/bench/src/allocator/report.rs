@@ -1,4 +1,4 @@
-//! What was measured: rows, files, and the sentences that compare with the paper.
+//! The rows of a report, and the findings that compare them with the paper.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ pub struct Row {
     pub expected_tas: Option<f64>,
     /// Bound of WAS by Equation 3 or 5.
     pub was_bound: Option<f64>,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -126,7 +126,7 @@ impl Row {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct AllocatorReport {
     /// Rows, ours and others'.

@@ -1,4 +1,4 @@
-//! What a report says and writes.
+//! The summary, figures and files of a report.
 
 use super::plot;
 use super::report::{AllocatorReport, Row};

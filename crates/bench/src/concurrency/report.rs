@@ -1,4 +1,4 @@
-//! What was measured: rows, tables, files and figures.
+//! The rows of a report, its tables and figures.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -69,11 +69,11 @@ pub struct Row {
     pub wrong: u64,
     /// Queries of which something fell back to the CPU.
     pub fell_back: u64,
-    /// What orders were drawn from.
+    /// Seed of the orders of queries.
     pub seed: u64,
     /// Settings, as `name=value`.
     pub settings: String,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -127,7 +127,7 @@ impl Row {
         }
     }
 
-    /// Counts what went wrong elsewhere in the same configuration.
+    /// Adds the failures of another client in the same configuration.
     pub(super) fn add_problems(&mut self, tally: &Tally) {
         self.failures += tally.failures;
         self.wrong += tally.wrong;
@@ -173,12 +173,12 @@ impl Row {
 /// A measured value of a row.
 type Value = fn(&Row) -> Option<f64>;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyReport {
     /// One per configuration.
     pub rows: Vec<Row>,
-    /// What failed, was wrong, or fell back to the CPU, each once.
+    /// Failures, wrong results and fallbacks to the CPU, each once.
     pub problems: BTreeSet<String>,
     machine: Machine,
 }

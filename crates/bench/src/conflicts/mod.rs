@@ -57,7 +57,7 @@ const READS_ONLY: &str = "reads only";
 /// An experiment, by the paper's table or figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Experiment {
-    /// Conflicts before anything is done about them.
+    /// Conflicts of the original columns.
     Table1,
     /// Copies by rows, skew and window.
     Figure3,
@@ -107,7 +107,7 @@ impl Experiment {
         !matches!(self, Self::Table1 | Self::Figure3 | Self::Figure4 | Self::Figure9)
     }
 
-    /// What the paper says came out.
+    /// The paper's result.
     pub fn paper(self) -> &'static str {
         match self {
             Self::Table1 => {

@@ -1,4 +1,4 @@
-//! What was measured: rows, files, findings.
+//! The rows of a report.
 
 use galatea_layout::model;
 use serde::{Deserialize, Serialize};
@@ -10,14 +10,14 @@ use crate::BenchError;
 use crate::harness::{Cells, Finding};
 use crate::machine::Machine;
 
-/// One configuration of one experiment. What does not apply is `None`.
+/// One configuration of one experiment. Columns that do not apply are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The experiment's name.
     pub experiment: String,
     /// `Q1`, `Q2` (counts), `Q2 sum`; empty without a query.
     pub query: String,
-    /// Original column, placed column, or way of summing; of the machine, what was measured.
+    /// Original column, placed column, or way of summing; of the machine, the constant.
     pub layout: String,
     /// Rows of the table.
     pub rows: u64,
@@ -69,7 +69,7 @@ pub struct Row {
     pub rows_per_second: Option<f64>,
     /// How many times faster than over the original column.
     pub speed_up: Option<f64>,
-    /// What the model of costs says, in milliseconds.
+    /// Predicted by the cost model, in milliseconds.
     pub predicted_ms: Option<f64>,
     /// Of the machine: the measured constant.
     pub constant: Option<f64>,
@@ -158,7 +158,7 @@ impl Row {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug)]
 pub struct ConflictsReport {
     /// The rows.

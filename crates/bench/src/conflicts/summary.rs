@@ -1,4 +1,4 @@
-//! What a report says beside the paper.
+//! The summary of a report beside the paper.
 
 use super::report::{ConflictsReport, Row};
 use super::{Experiment, outcome, plot};

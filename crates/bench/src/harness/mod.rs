@@ -1,5 +1,5 @@
-//! What experiments share: timed runs on a device, sessions that look into it, findings beside a paper's,
-//! files and pictures.
+//! Shared by experiments: timed runs on a device, sessions with access to its memory, reports and their
+//! files.
 
 mod names;
 pub(crate) mod plot;

@@ -1,4 +1,4 @@
-//! What experiments measured: rows for keeping, findings beside a paper's, and how both become files.
+//! Reports of experiments: rows, findings beside a paper's, and their files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::{BenchError, Result, result};
 /// Names and values of a row's columns, in the order of the CSV file.
 pub type Cells = Vec<(&'static str, String)>;
 
-/// What an experiment measured.
+/// The results of an experiment.
 pub trait Report {
     /// One configuration, or one run.
     type Row: Serialize;
@@ -23,15 +23,15 @@ pub trait Report {
     /// The columns of a row in the CSV file; those of the machine follow them.
     fn cells(row: &Self::Row) -> Cells;
 
-    /// Tables in Markdown, to be read.
+    /// Tables in Markdown.
     fn summary(&self) -> String;
 
-    /// The pictures of the rows, by name.
+    /// Figures of the rows, by name.
     fn figures(&self) -> Vec<Figure> {
         Vec::new()
     }
 
-    /// Where it was measured.
+    /// The machine it was measured on.
     fn machine(&self) -> &Machine;
 
     /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` with `command` and the summary, and one SVG per
@@ -62,16 +62,16 @@ pub trait Report {
     }
 }
 
-/// A paper's outcome beside ours.
+/// A paper's result beside ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The paper's figure; empty where it has none.
     pub figure: String,
     /// The experiment.
     pub experiment: String,
-    /// What the paper says.
+    /// The paper's result.
     pub paper: &'static str,
-    /// What came out here.
+    /// The result here.
     pub ours: String,
 }
 

@@ -31,7 +31,7 @@ use generate::Generator;
 /// Points that shapes are verified on.
 const VERIFIED: u64 = (1 << 17) + 17;
 
-/// What is compared.
+/// An experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Experiment {
     /// Ways of summing, in a single pass over points on the device.
@@ -63,7 +63,7 @@ impl Experiment {
 /// Experiments by name.
 ///
 /// # Errors
-/// A name that there is not, with those there are.
+/// An unknown name, with the known ones.
 pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
     let of = |name: &String| {
         let found = Experiment::ALL
@@ -78,7 +78,7 @@ pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What to compare.
+    /// The experiments.
     pub experiments: Vec<Experiment>,
     /// Numbers of features.
     pub features: Vec<u32>,
@@ -96,12 +96,12 @@ pub struct Plan {
     pub shapes: usize,
     /// Bytes of shared memory that a block may take.
     pub shared_limit: Option<u64>,
-    /// Where this happens.
+    /// The machine to record.
     pub machine: Machine,
 }
 
 impl Plan {
-    /// What shapes have to be.
+    /// Requirements on shapes.
     fn wanted(&self, scores: Option<Scores>, sums: Option<Sums>) -> Wanted {
         Wanted {
             scores,
@@ -122,7 +122,7 @@ impl Plan {
 /// Ways of finding the nearest centroids by name.
 ///
 /// # Errors
-/// A name that there is not, with those there are.
+/// An unknown name, with the known ones.
 pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
     let all = [Scores::Lanes, Scores::Matrix];
     let of = |name: &String| {
@@ -138,7 +138,7 @@ pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
 /// Ways of summing by name.
 ///
 /// # Errors
-/// A name that there is not, with those there are.
+/// An unknown name, with the known ones.
 pub fn ways(names: &[String]) -> Result<Vec<Sums>, String> {
     let of = |name: &String| {
         let found = Sums::ALL.into_iter().find(|sums| sums.name() == name);
@@ -189,7 +189,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                             report.rows.push(row);
                         }
                     }
-                    // Once for all features: there are none.
+                    // Labels have no features: once for all numbers of them.
                     Experiment::Masses if features == plan.features[0] => {
                         report.rows.extend(masses::measure(
                             device,
@@ -210,7 +210,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
             }
             done(features, clusters);
         }
-        // The next points need the room.
+        // The next points need the memory.
         manager.clear()?;
     }
     Ok(report)

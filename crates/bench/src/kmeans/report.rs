@@ -1,4 +1,4 @@
-//! What was measured: rows, the table, files.
+//! The rows of a report.
 
 use galatea_kmeans::PassShape;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::result::Summary;
 /// One shape of a pass over one set of points.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured.
+    /// The experiment.
     pub experiment: String,
     /// single-pass, multi-pass or cross-processing.
     pub execution: String,
@@ -31,11 +31,11 @@ pub struct Row {
     pub sums: String,
     /// Points that a thread holds.
     pub points_per_thread: u32,
-    /// Whether it asks for the next before.
+    /// Whether the next points are loaded ahead.
     pub ahead: bool,
     /// Threads of a block.
     pub threads: u32,
-    /// Copies of what a block shares.
+    /// Replicas of the accumulators of a block.
     pub copies: u32,
     /// Blocks that run at once.
     pub blocks: u64,
@@ -43,7 +43,7 @@ pub struct Row {
     pub shared_bytes: u64,
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes of a thread that registers are spilled to.
+    /// Bytes of spilled registers of a thread.
     pub spilled_bytes: u32,
     /// Measured runs.
     pub runs: u64,
@@ -53,7 +53,7 @@ pub struct Row {
     pub ms_min: f64,
     /// Slowest.
     pub ms_max: f64,
-    /// By the model.
+    /// Predicted by the model.
     pub predicted_ms: f64,
     /// Reading as many bytes once, or copying them to the device where they are streamed.
     pub floor_ms: Option<f64>,
@@ -69,7 +69,7 @@ pub struct Row {
     pub centroid_error: f64,
     /// Whether differences are those of rounding.
     pub right: bool,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -99,7 +99,7 @@ impl Row {
         self.shared_bytes = shape.shared_bytes();
     }
 
-    /// Sets the time of an iteration over so many points, beside a floor in milliseconds.
+    /// Sets the time of an iteration over `points` of `bytes` bytes in all; the floor is in milliseconds.
     pub(super) fn set_time(&mut self, points: u64, bytes: u64, time: Option<Summary>, floor_ms: Option<f64>) {
         let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
         let median = ms(|time| time.median);
@@ -114,7 +114,7 @@ impl Row {
         self.mpoints_s = points as f64 / median / 1e3;
     }
 
-    /// Sets how far the results were from those of 64-bit floats.
+    /// Sets the errors relative to 64-bit floats.
     pub(super) fn set_verified(&mut self, verified: &Verified) {
         self.label_mismatch = verified.label_mismatch;
         self.centroid_error = verified.centroid_error;
@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct KmeansReport {
     /// One per shape.

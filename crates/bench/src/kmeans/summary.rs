@@ -1,4 +1,4 @@
-//! What a report says.
+//! The summary of a report.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What was measured: rows, the table of medians, files and figures.
+//! The rows of a report, its table of medians and its figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -41,11 +41,11 @@ pub struct Row {
     pub rows: u64,
     /// SQL text to the last row.
     pub total_ms: f64,
-    /// Kernels, with their waiting for what is streamed.
+    /// Kernels, including waits for streamed data.
     pub kernel_ms: f64,
     /// Copies over the link.
     pub transfer_ms: f64,
-    /// What the measured rates allow; none where they were not measured.
+    /// Lower bound by the measured rates; none where they were not measured.
     pub bound_ms: Option<f64>,
     /// Total time over the bound.
     pub ratio: Option<f64>,
@@ -59,7 +59,7 @@ pub struct Row {
     pub reasons: String,
     /// Settings, as `name=value`.
     pub settings: String,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -132,7 +132,7 @@ struct Sum {
     bound: f64,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct ResidencyReport {
     /// One per run: by query, those without a limit first, then by share.

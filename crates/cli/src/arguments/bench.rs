@@ -27,14 +27,14 @@ pub(crate) struct BenchArguments {
     /// Only these queries, separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// What to measure, separated by commas: hot (in device memory), host (in host memory), parquet (first
+    /// Modes, separated by commas: hot (in device memory), host (in host memory), parquet (first
     /// run from files), cpu (DataFusion over the files), memory (DataFusion over tables in memory).
     #[arg(long, value_delimiter = ',', default_value = "hot,cpu", value_name = "MODES")]
     pub(crate) mode: Vec<Mode>,
     /// Measured runs of each query.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: u32,
-    /// Runs before them that do not count.
+    /// Warm-up runs before them.
     #[arg(long, default_value_t = 1)]
     pub(crate) warmups: u32,
     /// DuckDB in the same run: auto takes it when python3 has the module duckdb.
@@ -71,7 +71,7 @@ pub(crate) enum PartBench {
     Conflicts(ConflictsArguments),
     /// k-means: an iteration over points on the device, beside reading them once.
     Kmeans(KmeansArguments),
-    /// Queries whose data device memory has room for a part of, beside what the measured rates allow.
+    /// Queries with a part of their data in device memory, beside the bound by measured rates.
     Residency(ResidencyArguments),
     /// Streams: topologies of operators on CPU and device, beside a kernel launched for each batch.
     Flow(LinkArguments),
@@ -110,8 +110,8 @@ pub(crate) struct TablesArguments {
 pub(crate) struct ResidencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Limits on device memory, separated by commas, in hundredths of what each query keeps there without
-    /// one.
+    /// Limits on device memory, separated by commas, in percent of the bytes that each query keeps there
+    /// without a limit.
     #[arg(
         long,
         value_delimiter = ',',
@@ -139,7 +139,7 @@ pub(crate) struct ConcurrencyArguments {
     /// How long each configuration runs.
     #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Device memory there is for all: galatea.gpu_memory_limit.
+    /// Device memory of all clients together: galatea.gpu_memory_limit.
     #[arg(long, value_name = "SIZE")]
     pub(crate) limit: Option<String>,
     /// Which queries may use the device at once: galatea.admission.
@@ -163,7 +163,7 @@ pub(crate) struct ConcurrencyArguments {
     /// Latency of the first of the queries, alone and beside a client that repeats the last.
     #[arg(long)]
     pub(crate) beside: bool,
-    /// What the clients' orders of queries are drawn from.
+    /// Seed of the clients' orders of queries.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Name of the written files.
@@ -200,7 +200,7 @@ pub(crate) struct AllocatorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
-    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions
+    /// Experiments, separated by commas: iteration, the ways of summing; variants, the thesis' executions
     /// and sums; masses, histograms of labels; streaming, points in host memory.
     #[arg(long, value_delimiter = ',', default_value = "iteration")]
     pub(crate) experiment: Vec<String>,
@@ -224,11 +224,11 @@ pub(crate) struct KmeansArguments {
     /// default where --shapes is more than one.
     #[arg(long, value_delimiter = ',')]
     pub(crate) sums: Vec<String>,
-    /// So many shapes of a pass by each way of summing, the cheapest by the model first; by default the one
-    /// that is chosen.
+    /// Number of shapes of a pass for each way of summing, the cheapest by the model first; by default the
+    /// one that is chosen.
     #[arg(long, default_value_t = 0)]
     pub(crate) shapes: u32,
-    /// Shared memory that a block may take, 48 KiB as in the thesis; all there is by default.
+    /// Shared memory that a block may take, 48 KiB as in the thesis; all of it by default.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) shared: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
@@ -254,7 +254,7 @@ pub(crate) struct LinkArguments {
     /// Measured runs of each point.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Size of what a run moves each way, 2 GiB by default.
+    /// Size of the data that a run moves each way, 2 GiB by default.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
@@ -287,7 +287,7 @@ pub(crate) struct ConflictsArguments {
     /// Skews of the columns, separated by commas; 0 to 2 by default.
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub(crate) thetas: Vec<f64>,
-    /// What columns are drawn from; another one each time by default. Rows record it.
+    /// Seed of the columns; by default another one each time. Rows record it.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a

@@ -106,7 +106,7 @@ fn default_name(workload: Workload, modes: &[Mode]) -> String {
     format!("{workload}-{}", modes.join("-"))
 }
 
-/// What was typed, quoted for a shell.
+/// The command line, quoted for a shell.
 fn command_line() -> String {
     let arguments: Vec<String> = std::iter::once("galatea".to_string())
         .chain(std::env::args().skip(1))
@@ -115,7 +115,7 @@ fn command_line() -> String {
     shlex::try_join(arguments.iter().map(String::as_str)).unwrap_or_else(|_| arguments.join(" "))
 }
 
-/// Prints what an experiment measured, and writes its files below `out`.
+/// Prints the summary of a report, and writes its files below `out`.
 pub(super) fn show(report: &impl Report, out: Option<&Path>, name: &str) -> Result<(), CliError> {
     let _ = writeln!(io::stdout(), "{}", report.summary());
     if let Some(out) = out {

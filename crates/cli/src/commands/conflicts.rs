@@ -50,7 +50,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) ->
     Err(CliError::Other(failures.collect::<Vec<_>>().join("\n")))
 }
 
-/// The time, for want of anything better that is never the same.
+/// The time in microseconds: another seed in each run.
 fn fresh_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(1, |since| since.as_micros() as u64)

@@ -1,7 +1,6 @@
-//! `galatea doctor`: what this machine offers, and what to do about what it does not.
+//! `galatea doctor`: the capabilities of this machine, and remedies for missing ones.
 //!
-//! Nothing here fails: a machine without a GPU is a machine that queries run on, by DataFusion's CPU
-//! operators.
+//! It never fails: without a GPU, queries run by DataFusion's CPU operators.
 
 use std::fs;
 use std::io::{self, Write};
@@ -22,7 +21,7 @@ use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::session;
 
-/// What queries run on, in a few words: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
+/// The processor of queries, in short: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
 pub(crate) fn device_line() -> String {
     match galatea_device::probe().usable() {
         Ok(device) => device.name.clone(),
@@ -192,7 +191,7 @@ fn rate(bytes_per_second: f64) -> String {
     format!("{:.1} GB/s", bytes_per_second / 1e9)
 }
 
-/// What was measured of the device, or how to measure it; measured now if it was asked for.
+/// The calibration of the device, or how to make it; made now if requested.
 fn calibration(report: &mut Report, device: &Device, measure: bool) {
     report.section("Measured");
     let found = match measure {
@@ -240,7 +239,7 @@ fn rates(report: &mut Report, measured: &Calibration) {
     );
 }
 
-/// What the cost model of grouped aggregation assumes.
+/// The constants of the cost model of grouped aggregation.
 fn constants(report: &mut Report, source: &str, device: &Device, measured: Option<&GroupingRates>) {
     report.row("constants of the cost model", source);
     for (name, value) in calibration::rates(&calibration::machine(device.info(), measured)).figures() {

@@ -14,7 +14,7 @@ use crate::errors::CliError;
 /// Bytes of a run by default.
 const BYTES: u64 = 2 << 30;
 
-/// The experiments asked for, in their order; all where none is.
+/// The requested experiments, in their order; all by default.
 fn chosen(asked: &[String], known: &[&'static str]) -> Result<Vec<&'static str>, CliError> {
     if let Some(unknown) = asked.iter().find(|name| !known.contains(&name.as_str())) {
         let known = known.join(", ");

@@ -1,4 +1,4 @@
-//! `galatea bench residency`: queries whose data device memory has room for a part of.
+//! `galatea bench residency`: queries with a part of their data in device memory.
 
 use galatea_bench::machine::Machine;
 use galatea_bench::residency::Plan;
@@ -36,7 +36,7 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &ResidencyArgumen
     show(&report, arguments.tables.out.as_deref(), &arguments.name)
 }
 
-/// What the experiments on device memory share of what was typed.
+/// The parameters common to the experiments on device memory.
 pub(super) struct Typed {
     pub(super) tables: Tables,
     pub(super) queries: Vec<Query>,

@@ -1,5 +1,5 @@
-//! One column of one chunk, encoded by what the chunk alone knows: what the encoder makes, and the plan of a
-//! column takes.
+//! One column of one chunk, encoded without knowledge of the other chunks: output of the encoder, input of
+//! the plan.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::integer::LocalIntegers;
 use super::text::{LocalText, Offsets};
 use crate::column::{Chunk, Column, Zone};
 
-/// One column of one chunk, encoded by what the chunk alone knows.
+/// One column of one chunk, encoded without knowledge of the other chunks.
 #[derive(Debug)]
 pub(crate) struct LocalChunk {
     pub(crate) rows: u32,
@@ -48,7 +48,7 @@ impl LocalChunk {
         (values + self.validity.as_ref().map_or(0, Vec::len)) as u64
     }
 
-    /// The chunks of a column whose rows were placed in these slots.
+    /// The chunks of a column whose rows have these slots.
     pub(super) fn of_slots(column: &Column, slots: Vec<u32>) -> Vec<Self> {
         let slots = Arc::new(slots);
         let mut end = 0;
@@ -80,10 +80,10 @@ impl LocalChunk {
     }
 }
 
-/// The slots of one chunk, as placed.
+/// The slots of one chunk's rows.
 #[derive(Debug)]
 pub(super) struct LocalSlots {
-    /// Those of all rows of the column.
+    /// The slots of all rows of the column.
     pub(super) slots: Arc<Vec<u32>>,
     /// The rows of the chunk among them.
     pub(super) rows: Range<usize>,

@@ -116,12 +116,12 @@ impl ColumnEncoder {
             DataType::Float64 => {
                 LocalValues::Float64(fixed::encode_floats(&self.pieces::<Float64Type>(arrays)?, rows))
             }
-            // `Kind::of` has sent the others elsewhere.
+            // `Kind::of` handles the others.
             other => return Err(StoreError::Internal(format!("{other} encoded as numbers"))),
         })
     }
 
-    /// Decimals of up to 38 digits. Readers may hand them over as 64-bit ones, which is the same integers.
+    /// Decimals of up to 38 digits. Readers may produce them as 64-bit ones, with the same integers.
     fn encode_decimals(&self, arrays: &[ArrayRef], rows: usize) -> Result<LocalValues> {
         if arrays
             .iter()
@@ -131,7 +131,7 @@ impl ColumnEncoder {
                 &self.pieces::<Decimal64Type>(arrays)?,
             )));
         }
-        // The files of one table need not agree.
+        // Files of one table may differ in the width of their decimals.
         let widened: Vec<ArrayRef> = arrays.iter().map(widened).collect();
         let arrays = widened.as_slice();
         let pieces = self.pieces::<Decimal128Type>(arrays)?;
@@ -235,7 +235,7 @@ impl ColumnEncoder {
             .collect()
     }
 
-    /// A source gave other arrays than its schema says. It may be right all the same, and is not ours.
+    /// The error of a source whose arrays are not of the type in its schema.
     fn wrong_type(&self, array: &ArrayRef) -> StoreError {
         StoreError::UnsupportedType {
             column: self.name.clone(),

@@ -86,7 +86,7 @@ pub(crate) struct LocalIntegers {
     pub(crate) range: Option<(i128, i128)>,
     /// Divides all differences of valid values; 0 when there is at most one value.
     pub(crate) divisor: u64,
-    /// What the codes are divided by: the divisor where that narrows them, else 1.
+    /// The divisor where dividing narrows the codes, else 1.
     pub(crate) factor: u64,
     /// `(value - minimum) / factor`; 0 for null rows.
     pub(crate) codes: Codes,

@@ -44,7 +44,7 @@ impl Kind {
                 (DataType::Dictionary(_, _), _) => {
                     return Err("dictionaries of dictionaries have no encoding");
                 }
-                // Decoding makes Arrow dictionaries by casts, and there is none to these.
+                // Decoding makes Arrow dictionaries by casts, which do not support these.
                 (DataType::Duration(_), _) | (_, Self::Null | Self::Boolean) => {
                     return Err("dictionaries of NULLs, booleans and durations have no encoding");
                 }

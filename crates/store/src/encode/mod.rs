@@ -9,10 +9,10 @@
 //!
 //! A column has one encoding, which needs all its chunks to be known; keeping the decoded arrays of a whole
 //! column until then would take several times the memory of the encoded column. So each chunk is encoded at
-//! once by what it knows alone ([`ColumnEncoder::encode`]), about as narrow as it will be, and the arrays are
-//! let go. [`ColumnEncoder::plan`] then decides for the column (the width, the factor, the merged dictionary,
-//! or that it is text), says how many bytes that takes, and [`Plan::write`] lays the chunks out in slabs of
-//! host memory, widening those that were narrower.
+//! once without knowledge of the others ([`ColumnEncoder::encode`]), about as narrow as it will be, and its
+//! arrays are dropped. [`ColumnEncoder::plan`] then decides for the column (the width, the factor, the merged
+//! dictionary, or that it is text), says how many bytes that takes, and [`Plan::write`] lays the chunks out
+//! in slabs of host memory, widening those that were narrower.
 //!
 //! All loops over values are over primitive slices; types are dispatched once per array.
 

@@ -1,4 +1,4 @@
-//! Chunks of placed columns: the slots that a placement chose, and rows that come after it.
+//! Chunks of placed columns: the slots chosen for its rows, and rows appended later.
 
 use std::sync::Arc;
 

@@ -88,7 +88,7 @@ impl ColumnEncoder {
         }
     }
 
-    /// Plans to store a column in the slots it was placed in.
+    /// Plans to store a column as the slots of its rows.
     pub(crate) fn plan_placed(&self, column: &Column, layout: PlacedLayout, slots: Vec<u32>) -> Plan {
         let chunks = LocalChunk::of_slots(column, slots);
         self.planned(Decision::Placed(PlacedChunks::new(layout)), chunks)

@@ -13,7 +13,7 @@ use crate::error::{Result, StoreError};
 use crate::store::Store;
 use crate::version::SourceFile;
 
-/// What stays the same whatever is in the files.
+/// The properties of a table in files that do not depend on their contents.
 #[derive(Debug)]
 pub(super) struct TableFiles {
     pub(super) store: Arc<Store>,
@@ -45,7 +45,7 @@ impl TableFiles {
         })
     }
 
-    /// The files with what the object store says of them now.
+    /// The files with their current metadata from the object store.
     pub(super) async fn now(&self) -> Result<Vec<SourceFile>> {
         let mut files = Vec::with_capacity(self.listed.len());
         for file in &self.listed {

@@ -10,7 +10,7 @@ use crate::version::Version;
 
 use super::files::TableFiles;
 
-/// What is read, and how.
+/// The columns to read, and the requirements on them.
 #[derive(Clone, Copy)]
 pub(super) struct Load<'a> {
     pub(super) files: &'a TableFiles,

@@ -1,7 +1,7 @@
 //! Tables in files: columns are encoded when first used and kept while memory allows.
 //!
 //! DataFusion plans a scan of files as a list of byte ranges of files spread over partitions, with the
-//! columns and filters of one query. A [`FileTable`] is what is behind it: the whole files, each once, in
+//! columns and filters of one query. A [`FileTable`] is the table behind it: the whole files, each once, in
 //! order, and all their columns. A column that a query loads is read once, encoded, and kept in the [`Store`]
 //! for the queries after it.
 //!
@@ -14,9 +14,9 @@
 //!         CSV, JSON, Arrow, Avro: DataFusion's reader, partition by partition in order
 //! ```
 //!
-//! Files on the local file system are looked at on every load; what was written so recently that times cannot
-//! tell is compared by content ([`crate::version`]). For object stores that would cost a round trip per file
-//! and query; there the version is the one DataFusion's listing saw.
+//! The stamps of files on the local file system are read on every load; a file written so recently that its
+//! times may not show the next change is compared by content ([`crate::version`]). For object stores that
+//! would cost a round trip per file and query; there the version is the one DataFusion's listing saw.
 
 mod column_bytes;
 mod column_reader;

@@ -25,7 +25,7 @@ use crate::version::RowGroups;
 /// Units of work finished before their size says that all would not fit.
 const UNITS_TO_JUDGE: usize = 8;
 
-/// What of the Parquet options changes the columns' types.
+/// The Parquet options that change the types of columns.
 #[derive(Debug)]
 pub(super) struct ParquetFormat {
     int96: Option<Int96>,

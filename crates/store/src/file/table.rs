@@ -134,7 +134,7 @@ impl FileTable {
             };
             let encoded = self.format.load(load).await?;
             for (index, column) in missing.into_iter().zip(encoded) {
-                let column = self.placed_if_wished(index, column).await?;
+                let column = self.with_requested_layout(index, column).await?;
                 self.files.store.keep(version.id, index, &column);
                 loaded.push((index, column));
             }
@@ -153,30 +153,33 @@ impl FileTable {
         )
     }
 
-    /// A column that was just read, placed where that was asked for and is possible.
-    async fn placed_if_wished(&self, index: usize, column: Arc<Column>) -> Result<Arc<Column>> {
-        let Some(wish) = self.files.store.file_versions.layout(&self.key, index) else {
+    /// A column that was just read, in the layout requested for it where that is possible.
+    async fn with_requested_layout(&self, index: usize, column: Arc<Column>) -> Result<Arc<Column>> {
+        let Some(layout) = self.files.store.file_versions.layout(&self.key, index) else {
             return Ok(column);
         };
         let encoder = self.reencoder(index)?;
-        on_pool(move || encoder.laid_out_if_possible(column, wish)).await
+        on_pool(move || encoder.laid_out_if_possible(column, layout)).await
     }
 
-    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored
-    /// unplaced. Remembered for every time they are loaded, by any scan of the same files.
+    /// Lays columns, given by their indices, out for the banks of shared memory, or stores them without a
+    /// layout (`None`). Every later load of the same files does the same, whichever scan asks for them.
     ///
     /// # Errors
-    /// Those of loading, and [`StoreError::NotPlaceable`] for the first that cannot be; then nothing is
-    /// remembered.
-    pub async fn set_conflict_layout(&self, columns: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
+    /// Those of loading, and [`StoreError::NotPlaceable`] for the first column that cannot have a layout; the
+    /// layouts are then as before.
+    pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         let view = self.load(columns, &LoadHints::default(), None).await?;
         let mut laid_out = Vec::with_capacity(columns.len());
         for (&index, column) in columns.iter().zip(view.columns) {
             let encoder = self.reencoder(index)?;
-            laid_out.push(on_pool(move || encoder.laid_out(&column, wish)).await?);
+            laid_out.push(on_pool(move || encoder.laid_out(&column, layout)).await?);
         }
         for (&index, column) in columns.iter().zip(&laid_out) {
-            self.files.store.file_versions.set_layout(&self.key, index, wish);
+            self.files
+                .store
+                .file_versions
+                .set_layout(&self.key, index, layout);
             self.files.store.keep(view.id, index, column);
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
 //!
 //! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An
-//! insert appends chunks: last chunks of no more rows than come are taken up again together with those, and
-//! where the new rows fit a column's encoding (width, factor, dictionary) the earlier chunks are shared with
-//! the snapshot before, with their identities. Where they do not, the column is encoded anew.
+//! insert appends chunks: the last chunks are encoded again together with the new rows if those are as many,
+//! and where the new rows fit a column's encoding (width, factor, dictionary) the earlier chunks are shared
+//! with the snapshot before, with their identities. Where they do not, the column is encoded anew.
 
 mod snapshot;
 
@@ -51,7 +51,7 @@ struct Shared {
     change: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The current snapshot, and what tells holders of its plans when it is not current any more.
+/// The current snapshot, and the identity by whose end holders of plans over it are notified.
 #[derive(Debug)]
 struct Current {
     snapshot: Arc<Snapshot>,
@@ -72,7 +72,7 @@ impl Shared {
     fn set_current(&self, snapshot: Snapshot) {
         let after = Current::new(Arc::new(snapshot)).into_inner();
         let before = std::mem::replace(&mut *self.current.write(), after);
-        // Told after the lock is free: holders let go of what they made of the snapshot before.
+        // Notified after the lock is released: holders drop objects made of the previous snapshot.
         drop(before);
     }
 }
@@ -169,14 +169,14 @@ impl StoredTable {
         }
     }
 
-    /// The version that is current now.
+    /// The current version.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.shared.current.read().snapshot)
     }
 
-    /// The version that is current now, and an identity that goes when the table is dropped or has another
-    /// version. Who keeps what holds the version's snapshot, a plan for instance, keeps a weak reference to
-    /// the identity and asks to be told.
+    /// The current version, and an identity that is dropped when the table is, or when it gets another
+    /// version. A cache of objects that hold the snapshot, plans for instance, keeps a weak reference to the
+    /// identity and subscribes to its end ([`Identity::tell`]).
     pub fn version(&self) -> (TableId, Arc<Identity>) {
         let current = self.shared.current.read();
         (current.snapshot.id, Arc::clone(&current.identity))
@@ -212,7 +212,7 @@ impl StoredTable {
         let change = self.lock_changes().await;
         let table = self.clone();
         on_pool(move || {
-            // Held until the work is done, even when nobody waits for it any more.
+            // Held until the work is done, even if the caller stops waiting.
             let _change = change;
             table.append_now(batches)
         })
@@ -269,33 +269,33 @@ impl StoredTable {
         Ok(())
     }
 
-    /// Places columns, given by their indices, for the banks of shared memory, or has them as they are stored
-    /// unplaced: a new snapshot, atomically. Remembered for rows that come later. Rows keep their order.
+    /// Lays columns, given by their indices, out for the banks of shared memory, or stores them without a
+    /// layout (`None`): a new snapshot, atomically. Later inserts keep the layout. Rows keep their order.
     ///
     /// # Errors
-    /// [`StoreError::NotPlaceable`] for the first that cannot be, [`StoreError::UnknownColumn`], or the
-    /// store's memory limit is reached; the table is then unchanged.
-    pub async fn set_conflict_layout(&self, columns: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
+    /// [`StoreError::NotPlaceable`] for the first column that cannot have the layout,
+    /// [`StoreError::UnknownColumn`], or the store's memory limit is reached; the table is then unchanged.
+    pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         check_columns(columns, self.shared.schema.fields().len())?;
         let change = self.lock_changes().await;
         let (table, indices) = (self.clone(), columns.to_vec());
         on_pool(move || {
             let _change = change;
-            table.lay_out_now(&indices, wish)
+            table.lay_out_now(&indices, layout)
         })
         .await
     }
 
-    fn lay_out_now(&self, indices: &[usize], wish: Option<ConflictLayout>) -> Result<()> {
+    fn lay_out_now(&self, indices: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         let Shared {
             store, name, schema, ..
         } = self.shared.as_ref();
         let before = self.snapshot();
         let (mut columns, mut layouts) = (before.columns.clone(), before.layouts.clone());
         for &index in indices {
-            columns[index] = Reencoder::new(store, name, schema, index)?.laid_out(&columns[index], wish)?;
-            match wish {
-                Some(wish) => layouts.insert(index, wish),
+            columns[index] = Reencoder::new(store, name, schema, index)?.laid_out(&columns[index], layout)?;
+            match layout {
+                Some(layout) => layouts.insert(index, layout),
                 None => layouts.remove(&index),
             };
         }
@@ -305,15 +305,15 @@ impl StoredTable {
         Ok(())
     }
 
-    /// Keeps others from changing the table.
+    /// Excludes other changes of the table while it is held.
     pub(crate) async fn lock_changes(&self) -> tokio::sync::OwnedMutexGuard<()> {
         Arc::clone(&self.shared.change).lock_owned().await
     }
 }
 
-/// How many chunks stay as they are when `added` rows come. The last ones are encoded again together with the
-/// new rows as long as they are no more than those: then inserts leave few small chunks, however many there
-/// are, and a row is seldom encoded again. What is taken up fits one chunk.
+/// Number of chunks that an append of `added` rows leaves as they are. The last ones are encoded again
+/// together with the new rows as long as they have no more rows than those, and all fit one chunk: so many
+/// small inserts leave few small chunks, and each row is encoded a logarithmic number of times.
 fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
     let mut kept = chunk_rows.len();
     let mut taken = 0;
@@ -327,7 +327,7 @@ fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
     kept
 }
 
-/// Encodes batches that are all there, chunks in parallel.
+/// Encodes batches that are in memory, chunks in parallel.
 fn encode_batches(
     encoder: &ChunkEncoder,
     batches: impl IntoIterator<Item = RecordBatch>,
@@ -358,7 +358,7 @@ fn chunk_rows(chunks: &[EncodedChunk]) -> Vec<u32> {
     chunks.iter().map(|chunk| chunk.rows).collect()
 }
 
-/// Columns of chunks instead of chunks of columns.
+/// The chunks by column.
 fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<Vec<LocalChunk>> {
     let mut transposed: Vec<Vec<LocalChunk>> = (0..columns).map(|_| Vec::new()).collect();
     for chunk in chunks {

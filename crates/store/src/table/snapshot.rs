@@ -29,14 +29,14 @@ pub struct Snapshot {
     pub chunk_rows: Vec<u32>,
     /// All columns, in schema order.
     pub columns: Vec<Arc<Column>>,
-    /// Columns that shall be placed, and are where that is possible.
+    /// The layout requested for columns, by index; columns that cannot have it are stored without.
     pub layouts: BTreeMap<usize, ConflictLayout>,
-    /// Dictionary versions of text columns, made when first asked for.
+    /// Text columns encoded as dictionaries, made on first use.
     dictionaries: tokio::sync::Mutex<HashMap<usize, Arc<Column>>>,
 }
 
 impl Snapshot {
-    /// A version of its own. `layouts` are remembered; the columns stay as they are.
+    /// A new version. `layouts` are the requested ones; `columns` are taken as they are.
     pub(super) fn new(
         store: &Arc<Store>,
         name: &str,
@@ -114,13 +114,13 @@ impl Snapshot {
         Ok(batches)
     }
 
-    /// Places the columns that shall be placed and are not, where that is possible.
+    /// Lays out the columns that have a requested layout and are stored without, where that is possible.
     pub(super) fn with_layouts(mut self) -> Result<Self> {
-        for (&index, &wish) in &self.layouts {
+        for (&index, &layout) in &self.layouts {
             let column = &self.columns[index];
             if column.placed().is_none() {
                 let encoder = Reencoder::new(&self.store, &self.name, &self.schema, index)?;
-                self.columns[index] = encoder.laid_out_if_possible(Arc::clone(column), wish)?;
+                self.columns[index] = encoder.laid_out_if_possible(Arc::clone(column), layout)?;
             }
         }
         Ok(self)

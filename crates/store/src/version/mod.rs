@@ -1,7 +1,7 @@
 //! Versions of file tables: which contents a kept column is of.
 //!
 //! A table in files is known by its [`FileKey`]. A [`Version`] of it is named by a [`TableId`], as those of
-//! stored tables are, and holds what is known of the contents: the [`Stamp`] of each file, the row groups,
+//! stored tables are, and holds facts about the contents: the [`Stamp`] of each file, the row groups,
 //! the rows of each chunk. [`FileVersions`] has the current versions of all tables; columns of others are
 //! dropped.
 
@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::placed::ConflictLayout;
 use crate::source::TableId;
 
-/// Names a table in files, whatever is in them.
+/// Names a table in files, whatever their contents.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct FileKey {
     pub(crate) url: String,
@@ -38,7 +38,7 @@ pub(crate) struct FileKey {
 pub(crate) struct Version {
     pub(crate) id: TableId,
     stamps: Mutex<Vec<Stamp>>,
-    /// Rows a chunk aims at.
+    /// Target number of rows of a chunk.
     pub(crate) chunk_target: usize,
     /// Rows of each chunk, known from the first load on.
     pub(crate) chunk_rows: OnceLock<Vec<u32>>,
@@ -63,7 +63,7 @@ impl Version {
         }
     }
 
-    /// Whether the files are as they were. Then these stamps are the ones to compare with from now on.
+    /// Whether the files are unchanged. If so, these stamps replace the known ones.
     fn still(&self, now: &[Stamp], chunk_target: usize) -> bool {
         let mut stamps = self.stamps.lock();
         let same = self.chunk_target == chunk_target
@@ -102,24 +102,24 @@ impl Version {
     }
 }
 
-/// Refusals remembered of a version at most.
+/// Most refusals remembered of a version.
 const KEPT_REFUSALS: usize = 64;
 
-/// Versions remembered at most.
+/// Most versions remembered.
 const KEPT_VERSIONS: usize = 1024;
 
-/// The current versions of the file tables that were asked for last, and what is remembered of tables
-/// whatever their version.
+/// The current versions of the most recently used file tables, and the layouts of their columns, which
+/// outlive versions.
 #[derive(Debug, Default)]
 pub(crate) struct FileVersions {
-    /// By table, with when they were last asked for.
+    /// By table, with the time of the last use.
     current: Mutex<HashMap<FileKey, (u64, Arc<Version>)>>,
-    /// Columns that shall be placed.
+    /// The layouts requested for columns.
     layouts: Mutex<HashMap<(FileKey, usize), ConflictLayout>>,
 }
 
 impl FileVersions {
-    /// How a column shall be placed, if it shall.
+    /// The layout requested for a column.
     pub(crate) fn layout(&self, key: &FileKey, column: usize) -> Option<ConflictLayout> {
         let layouts = self.layouts.lock();
         if layouts.is_empty() {
@@ -128,11 +128,11 @@ impl FileVersions {
         layouts.get(&(key.clone(), column)).copied()
     }
 
-    /// Remembers how a column shall be placed, or that it shall not.
-    pub(crate) fn set_layout(&self, key: &FileKey, column: usize, wish: Option<ConflictLayout>) {
+    /// Records the layout requested for a column; `None` for none.
+    pub(crate) fn set_layout(&self, key: &FileKey, column: usize, layout: Option<ConflictLayout>) {
         let mut layouts = self.layouts.lock();
-        match wish {
-            Some(wish) => layouts.insert((key.clone(), column), wish),
+        match layout {
+            Some(layout) => layouts.insert((key.clone(), column), layout),
             None => layouts.remove(&(key.clone(), column)),
         };
     }

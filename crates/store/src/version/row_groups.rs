@@ -44,7 +44,7 @@ impl OpenFile {
                 source: "the object store gave fewer ranges than it was asked for".into(),
             });
         };
-        // A footer may lie about lengths; what is not there is missed by the decoder, which says where.
+        // A damaged footer may state any length; the decoder reports missing bytes with their place.
         let length = length.min(self.source.meta.size.saturating_sub(start));
         let mut file = File::open(path).map_err(error)?;
         file.seek(SeekFrom::Start(start)).map_err(error)?;

@@ -1,4 +1,4 @@
-//! What changes when the contents of a file do.
+//! Stamps tell whether a file has changed.
 //!
 //! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file
 //! system's clock. So a file that was changed within the last seconds is compared by a hash of its contents
@@ -19,7 +19,7 @@ use crate::error::{Result, StoreError};
 /// one: several ticks of any file system's clock.
 const SETTLES_AFTER: i128 = 2_000_000_000;
 
-/// What changes when a file's contents do.
+/// Size, times and identity of a file, and a hash of its contents where those do not suffice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     size: u64,
@@ -58,7 +58,7 @@ impl Stamp {
         if recent || unsure {
             stamp.content = Some(hash(path).map_err(error)?);
         }
-        // Nothing can have changed since unseen: the times are enough from now on.
+        // Any later write changes the times: they suffice from now on.
         if unsure && !recent && known.is_some_and(|known| known.content == stamp.content) {
             stamp.content = None;
         }
