@@ -226,115 +226,6 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
     found.into_iter().collect()
 }
 
-/// Files that still import each other, by crate: other groups, and other files in these, fail. The list
-/// shrinks.
-const KNOWN: [(&str, &[&str]); 10] = [
-    (
-        "device",
-        &[
-            "arguments",
-            "buffer",
-            "compiler",
-            "context",
-            "device",
-            "emulator",
-            "event",
-            "geometry",
-            "host",
-            "info",
-            "module",
-            "probe",
-            "program",
-            "programs",
-            "stream",
-            "sys::driver",
-            "sys::nvrtc",
-        ],
-    ),
-    (
-        "emulator",
-        &[
-            "barrier", "block", "counters", "device", "fault", "fiber", "launch", "module", "pool", "report",
-            "stream", "warp", "watchdog",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "execution::dimensions",
-            "execution::gpu_exec",
-            "execution::graph",
-            "placement::annotate",
-            "placement::decide",
-            "plans::renew",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "execution::built",
-            "execution::chunks",
-            "execution::group_table",
-            "execution::launches",
-            "execution::pass",
-            "execution::results::pieces",
-            "execution::results::rows",
-            "execution::row_heap",
-            "execution::run",
-            "execution::sinks",
-            "metrics",
-            "runtime",
-        ],
-    ),
-    ("engine", &["expression::dictionary", "expression::ir"]),
-    (
-        "engine",
-        &[
-            "expression::dimension",
-            "expression::emit",
-            "expression::group_words",
-            "expression::packed",
-        ],
-    ),
-    ("engine", &["expression::interval", "expression::value"]),
-    (
-        "engine",
-        &[
-            "pipeline::bind",
-            "pipeline::dimension_home",
-            "pipeline::generate",
-            "pipeline::group_layout",
-            "pipeline::sample",
-            "pipeline::sink",
-            "pipeline::sink::append",
-            "pipeline::sink::build",
-            "pipeline::sink::dense",
-            "pipeline::sink::hash",
-            "pipeline::sink::hot",
-            "pipeline::sink::scalar",
-            "pipeline::sink::shared",
-            "pipeline::sink_rows",
-            "pipeline::stages",
-        ],
-    ),
-    (
-        "engine",
-        &[
-            "placement::build_side",
-            "placement::chain",
-            "placement::eager",
-            "placement::join",
-            "placement::subtree",
-        ],
-    ),
-    ("kmeans", &["cpu", "device", "estimator", "share"]),
-];
-
-fn is_known(name: &str, cycle: &[String]) -> bool {
-    let within = |files: &[&str]| cycle.iter().all(|file| files.contains(&file.as_str()));
-    KNOWN.iter().any(|(of, files)| *of == name && within(files))
-}
-
 #[test]
 fn files_of_a_crate_do_not_import_each_other() {
     let mut report = String::new();
@@ -348,7 +239,7 @@ fn files_of_a_crate_do_not_import_each_other() {
         });
         let edges = edges(&sources(texts));
         let name = entry.file_name().to_string_lossy().into_owned();
-        for cycle in cycles(&edges).iter().filter(|cycle| !is_known(&name, cycle)) {
+        for cycle in &cycles(&edges) {
             report += &format!("{name}: {}\n", cycle.join(", "));
             for module in cycle {
                 let parts = module.split("::").filter(|part| !part.is_empty());

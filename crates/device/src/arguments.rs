@@ -6,9 +6,9 @@
 //! are only known at run time (generated code) is called with [`ArgumentBytes`].
 //!
 //! A typed kernel's Rust arguments are [`In`], [`Out`] and [`InOut`] over buffers or slices of them: `&` for
-//! what it reads, `&mut` for what it writes, so the borrow checker refuses overlap. Each yields the address
-//! for the struct and a [`Reference`], range and access, which the launch uses to order the work with the
-//! buffer's life, and which a memory manager will use to make the range resident.
+//! memory that it reads, `&mut` for memory that it writes, so the borrow checker refuses overlap. Each yields
+//! the address for the struct and a [`Reference`], range and access, which the launch uses to order the work
+//! with the buffer's life.
 
 use std::marker::PhantomData;
 
@@ -255,7 +255,7 @@ unsafe impl<T> Zeroable for DevicePointer<T> {}
 // SAFETY: transparent over u64, which is Pod; the phantom has no size and no lifetime.
 unsafe impl<T: 'static> Pod for DevicePointer<T> {}
 
-/// What a kernel does with a range.
+/// How a kernel accesses a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Reads only.
@@ -288,7 +288,7 @@ impl Reference<'_> {
         self.bytes
     }
 
-    /// What the launch does with it.
+    /// How the launch accesses it.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access

@@ -1,13 +1,13 @@
 //! The device-memory budget: one limit per device and process, which fails exactly like a full card.
 //!
 //! Every device allocation of this crate is charged here before the driver is asked for it, and returned when
-//! it is freed. What is charged is what the driver takes: sizes are rounded up to [`GRANULARITY`] and asked
-//! for at that size, so the sum charged equals the driver's own figure of bytes in use (a test compares
+//! it is freed. The charge is the memory that the driver takes: sizes are rounded up to [`GRANULARITY`] and
+//! asked for at that size, so the sum charged equals the driver's own figure of bytes in use (a test compares
 //! them).
 //!
-//! Not charged: the driver's own context (some hundred MiB on a card) and loaded modules, which exist
-//! whatever queries do; and the slack that the driver's pool keeps for reuse after a free, which it gives
-//! back when an allocation needs it.
+//! Not charged: the driver's own context (some hundred MiB on a card) and loaded modules, which exist whether
+//! queries run or not; and the slack that the driver's pool keeps for reuse after a free, which it gives back
+//! when an allocation needs it.
 //!
 //! The limit is the smaller of the configured one and the card's memory. An allocation over it fails with
 //! [`DeviceError::OutOfMemory`] without any call to the driver; when the card itself is full (another process
@@ -89,7 +89,7 @@ impl MemoryBudget {
         self.allocations.load(Ordering::Relaxed)
     }
 
-    /// What an allocation of `bytes` is charged.
+    /// The charge of an allocation of `bytes`.
     #[must_use]
     pub const fn charge_of(bytes: u64) -> u64 {
         match bytes.checked_next_multiple_of(GRANULARITY) {
@@ -98,7 +98,7 @@ impl MemoryBudget {
         }
     }
 
-    /// Charges an allocation; the charge is exact, whatever other threads do.
+    /// Charges an allocation; the charge is exact under concurrent calls.
     pub(crate) fn charge(&self, bytes: u64) -> Result<()> {
         let limit = self.limit();
         let charged = self

@@ -62,7 +62,7 @@ impl Allocation {
         }
     }
 
-    /// Asks the driver, and once more after it has given back what its pool keeps.
+    /// Asks the driver, and once more after its pool has given back the memory that it keeps for reuse.
     fn ask(context: &Context, stream: &Stream, bytes: u64) -> Result<CUdeviceptr> {
         let size = usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut address: CUdeviceptr = 0;
@@ -81,7 +81,8 @@ impl Allocation {
             return Ok(address);
         }
         if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            // In use by this process (without the charge under way), and what the card had left for it.
+            // In use by this process (without the charge under way), and the memory that the card had left
+            // for it.
             let used = context.budget.used().saturating_sub(bytes);
             let free = context.memory_info().map_or(0, |(free, _)| free);
             return Err(DeviceError::OutOfMemory {
@@ -94,7 +95,7 @@ impl Allocation {
         Err(context
             .check("cuMemAllocAsync", code)
             .err()
-            .unwrap_or_else(|| crate::context::driver_error(context.driver, "cuMemAllocAsync", code)))
+            .unwrap_or_else(|| context.driver.error("cuMemAllocAsync", code)))
     }
 
     /// Orders a use by `stream` after the allocation, and the free after that use.
@@ -131,8 +132,8 @@ impl Drop for Allocation {
                 .iter()
                 .all(|guest| guest.precede(&self.home).is_ok());
             if !ordered {
-                // The driver refuses an event, for want of host memory perhaps: then the host waits. Where it
-                // cannot, the device is lost, and the order of no matter.
+                // The driver refuses an event, for lack of host memory perhaps: then the host waits. Where it
+                // cannot, the device is lost, and order does not matter.
                 let _ = context.synchronize();
             }
             // SAFETY: allocated by cuMemAllocAsync and freed once; every user's work is ordered before.
@@ -270,7 +271,7 @@ impl<T> std::fmt::Debug for DeviceBuffer<T> {
     }
 }
 
-/// Device memory nobody has written yet: its values are whatever was there before.
+/// Device memory nobody has written yet: its values are unspecified.
 #[derive(Debug)]
 pub struct Unwritten<T>(DeviceBuffer<T>);
 
@@ -303,8 +304,8 @@ impl<T: Pod> Unwritten<T> {
         self.0.as_slice_mut()
     }
 
-    /// The buffer, on the caller's word that whatever is read from it will have been written before in stream
-    /// order. Sound whatever is read: all bytes are values of `T`.
+    /// The buffer, on the caller's word that all that is read from it has been written before in stream
+    /// order. Sound even if not: all bytes are values of `T`.
     #[must_use]
     pub fn assume_written(self) -> DeviceBuffer<T> {
         self.0

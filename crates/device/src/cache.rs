@@ -1,4 +1,4 @@
-//! The cubin cache: what makes a kernel compile once per machine, not once per process.
+//! The cubin cache: a kernel is compiled once per machine, not once per process.
 //!
 //! # Key
 //! A cubin is named by the BLAKE3 digest of this record, version [`KEY_VERSION`]. Every field is written as
@@ -7,7 +7,7 @@
 //!
 //! | # | field | why |
 //! | --- | --- | --- |
-//! | 1 | `galatea cubin`, [`KEY_VERSION`] | keys of other records never meet |
+//! | 1 | `galatea cubin`, [`KEY_VERSION`] | keys of other records never collide |
 //! | 2 | source | |
 //! | 3 | entries, in order | a cubin is kept with its kernels |
 //! | 4 | all options, in order, as compiled with | defaults, tier, own ones, and the emulated device's, which name its revision and instrumentation |
@@ -44,7 +44,7 @@ pub const DISK_LIMIT: u64 = 512 << 20;
 const MAGIC: &[u8; 16] = b"galatea cubin 1\n";
 const HEADER: usize = MAGIC.len() + 32 + 8 + 32;
 
-/// What a cubin depends on.
+/// The inputs that determine a cubin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyRecord<'a> {
     pub(crate) source: &'a str,
@@ -99,7 +99,7 @@ pub(crate) struct DiskCache {
     /// None where nothing is kept.
     folder: Option<PathBuf>,
     limit: u64,
-    /// Bytes in the folder as far as this process knows; all there can be until it has looked.
+    /// Bytes in the folder as far as this process knows; the maximum until it has scanned the folder.
     bytes: AtomicU64,
     warned: AtomicBool,
 }
@@ -178,7 +178,7 @@ impl DiskCache {
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Removes the files not used for longest until the rest is within the limit; what the rest takes.
+    /// Removes the files not used for longest until the rest is within the limit; the bytes of the rest.
     fn make_room(&self, folder: &Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut files: Vec<(SystemTime, u64, PathBuf)> = entries

@@ -1,8 +1,8 @@
 //! The cache folder: compiled kernels, calibrations, the demo's data.
 //!
-//! What is in it is run: kernels on the GPU, objects of the emulated device in this process. So no other user
-//! may write there. It is made for this user alone, and one that is not is not used: then nothing is kept,
-//! which costs a compilation in each process and is said once in the log. There is no fallback to the
+//! Its contents are executed: kernels on the GPU, objects of the emulated device in this process. So no other
+//! user may write there. It is made for this user alone, and a folder that others can write is not used: then
+//! nothing is kept, which costs a compilation in each process and is logged once. There is no fallback to the
 //! system's temporary folder, where anybody can make a folder first.
 
 use std::fs::DirBuilder;
@@ -41,7 +41,7 @@ pub enum CacheRefusal {
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// Who we are.
+        /// The user of this process.
         user: u32,
     },
     /// Others may write it.
@@ -60,7 +60,7 @@ pub enum CacheRefusal {
     Io {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
 }

@@ -1,5 +1,5 @@
-//! What was measured of a device, kept on disk: one file per device, until the device, its driver or the way
-//! of measuring is another. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
+//! Measured figures of a device, kept on disk: one file per device, valid until the device, its driver or the
+//! way of measuring changes. The measuring is done by kernels, so it lives in `galatea_kernels::calibrate`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,12 +36,12 @@ pub struct Calibration {
     pub launch_nanoseconds: f64,
     /// A launch of an empty kernel and waiting for it, nanoseconds.
     pub round_trip_nanoseconds: f64,
-    /// What grouped aggregation depends on.
+    /// Figures for the model of grouped aggregation.
     pub grouping: GroupingRates,
 }
 
-/// What the model of grouped aggregation takes from a device besides its sizes.
-/// `galatea_layout::model::Machine` says what each is for; a *round* is one request of each bank of shared
+/// Rates of a device that the model of grouped aggregation uses besides its sizes.
+/// `galatea_layout::model::Machine` says how each is used; a *round* is one request of each bank of shared
 /// memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupingRates {
@@ -80,7 +80,7 @@ impl GroupingRates {
     }
 }
 
-/// Why a stored calibration is not used. Nothing fails for it: constants of another device are scaled
+/// Why a stored calibration is not used. Nothing fails because of it: constants of another device are scaled
 /// instead.
 #[derive(Debug, thiserror::Error)]
 #[error("the calibration {} is not used: {refusal}\nhint: galatea calibrate renews it", path.display())]
@@ -115,17 +115,17 @@ pub enum CalibrationRefusal {
         /// Where it was looked for.
         here: Box<CalibratedDevice>,
     },
-    /// A figure that cannot be.
+    /// A figure outside its plausible range.
     #[error("{name} is {value}, which is no positive number")]
     Figure {
         /// The figure.
         name: &'static str,
-        /// What it is said to be.
+        /// The stored value.
         value: f64,
     },
 }
 
-/// What a calibration is of.
+/// The device that a calibration belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalibratedDevice {
     /// The device's name.
@@ -165,7 +165,7 @@ impl From<&DeviceInfo> for CalibratedDevice {
     }
 }
 
-/// What every format of the file says of itself.
+/// The part that every format of the file has.
 #[derive(Deserialize)]
 struct Head {
     version: u32,
@@ -264,7 +264,7 @@ impl Calibration {
         write().map_err(|error| failed(&path, error))
     }
 
-    /// Removes what is stored for a device, whatever it is; whether there was something.
+    /// Removes the file that is stored for a device, valid or not; whether there was one.
     ///
     /// # Errors
     /// [`DeviceError::NoCache`], [`DeviceError::Io`]: the cache folder cannot be used, or the file not

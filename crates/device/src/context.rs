@@ -1,4 +1,4 @@
-//! The context of one device: what everything that lives on the device holds on to.
+//! The context of one device, which everything that lives on the device holds on to.
 //!
 //! A process has one context per device (the driver's primary context), shared by all [`crate::Device`]
 //! handles of it, so the budget, the pinned host memory and the loss of the device are the process's.
@@ -6,10 +6,10 @@
 //! # Loss
 //! Some errors destroy a context for good: a kernel that faults, an illegal address, uncorrectable memory.
 //! The driver then answers every call with the same code. The first call that sees one marks the context as
-//! lost and reports [`DeviceError::LaunchFailed`] with what is known; every later call fails at once with
+//! lost and reports [`DeviceError::LaunchFailed`] with all that is known; every later call fails at once with
 //! [`DeviceError::DeviceLost`], without asking the driver. Dropping things that lived there is silent: the
 //! driver freed them with the context. Other devices of the process are not touched. The next opening of the
-//! device gets a context and a budget of its own, also while others still hold what lived in the lost one.
+//! device gets a context and a budget of its own, even while others still hold objects of the lost one.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -20,11 +20,10 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmemPool_attribute, CUmemoryPool
 use parking_lot::Mutex;
 
 use crate::budget::MemoryBudget;
-use crate::emulator;
 use crate::errors::{DeviceError, Result};
-use crate::host::PinTable;
 use crate::info::{self, DeviceInfo};
-use crate::sys::{Backend, Code, Driver};
+use crate::pins::PinTable;
+use crate::sys::{self, Backend, Code, Driver};
 
 /// Contexts open in this process, by device.
 type Contexts = HashMap<(Backend, usize), Weak<Context>>;
@@ -41,7 +40,7 @@ pub(crate) struct Context {
     /// Bytes copied to the device and back, so far.
     pub(crate) uploaded: AtomicU64,
     pub(crate) downloaded: AtomicU64,
-    /// Streams nobody uses, with their priorities.
+    /// Idle streams, with their priorities.
     idle_streams: Mutex<Vec<(CUstream, i32)>>,
     lost: OnceLock<String>,
     released: AtomicBool,
@@ -79,10 +78,9 @@ impl Context {
         let device = info::handle(driver, ordinal)?;
         let mut handle = ptr::null_mut();
         // SAFETY: the pointer is valid for a write; the device was just looked up.
-        let code = unsafe { (driver.cuDevicePrimaryCtxRetain)(&raw mut handle, device) };
-        if code != Code::SUCCESS {
-            return Err(driver_error(driver, "cuDevicePrimaryCtxRetain", code));
-        }
+        driver.check("cuDevicePrimaryCtxRetain", unsafe {
+            (driver.cuDevicePrimaryCtxRetain)(&raw mut handle, device)
+        })?;
         // From here on dropping `context` releases what was retained.
         let mut context = Self {
             driver,
@@ -187,7 +185,7 @@ impl Context {
     #[cold]
     fn failure(&self, call: &'static str, code: Code, kernel: Option<&str>) -> DeviceError {
         if !is_fatal(code) {
-            return driver_error(self.driver, call, code);
+            return self.driver.error(call, code);
         }
         let (name, text) = self.driver.describe(code);
         let report = self
@@ -215,7 +213,7 @@ impl Context {
     fn emulator_report(&self) -> Option<String> {
         match self.backend {
             Backend::Gpu => None,
-            Backend::Emulated => emulator::last_report(self.info.ordinal),
+            Backend::Emulated => sys::emulator_report(self.info.ordinal),
         }
     }
 
@@ -241,7 +239,7 @@ impl Context {
         Ok(value)
     }
 
-    /// A stream of some priority that nobody uses, if there is one.
+    /// An idle stream of a priority, if there is one.
     pub(crate) fn idle_stream(&self, priority: i32) -> Option<CUstream> {
         let mut idle = self.idle_streams.lock();
         let index = idle.iter().position(|(_, of)| *of == priority)?;
@@ -314,15 +312,4 @@ fn is_fatal(code: Code) -> bool {
         CUresult::CUDA_ERROR_UNKNOWN,
     ];
     FATAL.into_iter().any(|fatal| code.is(fatal))
-}
-
-/// A failed call in the driver's words.
-pub(crate) fn driver_error(driver: &Driver, call: &'static str, code: Code) -> DeviceError {
-    let (name, text) = driver.describe(code);
-    DeviceError::Driver {
-        call,
-        code: code.0,
-        name,
-        text,
-    }
 }

@@ -32,7 +32,7 @@ pub struct DeviceOptions {
     pub cache_directory: Option<PathBuf>,
 }
 
-/// A GPU or an emulated device. Clones are the same device; it closes when the last user goes.
+/// A GPU or an emulated device. Clones are the same device; it closes when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -104,7 +104,7 @@ impl Device {
         &self.0.context.budget
     }
 
-    /// Bytes this process has copied to the device and back since it was opened, whatever for.
+    /// Bytes this process has copied to the device and back since it was opened, for any purpose.
     #[must_use]
     pub fn link_use(&self) -> (u64, u64) {
         let context = &self.0.context;
@@ -136,7 +136,8 @@ impl Device {
         Stream::new(&self.0.context, 0)
     }
 
-    /// A new queue whose work goes before that of others: for small work others wait for. Negative is sooner.
+    /// A new queue whose work is scheduled before that of others: for short work that others wait for. A
+    /// negative priority is more urgent.
     ///
     /// # Errors
     /// The device's.
@@ -183,7 +184,7 @@ impl Device {
         }
     }
 
-    /// Memory for `len` values, in the order of a stream; what it holds is unspecified.
+    /// Memory for `len` values, in the order of a stream; its content is unspecified.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`]; the device's.
@@ -213,7 +214,7 @@ impl Device {
     }
 
     /// Pins host memory for this device, so that copies run at link speed and in the background. Once: later
-    /// calls do nothing. Undone when the memory or the device goes.
+    /// calls do nothing. Undone when the memory or the device is dropped.
     ///
     /// # Errors
     /// [`DeviceError::HostMemory`] when the system does not pin that much; the device's.
@@ -221,8 +222,8 @@ impl Device {
         memory.pin(&self.0.context)
     }
 
-    /// Pins a part of host memory: for one copy. Undone by [`Device::unpin_part`], or when the memory goes;
-    /// memory that is pinned already stays so.
+    /// Pins a part of host memory: for one copy. Undone by [`Device::unpin_part`], or when the memory is
+    /// dropped; memory that is pinned already stays so.
     ///
     /// # Errors
     /// [`DeviceError::Range`] for bytes outside; as [`Device::pin`].
@@ -257,9 +258,9 @@ impl Device {
         }
     }
 
-    /// Device memory this process may hold without a limit of its own, bytes: what it has and what is free
-    /// now, but for a reserve of a sixteenth of the card, at most 1 GiB, for the driver, its modules and
-    /// other processes.
+    /// Device memory this process may hold without a limit of its own, bytes: the memory that it has and the
+    /// free memory, except for a reserve of a sixteenth of the card, at most 1 GiB, for the driver, its
+    /// modules and other processes.
     ///
     /// # Errors
     /// The device's.
@@ -282,7 +283,11 @@ impl Device {
     /// The device's.
     pub fn mapped_address(&self, view: &HostView) -> Result<Option<u64>> {
         self.0.context.bind()?;
-        let start = self.0.context.pins.device_address(view.memory())?;
+        let start = self
+            .0
+            .context
+            .pins
+            .device_address(view.memory().address() as usize)?;
         Ok(start.map(|start| start + view.offset() as u64))
     }
 
@@ -306,7 +311,7 @@ impl Device {
         })
     }
 
-    /// Waits for all work and returns to the card what the pool keeps for reuse.
+    /// Waits for all work and returns the memory that the pool keeps for reuse to the card.
     ///
     /// # Errors
     /// The device's.

@@ -1,30 +1,18 @@
 //! The emulated device, where this build has it (feature `emulator`, Linux on x86-64); `no_emulator.rs`
 //! stands in elsewhere.
 
-use std::ffi::c_void;
-
 use galatea_emulator::Counters;
 pub use galatea_emulator::EmulatorOptions;
 
 use crate::cache_folder::CacheFolder;
 use crate::device::{Device, DeviceOptions};
 use crate::environment;
-use crate::errors::{DeviceError, Missing, Result};
+use crate::errors::{DeviceError, Result};
 use crate::sys::{Backend, Driver};
-
-/// Looks up the functions that stand in for the driver's and the compiler's.
-pub(crate) fn resolver() -> Result<fn(&str) -> Option<*const c_void>, Missing> {
-    Ok(galatea_emulator::symbol)
-}
-
-/// What is known of the first launch that failed on a device.
-pub(crate) fn last_report(ordinal: usize) -> Option<String> {
-    galatea_emulator::last_report(i32::try_from(ordinal).ok()?)
-}
 
 impl Device {
     /// Makes an emulated device: for tests, never for a user's query. It compiles kernels with this machine's
-    /// C++ compiler and loads what that makes.
+    /// C++ compiler and loads the result.
     ///
     /// # Errors
     /// [`DeviceError::NoDriver`] where this build has no emulated device.
@@ -41,8 +29,8 @@ impl Device {
         Self::open(Backend::Emulated, driver, ordinal, options, compile_options)
     }
 
-    /// What the kernels of an emulated device did since [`Device::reset_counters`]; `None` for a GPU, zeros
-    /// unless [`EmulatorOptions::count`] is set.
+    /// Counts of the operations of an emulated device's kernels since [`Device::reset_counters`]; `None` for
+    /// a GPU, zeros unless [`EmulatorOptions::count`] is set.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.emulator_ordinal().map(galatea_emulator::counters)

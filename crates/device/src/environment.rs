@@ -33,7 +33,7 @@ pub const SEED: &str = "GALATEA_SEED";
 /// Which of DataFusion's sqllogictest files run: `all`, or words that their paths contain, separated by
 /// commas.
 pub const SQLLOGICTEST: &str = "GALATEA_SQLLOGICTEST";
-/// The command that the prompt shows long results by.
+/// The command by which the prompt shows long results.
 pub const PAGER: &str = "GALATEA_PAGER";
 /// The host C++ compiler the emulated device compiles kernels with.
 pub const CXX: &str = "GALATEA_CXX";

@@ -22,9 +22,9 @@ pub type Result<T, E = DeviceError> = std::result::Result<T, E>;
 /// A library or device that is not there, and how to get it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What was looked for: `CUDA driver`, `NVRTC`, ...
+    /// The missing part: `CUDA driver`, `NVRTC`, ...
     pub what: &'static str,
-    /// What was tried and how it failed.
+    /// The attempts and how they failed.
     pub reason: String,
     /// How to get it, a sentence for the user.
     pub remedy: &'static str,
@@ -152,7 +152,7 @@ pub enum DeviceError {
         kernel: String,
         /// Name of the driver's code, `CUDA_ERROR_...`.
         name: String,
-        /// What is known: on the emulated device the block, thread and line.
+        /// Details: on the emulated device the block, thread and line.
         report: String,
     },
     /// The device failed earlier and its context is gone; everything else goes on. It can be opened again,
@@ -174,14 +174,14 @@ pub enum DeviceError {
         /// The device's name.
         device: String,
     },
-    /// A kernel that is being measured does not return what it must: a device in trouble, or our bug.
+    /// A kernel that is being measured returns a wrong result: a device in trouble, or our bug.
     #[error("measuring {what}: the device returned {found}, which should be {expected}")]
     WrongResult {
-        /// What was measured.
+        /// The measured kernel.
         what: &'static str,
-        /// What the CPU says.
+        /// The CPU's result.
         expected: u64,
-        /// What the device says.
+        /// The device's result.
         found: u64,
     },
     /// Two objects of different devices were used together.
@@ -190,10 +190,10 @@ pub enum DeviceError {
         /// The object.
         what: &'static str,
     },
-    /// There is no folder to keep something in.
+    /// There is no folder to keep files in.
     #[error("{0}")]
     NoCache(CacheRefusal),
-    /// The operating system refused something.
+    /// The operating system refused a file operation.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or folder.

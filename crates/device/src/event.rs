@@ -1,4 +1,4 @@
-//! Events: points in the queues of streams, to wait for and to measure between.
+//! Events: positions in the queues of streams, to wait for and to measure between.
 
 use std::ptr;
 use std::sync::Arc;
@@ -8,9 +8,8 @@ use cudarc::driver::sys::{CUevent, CUresult};
 
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
-use crate::stream::Stream;
 
-/// A point in a stream.
+/// A position in a stream.
 pub struct Event {
     pub(crate) context: Arc<Context>,
     pub(crate) handle: CUevent,
@@ -35,7 +34,7 @@ impl Event {
         })
     }
 
-    /// Waits until the point is reached.
+    /// Waits until the position is reached.
     ///
     /// # Errors
     /// The failure of anything queued before it.
@@ -47,15 +46,7 @@ impl Event {
         })
     }
 
-    pub(crate) fn synchronize_on(&self, stream: &Stream) -> Result<()> {
-        self.context.bind()?;
-        // SAFETY: the event is alive and its context current.
-        stream.check("cuEventSynchronize", unsafe {
-            (self.context.driver.cuEventSynchronize)(self.handle)
-        })
-    }
-
-    /// Whether the point is reached; does not wait.
+    /// Whether the position is reached; does not wait.
     ///
     /// # Errors
     /// The failure of anything queued before it.

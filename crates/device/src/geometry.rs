@@ -1,8 +1,8 @@
-//! The shape of a launch, computed in 64 bits and checked against the device before the driver sees it.
+//! The shape of a launch, computed in 64 bits and checked against the device and the kernel before the driver
+//! sees it.
 
 use crate::errors::{DeviceError, Result};
 use crate::info::DeviceInfo;
-use crate::module::Resources;
 
 /// An extent in x, y and z. 64-bit, so that a number too large is reported rather than cut off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,8 +67,8 @@ impl Geometry {
         Self::new(items.div_ceil(items_per_block.max(1)).max(1), block)
     }
 
-    /// For grid-stride loops: as [`Geometry::covering`], but no more blocks than `resident`, what the device
-    /// runs at once ([`crate::Function::resident_blocks`]).
+    /// For grid-stride loops: as [`Geometry::covering`], but no more blocks than `resident`, the number that
+    /// the device runs at once ([`crate::Function::resident_blocks`]).
     #[must_use]
     pub fn grid_stride(items: u64, items_per_block: u64, block: impl Into<Dim>, resident: u64) -> Self {
         let mut geometry = Self::covering(items, items_per_block, block);
@@ -130,6 +130,19 @@ impl Geometry {
             ..checked
         })
     }
+}
+
+/// The resources of a multiprocessor that a kernel takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resources {
+    /// 32-bit registers of a thread.
+    pub registers: u32,
+    /// Static shared memory of a block, bytes.
+    pub static_shared: u32,
+    /// Local memory of a thread, bytes: spilled registers and arrays. 0 in a good kernel.
+    pub local: u32,
+    /// Threads a block may have, given the registers.
+    pub max_threads_per_block: u32,
 }
 
 /// A geometry within the limits.

@@ -18,38 +18,31 @@
 //! By 2 and 3 no registration outlives its memory or its context, whichever goes first; by 1 a copy never
 //! races with Rust.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use cudarc::driver::sys::{
-    CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUcontext, CUdeviceptr, CUresult,
-};
 use parking_lot::Mutex;
 use rayon::prelude::*;
 
-use crate::context::{Context, driver_error};
+use crate::context::Context;
 use crate::errors::{DeviceError, Result};
 use crate::machine_memory::MachineMemory;
-use crate::sys::{Code, Driver};
+use crate::pins::{PinTable, host_memory_error};
 
 /// Size of a transparent huge page on x86-64 and on most of AArch64.
 const HUGE_PAGE: usize = 2 << 20;
 /// Bytes one task touches at a time.
 const TOUCH: usize = 16 << 20;
-/// Requests from this size on are checked against what the system has, so that they fail instead of being
-/// killed.
+/// Requests from this size on are checked against the memory that the system has, so that they fail instead
+/// of the process being killed.
 const CHECKED: usize = 64 << 20;
-
-const HINT: &str =
-    "lower galatea.store_memory_limit or the data loaded at once, or give the process more memory";
 
 /// Page-aligned, zeroed host memory, backed by huge pages where it is large, unmapped when dropped.
 pub struct HostMemory {
     start: NonNull<u8>,
     bytes: usize,
-    /// The mapping, which may be longer than what is used of it.
+    /// The mapping, which may be longer than the used part of it.
     mapping: (NonNull<u8>, usize),
     tables: Mutex<Vec<Arc<PinTable>>>,
 }
@@ -65,14 +58,9 @@ impl HostMemory {
     /// # Errors
     /// [`DeviceError::HostMemory`] when the system has not that much, without taking any.
     pub fn new(bytes: usize) -> Result<Self> {
-        let fail = |reason: String| DeviceError::HostMemory {
-            requested: bytes as u64,
-            available: available_memory().unwrap_or(0),
-            reason,
-            hint: HINT,
-        };
+        let fail = |reason: String| host_memory_error(bytes, reason);
         if bytes >= CHECKED
-            && let Some(available) = available_memory()
+            && let Some(available) = MachineMemory::look().available
             && bytes as u64 > available
         {
             return Err(fail("the system has less available".to_owned()));
@@ -200,7 +188,7 @@ impl HostMemory {
             return Ok(());
         }
         context.bind()?;
-        if context.pins.register(self)? {
+        if context.pins.register(self.address() as usize, self.bytes)? {
             self.tables.lock().push(Arc::clone(&context.pins));
         }
         Ok(())
@@ -226,7 +214,7 @@ impl HostMemory {
         Ok(())
     }
 
-    /// Undoes [`Self::pin_part`], after all work of the device: what a copy uses must not be unpinned under
+    /// Undoes [`Self::pin_part`], after all work of the device: memory must not be unpinned while a copy uses
     /// it.
     pub(crate) fn unpin_part(&self, context: &Context, range: &Range<usize>) -> Result<()> {
         context.synchronize()?;
@@ -237,14 +225,14 @@ impl HostMemory {
     }
 
     pub(crate) fn is_pinned(&self, context: &Context) -> bool {
-        self.bytes == 0 || context.pins.contains(self)
+        self.bytes == 0 || context.pins.contains(self.address() as usize)
     }
 }
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
         for table in self.tables.get_mut().drain(..) {
-            table.unregister(self.start.as_ptr(), self.bytes);
+            table.unregister(self.start.as_ptr() as usize, self.bytes);
         }
         // SAFETY: the mapping is this value's own, and no view of it is left.
         unsafe { libc::munmap(self.mapping.0.as_ptr().cast(), self.mapping.1) };
@@ -333,163 +321,4 @@ pub(crate) fn checked_end(what: &'static str, start: usize, count: usize, len: u
             end: (start as u64).saturating_add(count as u64),
             len: len as u64,
         })
-}
-
-/// The host memory registered with one context, by address.
-pub(crate) struct PinTable {
-    driver: &'static Driver,
-    context: CUcontext,
-    state: Mutex<PinState>,
-}
-
-#[derive(Default)]
-struct PinState {
-    closed: bool,
-    ranges: HashMap<usize, usize>,
-    /// Parts of memory, registered for a copy.
-    parts: HashMap<usize, usize>,
-}
-
-// SAFETY: the context handle may be used from any thread; the driver's calls are made under the lock.
-unsafe impl Send for PinTable {}
-// SAFETY: as above.
-unsafe impl Sync for PinTable {}
-
-impl PinTable {
-    pub(crate) fn new(driver: &'static Driver, context: CUcontext) -> Self {
-        Self {
-            driver,
-            context,
-            state: Mutex::default(),
-        }
-    }
-
-    /// Registers memory once; whether that was now. The context is current.
-    fn register(&self, memory: &HostMemory) -> Result<bool> {
-        let mut state = self.state.lock();
-        let address = memory.address();
-        if state.closed || state.ranges.contains_key(&(address as usize)) {
-            return Ok(false);
-        }
-        let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-        // SAFETY: the range is mapped, and stays so until it has been unregistered (rule 3).
-        let code = unsafe { (self.driver.cuMemHostRegister_v2)(address.cast(), memory.len(), flags) };
-        // Registered by another context of this driver: portable, so it serves this one too.
-        if code.is(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
-            return Ok(false);
-        }
-        if code.is(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            return Err(DeviceError::HostMemory {
-                requested: memory.len() as u64,
-                available: available_memory().unwrap_or(0),
-                reason: "the driver cannot pin that much".to_owned(),
-                hint: HINT,
-            });
-        }
-        if code != Code::SUCCESS {
-            return Err(driver_error(self.driver, "cuMemHostRegister", code));
-        }
-        state.ranges.insert(address as usize, memory.len());
-        Ok(true)
-    }
-
-    /// Registers a part of memory; whether it was not before.
-    fn register_part(&self, address: usize, len: usize) -> Result<bool> {
-        let mut state = self.state.lock();
-        if state.closed {
-            return Ok(false);
-        }
-        let flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-        // SAFETY: the range is mapped, and stays so until it has been unregistered: its owner holds the
-        // memory.
-        let code = unsafe { (self.driver.cuMemHostRegister_v2)(address as *mut _, len, flags) };
-        if code.is(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) {
-            return Ok(false);
-        }
-        if code != Code::SUCCESS {
-            return Err(driver_error(self.driver, "cuMemHostRegister", code));
-        }
-        state.parts.insert(address, len);
-        Ok(true)
-    }
-
-    fn unregister_part(&self, address: usize) {
-        let mut state = self.state.lock();
-        if state.parts.remove(&address).is_some() && !state.closed {
-            self.release(address);
-        }
-    }
-
-    fn contains(&self, memory: &HostMemory) -> bool {
-        self.state
-            .lock()
-            .ranges
-            .contains_key(&(memory.address() as usize))
-    }
-
-    /// Address under which the device sees registered memory.
-    pub(crate) fn device_address(&self, memory: &HostMemory) -> Result<Option<u64>> {
-        let state = self.state.lock();
-        if state.closed || !state.ranges.contains_key(&(memory.address() as usize)) {
-            return Ok(None);
-        }
-        let mut address: CUdeviceptr = 0;
-        // SAFETY: the pointer is valid for a write and the memory is registered, since the table (locked) has
-        // it.
-        let code = unsafe {
-            (self.driver.cuMemHostGetDevicePointer_v2)(&raw mut address, memory.address().cast(), 0)
-        };
-        if code != Code::SUCCESS {
-            return Err(driver_error(self.driver, "cuMemHostGetDevicePointer", code));
-        }
-        Ok(Some(address))
-    }
-
-    /// Unregisters memory that is about to go, and the parts of it.
-    fn unregister(&self, address: *mut u8, len: usize) {
-        let mut state = self.state.lock();
-        let memory = address as usize..address as usize + len;
-        let mut gone: Vec<usize> = state
-            .parts
-            .extract_if(|part, _| memory.contains(part))
-            .map(|(part, _)| part)
-            .collect();
-        gone.extend(state.ranges.remove(&memory.start).map(|_| memory.start));
-        if !state.closed {
-            gone.into_iter().for_each(|address| self.release(address));
-        }
-    }
-
-    /// Unregisters everything: the context is about to go.
-    pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        let PinState { ranges, parts, .. } = &mut *state;
-        for (address, _) in ranges.drain().chain(parts.drain()) {
-            self.release(address);
-        }
-    }
-
-    /// Stops calling the driver: the context is lost, and its registrations with it.
-    pub(crate) fn forget(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.ranges.clear();
-        state.parts.clear();
-    }
-
-    /// Best effort: there is nobody to tell.
-    fn release(&self, address: usize) {
-        // SAFETY: the context is open (checked under the lock by the callers), and the address was registered
-        // with it.
-        unsafe {
-            (self.driver.cuCtxSetCurrent)(self.context);
-            (self.driver.cuMemHostUnregister)(address as *mut _);
-        }
-    }
-}
-
-/// Bytes the system (or this container) can still give, where it tells.
-fn available_memory() -> Option<u64> {
-    MachineMemory::look().available
 }

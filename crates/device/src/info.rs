@@ -1,8 +1,7 @@
-//! What a device is: the attributes the engine, the planner's cost model and `galatea doctor` read.
+//! The attributes of a device that the engine, the planner's cost model and `galatea doctor` read.
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
 
-use crate::context::driver_error;
 use crate::errors::Result;
 use crate::sys::{Backend, Code, Driver};
 
@@ -29,7 +28,7 @@ pub struct DeviceInfo {
     pub shared_memory_per_block: u32,
     /// Shared memory a block gets without opting in.
     pub default_shared_memory_per_block: u32,
-    /// Shared memory the runtime keeps of each block.
+    /// Shared memory of each block that the runtime reserves.
     pub reserved_shared_memory_per_block: u32,
     /// Shared memory of a multiprocessor.
     pub shared_memory_per_multiprocessor: u32,
@@ -129,7 +128,7 @@ pub(crate) fn cuda_version(number: i32) -> (u32, u32) {
 pub(crate) fn count(driver: &'static Driver) -> Result<usize> {
     let mut count = 0;
     // SAFETY: the pointer is valid for a write; the driver is initialised.
-    check(driver, "cuDeviceGetCount", unsafe {
+    driver.check("cuDeviceGetCount", unsafe {
         (driver.cuDeviceGetCount)(&raw mut count)
     })?;
     Ok(usize::try_from(count).unwrap_or(0))
@@ -139,7 +138,7 @@ pub(crate) fn count(driver: &'static Driver) -> Result<usize> {
 pub(crate) fn driver_version(driver: &'static Driver) -> Result<(u32, u32)> {
     let mut version = 0;
     // SAFETY: the pointer is valid for a write.
-    check(driver, "cuDriverGetVersion", unsafe {
+    driver.check("cuDriverGetVersion", unsafe {
         (driver.cuDriverGetVersion)(&raw mut version)
     })?;
     Ok(cuda_version(version))
@@ -150,7 +149,7 @@ pub(crate) fn handle(driver: &'static Driver, ordinal: usize) -> Result<CUdevice
     let mut device = 0;
     let index = i32::try_from(ordinal).unwrap_or(i32::MAX);
     // SAFETY: the pointer is valid for a write; the driver checks the ordinal.
-    check(driver, "cuDeviceGet", unsafe {
+    driver.check("cuDeviceGet", unsafe {
         (driver.cuDeviceGet)(&raw mut device, index)
     })?;
     Ok(device)
@@ -168,20 +167,20 @@ pub(crate) fn read(
     let mut name = [0u8; 256];
     // SAFETY: the buffer is valid for 256 bytes, which is the length given; the driver terminates what it
     // writes.
-    check(driver, "cuDeviceGetName", unsafe {
+    driver.check("cuDeviceGetName", unsafe {
         (driver.cuDeviceGetName)(name.as_mut_ptr().cast(), 256, device)
     })?;
     let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
 
     let mut uuid = cudarc::driver::sys::CUuuid { bytes: [0; 16] };
     // SAFETY: the pointer is valid for a write.
-    check(driver, "cuDeviceGetUuid", unsafe {
+    driver.check("cuDeviceGetUuid", unsafe {
         (driver.cuDeviceGetUuid_v2)(&raw mut uuid, device)
     })?;
 
     let mut total_memory = 0usize;
     // SAFETY: the pointer is valid for a write.
-    check(driver, "cuDeviceTotalMem", unsafe {
+    driver.check("cuDeviceTotalMem", unsafe {
         (driver.cuDeviceTotalMem_v2)(&raw mut total_memory, device)
     })?;
 
@@ -251,12 +250,4 @@ pub(crate) fn read(
         driver_version: driver_version(driver)?,
         nvrtc_version,
     })
-}
-
-fn check(driver: &'static Driver, call: &'static str, code: Code) -> Result<()> {
-    if code == Code::SUCCESS {
-        Ok(())
-    } else {
-        Err(driver_error(driver, call, code))
-    }
 }

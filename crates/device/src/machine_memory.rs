@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// What this process can have at most.
+    /// The most memory that this process can have.
     pub total: u64,
-    /// What it can still have, where the system tells.
+    /// Memory that it can still get, where the system tells.
     pub available: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ fn groups(root: &Path) -> Vec<Group> {
     groups
 }
 
-/// What the machine has, by POSIX.
+/// The memory of the machine, by POSIX.
 fn physical() -> Option<u64> {
     // SAFETY: sysconf has no preconditions.
     let (pages, size) = unsafe {

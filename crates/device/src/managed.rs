@@ -1,4 +1,4 @@
-//! Managed memory: one address for both processors, and pages that go where they are touched.
+//! Managed memory: one address for both processors, and pages that migrate to the one that touches them.
 //!
 //! For comparison with the other ways across the link, and nothing else: pages that a kernel touches migrate
 //! one fault after another, at a fifth of the link's rate. It is charged to the device's budget in full,
@@ -17,7 +17,7 @@ use crate::host::checked_end;
 use crate::stream::Stream;
 use crate::sys::Managed;
 
-/// Where pages are to go.
+/// The processor that pages are to migrate to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The device's memory.

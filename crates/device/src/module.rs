@@ -10,11 +10,11 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUmodul
 use crate::arguments::{KernelArguments, Reference};
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Resources};
 use crate::stream::Stream;
 use crate::sys::Code;
 
-/// A program loaded on a device; unloaded when the last handle goes.
+/// A program loaded on a device; unloaded when the last handle is dropped.
 pub struct Module {
     context: Arc<Context>,
     handle: CUmodule,
@@ -36,19 +36,6 @@ struct Entry {
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
-
-/// What a kernel takes of a multiprocessor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resources {
-    /// 32-bit registers of a thread.
-    pub registers: u32,
-    /// Static shared memory of a block, bytes.
-    pub static_shared: u32,
-    /// Local memory of a thread, bytes: spilled registers and arrays. 0 in a good kernel.
-    pub local: u32,
-    /// Threads a block may have, given the registers.
-    pub max_threads_per_block: u32,
-}
 
 impl Module {
     /// Loads an image and looks its kernels up.
@@ -191,7 +178,7 @@ impl Function {
         &self.entry().name
     }
 
-    /// What it takes of a multiprocessor.
+    /// The resources of a multiprocessor that it takes.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.entry().resources
@@ -250,8 +237,8 @@ impl Function {
         Ok(())
     }
 
-    /// Queues a launch on the home stream of the buffers its arguments name, or on one they have been
-    /// introduced to ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
+    /// Queues a launch on the home stream of the buffers its arguments name, or on one that they have been
+    /// ordered with ([`crate::DeviceBuffer::used_by`]). Returns as soon as it is queued.
     ///
     /// # Errors
     /// [`DeviceError::Geometry`] when it asks for more than there is, [`DeviceError::WrongDevice`]; the

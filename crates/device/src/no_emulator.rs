@@ -1,37 +1,21 @@
-//! What stands in for the emulated device in builds without it: it says so.
-
-use std::ffi::c_void;
+//! The stand-in for the emulated device in builds without it, which refuses.
 
 use crate::device::{Device, DeviceOptions};
-use crate::errors::{DeviceError, Missing, Result};
+use crate::errors::{DeviceError, Result};
+use crate::sys::{Backend, Driver};
 
 /// Options of the emulated device, of which this build has none.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct EmulatorOptions {}
 
-pub(crate) fn resolver() -> Result<fn(&str) -> Option<*const c_void>, Missing> {
-    Err(missing())
-}
-
-fn missing() -> Missing {
-    Missing {
-        what: "emulated device",
-        reason: "this build does not have it".to_owned(),
-        remedy: "build with the feature `emulator`, on Linux on x86-64",
-    }
-}
-
-pub(crate) fn last_report(_ordinal: usize) -> Option<String> {
-    None
-}
-
 impl Device {
     /// Refuses: this build has no emulated device.
     ///
     /// # Errors
     /// [`DeviceError::NoDriver`], always.
-    pub fn emulated(_emulator: EmulatorOptions, _options: DeviceOptions) -> Result<Self> {
-        Err(DeviceError::NoDriver(missing()))
+    pub fn emulated(_emulator: EmulatorOptions, options: DeviceOptions) -> Result<Self> {
+        let driver = Driver::get(Backend::Emulated).map_err(DeviceError::NoDriver)?;
+        Self::open(Backend::Emulated, driver, 0, options, Vec::new())
     }
 }

@@ -1,4 +1,5 @@
-//! What this machine has, without needing any of it: for `galatea doctor` and for choosing a device.
+//! Driver, compiler and GPUs of this machine, none of which is needed: for `galatea doctor` and for choosing
+//! a device.
 
 use std::path::PathBuf;
 
@@ -43,11 +44,12 @@ pub struct NvrtcInfo {
     pub version: (u32, u32),
     /// File it was opened from; a bare name where the dynamic linker found it.
     pub path: PathBuf,
-    /// Which place of the search that is, in words.
+    /// The place in the search, in words.
     pub found_by: String,
 }
 
-/// Looks for driver, compiler and GPUs. Never panics and never fails: what is missing is part of the answer.
+/// Looks for driver, compiler and GPUs. Never panics and never fails: missing parts are reported in the
+/// result.
 #[must_use]
 pub fn probe() -> Probe {
     let nvrtc = NvrtcTable::get(Backend::Gpu).map(|bound| NvrtcInfo {

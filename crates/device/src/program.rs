@@ -1,4 +1,4 @@
-//! Device programs: CUDA C++ source with what it is compiled with.
+//! Device programs: CUDA C++ source with its headers and options.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Headers {
     }
 }
 
-/// How much a compiler should try.
+/// How much effort a compiler should make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tier {
     /// Everything: for kernels that run long or often.
@@ -74,17 +74,17 @@ pub enum Tier {
 /// A program to compile: one unit, one cubin.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Name in messages; not part of what is compiled, so equal programs of different names share one cubin.
+    /// Name in messages; not part of the compilation, so equal programs of different names share one cubin.
     pub name: String,
     /// CUDA C++ source.
     pub source: String,
-    /// What it may include.
+    /// Headers that it may include.
     pub headers: Headers,
     /// Its kernels, `extern "C" __global__`, by name.
     pub entries: Vec<String>,
     /// Options after the default ones.
     pub options: Vec<String>,
-    /// How much the compiler should try.
+    /// How much effort the compiler should make.
     pub tier: Tier,
 }
 
@@ -132,8 +132,8 @@ impl Program {
 
     /// All options, in order: the defaults, the tier's, the program's own.
     ///
-    /// The defaults are what compiles fastest without giving anything up: `--minimal` leaves out what the
-    /// runtime API needs, `-default-device` spares `__device__` on every helper.
+    /// The defaults are what compiles fastest without giving anything up: `--minimal` leaves out parts that
+    /// only the runtime API needs, `-default-device` spares `__device__` on every helper.
     #[must_use]
     pub fn all_options(&self, architecture: Architecture) -> Vec<String> {
         let mut options = vec![
@@ -152,7 +152,7 @@ impl Program {
     }
 }
 
-/// Leaves out what only the runtime API needs.
+/// Leaves out parts that only the runtime API needs.
 const MINIMAL: &str = "--minimal";
 /// The quick tier's option.
 const QUICK: &str = "--Ofast-compile=mid";

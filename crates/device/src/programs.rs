@@ -20,12 +20,12 @@ use crate::module::Module;
 use crate::program::Program;
 use crate::sys::Backend;
 
-/// Modules kept in memory; beyond that the least recently used one goes.
+/// Modules kept in memory; beyond that the least recently used one is dropped.
 const MAX_MODULES: usize = 2048;
 /// Stack of a thread that compiles: NVRTC's front end recurses with the code's nesting.
 const STACK: usize = 16 << 20;
 
-/// Where a module came from.
+/// The source of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// Loaded in this process before.
@@ -43,7 +43,7 @@ pub struct Compiled {
     pub module: Arc<Module>,
     /// Where it came from.
     pub origin: Origin,
-    /// What that took: look-up, compilation and loading.
+    /// Time of look-up, compilation and loading.
     pub time: Duration,
 }
 
@@ -57,8 +57,7 @@ struct Slot {
 pub(crate) struct Programs {
     context: Arc<Context>,
     pub(crate) disk: DiskCache,
-    /// What the compiler is told about the device besides its architecture: how an emulated one is
-    /// instrumented.
+    /// Options for the device besides its architecture: how an emulated one is instrumented.
     device_options: Vec<String>,
     modules: Mutex<HashMap<Key, Arc<Slot>>>,
     clock: AtomicU64,
@@ -106,7 +105,7 @@ impl Programs {
             match load(&image) {
                 Ok(module) => return Ok((module, Origin::Disk)),
                 Err(error) if error.is_device_lost() || error.is_out_of_memory() => return Err(error),
-                // Whole, but not what this driver takes: compiled anew, and overwritten.
+                // Whole, but refused by this driver: compiled anew, and overwritten.
                 Err(error) => tracing::warn!(program = program.name, "ignoring a cached kernel: {error}"),
             }
         }

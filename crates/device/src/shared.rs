@@ -1,9 +1,10 @@
 //! Host memory that a device and the host use at the same time.
 //!
-//! [`HostMemory`] is read-only for Rust once a device may copy it. What a kernel and the host exchange while
-//! the kernel runs needs the opposite: both write, each what a protocol gives it, and the words that hand a
-//! place over are read while the other side writes them. This type owns such memory, pinned and mapped for
-//! one device; it gives out addresses, never references, since only the protocol knows who may touch what.
+//! [`HostMemory`] is read-only for Rust once a device may copy it. Memory through which a kernel and the host
+//! communicate while the kernel runs needs the opposite: both write, each the places that a protocol gives
+//! it, and the words that hand a place over are read while the other side writes them. This type owns such
+//! memory, pinned and mapped for one device; it gives out addresses, never references, since only the
+//! protocol knows which side may access which place.
 //!
 //! The protocol is the business of the crate that has both of its sides, device code and host code:
 //! `galatea_kernels::flow`.

@@ -1,7 +1,7 @@
-//! For tests: devices that may not be there, and the count of what was skipped for it.
+//! For tests: devices that may not be there, and the number of tests skipped for lack of them.
 //!
 //! A test that needs a GPU asks at run time and returns when there is none. Each skip is counted and printed;
-//! on a machine that has what it takes, `GALATEA_REQUIRE_GPU=1` turns a skip into a failure.
+//! on a machine that has GPU and NVRTC, `GALATEA_REQUIRE_GPU=1` turns a skip into a failure.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};

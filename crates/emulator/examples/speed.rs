@@ -1,4 +1,4 @@
-//! What emulation costs: compile times, collectives, barriers, and rows per second of simple kernels.
+//! The cost of emulation: compile times, collectives, barriers, and rows per second of simple kernels.
 //!
 //! `cargo run -p galatea-emulator --example speed` prints wall times. With arguments KERNEL GRID BLOCK LENGTH
 //! it runs one of the kernels below ten times with one worker and prints the processor time, which other load

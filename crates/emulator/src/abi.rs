@@ -9,6 +9,11 @@ use std::mem::{offset_of, size_of};
 /// Bumped whenever anything in this file or its C++ counterpart changes.
 pub(crate) const REVISION: u32 = 1;
 
+/// Lanes of a warp.
+pub(crate) const LANES: usize = 32;
+/// Threads of the largest block.
+pub(crate) const MAX_THREADS: usize = 1024;
+
 /// Three dimensions, as CUDA's `uint3`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,14 +3,10 @@
 //! `__syncthreads` waits for every thread that has not exited. All threads must be at the same call: another
 //! kind, or the same kind at another place in the source, is reported (CUDA leaves it undefined; the place is
 //! that in the source text, so a call duplicated by the compiler is still one call). A barrier that some
-//! threads never reach ends as a deadlock, reported with what the others wait for.
+//! threads never reach ends as a deadlock, reported with the calls that the others wait in.
 
-use std::ffi::c_char;
-
-use crate::abi::barrier as kinds;
-use crate::block::{self, LANES, Runner, Thread};
-use crate::fiber;
-use crate::report::{FailureKind, Site};
+use crate::abi::{LANES, barrier as kinds};
+use crate::report::Site;
 
 /// One barrier of a block.
 #[derive(Debug)]
@@ -42,6 +38,43 @@ impl Default for Barrier {
 }
 
 impl Barrier {
+    /// A thread has come to the call; the first one says which call that is. `false` for one that is at
+    /// another call than those before it.
+    pub(crate) fn arrive(&mut self, kind: u32, site: Site, expected: u32, predicate: u32) -> bool {
+        let is_named = |kind: u32| kind == kinds::NAMED || kind == kinds::ARRIVE;
+        if self.arrived == 0 {
+            (self.kind, self.site, self.expected) = (kind, site, expected);
+        } else {
+            let same = match is_named(kind) {
+                true => is_named(self.kind) && self.expected == expected,
+                false => self.kind == kind && self.site.same(&site),
+            };
+            if !same {
+                return false;
+            }
+        }
+        self.arrived += 1;
+        self.holding += predicate;
+        true
+    }
+
+    /// All threads have come: computes the result. Those that wait are still in `waiting`.
+    pub(crate) fn complete(&mut self) {
+        self.result = match self.kind {
+            kinds::AND => u32::from(self.holding == self.arrived),
+            kinds::OR => u32::from(self.holding != 0),
+            kinds::COUNT => self.holding,
+            _ => 0,
+        };
+        self.arrived = 0;
+        self.holding = 0;
+    }
+
+    /// The result of the last completed call.
+    pub(crate) fn result(&self) -> u32 {
+        self.result
+    }
+
     /// No thread has arrived.
     pub(crate) fn reset(&mut self) {
         if self.arrived != 0 {
@@ -49,100 +82,5 @@ impl Barrier {
         }
         self.arrived = 0;
         self.holding = 0;
-    }
-}
-
-impl Runner {
-    /// Everybody has come: lets all go.
-    pub(crate) fn release_barrier(&mut self, id: usize) {
-        self.tick(1);
-        let barrier = &mut self.barriers[id];
-        barrier.result = match barrier.kind {
-            kinds::AND => u32::from(barrier.holding == barrier.arrived),
-            kinds::OR => u32::from(barrier.holding != 0),
-            kinds::COUNT => barrier.holding,
-            _ => 0,
-        };
-        for (index, (waiting, warp)) in barrier.waiting.iter_mut().zip(&mut self.warps).enumerate() {
-            if *waiting != 0 {
-                warp.runnable |= *waiting;
-                self.runnable_warps |= 1 << index;
-                *waiting = 0;
-            }
-        }
-        barrier.arrived = 0;
-        barrier.holding = 0;
-        if let Some(recorder) = &mut self.recorder {
-            recorder.barrier();
-        }
-    }
-}
-
-/// `__galatea_runtime::barrier`.
-pub(crate) unsafe extern "C" fn barrier(
-    kind: u32,
-    id: u32,
-    count: u32,
-    predicate: u32,
-    file: *const c_char,
-    line: u32,
-) -> u32 {
-    let thread = fiber::current();
-    // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference
-    // into the runner lives across `suspend`.
-    unsafe {
-        let runner = Thread::runner(thread);
-        let site = Site { file, line };
-        let id = id as usize;
-        if id >= (*runner).barriers.len() {
-            let what = format!("named barrier {id} at {site}: a block has barriers 0 to 15");
-            (*runner).fail(Some(thread), FailureKind::Barrier, &what);
-        }
-        let named = kind == kinds::NAMED || kind == kinds::ARRIVE;
-        {
-            let barrier = &mut (&mut (*runner).barriers)[id];
-            if barrier.arrived == 0 {
-                barrier.kind = kind;
-                barrier.site = site;
-                barrier.expected = count;
-            } else if named {
-                let other_named = barrier.kind == kinds::NAMED || barrier.kind == kinds::ARRIVE;
-                if !other_named || barrier.expected != count {
-                    mismatch(thread, kind, site, id, count);
-                }
-            } else if barrier.kind != kind || !barrier.site.same(&site) {
-                mismatch(thread, kind, site, id, count);
-            }
-            barrier.arrived += 1;
-            barrier.holding += predicate;
-        }
-        let expected = if named { count } else { (*runner).live };
-        let warp = (*(*thread).warp).index;
-        let last = (&(*runner).barriers)[id].arrived == expected;
-        if last {
-            (*runner).release_barrier(id);
-        } else if kind != kinds::ARRIVE {
-            (&mut (*runner).barriers)[id].waiting[warp] |= 1 << (*thread).view.lane;
-            block::suspend(thread);
-        }
-        (&(*runner).barriers)[id].result
-    }
-}
-
-#[cold]
-unsafe fn mismatch(thread: *mut Thread, kind: u32, site: Site, id: usize, count: u32) -> ! {
-    // SAFETY: the running thread's runner.
-    unsafe {
-        let runner = Thread::runner(thread);
-        let barrier = &(&(*runner).barriers)[id];
-        let what = format!(
-            "mismatched barriers: this thread is in {} ({count} threads) at {site} while {} thread(s) wait in {} ({} threads) at {}",
-            kinds::name(kind),
-            barrier.arrived,
-            kinds::name(barrier.kind),
-            barrier.expected,
-            barrier.site,
-        );
-        (*runner).fail(Some(thread), FailureKind::Barrier, &what)
     }
 }

@@ -1,11 +1,11 @@
-//! Counters on demand: what a kernel would cost a GPU's memory system.
+//! Counters on demand: the load that a kernel would put on a GPU's memory system.
 //!
 //! Devices made with [`EmulatorOptions::count`](crate::EmulatorOptions::count) compile kernels with a call
 //! before every load, store and atomic. The lanes of a warp run one after the other here, so the accesses
 //! that a GPU would do as one instruction are found afterwards: the n-th time that a lane comes to a place in
 //! the code belongs together with the n-th time of the other lanes, counted from the last point where the
-//! whole warp met (a collective of all its lanes, a block barrier, the start). Lanes that come less often
-//! than others to a place between two such points are therefore counted as early as possible.
+//! whole warp synchronised (a collective of all its lanes, a block barrier, the start). Lanes that come less
+//! often than others to a place between two such points are therefore counted as early as possible.
 //!
 //! The model:
 //! * **Shared memory** has 32 banks of 4 bytes. An access of up to 4 bytes per lane is one pass of 32 lanes,
@@ -18,12 +18,9 @@
 //!   are accesses that the host compiler's optimiser removed, or added by calling `memcpy`.
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::c_void;
 use std::ops::{AddAssign, Range};
 
-use crate::abi::access as kinds;
-use crate::block::{LANES, Thread};
-use crate::fiber;
+use crate::abi::{LANES, access as kinds};
 use crate::shared::SharedMemory;
 
 /// The widths of an access of a lane, in bytes, in the order in which they are listed in counters.
@@ -32,7 +29,7 @@ const BANKS: u64 = 32;
 const WORD: u64 = 4;
 const SECTOR: u64 = 32;
 
-/// What the kernels of a device did since the counters were last reset.
+/// Operations of a device's kernels since the counters were last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Warp collectives completed.
@@ -138,7 +135,7 @@ pub(crate) struct Recorder {
     warps: Vec<HashMap<Place, Visits>>,
 }
 
-/// A place in the code, and what is done there.
+/// A place in the code, and the kind of access there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     site: usize,
@@ -148,7 +145,7 @@ struct Place {
     width: u32,
 }
 
-/// The lanes' visits to a place since the warp last met.
+/// The lanes' visits to a place since the warp last synchronised.
 #[derive(Debug, Default)]
 struct Visits {
     /// How often each lane came.
@@ -158,7 +155,7 @@ struct Visits {
     open: VecDeque<Group>,
 }
 
-/// What a GPU would do at once.
+/// Accesses of lanes that a GPU would do as one.
 #[derive(Debug, Clone)]
 struct Group {
     lanes: u32,
@@ -182,14 +179,14 @@ impl Recorder {
     /// All open groups are complete.
     pub(crate) fn end_block(&mut self) {
         for warp in 0..self.warps.len() {
-            self.meet(warp);
+            self.synchronise(warp);
         }
     }
 
     pub(crate) fn collective(&mut self, warp: usize, whole_warp: bool) {
         self.counters.collectives += 1;
         if whole_warp {
-            self.meet(warp);
+            self.synchronise(warp);
         }
     }
 
@@ -199,7 +196,7 @@ impl Recorder {
     }
 
     /// All lanes of a warp are at the same point.
-    fn meet(&mut self, warp: usize) {
+    fn synchronise(&mut self, warp: usize) {
         let visits = std::mem::take(&mut self.warps[warp]);
         for (place, visits) in visits {
             for group in visits.open {
@@ -208,7 +205,15 @@ impl Recorder {
         }
     }
 
-    fn access(&mut self, warp: usize, lane: usize, address: u64, bytes: u32, kind: u32, site: usize) {
+    pub(crate) fn access(
+        &mut self,
+        warp: usize,
+        lane: usize,
+        address: u64,
+        bytes: u32,
+        kind: u32,
+        site: usize,
+    ) {
         for piece in 0..bytes.div_ceil(16) {
             let width = (bytes - piece * 16).min(16).next_power_of_two();
             let place = Place {
@@ -272,7 +277,7 @@ impl Recorder {
         after > 0 && self.global[after - 1].contains(&address)
     }
 
-    /// What was collected, leaving nothing.
+    /// Takes the collected counts, leaving zeros.
     pub(crate) fn take(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }
@@ -318,18 +323,6 @@ fn sectors(group: &Group, width: u32) -> u64 {
     touched.sort_unstable();
     touched.dedup();
     touched.len() as u64
-}
-
-/// `__galatea_runtime::access`.
-pub(crate) unsafe extern "C" fn access(address: *const c_void, bytes: u32, kind: u32, site: *const c_void) {
-    let thread = fiber::current();
-    // SAFETY: called by device code, so `thread` is the running one.
-    unsafe {
-        let (warp, lane) = ((*(*thread).warp).index, (*thread).view.lane as usize);
-        if let Some(recorder) = &mut (*Thread::runner(thread)).recorder {
-            recorder.access(warp, lane, address as u64, bytes, kind, site as usize);
-        }
-    }
 }
 
 #[cfg(test)]

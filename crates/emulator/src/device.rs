@@ -1,20 +1,17 @@
-//! Emulated devices: the list of them, and what belongs to each.
+//! The part of an emulated device that launches and streams use: memory, settings, and its sticky error.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys::CUresult;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use crate::counters::Counters;
 use crate::injection::{DriverCall, FaultCode};
 use crate::memory::Memory;
 use crate::options::EmulatorOptions;
-use crate::pool::Pool;
 use crate::report::{Failure, FailureKind};
-use crate::stream::Stream;
 
-/// One emulated device and its primary context.
+/// One emulated device.
 #[derive(Debug)]
 pub(crate) struct Device {
     pub(crate) ordinal: i32,
@@ -22,54 +19,29 @@ pub(crate) struct Device {
     seed: AtomicU64,
     launches: AtomicU64,
     pub(crate) memory: Memory,
-    pub(crate) pool: Pool,
-    streams: Mutex<Vec<Weak<Stream>>>,
-    default_stream: Mutex<Option<Arc<Stream>>>,
-    /// Retains of the primary context.
-    retained: AtomicU32,
     /// The sticky error, `CUDA_SUCCESS` if none.
     error: Mutex<CUresult>,
     report: Mutex<Option<String>>,
     counters: Mutex<Counters>,
 }
 
-static DEVICES: RwLock<Vec<Arc<Device>>> = RwLock::new(Vec::new());
-
 impl Device {
-    /// Makes a device; its ordinal is its position in the list.
-    pub(crate) fn add(mut options: EmulatorOptions) -> i32 {
+    pub(crate) fn new(ordinal: i32, mut options: EmulatorOptions) -> Device {
         options.shared_memory_per_block = options
             .shared_memory_per_block
             .clamp(1 << 10, crate::shared::MOST as u32);
         options.multiprocessors = options.multiprocessors.max(1);
         options.max_resident_blocks = options.max_resident_blocks.max(1);
-        let mut devices = DEVICES.write();
-        let ordinal = devices.len() as i32;
-        devices.push(Arc::new(Device {
+        Device {
             ordinal,
             seed: AtomicU64::new(options.seed),
             launches: AtomicU64::new(0),
             memory: Memory::new(options.memory),
-            pool: Pool::new(options.workers(), options.stack_bytes),
-            streams: Mutex::new(Vec::new()),
-            default_stream: Mutex::new(None),
-            retained: AtomicU32::new(0),
             error: Mutex::new(CUresult::CUDA_SUCCESS),
             report: Mutex::new(None),
             counters: Mutex::new(Counters::default()),
             options,
-        }));
-        ordinal
-    }
-
-    /// The device with an ordinal.
-    pub(crate) fn get(ordinal: i32) -> Option<Arc<Device>> {
-        DEVICES.read().get(usize::try_from(ordinal).ok()?).cloned()
-    }
-
-    /// How many there are.
-    pub(crate) fn count() -> i32 {
-        DEVICES.read().len() as i32
+        }
     }
 
     pub(crate) fn options(&self) -> &EmulatorOptions {
@@ -133,44 +105,9 @@ impl Device {
         self.report.lock().clone()
     }
 
-    pub(crate) fn retain(&self) {
-        self.retained.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Gives up one retain; the last one ends the context and with it the sticky error. False if there was
-    /// none.
-    pub(crate) fn release(&self) -> bool {
-        let released = self
-            .retained
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
-        if released == Ok(1) {
-            self.synchronize();
-            *self.error.lock() = CUresult::CUDA_SUCCESS;
-        }
-        released.is_ok()
-    }
-
-    pub(crate) fn register_stream(&self, stream: &Arc<Stream>) {
-        let mut streams = self.streams.lock();
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
-    }
-
-    /// The stream that handle 0 names.
-    pub(crate) fn default_stream(self: &Arc<Self>) -> Arc<Stream> {
-        Arc::clone(
-            self.default_stream
-                .lock()
-                .get_or_insert_with(|| Stream::new(self)),
-        )
-    }
-
-    /// Waits for everything on all streams.
-    pub(crate) fn synchronize(&self) {
-        let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
-        for stream in streams {
-            stream.synchronize();
-        }
+    /// Forgets the sticky error.
+    pub(crate) fn recover(&self) {
+        *self.error.lock() = CUresult::CUDA_SUCCESS;
     }
 
     pub(crate) fn counters(&self) -> Counters {

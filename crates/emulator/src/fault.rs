@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use libc::{REG_EFL, REG_RIP, REG_RSP, siginfo_t, ucontext_t};
 
 use crate::abi;
-use crate::block::{Runner, Thread};
+use crate::block::{Fault, Runner, Thread};
 use crate::divide;
 use crate::fiber;
 
@@ -29,15 +29,7 @@ pub(crate) const INTERRUPT: c_int = libc::SIGURG;
 
 const FAULTS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
 
-/// What a fiber was stopped by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
-    signal: c_int,
-    address: usize,
-    instruction: usize,
-}
-
-/// The handlers there were before, in the order of [`FAULTS`].
+/// The handlers installed before, in the order of [`FAULTS`].
 static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
 
 /// Installs the handlers, once.
@@ -53,7 +45,7 @@ pub(crate) fn install() {
         })
     });
     static INSTALLED: OnceLock<()> = OnceLock::new();
-    // Only after the earlier handlers are known to everybody.
+    // Only after the earlier handlers are visible to all threads.
     INSTALLED.get_or_init(|| {
         for signal in FAULTS.into_iter().chain([INTERRUPT]) {
             // SAFETY: as above; the structure is fully set.
@@ -73,7 +65,7 @@ pub(crate) fn install() {
 }
 
 unsafe extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    let thread = fiber::current();
+    let thread = Thread::current();
     // SAFETY: called by the kernel with valid pointers; the current thread's runner belongs to this OS
     // thread.
     unsafe {
@@ -145,7 +137,7 @@ unsafe extern "C" fn interrupted() {
     )
 }
 
-/// Not ours: what would have happened without us.
+/// The signal is not from device code: does what would have been done without this handler.
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let before = FAULTS
         .iter()
@@ -171,7 +163,7 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 }
 
 impl Fault {
-    /// What it was, as far as the runner can tell.
+    /// A description, as far as the runner can tell.
     pub(crate) fn describe(&self, runner: &Runner) -> String {
         let address = self.address;
         let what = match self.signal {

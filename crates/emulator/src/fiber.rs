@@ -1,8 +1,9 @@
 //! Fibers: the context switch, the stacks, and the pointer to the current thread.
 //!
-//! A *carrier* is a stack with a loop on it: it runs a thread's kernel function to the end, then the next
-//! thread that has not started yet, and so on. A thread that has to wait keeps its carrier until it is
-//! resumed. So a kernel without collectives runs on one carrier and never switches.
+//! A *carrier* is a stack with a loop on it, the [`Loop`] it was made with: it runs a thread's kernel
+//! function to the end, then the next thread that has not started yet, and so on. A thread that has to wait
+//! keeps its carrier until it is resumed. So a kernel without collectives runs on one carrier and never
+//! switches.
 //!
 //! The switch saves what the System V ABI calls callee-saved. The floating-point control words are not saved:
 //! device code does not change them.
@@ -15,7 +16,7 @@ use std::arch::{asm, global_asm, naked_asm};
 use std::io;
 use std::ptr;
 
-use crate::block::Thread;
+use crate::abi::ThreadView;
 
 /// Bytes at the low end of each stack that fault when touched.
 const GUARD: usize = 4096;
@@ -48,8 +49,8 @@ pub(crate) fn current_offset() -> i64 {
 
 /// The device thread running on this OS thread; null outside device code.
 #[inline(always)]
-pub(crate) fn current() -> *mut Thread {
-    let thread: *mut Thread;
+pub(crate) fn current() -> *mut ThreadView {
+    let thread: *mut ThreadView;
     // SAFETY: reads this OS thread's own copy of an 8-byte thread-local variable. Not `pure`: it changes with
     // every switch.
     unsafe {
@@ -63,9 +64,9 @@ pub(crate) fn current() -> *mut Thread {
     thread
 }
 
-/// Sets what [`current`] answers on this OS thread.
+/// Sets the thread that [`current`] returns on this OS thread.
 #[inline(always)]
-pub(crate) fn set_current(thread: *mut Thread) {
+pub(crate) fn set_current(thread: *mut ThreadView) {
     // SAFETY: writes this OS thread's own copy of an 8-byte thread-local variable.
     unsafe {
         asm!(
@@ -111,16 +112,20 @@ pub(crate) unsafe extern "C" fn resume() {
     )
 }
 
-/// First activation of a carrier: its top is in rbx.
+/// The loop of a carrier, entered with the top of its own stack.
+pub(crate) type Loop = unsafe extern "C" fn(top: *mut u8) -> !;
+
+/// First activation of a carrier: its top is in rbx, its loop in r12.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
-    naked_asm!("mov rdi, rbx", "xor ebp, ebp", "call {main}", "ud2", main = sym crate::block::carrier_main)
+    naked_asm!("mov rdi, rbx", "xor ebp, ebp", "call r12", "ud2")
 }
 
 /// Carrier stacks, all of one size. The last one given back is taken first: its top is still in the cache.
 #[derive(Debug)]
 pub(crate) struct Stacks {
     bytes: usize,
+    main: Loop,
     chunks: Vec<*mut u8>,
     tops: Vec<*mut u8>,
     free: Vec<*mut u8>,
@@ -130,11 +135,12 @@ pub(crate) struct Stacks {
 unsafe impl Send for Stacks {}
 
 impl Stacks {
-    /// No stacks yet; `bytes` of each, rounded up to whole pages.
-    pub(crate) fn new(bytes: usize) -> Stacks {
+    /// No stacks yet; `bytes` of each, rounded up to whole pages, whose carriers run `main`.
+    pub(crate) fn new(bytes: usize, main: Loop) -> Stacks {
         let bytes = bytes.max(16 << 10).next_multiple_of(4096);
         Stacks {
             bytes,
+            main,
             chunks: Vec::new(),
             tops: Vec::new(),
             free: Vec::new(),
@@ -150,7 +156,7 @@ impl Stacks {
         Ok(())
     }
 
-    /// Stacks there are.
+    /// Number of stacks.
     pub(crate) fn count(&self) -> usize {
         self.tops.len()
     }
@@ -161,7 +167,7 @@ impl Stacks {
         self.free.extend(self.tops.iter().rev());
     }
 
-    /// A stack prepared so that switching to the result runs [`crate::block::carrier_main`].
+    /// A stack prepared so that switching to the result runs the carriers' loop.
     ///
     /// # Safety
     /// Fewer stacks are in use than were reserved.
@@ -174,6 +180,7 @@ impl Stacks {
             let frame = top.cast::<usize>().sub(FRAME_WORDS);
             // Popped in the order r15 r14 r13 r12 rbx rbp, return address.
             frame.write_bytes(0, FRAME_WORDS);
+            frame.add(3).write(self.main as usize);
             frame.add(4).write(top as usize);
             frame.add(6).write(enter as *const () as usize);
             frame.cast()

@@ -1,4 +1,4 @@
-//! Handles: what the driver's opaque pointers are here.
+//! Handles, which stand for the driver's opaque pointers.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What stands for a cubin: a header, then the shared object itself, so that it survives in anybody's cache.
+//! The stand-in for a cubin: a header, then the shared object itself, so that it survives in any program's
+//! cache.
 //!
 //! `cuModuleLoadData` is given no length, so the header carries it.
 

@@ -59,7 +59,7 @@ impl DriverCall {
     ];
 }
 
-/// What a call that fails returns.
+/// The error that a call that fails returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCode {
     /// `CUDA_ERROR_OUT_OF_MEMORY`, of device or host memory; the context goes on.
@@ -106,7 +106,7 @@ impl Default for State {
 
 impl Faults {
     /// From now on, after `before` more calls of a kind, the next `times` calls of it fail. Replaces what was
-    /// said before, and sets [`Faults::injected`] to 0.
+    /// set before, and sets [`Faults::injected`] to 0.
     pub fn fail(&self, call: DriverCall, before: u64, times: u64, code: FaultCode) {
         let mut state = self.0.lock();
         state.injected = 0;
@@ -148,7 +148,7 @@ impl Faults {
         self.0.lock().injected
     }
 
-    /// Counts a call; what it has to fail with, if it has to.
+    /// Counts a call; the error that it has to fail with, if any.
     pub(crate) fn count(&self, call: DriverCall) -> Option<FaultCode> {
         let mut state = self.0.lock();
         state.calls[call as usize] += 1;

@@ -1,4 +1,5 @@
-//! One kernel launch: its blocks, who executes them, and how it ended.
+//! One kernel launch: its blocks, how many of them are done, and how it ended. The threads that execute it
+//! are those of a [`crate::pool`].
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -6,14 +7,11 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::abi::Dimensions;
-use crate::block::LANES;
+use crate::abi::{Dimensions, LANES};
 use crate::device::Device;
-use crate::fault;
 use crate::module::Function;
 use crate::random::mix;
-use crate::report::{Failure, FailureKind};
-use crate::watchdog::Registration;
+use crate::report::Failure;
 
 /// Threads that can be resident on a multiprocessor.
 pub(crate) const THREADS_PER_MULTIPROCESSOR: u32 = 2048;
@@ -61,17 +59,27 @@ impl Parameters {
         }
     }
 
-    /// What the kernel's thunk takes.
+    /// The argument of the kernel's thunk.
     pub(crate) fn pointers(&self) -> *mut *mut c_void {
         debug_assert!(self.pointers.is_empty() || !self.storage.is_empty());
         self.pointers.as_ptr().cast_mut()
     }
 }
 
+/// The owner of the OS threads that execute launches.
+pub(crate) trait Helpers: std::fmt::Debug + Send + Sync {
+    /// OS threads that execute a launch from the start.
+    fn workers(&self) -> usize;
+
+    /// Has `count` more threads execute a launch. If no thread can be had, the launch does without.
+    fn help(self: Arc<Self>, launch: &Arc<Launch>, count: usize);
+}
+
 /// A launch in flight.
 #[derive(Debug)]
 pub(crate) struct Launch {
     own: Weak<Launch>,
+    helpers: Arc<dyn Helpers>,
     pub(crate) device: Arc<Device>,
     pub(crate) function: Arc<Function>,
     pub(crate) parameters: Parameters,
@@ -123,6 +131,7 @@ pub(crate) fn shared_per_multiprocessor(device: &Device) -> u32 {
 impl Launch {
     pub(crate) fn new(
         device: &Arc<Device>,
+        helpers: Arc<dyn Helpers>,
         function: &Arc<Function>,
         parameters: Parameters,
         grid: Dimensions,
@@ -137,6 +146,7 @@ impl Launch {
             * device.options().multiprocessors;
         Arc::new_cyclic(|own| Launch {
             own: Weak::clone(own),
+            helpers,
             device: Arc::clone(device),
             function: Arc::clone(function),
             parameters,
@@ -158,19 +168,17 @@ impl Launch {
         })
     }
 
-    /// Executes all blocks; returns when the last one has finished or the launch has failed.
-    pub(crate) fn execute(self: &Arc<Self>) -> Result<(), Failure> {
-        /// Under AddressSanitizer, static shared memory exists once.
-        static ONE_BLOCK: Mutex<()> = Mutex::new(());
-        let _one = self.device.options().address_sanitizer.then(|| ONE_BLOCK.lock());
-        let workers = (self.device.pool.workers() as u64)
+    /// Executes the launch by `work` on the calling thread, and on those that it asks for; returns when all
+    /// have left it.
+    pub(crate) fn execute(self: &Arc<Self>, work: impl FnOnce(&Self)) -> Result<(), Failure> {
+        let workers = (self.helpers.workers() as u64)
             .min(self.total)
             .min(u64::from(self.limit)) as u32;
         if workers > 1 {
             self.asked.store(workers, Ordering::Relaxed);
-            self.device.pool.submit(self, workers as usize - 1);
+            Arc::clone(&self.helpers).help(self, workers as usize - 1);
         }
-        self.work();
+        work(self);
         let mut state = self.workers.lock();
         state.closed = true;
         while state.working > 0 {
@@ -183,16 +191,15 @@ impl Launch {
         }
     }
 
-    /// Takes part in a launch: executes blocks until none is left.
-    pub(crate) fn work(&self) {
-        {
-            let mut state = self.workers.lock();
-            if state.closed {
-                return;
-            }
-            state.working += 1;
-        }
-        self.run_blocks();
+    /// A thread begins to take part; `false` if the launch is over.
+    pub(crate) fn enter(&self) -> bool {
+        let mut state = self.workers.lock();
+        state.working += u32::from(!state.closed);
+        !state.closed
+    }
+
+    /// A thread stops taking part.
+    pub(crate) fn leave(&self) {
         let mut state = self.workers.lock();
         state.working -= 1;
         if state.working == 0 {
@@ -200,57 +207,37 @@ impl Launch {
         }
     }
 
-    fn run_blocks(&self) {
-        if self.next.load(Ordering::Relaxed) >= self.total {
-            return;
+    /// Whether there are blocks that no thread has begun.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.total
+    }
+
+    /// The next block to execute, with its number in row-major order.
+    pub(crate) fn next_block(&self) -> Option<(Dimensions, u64)> {
+        if self.failed() {
+            return None;
         }
-        let mut runner = match self.device.pool.runner() {
-            Ok(runner) => runner,
-            Err(error) => return self.fail_host(&error),
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        if turn >= self.total {
+            return None;
+        }
+        let linear = self.block_at(turn);
+        let (x, y) = (u64::from(self.grid.x), u64::from(self.grid.y));
+        let index = Dimensions {
+            x: (linear % x) as u32,
+            y: (linear / x % y) as u32,
+            z: (linear / (x * y)) as u32,
         };
-        let (fixed, bytes) = self.function.static_memory();
-        runner.shared.set_fixed(fixed, bytes);
-        if let Err(error) = runner.prepare(self) {
-            return self.fail_host(&error);
-        }
-        fault::prepare_thread();
-        let _watched = Registration::new(&runner.heartbeat);
-        while !self.failed() {
-            let turn = self.next.fetch_add(1, Ordering::Relaxed);
-            if turn >= self.total {
-                break;
-            }
-            let linear = self.block_at(turn);
-            let (x, y) = (u64::from(self.grid.x), u64::from(self.grid.y));
-            let index = Dimensions {
-                x: (linear % x) as u32,
-                y: (linear / x % y) as u32,
-                z: (linear / (x * y)) as u32,
-            };
-            match runner.run(index, linear) {
-                Ok(_) => self.finished.fetch_add(1, Ordering::Relaxed),
-                Err(failure) => {
-                    self.fail(failure);
-                    break;
-                }
-            };
-        }
-        if let Some(recorder) = &mut runner.recorder {
-            self.device.add_counters(&recorder.take());
-        }
-        self.device.pool.keep(runner);
+        Some((index, linear))
     }
 
-    fn fail_host(&self, error: &std::io::Error) {
-        let what = format!("threads or memory for a block's execution: {error}");
-        self.fail(Failure {
-            kind: FailureKind::Host,
-            what,
-            place: String::new(),
-        });
+    /// A block has ended.
+    pub(crate) fn block_done(&self) {
+        self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn fail(&self, failure: Failure) {
+    /// Ends the launch with a failure, unless it has one.
+    pub(crate) fn fail(&self, failure: Failure) {
         self.failure.lock().get_or_insert(failure);
         self.failed.store(true, Ordering::Release);
     }
@@ -268,7 +255,7 @@ impl Launch {
     /// A block waits for something: if others have not started and may be resident, one more thread runs
     /// them.
     pub(crate) fn ask_for_help(&self) {
-        if self.device.options().address_sanitizer || self.next.load(Ordering::Relaxed) >= self.total {
+        if self.device.options().address_sanitizer || !self.has_blocks() {
             return;
         }
         let asked = self
@@ -279,11 +266,11 @@ impl Launch {
         if asked.is_ok()
             && let Some(own) = self.own.upgrade()
         {
-            self.device.pool.submit(&own, 1);
+            Arc::clone(&self.helpers).help(&own, 1);
         }
     }
 
-    /// What a block's shared memory holds at first.
+    /// The pattern that a block's shared memory holds at first.
     pub(crate) fn poison(&self, block: u64) -> u64 {
         mix(self.seed ^ mix(self.serial ^ mix(block ^ 0x5a5a)))
     }

@@ -72,6 +72,7 @@ mod barrier;
 mod block;
 mod clock;
 mod compiler;
+mod context;
 mod counters;
 mod device;
 mod divide;
@@ -79,6 +80,7 @@ mod driver;
 mod fault;
 mod fiber;
 mod handles;
+mod heartbeat;
 mod image;
 mod injection;
 mod launch;
@@ -101,41 +103,41 @@ pub use injection::{DriverCall, FaultCode, Faults};
 pub use options::EmulatorOptions;
 pub use symbols::symbol;
 
-use device::Device;
+use context::Context;
 
 /// Adds an emulated device and returns its ordinal. Devices live as long as the process.
 #[must_use]
 pub fn add_device(options: EmulatorOptions) -> i32 {
-    Device::add(options)
+    Context::add(options)
 }
 
 /// Sets the seed of the launches and allocations of a device from now on, and starts its sequence of choices
 /// anew. Does nothing for an ordinal that [`add_device`] did not return, as all functions here.
 pub fn set_seed(ordinal: i32, seed: u64) {
-    if let Some(device) = Device::get(ordinal) {
-        device.set_seed(seed);
+    if let Some(context) = Context::get(ordinal) {
+        context.set_seed(seed);
     }
 }
 
 /// What the kernels of a device did since [`reset_counters`]; all 0 unless the device counts.
 #[must_use]
 pub fn counters(ordinal: i32) -> Counters {
-    Device::get(ordinal)
-        .map(|device| device.counters())
+    Context::get(ordinal)
+        .map(|context| context.counters())
         .unwrap_or_default()
 }
 
 /// Sets the counters of a device to 0.
 pub fn reset_counters(ordinal: i32) {
-    if let Some(device) = Device::get(ordinal) {
-        device.reset_counters();
+    if let Some(context) = Context::get(ordinal) {
+        context.reset_counters();
     }
 }
 
 /// What happened in the first launch that failed on a device since it was added, if any did.
 #[must_use]
 pub fn last_report(ordinal: i32) -> Option<String> {
-    Device::get(ordinal)?.report()
+    Context::get(ordinal)?.report()
 }
 
 /// The options to add to those of `nvrtcCompileProgram` for code that runs on a device: how it is to be
@@ -145,10 +147,10 @@ pub fn last_report(ordinal: i32) -> Option<String> {
 #[must_use]
 pub fn compile_options(ordinal: i32) -> Vec<String> {
     let mut options = vec![format!("--emulator-revision={}", compiler::revision())];
-    let Some(device) = Device::get(ordinal) else {
+    let Some(context) = Context::get(ordinal) else {
         return options;
     };
-    let settings = device.options();
+    let settings = context.options();
     if settings.stress {
         options.push("--emulator-stress".to_owned());
     }

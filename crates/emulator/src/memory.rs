@@ -1,11 +1,12 @@
-//! Device memory: host memory that plays the part.
+//! Device memory, emulated by host memory.
 //!
 //! Every allocation is filled with a pattern drawn from the seed. Large ones are mappings of their own that
 //! end at an inaccessible page and vanish when freed, so that overruns and uses after free fault; small ones
 //! are surrounded by a canary that is checked when they are freed. Under AddressSanitizer they come from its
 //! allocator, which finds both at once. Pinned host memory is a list of ranges here.
 //!
-//! Freed in stream order: the memory stays until the stream gets there, but the handle is dead at once.
+//! Freed in stream order: the memory stays until the stream reaches the operation, but the handle is invalid
+//! at once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,7 +42,7 @@ struct State {
 #[derive(Debug)]
 struct Allocation {
     bytes: usize,
-    /// Freed in stream order, but the stream is not there yet.
+    /// Freed in stream order, but the stream has not reached the operation.
     dying: bool,
     backing: Backing,
 }
@@ -119,7 +120,7 @@ impl Memory {
         self.state.lock().live.values().any(|allocation| allocation.dying)
     }
 
-    /// Frees a retired allocation. The error says what was written around it.
+    /// Frees a retired allocation. The error names writes outside of it.
     pub(crate) fn free(&self, address: u64) -> Result<(), String> {
         let Some(allocation) = ({
             let mut state = self.state.lock();
@@ -219,7 +220,7 @@ impl Memory {
         ranges
     }
 
-    /// What an address is near to, for reports.
+    /// The allocation that an address is near to, for reports.
     pub(crate) fn describe(&self, address: u64) -> Option<String> {
         let state = self.state.lock();
         let (&start, allocation) = state.live.range(..=address).next_back()?;

@@ -9,22 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libloading::os::unix::Library;
 use tempfile::TempPath;
 
-use crate::abi::{ModuleTable, REVISION, Runtime};
-use crate::{barrier, block, clock, fiber, image, warp};
+use crate::abi::{MAX_THREADS, ModuleTable, REVISION, Runtime};
+use crate::{fiber, image};
 
 /// Dynamic plus static shared memory a kernel may use without opting in.
 pub(crate) const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
 
-static RUNTIME: Runtime = Runtime {
-    collective: warp::collective,
-    barrier: barrier::barrier,
-    pause: block::pause,
-    stop: block::stop,
-    clock: clock::clock,
-    access: crate::counters::access,
-};
-
-/// Why an image is not a module.
+/// The reason why an image is not a module.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("not an image of this version of the emulator")]
@@ -70,8 +61,12 @@ pub(crate) struct Function {
 }
 
 impl Module {
-    /// Loads an image.
-    pub(crate) fn load(bytes: &[u8], keep_file: bool) -> Result<Module, LoadError> {
+    /// Loads an image, whose kernels call the functions of `runtime`.
+    pub(crate) fn load(
+        bytes: &[u8],
+        runtime: &'static Runtime,
+        keep_file: bool,
+    ) -> Result<Module, LoadError> {
         let object = image::object(bytes).ok_or(LoadError::Image)?;
         // A name of its own for each load, so that two modules from one image have their own variables.
         let mut file = tempfile::Builder::new()
@@ -82,7 +77,7 @@ impl Module {
         file.flush()?;
         // SAFETY: the object was made by our compiler from a program whose globals have no constructors.
         let library = unsafe { Library::open(Some(file.path()), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        // AddressSanitizer reads line numbers from the file when it reports; nobody else needs it any more.
+        // AddressSanitizer reads line numbers from the file when it reports; nothing else needs it any more.
         let file = keep_file.then(|| file.into_temp_path());
         // SAFETY: the symbols have these types in `cuda/runtime.h` and `cuda/export.h`.
         unsafe {
@@ -92,8 +87,8 @@ impl Module {
             }
             let offset: *mut i64 = *library.get(b"__galatea_self_offset\0")?;
             *offset = fiber::current_offset();
-            let runtime: *mut *const Runtime = *library.get(b"__galatea_rt\0")?;
-            *runtime = &RUNTIME;
+            let functions: *mut *const Runtime = *library.get(b"__galatea_rt\0")?;
+            *functions = runtime;
             let anchor: unsafe extern "C" fn() -> *mut c_void = *library.get(b"__galatea_anchor\0")?;
             // The call allocates this thread's block, so that its address is known afterwards.
             let anchored = anchor() as usize;
@@ -119,8 +114,8 @@ impl Module {
                         run: entry.run,
                         sizes: std::slice::from_raw_parts(entry.sizes, entry.count as usize).to_vec(),
                         max_threads: match entry.max_threads {
-                            0 => block::MAX_THREADS as u32,
-                            bound => bound.min(block::MAX_THREADS as u32),
+                            0 => MAX_THREADS as u32,
+                            bound => bound.min(MAX_THREADS as u32),
                         },
                         max_dynamic: AtomicU32::new(SHARED_WITHOUT_OPT_IN),
                         only: entries.len() == 1,

@@ -1,4 +1,4 @@
-//! What an emulated device is like.
+//! Settings of an emulated device.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::injection::Faults;
 /// Settings of one emulated device; see the field docs for units and defaults.
 #[derive(Clone, Debug)]
 pub struct EmulatorOptions {
-    /// Decides the order of lanes, warps and blocks, and what memory holds before it is written. 0 is the
+    /// Decides the order of lanes, warps and blocks, and the content of memory before it is written. 0 is the
     /// natural order (lanes, warps and blocks ascending), for debugging; every other value is a different
     /// hostile one. Default 1.
     pub seed: u64,

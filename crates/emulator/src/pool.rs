@@ -1,4 +1,4 @@
-//! OS threads that execute blocks, and the runners they use.
+//! OS threads that execute launches, and the runners they use.
 //!
 //! A launch is executed by the thread of its stream, helped by the threads of this pool: as many as the
 //! device has workers, and more when blocks wait for blocks that are not resident yet (a grid-wide barrier, a
@@ -13,20 +13,24 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::block::Runner;
-use crate::launch::Launch;
+use crate::fault;
+use crate::launch::{Helpers, Launch};
+use crate::report::{Failure, FailureKind};
+use crate::watchdog::Registration;
 
 /// How long a thread waits for work before it ends.
 const IDLE: Duration = Duration::from_secs(2);
 /// Stacks of the runners that all devices of the process keep for their next launch: each is two mappings, of
 /// which a process may have 65530.
 const KEPT_STACKS: usize = 8192;
-/// How many there are.
+/// Their number.
 static KEPT: AtomicUsize = AtomicUsize::new(0);
 
 /// The threads and runners of one device.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    queue: Arc<Queue>,
+    queue: Mutex<Queue>,
+    wake: Condvar,
     workers: usize,
     stack_bytes: usize,
     #[expect(
@@ -38,54 +42,74 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct Queue {
-    state: Mutex<State>,
-    wake: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
     requests: VecDeque<Arc<Launch>>,
     idle: usize,
 }
 
 impl Pool {
-    pub(crate) fn new(workers: usize, stack_bytes: usize) -> Pool {
-        Pool {
-            queue: Arc::default(),
+    /// For launches that begin with `workers` threads, the stream's own included.
+    pub(crate) fn new(workers: usize, stack_bytes: usize) -> Arc<Pool> {
+        Arc::new(Pool {
+            queue: Mutex::default(),
+            wake: Condvar::new(),
             workers,
             stack_bytes,
             runners: Mutex::default(),
+        })
+    }
+
+    /// Executes all blocks of a launch; returns when the last one has finished or the launch has failed.
+    pub(crate) fn execute(&self, launch: &Arc<Launch>) -> Result<(), Failure> {
+        /// Under AddressSanitizer, static shared memory exists once.
+        static ONE_BLOCK: Mutex<()> = Mutex::new(());
+        let _one = launch
+            .device
+            .options()
+            .address_sanitizer
+            .then(|| ONE_BLOCK.lock());
+        launch.execute(|launch| self.work(launch))
+    }
+
+    /// Takes part in a launch: executes blocks until none is left.
+    fn work(&self, launch: &Launch) {
+        if launch.enter() {
+            self.run_blocks(launch);
+            launch.leave();
         }
     }
 
-    /// OS threads that a launch uses from the start, the stream's own included.
-    pub(crate) fn workers(&self) -> usize {
-        self.workers
-    }
-
-    /// Asks for `count` threads to work on a launch. If no thread can be had, the launch does without.
-    pub(crate) fn submit(&self, launch: &Arc<Launch>, count: usize) {
-        let mut state = self.queue.state.lock();
-        for _ in 0..count {
-            state.requests.push_back(Arc::clone(launch));
+    fn run_blocks(&self, launch: &Launch) {
+        if !launch.has_blocks() {
+            return;
         }
-        let missing = state.requests.len().saturating_sub(state.idle);
-        drop(state);
-        for _ in 0..missing {
-            let queue = Arc::clone(&self.queue);
-            let spawned = std::thread::Builder::new()
-                .name("galatea-emulator".to_owned())
-                .spawn(move || queue.serve());
-            if let Err(error) = spawned {
-                tracing::warn!("no further thread for emulated blocks: {error}");
-                break;
+        let mut runner = match self.runner() {
+            Ok(runner) => runner,
+            Err(error) => return launch.fail(no_host_resources(&error)),
+        };
+        let (fixed, bytes) = launch.function.static_memory();
+        runner.shared.set_fixed(fixed, bytes);
+        if let Err(error) = runner.prepare(launch) {
+            return launch.fail(no_host_resources(&error));
+        }
+        fault::prepare_thread();
+        let _watched = Registration::new(&runner.heartbeat);
+        while let Some((index, linear)) = launch.next_block() {
+            match runner.run(index, linear) {
+                Ok(_) => launch.block_done(),
+                Err(failure) => {
+                    launch.fail(failure);
+                    break;
+                }
             }
         }
-        self.queue.wake.notify_all();
+        if let Some(recorder) = &mut runner.recorder {
+            launch.device.add_counters(&recorder.take());
+        }
+        self.keep(runner);
     }
 
     /// A runner, kept from an earlier launch or new.
-    pub(crate) fn runner(&self) -> io::Result<Box<Runner>> {
+    fn runner(&self) -> io::Result<Box<Runner>> {
         if let Some(runner) = self.runners.lock().pop() {
             KEPT.fetch_sub(runner.stacks.count(), Ordering::Relaxed);
             return Ok(runner);
@@ -94,7 +118,7 @@ impl Pool {
     }
 
     /// Keeps a runner for the next launch.
-    pub(crate) fn keep(&self, runner: Box<Runner>) {
+    fn keep(&self, runner: Box<Runner>) {
         let stacks = runner.stacks.count();
         if KEPT.fetch_add(stacks, Ordering::Relaxed) + stacks <= KEPT_STACKS {
             self.runners.lock().push(runner);
@@ -102,37 +126,65 @@ impl Pool {
             KEPT.fetch_sub(stacks, Ordering::Relaxed);
         }
     }
+
+    fn serve(&self) {
+        loop {
+            let mut queue = self.queue.lock();
+            let request = loop {
+                if let Some(request) = queue.requests.pop_front() {
+                    break request;
+                }
+                queue.idle += 1;
+                let waited = self.wake.wait_for(&mut queue, IDLE);
+                queue.idle -= 1;
+                if waited.timed_out() && queue.requests.is_empty() {
+                    return;
+                }
+            };
+            drop(queue);
+            self.work(&request);
+        }
+    }
+}
+
+impl Helpers for Pool {
+    fn workers(&self) -> usize {
+        self.workers
+    }
+
+    fn help(self: Arc<Self>, launch: &Arc<Launch>, count: usize) {
+        let mut queue = self.queue.lock();
+        for _ in 0..count {
+            queue.requests.push_back(Arc::clone(launch));
+        }
+        let missing = queue.requests.len().saturating_sub(queue.idle);
+        drop(queue);
+        for _ in 0..missing {
+            let pool = Arc::clone(&self);
+            let spawned = std::thread::Builder::new()
+                .name("galatea-emulator".to_owned())
+                .spawn(move || pool.serve());
+            if let Err(error) = spawned {
+                tracing::warn!("no further thread for emulated blocks: {error}");
+                break;
+            }
+        }
+        self.wake.notify_all();
+    }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let kept: usize = self
-            .runners
-            .lock()
-            .iter()
-            .map(|runner| runner.stacks.count())
-            .sum();
+        let runners = self.runners.get_mut().iter();
+        let kept: usize = runners.map(|runner| runner.stacks.count()).sum();
         KEPT.fetch_sub(kept, Ordering::Relaxed);
     }
 }
 
-impl Queue {
-    fn serve(&self) {
-        loop {
-            let mut state = self.state.lock();
-            let request = loop {
-                if let Some(request) = state.requests.pop_front() {
-                    break request;
-                }
-                state.idle += 1;
-                let waited = self.wake.wait_for(&mut state, IDLE);
-                state.idle -= 1;
-                if waited.timed_out() && state.requests.is_empty() {
-                    return;
-                }
-            };
-            drop(state);
-            request.work();
-        }
+fn no_host_resources(error: &io::Error) -> Failure {
+    Failure {
+        kind: FailureKind::Host,
+        what: format!("threads or memory for a block's execution: {error}"),
+        place: String::new(),
     }
 }

@@ -3,7 +3,7 @@
 //! Dynamic shared memory is placed so that it ends (rounded up to 16 bytes) at an inaccessible page: the
 //! first access past the end faults and is reported. Static shared memory is the module's thread-local
 //! memory, see [`crate::module`]. Both are filled with a pattern before each block, so that a kernel that
-//! relies on zeroes or on what an earlier block left behind gives wrong answers here too.
+//! relies on zeros or on values of an earlier block gives wrong answers here too.
 
 use std::io;
 use std::ops::Range;
@@ -99,7 +99,7 @@ impl SharedMemory {
             .map(|(start, bytes)| start as usize..start as usize + bytes)
     }
 
-    /// What is at an address near the dynamic shared memory.
+    /// Describes an address near the dynamic shared memory.
     pub(crate) fn describe(&self, address: usize) -> Option<String> {
         let start = self.mapping as usize;
         if address.wrapping_sub(start) >= MOST + 2 * PAGE {

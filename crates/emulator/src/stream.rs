@@ -14,9 +14,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::device::Device;
 use crate::launch::Launch;
+use crate::pool::Pool;
 use crate::report::{Failure, FailureKind};
 
-/// Something to do in stream order. Addresses were checked when the operation was enqueued.
+/// An operation in stream order. Addresses were checked when the operation was enqueued.
 #[derive(Debug)]
 pub(crate) enum Operation {
     Launch(Arc<Launch>),
@@ -49,6 +50,7 @@ pub(crate) struct Stream {
 #[derive(Debug)]
 struct Queue {
     device: Arc<Device>,
+    pool: Arc<Pool>,
     state: Mutex<State>,
     wake: Condvar,
     done: Condvar,
@@ -64,22 +66,25 @@ struct State {
 }
 
 impl Stream {
-    /// A stream of a device; its thread starts with the first operation.
-    pub(crate) fn new(device: &Arc<Device>) -> Arc<Stream> {
-        let stream = Arc::new(Stream {
+    /// A stream of a device, whose launches a pool executes; its thread starts with the first operation.
+    pub(crate) fn new(device: &Arc<Device>, pool: &Arc<Pool>) -> Arc<Stream> {
+        Arc::new(Stream {
             queue: Arc::new(Queue {
                 device: Arc::clone(device),
+                pool: Arc::clone(pool),
                 state: Mutex::default(),
                 wake: Condvar::new(),
                 done: Condvar::new(),
             }),
-        });
-        device.register_stream(&stream);
-        stream
+        })
     }
 
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.queue.device
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.queue.pool
     }
 
     /// Appends an operation; false if no thread could be had for the stream.
@@ -139,7 +144,7 @@ impl Queue {
                 }
                 self.wake.wait(&mut state);
             };
-            // An event and its position in the stream are reached at the same time, whomever one asks.
+            // An event and its position in the stream are reached at the same time for every observer.
             if let Operation::Record(completion) = &operation {
                 completion.complete();
             } else {
@@ -166,7 +171,7 @@ impl Queue {
             Operation::Wait(completion) => completion.wait(),
             _ if lost => {}
             Operation::Launch(launch) => {
-                if let Err(failure) = launch.execute() {
+                if let Err(failure) = self.pool.execute(&launch) {
                     device.fail(&launch.function.name, launch.seed, &failure);
                 }
                 device.options().faults.launch_done();

@@ -6,19 +6,14 @@
 //! included: a lane is in one group only. Results are computed when the group is complete, not when a lane
 //! resumes, because a faster lane may have recorded its next value by then.
 //!
-//! Undefined in CUDA and answered here with a pattern nobody computes by accident: a shuffle from a lane
+//! Undefined in CUDA and answered here with a pattern that is not computed by accident: a shuffle from a lane
 //! outside the mask. Reported: a lane that is not in its own mask, and lanes of one mask in different
 //! operations.
 
-use std::ffi::c_char;
-use std::ptr;
+use crate::abi::{LANES, collective as operation};
+use crate::report::Site;
 
-use crate::abi::collective as operation;
-use crate::block::{self, LANES, Runner, Thread};
-use crate::fiber;
-use crate::report::{FailureKind, Site};
-
-/// What a shuffle from a lane outside the mask gives.
+/// The result of a shuffle from a lane outside the mask.
 const UNDEFINED: u64 = 0xbad0_bad1_bad2_bad3;
 
 /// The lanes of one warp.
@@ -29,14 +24,10 @@ pub(crate) struct Warp {
     pub(crate) runnable: u32,
     /// Lanes in a collective.
     pub(crate) waiting: u32,
-    /// Lanes that left the kernel, or never were.
+    /// Lanes that left the kernel, or are beyond the end of the block.
     pub(crate) exited: u32,
     /// Position in the block.
     pub(crate) index: usize,
-    /// The first lane's thread.
-    pub(crate) threads: *mut Thread,
-    /// Who runs the block; set when it starts.
-    pub(crate) runner: *mut Runner,
     masks: [u32; LANES],
     operations: [u32; LANES],
     arguments: [u32; LANES],
@@ -52,8 +43,6 @@ impl Default for Warp {
             waiting: 0,
             exited: 0,
             index: 0,
-            threads: ptr::null_mut(),
-            runner: ptr::null_mut(),
             masks: [0; LANES],
             operations: [0; LANES],
             arguments: [0; LANES],
@@ -65,7 +54,7 @@ impl Default for Warp {
 }
 
 /// The state of a group after a lane has come.
-enum Group {
+pub(crate) enum Group {
     /// Some lanes are still missing.
     Incomplete,
     /// Results are computed.
@@ -75,10 +64,12 @@ enum Group {
 }
 
 impl Warp {
-    /// Gives the warp its place in a block.
-    pub(crate) fn bind(&mut self, index: usize, threads: *mut Thread) {
-        self.index = index;
-        self.threads = threads;
+    /// The warp at a position of a block.
+    pub(crate) fn new(index: usize) -> Warp {
+        Warp {
+            index,
+            ..Warp::default()
+        }
     }
 
     /// All `lanes` not started.
@@ -88,7 +79,32 @@ impl Warp {
         self.exited = !lanes;
     }
 
-    /// What a waiting lane waits in: operation, mask and place.
+    /// A lane calls a collective, and waits.
+    #[inline(always)]
+    pub(crate) fn arrive(
+        &mut self,
+        lane: usize,
+        kind: u32,
+        mask: u32,
+        value: u64,
+        argument: u32,
+        site: Site,
+    ) {
+        self.masks[lane] = mask;
+        self.operations[lane] = kind;
+        self.arguments[lane] = argument;
+        self.values[lane] = value;
+        self.sites[lane] = site;
+        self.waiting |= 1 << lane;
+    }
+
+    /// The result of the last collective of a lane.
+    #[inline(always)]
+    pub(crate) fn result(&self, lane: usize) -> u64 {
+        self.results[lane]
+    }
+
+    /// The collective that a lane waits in: operation, mask and place.
     pub(crate) fn wait_of(&self, lane: usize) -> (u32, u32, Site) {
         (self.operations[lane], self.masks[lane], self.sites[lane])
     }
@@ -115,7 +131,7 @@ impl Warp {
 
     /// Computes the group of `lane` if all its lanes that have not exited are waiting in it.
     #[inline]
-    fn complete(&mut self, lane: usize, mask: u32) -> Group {
+    pub(crate) fn complete(&mut self, lane: usize, mask: u32) -> Group {
         let needed = mask & !self.exited;
         if self.waiting & needed != needed {
             return Group::Incomplete;
@@ -253,94 +269,5 @@ fn source_lane(kind: u32, lane: u32, argument: u32) -> u32 {
         _ => Some(lane ^ (operand & 31))
             .filter(|&source| source < segment + width)
             .unwrap_or(lane),
-    }
-}
-
-/// `__galatea_runtime::collective`.
-pub(crate) unsafe extern "C" fn collective(
-    kind: u32,
-    mask: u32,
-    value: u64,
-    argument: u32,
-    file: *const c_char,
-    line: u32,
-) -> u64 {
-    let thread = fiber::current();
-    // SAFETY: called by device code, so `thread` is the running one; see the rules in `block`. No reference
-    // into the warp lives across `suspend`.
-    unsafe {
-        let warp = (*thread).warp;
-        let lane = (*thread).view.lane as usize;
-        let bit = 1_u32 << lane;
-        let site = Site { file, line };
-        if mask & bit == 0 {
-            not_in_mask(thread, kind, mask, site);
-        }
-        {
-            let warp = &mut *warp;
-            warp.masks[lane] = mask;
-            warp.operations[lane] = kind;
-            warp.arguments[lane] = argument;
-            warp.values[lane] = value;
-            warp.sites[lane] = site;
-            warp.waiting |= bit;
-        }
-        let needed = mask & !(*warp).exited;
-        if (*warp).waiting & needed != needed {
-            block::suspend(thread);
-        } else {
-            meet(thread, lane, mask, needed);
-        }
-        (*warp).results[lane]
-    }
-}
-
-/// All lanes of the mask wait, though perhaps for one another's other groups: the running thread goes on if
-/// its group is complete, and waits if not.
-#[inline(never)]
-unsafe fn meet(thread: *mut Thread, lane: usize, mask: u32, needed: u32) {
-    // SAFETY: as in `collective`.
-    unsafe {
-        let warp = &mut *(*thread).warp;
-        match warp.complete(lane, mask) {
-            Group::Complete => {
-                warp.waiting &= !needed;
-                warp.runnable |= needed & !(1 << lane);
-                let runner = &mut *warp.runner;
-                runner.tick(1);
-                runner.runnable_warps |= 1 << warp.index;
-                if let Some(recorder) = &mut runner.recorder {
-                    recorder.collective(warp.index, needed == !warp.exited);
-                }
-            }
-            Group::Incomplete => block::suspend(thread),
-            Group::Mixed(other) => mixed(thread, warp.operations[lane], warp.sites[lane], other),
-        }
-    }
-}
-
-#[cold]
-unsafe fn not_in_mask(thread: *mut Thread, kind: u32, mask: u32, site: Site) -> ! {
-    let name = operation::name(kind);
-    // SAFETY: the running thread's runner.
-    unsafe {
-        let lane = (*thread).view.lane;
-        let what = format!("{name} at {site}: lane {lane} is not in its own mask {mask:#010x}");
-        (*Thread::runner(thread)).fail(Some(thread), FailureKind::Collective, &what)
-    }
-}
-
-#[cold]
-unsafe fn mixed(thread: *mut Thread, kind: u32, site: Site, other: usize) -> ! {
-    // SAFETY: the running thread's runner and warp.
-    unsafe {
-        let lane = (*thread).view.lane;
-        let (other_kind, mask, other_site) = (*(*thread).warp).wait_of(other);
-        let what = format!(
-            "lanes of mask {mask:#010x} are in different collectives: lane {lane} in {} at {site}, lane {other} in {} at {other_site}",
-            operation::name(kind),
-            operation::name(other_kind),
-        );
-        (*Thread::runner(thread)).fail(Some(thread), FailureKind::Collective, &what)
     }
 }

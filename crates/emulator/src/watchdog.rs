@@ -4,47 +4,18 @@
 //! stands still for [`PATIENCE`], the thread is interrupted (see [`crate::fault`]) and from then on, until
 //! its block ends, at every look: a thread that spins on a volatile once does so again.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use crate::fault;
+use crate::heartbeat::Heartbeat;
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(2);
 /// Looks without a scheduling decision before the first interruption: 40 ms.
 const PATIENCE: u32 = 20;
-
-/// What the watchdog knows of an OS thread; written by that thread.
-#[derive(Debug, Default)]
-pub(crate) struct Heartbeat {
-    beats: AtomicU64,
-    impatient: AtomicBool,
-}
-
-impl Heartbeat {
-    /// A scheduling decision was made.
-    #[inline(always)]
-    pub(crate) fn beat(&self) {
-        // One writer: no atomic addition needed.
-        self.beats.store(
-            self.beats.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
-    }
-
-    /// A block starts: no suspicion against it.
-    pub(crate) fn begin_block(&self) {
-        self.impatient.store(false, Ordering::Relaxed);
-    }
-
-    /// The running block was interrupted.
-    pub(crate) fn interrupted(&self) {
-        self.impatient.store(true, Ordering::Relaxed);
-    }
-}
 
 struct Watched {
     thread: libc::pthread_t,
@@ -83,7 +54,7 @@ impl Registration {
         let watchdog = watchdog();
         // SAFETY: always succeeds.
         let thread = unsafe { libc::pthread_self() };
-        let seen = heartbeat.beats.load(Ordering::Relaxed);
+        let seen = heartbeat.beats();
         watchdog.watched.lock().push(Watched {
             thread,
             heartbeat: Arc::clone(heartbeat),
@@ -116,14 +87,14 @@ fn watch() {
                 watchdog.wake.wait(&mut watched);
             }
             for entry in watched.iter_mut() {
-                let beats = entry.heartbeat.beats.load(Ordering::Relaxed);
+                let beats = entry.heartbeat.beats();
                 if beats != entry.seen {
                     entry.seen = beats;
                     entry.still = 0;
                     continue;
                 }
                 entry.still += 1;
-                if entry.still >= PATIENCE || entry.heartbeat.impatient.load(Ordering::Relaxed) {
+                if entry.still >= PATIENCE || entry.heartbeat.is_impatient() {
                     // SAFETY: the thread is registered, so it has not ended.
                     unsafe { libc::pthread_kill(entry.thread, fault::INTERRUPT) };
                 }

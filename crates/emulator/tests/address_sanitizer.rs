@@ -40,7 +40,7 @@ struct Arguments {
     index: u32,
 }
 
-/// Runs an ignored test of this binary under AddressSanitizer: whether it passed, and what it printed.
+/// Runs an ignored test of this binary under AddressSanitizer: whether it passed, and its output.
 /// `None`, with a note, where there is no such library.
 fn run_under_sanitizer(test: &str) -> Option<(bool, String)> {
     let library = Command::new("c++").arg("-print-file-name=libasan.so").output();

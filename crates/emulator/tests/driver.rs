@@ -140,6 +140,7 @@ fn streams_run_apart_and_in_order() {
     ok(call!(cuStreamCreateWithPriority: (*mut usize, c_uint, c_int) -> CUresult; &mut other, 1, 0));
     let mut event = 0_usize;
     ok(call!(cuEventCreate: (*mut usize, c_uint) -> CUresult; &mut event, 0));
+    let begun = std::time::Instant::now();
     ok(call!(cuEventRecord: (usize, usize) -> CUresult; event, gpu.stream));
     assert_eq!(
         call!(cuEventQuery: (usize) -> CUresult; event),
@@ -166,7 +167,8 @@ fn streams_run_apart_and_in_order() {
     ok(call!(cuEventRecord: (usize, usize) -> CUresult; later, other));
     ok(call!(cuStreamSynchronize: (usize) -> CUresult; other));
     ok(call!(cuEventElapsedTime_v2: (*mut f32, usize, usize) -> CUresult; &mut milliseconds, event, later));
-    assert!((5.0..5000.0).contains(&milliseconds), "{milliseconds}");
+    let most = begun.elapsed().as_secs_f32() * 1e3 + 1.0;
+    assert!((5.0..most).contains(&milliseconds), "{milliseconds} of {most}");
     ok(call!(cuEventDestroy_v2: (usize) -> CUresult; event));
     ok(call!(cuEventDestroy_v2: (usize) -> CUresult; later));
     ok(call!(cuStreamDestroy_v2: (usize) -> CUresult; other));

@@ -1,4 +1,4 @@
-//! What goes wrong in a kernel ends its launch with a report, and the process and other devices go on.
+//! A kernel that fails ends its launch with a report, and the process and other devices go on.
 
 mod support;
 

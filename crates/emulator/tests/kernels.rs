@@ -345,7 +345,7 @@ extern "C" __global__ void early(Arguments a) {
     atomicAdd(&counts[threadIdx.x % 4], 1u);
     __syncthreads();
     if (threadIdx.x % 2 == 1) return;
-    // Half of each warp is gone; the mask still names all.
+    // Half of each warp has exited; the mask still names all.
     unsigned ballot = __ballot_sync(FULL, threadIdx.x % 4 == 0);
     int live = __syncthreads_count(1);
     if (threadIdx.x == 0) {
@@ -402,7 +402,7 @@ extern "C" __global__ void masks(Arguments a) {
         value = __all_sync(mask, lane > 10) * 2 + __any_sync(mask, lane == 31);
     }
     a.output[lane] = value;
-    // Pairs that overlap: each lane meets its left neighbour, then its right one.
+    // Pairs that overlap: each lane synchronises with its left neighbour, then with its right one.
     unsigned left = lane == 0 ? 0 : 3u << (lane - 1), right = lane == 31 ? 0 : 3u << lane;
     unsigned sum = 0;
     if (left) sum += __shfl_sync(left, lane, lane - 1);
@@ -652,8 +652,7 @@ extern "C" __global__ void grid(Arguments a) {
             __threadfence();
             atomicAdd(arrived, 1u);
             while (atomicAdd(arrived, 0u) < round * gridDim.x) {}
-            // Everybody has added: the sum is what it must be after this round, and not more than after the
-            // next.
+            // All threads have added: the sum is that after this round, and at most that after the next.
             u64 sum = atomicAdd(a.output, 0ull);
             u64 least = (u64)gridDim.x * round * (round + 1) / 2;
             assert(sum >= least && sum <= least + (u64)gridDim.x * (round + 1));
@@ -884,7 +883,7 @@ extern "C" __global__ void bits(Arguments a) {
     o[i++] = min(3u, -1); o[i++] = (u64)(min(-3, 2) + 10); o[i++] = max(1ull, 2ll); o[i++] = (u64)(max(1.5f, 2.5) * 2);
     o[i++] = isnan(0.0 / a.length) + 2 * isinf(1.0f / a.length); o[i++] = (u64)(rsqrt(4.0) * 10); o[i++] = __float_as_uint(1.0f);
     o[i++] = (u64)(fmod(7.5, 2.0) * 10); o[i++] = __dp4a(0x01020304, 0x01010101, 5); o[i++] = __fns(0xf0u, 0, 2);
-    // What x86 traps on and a GPU does not.
+    // Divisions that trap on x86 and not on a GPU.
     int zero = (int)a.length, least = -2147483647 - 1;
     o[i++] = (unsigned)(5 / zero); o[i++] = (unsigned)(least / (zero - 1)); o[i++] = 7ull / (u64)zero; o[i++] = 7u % (unsigned)zero;
     uint4 v = make_uint4(1, 2, 3, 4);

@@ -29,10 +29,7 @@ struct Arguments {
 #[test]
 fn any_thread_can_be_waited_for() {
     const BLOCKS: usize = 2;
-    let gpu = Gpu::new(EmulatorOptions {
-        spin_limit: std::time::Duration::from_secs(5),
-        ..EmulatorOptions::default()
-    });
+    let gpu = Gpu::new(EmulatorOptions::default());
     let program = gpu.compile(SOURCE);
     for chosen in 0..256 {
         let words = gpu.zeroed::<u32>(BLOCKS);

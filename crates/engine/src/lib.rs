@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! placement   which subtrees run on the device, and why not the others      (optimizer rules, EXPLAIN)
+//! code        C++ text under construction
 //! expression  DataFusion's expressions as typed IR, and as C++ for one row
 //! pipeline    source → filters → sink as one generated kernel
 //! execution   columns, chunks, launches, results
@@ -9,12 +10,14 @@
 //! calibration what the cost model knows of a device: measured once, or scaled from another's
 //! metrics     what it counts, for a recorder of the program's
 //! history     what earlier runs have shown: refusals and times
+//! policy      tuning constants, listed
 //! plans       finished plans, kept for queries that come again
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod calibration;
+pub mod code;
 pub mod config;
 pub mod execution;
 pub mod explain;
@@ -24,6 +27,7 @@ pub mod metrics;
 pub mod pipeline;
 pub mod placement;
 pub mod plans;
+pub mod policy;
 pub mod reason;
 pub mod report;
 pub mod runtime;

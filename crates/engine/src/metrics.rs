@@ -19,7 +19,6 @@
 //! figures.
 
 use crate::execution::RunReport;
-use crate::runtime::DeviceRuntime;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use std::time::Duration;
 
@@ -124,8 +123,23 @@ pub(crate) fn waited(time: Duration) {
     histogram!(WAIT).record(time.as_secs_f64());
 }
 
-/// A pipeline ran on the device.
-pub(crate) fn ran(runtime: &DeviceRuntime, report: &RunReport) {
+/// How much of a device is in use, and what went over its link since it was opened, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeviceUse {
+    /// Copies of columns.
+    pub(crate) columns: u64,
+    /// All device memory in use.
+    pub(crate) used: u64,
+    /// The budget.
+    pub(crate) limit: u64,
+    /// Copies of chunks that gave up device memory so far.
+    pub(crate) evicted: u64,
+    /// Copied to the device, and to the host.
+    pub(crate) link: (u64, u64),
+}
+
+/// A pipeline ran on a device that is in use so.
+pub(crate) fn ran(device: &DeviceUse, report: &RunReport) {
     histogram!(KERNEL).record(report.kernel.as_secs_f64());
     histogram!(RUN).record(report.total.as_secs_f64());
     counter!(LAUNCHES).increment(report.launches as u64);
@@ -142,18 +156,14 @@ pub(crate) fn ran(runtime: &DeviceRuntime, report: &RunReport) {
         run_seconds = report.total.as_secs_f64(),
         "pipeline ran on the device"
     );
-    let (memory, budget) = (runtime.memory(), runtime.device().budget());
-    let columns = memory.page_bytes();
-    let working = budget.used().saturating_sub(columns);
     for (kind, bytes) in [
-        ("columns", columns),
-        ("working", working),
-        ("limit", budget.limit()),
+        ("columns", device.columns),
+        ("working", device.used.saturating_sub(device.columns)),
+        ("limit", device.limit),
     ] {
         gauge!(DEVICE_BYTES, "kind" => kind).set(bytes as f64);
     }
-    counter!(EVICTED).absolute(memory.evicted());
-    let (to_device, to_host) = runtime.device().link_use();
-    counter!(LINK, "direction" => "to_device").absolute(to_device);
-    counter!(LINK, "direction" => "to_host").absolute(to_host);
+    counter!(EVICTED).absolute(device.evicted);
+    counter!(LINK, "direction" => "to_device").absolute(device.link.0);
+    counter!(LINK, "direction" => "to_host").absolute(device.link.1);
 }

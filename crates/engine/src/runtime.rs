@@ -7,6 +7,7 @@ use crate::execution::demand::Demands;
 use crate::execution::launches::Launches;
 use crate::execution::prepared::PreparedPipelines;
 use crate::history::History;
+use crate::metrics::DeviceUse;
 use crate::reason::Reason;
 use crate::report::QueryReports;
 use crate::spill::{StoreMemory, TemporaryFiles};
@@ -151,6 +152,18 @@ impl DeviceRuntime {
     pub fn clear(&self) -> Result<(), DeviceError> {
         self.launches.clear();
         self.memory.clear()
+    }
+
+    /// How much of the device is in use.
+    pub(crate) fn device_use(&self) -> DeviceUse {
+        let budget = self.device().budget();
+        DeviceUse {
+            columns: self.memory().page_bytes(),
+            used: budget.used(),
+            limit: budget.limit(),
+            evicted: self.memory().evicted(),
+            link: self.device().link_use(),
+        }
     }
 
     /// Launches whose inputs are kept.

@@ -1,10 +1,10 @@
-//! What can go wrong with a topology.
+//! Errors of topologies.
 
 use std::time::Duration;
 
 use galatea_device::DeviceError;
 
-/// Why a topology was refused, or ended early.
+/// The reason why a topology was refused, or ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
@@ -17,7 +17,7 @@ pub enum FlowError {
         /// What is wrong with it.
         what: String,
     },
-    /// More than there is room for.
+    /// A limit is exceeded.
     #[error("topology refused: {asked} {what}, more than {limit}\nhint: {hint}")]
     TooMany {
         /// Of what.
@@ -26,7 +26,7 @@ pub enum FlowError {
         asked: u64,
         /// How many there may be.
         limit: u64,
-        /// What to change.
+        /// The cure.
         hint: &'static str,
     },
     /// An operator on the CPU returned an error.
@@ -42,7 +42,7 @@ pub enum FlowError {
     Panicked {
         /// Its name.
         operator: String,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// An operator on the device called `fail`.
@@ -70,7 +70,7 @@ pub enum FlowError {
         /// Source offset of the frame that it failed for.
         source_offset: u64,
     },
-    /// Something that takes part did not move for too long.
+    /// A participant made no progress for too long.
     #[error(
         "{who} did not move for {} ms, the limit is {} ms\n\
          hint: raise FlowOptions::timeout for operators that take longer for a frame", waited.as_millis(), limit.as_millis()
@@ -78,9 +78,9 @@ pub enum FlowError {
     Hung {
         /// Operator or block.
         who: String,
-        /// How long it stood still.
+        /// Time without progress.
         waited: Duration,
-        /// How long it may.
+        /// The limit of that time.
         limit: Duration,
     },
     /// A heap is exhausted, and neither spare buffers nor another heap's are left.
@@ -93,7 +93,7 @@ pub enum FlowError {
         who: String,
         /// Bytes of the frame.
         frame_bytes: u64,
-        /// Frames that there are.
+        /// Frames of the heap.
         limit: u64,
         /// How long it waited.
         waited: Duration,
@@ -103,7 +103,7 @@ pub enum FlowError {
     Corrupt {
         /// The topic.
         topic: String,
-        /// What was there.
+        /// The frame word.
         word: u64,
     },
     /// Blocks gave up, since the host's beat stood still.

@@ -68,8 +68,8 @@ pub(crate) fn generate<'a>(links: impl Iterator<Item = &'a Link>, block_threads:
     Generated { source, bodies }
 }
 
-/// Writes a kernel that computes one batch by an operator's body, to be launched for each batch: what streams
-/// are compared with. Blocks take units of the batch, each a frame of its own.
+/// Writes a kernel that computes one batch by an operator's body, to be launched for each batch, as a
+/// baseline of streams. Blocks take units of the batch, each a frame of its own.
 pub(crate) fn generate_batch(operator: &dyn GpuOperator, block_threads: u32) -> String {
     let body = operator.source();
     format!(

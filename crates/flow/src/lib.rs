@@ -14,7 +14,8 @@
 //!     ├ generate   the operators' bodies around cuda/galatea/flow/run.cuh: one kernel for all of them
 //!     ├ run/memory topics, heaps, the catalogue ── the words and their order: galatea_kernels::flow
 //!     ├ run/host   operators on CPU threads
-//!     └ run        watches: who hangs, who failed, who needs another buffer
+//!     ├ run/supply buffers for exhausted heaps
+//!     └ run        watches for operators that hang or fail
 //! ```
 //!
 //! A pipeline that doubles numbers on the device:
@@ -58,7 +59,7 @@
 //! assert_eq!((outcome.launches, outcome.copied), (1, 0));
 //! ```
 //!
-//! # What is as published, and what is not
+//! # Differences from the paper
 //! * A look at an offset that is not published fails at once and is repeated: an operator that waits does not
 //!   keep the block from running another (otherwise a topic between two operators on the device could hang).
 //! * Virtual threads of an operator count from 0 within its warps. The published formula starts an operator

@@ -1,4 +1,4 @@
-//! Operators: what is computed, on which side.
+//! Operators of the CPU and of the device.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use bytemuck::AnyBitPattern;
 /// Errors of an operator on the CPU.
 pub type OperatorError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What an operator on the CPU wants to happen after a frame.
+/// An operator's decision after a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Publish the output, if there is one, and go on.
@@ -39,7 +39,7 @@ impl<F: FnMut(&mut CpuWork<'_>) -> Result<Step, OperatorError> + Send> CpuOperat
     }
 }
 
-/// What an operator on the CPU works on in one call.
+/// Input and output of one call of an operator on the CPU.
 #[derive(Debug)]
 pub struct CpuWork<'a> {
     pub(crate) input: Option<&'a [u8]>,
@@ -59,7 +59,7 @@ impl CpuWork<'_> {
         bytemuck::cast_slice(&bytes[..bytes.len() - bytes.len() % size_of::<T>()])
     }
 
-    /// Room for items of the output; none for a sink. It holds what an earlier frame left there.
+    /// Room for items of the output; none for a sink. Its content is that of an earlier frame.
     pub fn output<T: bytemuck::Pod>(&mut self) -> &mut [T] {
         let bytes = self.output.as_deref_mut().unwrap_or_default();
         let whole = bytes.len() - bytes.len() % size_of::<T>();
@@ -84,7 +84,7 @@ impl CpuWork<'_> {
     }
 
     /// Place of the frame among those of the source, by which a sink can put frames in order; for a source,
-    /// what it has set, or `None`: then it becomes the offset under which the frame is published.
+    /// the place that it has set, or `None`: then it becomes the offset under which the frame is published.
     #[must_use]
     pub fn source(&self) -> Option<u64> {
         self.source
@@ -127,7 +127,7 @@ pub trait GpuOperator: Send + Sync {
     /// and `work.threads()` and no barrier; `begin` may use barriers.
     fn source(&self) -> Cow<'_, str>;
 
-    /// What `work.parameters()` leads to; 64-bit words.
+    /// The words that `work.parameters()` leads to; 64 bits each.
     fn parameters(&self) -> Vec<u64> {
         Vec::new()
     }

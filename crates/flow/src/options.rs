@@ -19,7 +19,7 @@ pub enum CataloguePolicy {
     /// A replica in device memory.
     #[default]
     ReadMostly,
-    /// Host memory, over the link: to measure what the replica is worth.
+    /// Host memory, over the link: to measure the worth of the replica.
     Remote,
 }
 
@@ -42,8 +42,9 @@ pub struct FlowOptions {
     pub timeout: Duration,
     /// Buffers that each heap's memory is divided into; default 1.
     pub heap_buffers: usize,
-    /// Buffers of these that a heap has from the start; default: all. A heap that is exhausted is given a
-    /// spare one, or one that the host's heap has no use for.
+    /// Buffers of these that a heap has from the start, at least as many as hold a frame for each thread or
+    /// block that publishes; default: all. A heap that is exhausted is given a spare one, or one of which the
+    /// host's heap uses no frame.
     pub initial_buffers: Option<usize>,
     /// Spare buffers for each frame size, pinned before the start: pinning memory may wait for the kernel.
     /// Default 0.

@@ -1,10 +1,10 @@
-//! What a run of a topology was.
+//! The outcome of a run of a topology.
 
 use std::time::Duration;
 
 use galatea_kernels::flow::FLOW_STEPS;
 
-/// What a run was; every figure is counted, none is estimated.
+/// The outcome of a run; every figure is counted, none is estimated.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// From the start of the first operator to the end of the last.

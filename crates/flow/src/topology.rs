@@ -17,7 +17,7 @@ const MOST_DEPTH: u32 = 1 << 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TopicId(pub(crate) usize);
 
-/// What a topic is like.
+/// Properties of a topic.
 #[derive(Debug, Clone)]
 pub struct Topic {
     pub(crate) name: String,
@@ -185,7 +185,7 @@ impl Topology {
             .filter(move |(_, link)| link.previous == Some(topic))
     }
 
-    /// Refuses what has no meaning, and more than there is room for.
+    /// Refuses topologies without a meaning, and those that exceed a limit.
     pub(crate) fn check(&self) -> Result<()> {
         if self.links.is_empty() {
             return Err(FlowError::topology("it has no operators"));

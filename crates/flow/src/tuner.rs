@@ -140,7 +140,7 @@ impl Model {
     }
 }
 
-/// A partition by formula 3, with the common time the mean of what the models say for equal shares. `None`
+/// A partition by formula 3, with the common time the mean of the models' times for equal shares. `None`
 /// where a model does not take that time anywhere; then [`exact`] does it.
 #[must_use]
 pub fn by_formula(models: &[Model], warps: u32) -> Option<Vec<u32>> {

@@ -1,4 +1,4 @@
-//! The group hash table as kernels see it; what it is, is in `cuda/galatea/hash_table.cuh`.
+//! The group hash table as kernels see it; its structure is documented in `cuda/galatea/hash_table.cuh`.
 
 use galatea_device::{DevicePointer, InOut, kernel_arguments};
 

@@ -11,7 +11,7 @@ macro_rules! embed {
     };
 }
 
-/// Every header under `cuda/galatea`, by the name device code includes it. A test holds the list against the
+/// Every header under `cuda/galatea`, by the name device code includes it. A test compares the list with the
 /// folder.
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",

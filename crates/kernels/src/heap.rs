@@ -1,7 +1,7 @@
-//! The device heap as kernels see it: what is handed to device code, and how it is compiled in.
+//! The device heap as kernels see it: the arguments of device code, and how it is compiled.
 //!
-//! The heap itself, its memory and its reports, is `galatea_memory::DeviceHeap`; the algorithms and what they
-//! promise are in `cuda/galatea/heap/view.cuh` and the headers beside it.
+//! The heap itself, its memory and its reports, is `galatea_memory::DeviceHeap`; the algorithms and their
+//! guarantees are in `cuda/galatea/heap/view.cuh` and the headers beside it.
 
 use galatea_device::{DevicePointer, kernel_arguments};
 
@@ -9,7 +9,7 @@ use galatea_device::{DevicePointer, kernel_arguments};
 pub const SUPERBLOCK_PAGES: u64 = 2048;
 /// Superblocks of a group, which is one bit of the summary.
 pub const GROUP_SUPERBLOCKS: u64 = 32;
-/// Balances are padded to a multiple of this: what a warp reads at once in a sweep.
+/// Balances are padded to a multiple of this, the number that a warp reads at once in a sweep.
 pub const SWEEP_BALANCES: u64 = 128;
 /// Words of a heap's status: errors, cursors, counters.
 pub const STATUS_WORDS: usize = 16;
@@ -59,13 +59,13 @@ kernel_arguments! {
         pub last: u64,
         /// Rows of all its pages.
         pub rows: u64,
-        /// Tile the block begins with when it resumes.
+        /// Morsel the block begins with when it resumes.
         pub tile: u64,
     }
 }
 
 impl PageChain {
-    /// A chain without pages, whose block begins with `tile`.
+    /// A chain without pages, whose block begins with morsel `tile`.
     #[must_use]
     pub fn empty(tile: u64) -> Self {
         Self {
@@ -81,11 +81,11 @@ kernel_arguments! {
     /// The chains of a launch, one per block, by value in kernel arguments; `PageChainsView` in
     /// `galatea/page_chain.cuh`.
     pub struct PageChainsView in "galatea/page_chain.cuh" {
-        /// Where pages come from.
+        /// The heap that pages come from.
         pub heap: HeapView,
         /// One per block.
         pub chains: DevicePointer<PageChain>,
-        /// Two words: rows of tiles that were cut, blocks that stopped.
+        /// Two words: rows of morsels that were left off, blocks that stopped.
         pub overflow: DevicePointer<u64>,
         /// Rows of a page.
         pub page_rows: u32,

@@ -1,4 +1,4 @@
-//! What a typed kernel is made of.
+//! The parts of a typed kernel.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use galatea_device::{
     ArgumentStruct, Device, Function, Geometry, Layout, Program, Reference, Resources, Result, Stream,
 };
 
-/// A kernel in a file of its own: what its Rust type declares.
+/// The declaration of a kernel in a file of its own, by its Rust type.
 pub trait Kernel {
     /// Its name in C++, and of its file in `cuda/kernels`.
     const NAME: &'static str;
@@ -44,7 +44,7 @@ impl KernelEntry {
     }
 }
 
-/// A loaded kernel that takes exactly its own arguments; what a kernel's Rust type holds.
+/// A loaded kernel that takes exactly its own arguments; the content of a kernel's Rust type.
 #[derive(Debug, Clone)]
 pub struct KernelFunction<K> {
     function: Function,
@@ -75,7 +75,7 @@ impl<K: Kernel> KernelFunction<K> {
         })
     }
 
-    /// What it takes of a multiprocessor.
+    /// The resources of a multiprocessor that it takes.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.function.resources()

@@ -1,4 +1,4 @@
-//! What host and device agree on about k-means: the layout of centroids and chunks, and the shape of a pass.
+//! Conventions of host and device for k-means: the layout of centroids and chunks, and the shape of a pass.
 
 /// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points,
 /// stride.
@@ -9,7 +9,7 @@ pub const STRIDE_POINTS: usize = 64;
 /// (`kmeans/wide.cuh`).
 pub const MOST_FEATURES: u32 = 32;
 
-/// How accumulators are replicated: `kmeans/sums.cuh` has the table of what each costs.
+/// How accumulators are replicated: `kmeans/sums.cuh` has a table of costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sums {
     /// None: labels, or the inertia, are wanted.
@@ -21,14 +21,14 @@ pub enum Sums {
     /// Of lanes that own features: Partitioned Features with Partitioned Local (thesis §5.2.1, §5.2.2),
     /// within a warp.
     Features,
-    /// Copies of a block, by atomics in shared memory.
+    /// Several copies a block, by atomics in shared memory.
     Shared,
     /// In device memory, by atomics.
     Global,
 }
 
 impl Sums {
-    /// All that sum, in the order of the table.
+    /// All ways that sum, in the order of the table.
     pub const ALL: [Self; 5] = [
         Self::Registers,
         Self::Private,
@@ -78,8 +78,8 @@ impl Scores {
 /// `kmeans/matrix.cuh` derives it. A hundredth less, for the unit's own rounding.
 const MATRIX_UNITS: f64 = 0.99 * 7_864_320.0;
 
-/// What points and centroids are multiplied by for [`Scores::Matrix`], where the squares of the greatest
-/// values by feature, relative to the origin, sum up to that. None: no 32-bit float can be it.
+/// Factor of points and centroids for [`Scores::Matrix`], where the squares of the greatest
+/// values by feature, relative to the origin, sum up to that. None: it is no 32-bit float.
 #[must_use]
 pub fn matrix_scale(square_radius: f64) -> Option<f32> {
     let scale = (MATRIX_UNITS / square_radius).sqrt() as f32;
@@ -88,15 +88,15 @@ pub fn matrix_scale(square_radius: f64) -> Option<f32> {
 
 /// How much two squared distances may differ that [`Scores::Matrix`] tells the wrong way round, about 2^-18
 /// of the square radius for 4 features: a score is off by 2^-21 of the radius for the halves it is made of,
-/// by half a unit for its norm, and by a unit for each sum and 4 for what the matrix units cut off of 16
-/// products a step; squared distances differ by twice as much as scores, and there are two.
+/// by half a unit for its norm, and by a unit for each sum and 4 for bits of 16 products a step that the
+/// matrix units cut off; squared distances differ by twice as much as scores, and there are two.
 #[must_use]
 pub fn matrix_error(features: u32, square_radius: f64) -> f64 {
     let units = 0.5 + 5.0 * f64::from(features.div_ceil(4));
     4.0 * (units / MATRIX_UNITS + 2f64.powi(-21)) * square_radius
 }
 
-/// Centroids that a pass by matrix units takes at once: what its keys have numbers for.
+/// Centroids that a pass by matrix units takes at once, which its keys can number.
 const GROUP: u32 = 64;
 /// Columns of a tile of the matrix units.
 const TILE: u32 = 8;
@@ -137,7 +137,7 @@ impl LabelWidth {
     }
 }
 
-/// What a pass is compiled for, and how its blocks are made.
+/// The variant of a pass that is compiled, and the shape of its blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PassShape {
     /// d. Above [`MOST_FEATURES`] the pass is wide: it sums by [`Sums::Features`], [`Sums::Global`] or not at
@@ -154,10 +154,10 @@ pub struct PassShape {
     pub points: u32,
     /// Threads of a block, whole warps.
     pub threads: u32,
-    /// Copies of what the threads of a block share, a power of two: accumulators of [`Sums::Shared`], masses
-    /// of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in; by matrix
-    /// units the copies of a warp for [`Sums::Features`]: 8, or 32 over the features rounded up to a power of
-    /// two.
+    /// Number of copies that the threads of a block share, a power of two: accumulators of [`Sums::Shared`],
+    /// masses of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in; by
+    /// matrix units the copies of a warp for [`Sums::Features`]: 8, or 32 over the features rounded up to a
+    /// power of two.
     pub copies: u32,
     /// Whether threads ask for their next points before they compute on those they have.
     pub ahead: bool,
@@ -224,8 +224,8 @@ impl PassShape {
         u64::from(self.features.next_power_of_two().min(16))
     }
 
-    /// Dynamic shared memory of a block: the sum of what `Centroids<D>::floats` and the `floats` of the sums
-    /// say in device code (KM-13; formulas in `kmeans/sums.cuh`).
+    /// Dynamic shared memory of a block: the sum of `Centroids<D>::floats` and the `floats` of the sums in
+    /// device code (KM-13; formulas in `kmeans/sums.cuh`).
     #[must_use]
     pub fn shared_bytes(&self) -> u64 {
         let (k, d, t) = (
@@ -329,7 +329,7 @@ impl PassShape {
     }
 }
 
-/// Centroids as device code has them: an origin, rows relative to it, and what scores begin with.
+/// Centroids as device code has them: an origin, rows relative to it, and first values of scores.
 /// `kmeans/nearest.cuh` has the layout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Centroids {
@@ -395,7 +395,7 @@ impl Centroids {
         self.clusters
     }
 
-    /// What rows are relative to.
+    /// The origin of rows.
     #[must_use]
     pub fn origin(&self) -> &[f32] {
         &self.words[..self.features]
@@ -421,13 +421,13 @@ impl Centroids {
         }
     }
 
-    /// What a device holds.
+    /// The words for a device.
     #[must_use]
     pub fn words(&self) -> &[f32] {
         &self.words
     }
 
-    /// Takes what a device holds.
+    /// Takes the words of a device.
     ///
     /// # Panics
     /// With another number of words.

@@ -8,9 +8,9 @@
 use galatea_kernels::kmeans::Centroids;
 use rayon::prelude::*;
 
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::labels::Labels;
 use crate::points::Chunk;
+use crate::processor::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::{KMeansError, Points, Result};
 
 /// Points that a thread assigns at a time.
@@ -18,7 +18,7 @@ const BLOCK: usize = 256;
 /// Points of a piece of work.
 const PIECE: usize = 1 << 15;
 
-/// What passes sum.
+/// The sums of a pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Partial {
     /// Feature sums by cluster, relative to the origin of the centroids.

@@ -1,4 +1,4 @@
-//! What can go wrong with a clustering.
+//! Errors of a clustering.
 
 use galatea_device::DeviceError;
 
@@ -76,7 +76,7 @@ pub enum KMeansError {
         name: &'static str,
         /// What was given.
         value: String,
-        /// What is possible.
+        /// The allowed values.
         expected: &'static str,
     },
     /// No shape of a pass has room on the device.
@@ -93,12 +93,12 @@ pub enum KMeansError {
         /// Bytes there are.
         limit: u64,
     },
-    /// The device is full with what others use.
+    /// The device is full with memory of others.
     #[error(
         "{what} of {bytes} bytes finds no device memory: the limit is {limit} bytes\nhint: raise galatea.gpu_memory_limit, or run it on the CPU"
     )]
     Memory {
-        /// What was to be allocated.
+        /// The purpose of the allocation.
         what: &'static str,
         /// Its size.
         bytes: u64,

@@ -2,11 +2,11 @@
 //!
 //! k-means++ (Arthur and Vassilvitskii 2007) draws each centroid among the points with a probability in
 //! proportion to its squared distance to those drawn before. It is done on the host: over all points where
-//! their values are at most [`EXACT_VALUES`] and what there is to compute is at most [`EXACT_WORK`], and over
-//! a sample drawn without bias where there is more, since a pass a centroid over data larger than the device
-//! would take longer than the fit. What a sample of m points cannot see are clusters of less than about 1 / m
-//! of the points: one of n / 10000 points has 6.5 in the smallest sample, and is missed by it once in 700
-//! times. The iterations that follow see all points.
+//! their values are at most [`EXACT_VALUES`] and the work is at most [`EXACT_WORK`], and over a sample drawn
+//! without bias where there is more, since a pass a centroid over data larger than the device would take
+//! longer than the fit. A sample of m points cannot see clusters of less than about 1 / m of the points: one
+//! of n / 10000 points has 6.5 in the smallest sample, and is missed by it once in 700 times. The iterations
+//! that follow see all points.
 
 use rand::Rng;
 use rand::SeedableRng;

@@ -18,7 +18,7 @@ impl Labels {
         }
     }
 
-    /// Those that bytes are.
+    /// Labels of which these are the bytes.
     pub(crate) fn of_bytes(width: LabelWidth, bytes: Vec<u8>) -> Self {
         Self { width, bytes }
     }

@@ -6,7 +6,7 @@
 //!
 //! Values are 32-bit floats, as in the thesis. Those that come as 64-bit floats are kept as distances from an
 //! offset of their feature where they are much closer to each other than to zero (times, coordinates of a
-//! city), so that what tells points apart survives.
+//! city), so that the differences between points survive.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +17,7 @@ use galatea_memory::regions::Source;
 
 use crate::{KMeansError, Result};
 
-/// Bytes of a chunk where nothing else is asked for (KM-20).
+/// Default bytes of a chunk (KM-20).
 pub const CHUNK_BYTES: usize = 16 << 20;
 
 /// Most features of a point.
@@ -31,7 +31,7 @@ pub struct Points {
     features: usize,
     len: u64,
     chunks: Vec<Chunk>,
-    /// By feature: what was subtracted of its values.
+    /// By feature: the offset that was subtracted from its values.
     offsets: Vec<f64>,
     /// By feature: the least and the greatest value as kept.
     extents: Vec<(f32, f32)>,
@@ -355,7 +355,7 @@ impl PointsBuilder {
                 rows: *rows,
             });
         }
-        // The last chunk takes what it needs, not what a full one does.
+        // The last chunk takes the memory that it needs, not that of a full one.
         if let Some((memory, len)) = self.filling.take() {
             let stride = len.next_multiple_of(STRIDE_POINTS);
             let mut small = HostMemory::new(4 * stride * self.names.len())?;
@@ -384,7 +384,7 @@ impl PointsBuilder {
     }
 }
 
-/// What to subtract of values: nothing, unless they are 16 times closer to each other than to zero. It has
+/// The offset to subtract from values: 0, unless they are 16 times closer to each other than to zero. It has
 /// few significant bits, so that differences to it are exact.
 fn offset_of(values: &[f64]) -> f64 {
     let finite = || values.iter().copied().filter(|value| value.is_finite());

@@ -3,8 +3,10 @@
 //! Chunks that are not in device memory pass through the link. The CPU can process them where they are
 //! instead: it takes them from the end, while the device takes them from the beginning, until they meet. So
 //! each takes as many as its rate allows, without knowing it before. Near the end the rates that were
-//! measured so far decide: the CPU leaves a chunk that the device would be done with sooner. Sums of the
-//! CPU's chunks are one more slot of partial sums on the device.
+//! measured so far decide: the CPU leaves a chunk that the device would be done with sooner. Its first chunk
+//! is set aside before the device begins: on a busy machine its thread may start when the device has taken
+//! all the others, and the time of that iteration would say nothing about the worth of the CPU's help. Sums
+//! of the CPU's chunks are one more slot of partial sums on the device.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,7 +62,7 @@ impl Trial {
     }
 }
 
-/// Positions that nobody has taken yet.
+/// Positions that are not taken yet.
 #[derive(Debug)]
 pub(crate) struct Split {
     /// The first, and in the upper half the one behind the last.
@@ -98,7 +100,7 @@ impl Split {
 
     /// Takes the last for the CPU, which needs so long for one: none where the device would be done with all
     /// that are left before.
-    fn take_last(&self, needed: Duration) -> Option<usize> {
+    pub(crate) fn take_last(&self, needed: Duration) -> Option<usize> {
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
@@ -127,17 +129,19 @@ impl Split {
     }
 }
 
-/// Sums, by the centroids of each start, over the chunks that the CPU gets hold of, and how many these are.
+/// Sums, by the centroids of each start, over the chunk at position `first` and those that the CPU takes
+/// after it, and how many chunks these are.
 pub(crate) fn share_of_cpu(
     points: &Points,
     order: &[usize],
     split: &Split,
+    first: Option<usize>,
     starts: &[&Centroids],
 ) -> (Vec<Partial>, u64) {
     let (k, d) = (starts[0].clusters(), points.features());
     let mut totals = vec![Partial::new(k, d); starts.len()];
-    let (mut taken, mut needed) = (0, Duration::ZERO);
-    while let Some(position) = split.take_last(needed) {
+    let (mut taken, mut next) = (0, first);
+    while let Some(position) = next {
         let begun = Instant::now();
         let chunk = &points.chunks()[order[position]];
         let of_chunk = cpu::pass(std::iter::once(chunk), starts, (k, d), false, None);
@@ -145,8 +149,8 @@ pub(crate) fn share_of_cpu(
             .iter_mut()
             .zip(&of_chunk)
             .for_each(|(total, some)| total.add(some));
-        needed = begun.elapsed();
         taken += 1;
+        next = split.take_last(begun.elapsed());
     }
     (totals, taken)
 }

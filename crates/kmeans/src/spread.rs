@@ -9,8 +9,8 @@ use crate::Points;
 pub(crate) const FEW_POINTS: u64 = 1024;
 /// Points that the variance of features is estimated from at most.
 const VARIANCE_SAMPLE: u64 = 1 << 16;
-/// Matrix units take points whose square radius is at most so many times their variance: what they tell apart
-/// is a share of the radius, and a few points far from all others would leave them nothing for the others.
+/// Matrix units take points whose square radius is at most so many times their variance: their resolution is
+/// a share of the radius, and a few points far from all others would leave none for the others.
 const RADIUS_OF_VARIANCE: f64 = 256.0;
 
 /// The mean of the features' variances, of a sample that is taken once.
@@ -49,7 +49,7 @@ pub(crate) fn square_radius(points: &Points, centroids: &Centroids) -> f64 {
     (0..d).map(|f| of_feature(f).powi(2)).sum()
 }
 
-/// What matrix units multiply points and centroids by, where they tell them apart.
+/// Factor of points and centroids for matrix units, where these can tell them apart.
 pub(crate) fn scale(points: &Points, centroids: &Centroids) -> Option<f32> {
     let radius = square_radius(points, centroids);
     let limit = RADIUS_OF_VARIANCE * variance(points) * points.features() as f64;

@@ -34,7 +34,8 @@ impl Analyser {
         self.groups(words, pattern, |group, _| group)
     }
 
-    /// The same where the word touched follows from the row's group and the lane: arrays with replicas.
+    /// The same where the word touched follows from the row's group and the lane: arrays with replicated
+    /// accumulators.
     #[must_use]
     pub fn groups<P, W>(&self, groups: &[u32], pattern: &P, word: W) -> Conflicts
     where
@@ -93,7 +94,7 @@ impl Recent {
         self.clock += self.window;
     }
 
-    /// Words of an access that an access of the window touched.
+    /// Words of an access that an earlier access of the window touched.
     fn touch(&mut self, words: &[u32]) -> u64 {
         if self.window == 0 {
             return 0;
@@ -170,7 +171,7 @@ impl Conflicts {
         self.per_access(self.write_rounds)
     }
 
-    /// Mean words of an access that meet a value conflict between warps.
+    /// Mean words of an access with a value conflict between warps.
     #[must_use]
     pub fn mean_between_warps(&self) -> f64 {
         self.per_access(self.between_warps)

@@ -1,4 +1,4 @@
-//! Banks of shared memory, and what one access to them costs.
+//! Banks of shared memory, and the cost of an access to them.
 //!
 //! Word *i* of shared memory lies in bank *i* mod 32 (Sitaridi & Ross §2). An access of a warp takes as many
 //! *rounds* as the most wanted bank has requests (§1, §A.2): lanes that read one word share a request, lanes
@@ -35,7 +35,7 @@ impl Banks {
         })
     }
 
-    /// How many there are.
+    /// Number of banks.
     #[must_use]
     pub fn count(self) -> u32 {
         self.0
@@ -53,7 +53,7 @@ impl Banks {
         u32::MAX >> (WIDEST - self.0)
     }
 
-    /// What one access to these words costs, a word per active lane.
+    /// The cost of an access to these words, a word per active lane.
     #[must_use]
     pub fn rounds(self, words: &[u32]) -> Rounds {
         let mut writes = [0_u32; WIDEST as usize];
@@ -89,7 +89,7 @@ impl BankOrder {
     }
 }
 
-/// What one access costs.
+/// The cost of an access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rounds {
     /// Different banks touched.

@@ -1,9 +1,9 @@
-//! What can be asked of this crate and cannot be had.
+//! Errors of this crate: requests that cannot be met.
 
-/// The result of what can fail here.
+/// Result of this crate.
 pub type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
-/// Why a layout was refused.
+/// The reason why a layout was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
@@ -27,9 +27,9 @@ pub enum LayoutError {
         what: &'static str,
         /// Its number.
         asked: usize,
-        /// What it must be a multiple of.
+        /// The number that it must be a multiple of.
         multiple: usize,
-        /// What the multiple is made of.
+        /// The unit of the multiple.
         hint: &'static str,
     },
     /// A column holds a number past the number of its values.
@@ -90,14 +90,14 @@ pub enum LayoutError {
     /// A table per value or per slot does not have an entry for each.
     #[error("{given} {what} were passed where there are {expected}")]
     Length {
-        /// Entries of what.
+        /// The table.
         what: &'static str,
         /// How many were passed.
         given: usize,
-        /// How many there are.
+        /// The number of values or slots.
         expected: usize,
     },
-    /// Frequencies that nothing can be drawn from.
+    /// Frequencies that no value can be drawn from.
     #[error("frequencies of {values} values were asked for: {problem}")]
     Frequencies {
         /// Values.
@@ -105,7 +105,7 @@ pub enum LayoutError {
         /// What is wrong.
         problem: String,
     },
-    /// More distinct words in one bank than there are.
+    /// More distinct words in one bank than it has.
     #[error(
         "{degree} rounds per access were asked for, of {banks} banks and {values} values: \
          between 1 and {limit} can be had\nhint: a degree takes as many values per bank"

@@ -64,7 +64,7 @@ impl Frequencies {
         Self::new(weights)
     }
 
-    /// The same frequencies under codes that say nothing about them.
+    /// The same frequencies under codes in random order.
     #[must_use]
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.weights.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));

@@ -11,7 +11,7 @@ use crate::error::{LayoutError, Result};
 
 /// A column of `values` values in which each access of a warp of as many lanes as there are banks costs
 /// exactly `degree` rounds, reads as well as writes: its values are all different, and each bank it touches
-/// holds `degree` of them (the last one what is left). For patterns whose accesses are consecutive rows.
+/// holds `degree` of them (the last one the remainder). For patterns whose accesses are consecutive rows.
 ///
 /// # Errors
 /// [`LayoutError::Degree`] where `values` has fewer than `degree` values in some bank, or `degree` exceeds

@@ -1,4 +1,5 @@
-//! Layout: how the values of a column fall on the banks of shared memory, and how they could fall better.
+//! Layout: how the values of a column are distributed over the banks of shared memory, and how they could be
+//! distributed better.
 //!
 //! Shared memory is 32 banks wide. A warp's access to it takes one round if its lanes want different banks,
 //! and up to 32 if they want the same: grouping by a column, or joining through it, is as fast as the

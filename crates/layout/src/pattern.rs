@@ -9,7 +9,7 @@
 //!
 //! Accesses of a block are numbered in *program order*: step by step, within a step row of a thread by row of
 //! a thread, within that warp by warp, as a scheduler that takes its warps in turn issues them. Real warps
-//! drift, so what a window of accesses (§3.3) says about other warps is approximate.
+//! drift, so a window of accesses (§3.3) describes other warps approximately.
 
 use std::ops::Range;
 
@@ -69,9 +69,9 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
 /// ```
 ///
 /// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight
-/// and the units and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Units do not cross
-/// the end of a chunk. A unit counts as a block: units of one block follow each other, but which ones depends
-/// on the size of the grid.
+/// and the morsels (units) and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Units do
+/// not cross the end of a chunk. A unit counts as a block: units of one block follow each other, but which
+/// ones depends on the size of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
     lanes: usize,

@@ -1,4 +1,4 @@
-//! Slots and the values they hold: what makes a placed column readable.
+//! Slots and the values they hold, by which a placed column is decoded.
 
 use crate::error::{LayoutError, Result};
 
@@ -13,7 +13,7 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
-    /// What a hole holds.
+    /// The value of a hole.
     pub const HOLE: u32 = u32::MAX;
 
     pub(crate) fn new(values: usize, of_slot: Vec<u32>) -> Self {
@@ -45,7 +45,7 @@ impl SlotMap {
         (value != Self::HOLE).then_some(value)
     }
 
-    /// Slots that hold nothing.
+    /// Number of holes.
     #[must_use]
     pub fn holes(&self) -> usize {
         self.of_slot.iter().filter(|&&value| value == Self::HOLE).count()

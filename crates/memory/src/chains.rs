@@ -3,19 +3,20 @@
 //! ```text
 //!   let mut chains = RowChains::new(device, stream, &heap, words, blocks)?;
 //!   launch(chains.view(&heap, false));                  every block appends to its own chain
-//!   while chains.stopped(stream)? > 0 {                 the heap was exhausted: what fits is there, nothing is lost
+//!   while chains.stopped(stream)? > 0 {                 the heap was exhausted: rows that fitted are there, none is lost
 //!       parts.push(chains.gather(device, stream, &heap)?);   dense columns; pages back to the heap
 //!       launch(chains.view(&heap, true));               blocks go on where they stopped
 //!   }
 //!   parts.push(chains.gather(device, stream, &heap)?);
 //! ```
 //!
-//! A launch makes progress when the heap has a page more per block than the rows of one tile fill, or at
-//! least when one block's tile fits: `gather` returns no rows after a stop only when not even that was so,
-//! and then the caller must give up or make a larger heap.
+//! A launch makes progress when the heap has a page more per block than the rows of one morsel fill, or at
+//! least when one block's morsel fits: `gather` returns no rows after a stop only when not even one did, and
+//! then the caller must give up or make a larger heap.
 //!
 //! Launches may also follow each other without a gather between: a block continues its chain, so pages are
-//! filled whatever the launches' sizes. A resumed launch must have as many blocks as the one it continues.
+//! filled regardless of the launches' sizes. A resumed launch must have as many blocks as the one it
+//! continues.
 
 use galatea_device::{Device, DeviceBuffer, DevicePointer, In, InOut, Out, Stream};
 use galatea_kernels::heap::{MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView};
@@ -28,7 +29,7 @@ use crate::{HeapError, Result};
 #[derive(Debug)]
 pub struct RowChains {
     chains: DeviceBuffer<PageChain>,
-    /// Rows of cut tiles, stopped blocks.
+    /// Rows left off morsels, stopped blocks.
     overflow: DeviceBuffer<u64>,
     words: u32,
     page_rows: u32,
@@ -87,8 +88,8 @@ impl RowChains {
         }
     }
 
-    /// What a kernel of as many blocks as there are chains takes by value, on the stream of heap and chains.
-    /// With `resume`, blocks begin with the tile at which they stopped.
+    /// The argument of a kernel of as many blocks as there are chains, by value, on the stream of heap and
+    /// chains. With `resume`, blocks begin with the morsel at which they stopped.
     #[must_use]
     pub fn view(&self, heap: &DeviceHeap, resume: bool) -> PageChainsView {
         PageChainsView {
@@ -102,8 +103,8 @@ impl RowChains {
         }
     }
 
-    /// Blocks that stopped because the heap had no page, and the rows of the tiles they could not finish (a
-    /// lower bound of what is missing); waits for the stream.
+    /// Blocks that stopped because the heap had no page, and the rows of the morsels they could not finish (a
+    /// lower bound of the missing rows); waits for the stream.
     ///
     /// # Errors
     /// The device's.

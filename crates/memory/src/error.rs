@@ -12,7 +12,7 @@ pub enum HeapError {
     /// The device's: out of memory, a failed kernel, a compiler that is not there.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A page size no heap can have.
+    /// A page size that is not supported.
     #[error(
         "a heap with pages of {page_bytes} bytes: page sizes are multiples of {multiple} from {least} to {most} bytes"
     )]
@@ -39,7 +39,7 @@ pub enum HeapError {
         pages: u64,
         /// Most pages.
         limit: u64,
-        /// What to change.
+        /// The cure.
         hint: &'static str,
     },
     /// A page too small for the rows of a warp.

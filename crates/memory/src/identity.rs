@@ -1,8 +1,8 @@
-//! Names of encoded data that last as long as the data, and tell who has copies when it is gone.
+//! Names of encoded data that last as long as the data, and tell holders of copies when it is dropped.
 //!
 //! A copy in device memory must not keep the original alive, or dropped tables would fill host memory; nor
-//! may it outlive the original for long. So the holder of a copy has a [`Weak`] to the [`Identity`] of what
-//! was copied: its address is a key that is not used again as long as the reference exists, and
+//! may it outlive the original for long. So the holder of a copy has a [`Weak`] to the [`Identity`] of the
+//! original: its address is a key that is not used again as long as the reference exists, and
 //! [`Identity::tell`] has it told when the copy is of no use any more.
 
 use std::fmt;
@@ -11,10 +11,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-/// A holder of copies, or of what was made of originals.
+/// A holder of copies, or of objects made of originals.
 pub trait Holder: Send + Sync {
-    /// Some original is gone: lets go of what was made of originals that are gone, which their weak
-    /// references show.
+    /// An original was dropped: releases objects made of dropped originals, which their weak references show.
     fn let_go(&self);
 }
 
@@ -25,7 +24,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Has `holder` told when the last owner lets go of what this names, on the thread that does; once,
+    /// Has `holder` told when the last owner drops the data that this names, on the thread that does; once,
     /// however often it asks.
     pub fn tell(&self, holder: &Weak<dyn Holder>) {
         let mut holders = self.holders.lock();

@@ -5,7 +5,7 @@
 //!     └ RowChains ── rows of unknown number, written once into chains of pages, gathered into columns
 //!   theory ── expected steps of random walks over a pool
 //!   transfer ── the eight ways across the link, behind one trait
-//!   MemoryManager ── regions: copies of host data that come and go page by page, and whose turn it is
+//!   MemoryManager ── regions: copies of host data that come and go page by page, and admission of queries
 //! ```
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a random walk over a pool costs: the analysis of Pham et al. 2022, §3.2 and §4.1.
+//! The cost of a random walk over a pool: the analysis of Pham et al. 2022, §3.2 and §4.1.
 //!
 //! A pool of `pages` pages has `free` free ones; `threads` threads ask for one page each. TAS is the mean
 //! number of steps of a thread, WAS the mean over warps of the slowest of 32 lanes. The walk sees `width`
@@ -40,8 +40,8 @@ impl Pool {
     ///
     /// With `width` 1 each term is T / (A - j), so the sum is (T/N) (H(A) - H(A-N)). For wider words it holds
     /// while threads are few against words: the walk draws words, not pages, so it empties words of few pages
-    /// as fast as words of many, and what is left is in fewer words than if it were scattered (12 % more
-    /// steps were measured at N = 3/4 A = 1.5 % of T).
+    /// as fast as words of many, and the remaining free pages are in fewer words than if they were scattered
+    /// (12 % more steps were measured at N = 3/4 A = 1.5 % of T).
     #[must_use]
     pub fn tas(&self, width: u32) -> f64 {
         let terms = (0..self.threads).map(|taken| 1.0 / self.chance(self.free - taken, width));
@@ -56,7 +56,7 @@ impl Pool {
         if left == 0 {
             return f64::INFINITY;
         }
-        // The chance that a look fails, when as few pages are free as there will ever be.
+        // The chance that a probe fails, when the fewest pages are free.
         let miss = 1.0 - self.chance(left, width);
         let mut sum = 0.0;
         let mut still: f64 = 1.0; // miss^k
@@ -93,7 +93,7 @@ impl Pool {
         self.was_bound(1) / w + (w - 1.0) / (2.0 * w)
     }
 
-    /// The chance that a look of `width` pages finds a free one, with `free` of them in the pool.
+    /// The chance that a probe of `width` pages finds a free one, with `free` of them in the pool.
     fn chance(&self, free: u64, width: u32) -> f64 {
         let miss = 1.0 - real(free) / real(self.pages);
         if width == 1 {

@@ -54,7 +54,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
 /// others.
 fn whole_waves(bed: &Bed) -> usize {
     let blocks = usize::try_from(2 * bed.multiprocessors()).unwrap_or(usize::MAX);
-    bed.extent.unit_rows.saturating_mul(blocks).min(bed.extent.rows)
+    bed.extent.morsel_rows.saturating_mul(blocks).min(bed.extent.rows)
 }
 
 /// Places the column for writes into the shared memory of which two blocks have room, and sums.

@@ -89,7 +89,7 @@ pub(super) struct Operands {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) threads: u64,
-    pub(super) unit_rows: u64,
+    pub(super) morsel_rows: u64,
     pub(super) shared_bytes: u64,
 }
 
@@ -153,7 +153,7 @@ impl Bed {
     pub(super) fn shape(&self, shared_bytes: u64) -> Shape {
         Shape {
             threads: self.extent.threads,
-            unit_rows: self.extent.unit_rows as u64,
+            morsel_rows: self.extent.morsel_rows as u64,
             shared_bytes,
         }
     }
@@ -169,7 +169,7 @@ impl Bed {
     ) -> Result<()> {
         let rows = codes.len() as u64;
         let geometry =
-            Geometry::covering(rows, shape.unit_rows, shape.threads).with_shared(shape.shared_bytes);
+            Geometry::covering(rows, shape.morsel_rows, shape.threads).with_shared(shape.shared_bytes);
         let words = [
             codes.address(),
             self.measures()?.address(),
@@ -177,7 +177,7 @@ impl Bed {
             operands.scratch,
             result.address(),
             rows,
-            shape.unit_rows,
+            shape.morsel_rows,
             operands.slots,
             operands.copies,
             operands.stride,

@@ -2,7 +2,7 @@
 //! updates by the number of conflicting lanes, of matching, and of reading. [`GroupingProbes`] measures them.
 
 use galatea_engine::calibration::machine;
-use galatea_kernels::{GroupingProbes, Meeting, Update};
+use galatea_kernels::{ConflictingLanes, GroupingProbes, Update};
 
 use super::bed::Bed;
 use super::report::{ConflictsReport, Row};
@@ -31,7 +31,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     ] {
         for (same_word, words) in [(false, "different words"), (true, "one word")] {
             for lanes in [1, 2, 4, 8, 16, 32] {
-                let rate = probes.shared(update, Meeting { lanes, same_word })?;
+                let rate = probes.shared(update, ConflictingLanes { lanes, same_word })?;
                 let what = format!("{UPDATES}{what}, {words}");
                 constant(&what, Some(lanes.into()), rate);
             }

@@ -36,7 +36,7 @@ pub struct Extent {
     /// Threads of a block.
     pub threads: u64,
     /// Rows of a block.
-    pub unit_rows: usize,
+    pub morsel_rows: usize,
     /// Measured runs; two more warm up.
     pub runs: usize,
     /// Seed of the columns.
@@ -62,7 +62,7 @@ impl Extent {
             groups: (0..=12).map(|bits| 1 << bits).collect(),
             group_thetas: vec![0.0, 0.5, 1.0, 1.5, 2.0],
             threads: 1024,
-            unit_rows: 350 * 1024,
+            morsel_rows: 350 * 1024,
             runs: 9,
             seed: 0,
         }
@@ -86,7 +86,7 @@ impl Extent {
             groups: vec![1, 4, 64],
             group_thetas: vec![0.0, 1.0],
             threads: 64,
-            unit_rows: 512,
+            morsel_rows: 512,
             runs: 1,
             seed: 0,
         }
@@ -110,6 +110,6 @@ impl Extent {
     /// How the kernels walk rows.
     pub(super) fn pattern(&self) -> Result<Tiles> {
         let threads = usize::try_from(self.threads).unwrap_or(usize::MAX);
-        Ok(Tiles::new(threads, 1, self.unit_rows)?)
+        Ok(Tiles::new(threads, 1, self.morsel_rows)?)
     }
 }

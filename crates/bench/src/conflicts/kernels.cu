@@ -1,10 +1,10 @@
 // Kernels of the experiments on bank and value conflicts: the paper's operators, what they cost by degree of
 // conflict, and the ways of summing by group that need no placed column.
 //
-// A block takes `unit_rows` consecutive rows; in a step each thread takes one, so a warp takes 32 consecutive
-// rows an access (galatea_layout::Tiles::paper). Rows of STEPS steps, which the host defines, are loaded
-// before the first is used. Sums of 64 bits in shared memory are two planes of 32-bit halves, so that slot i
-// of either plane is in bank i mod 32.
+// A block takes `morsel_rows` consecutive rows; in a step each thread takes one, so a warp takes 32
+// consecutive rows an access (galatea_layout::Tiles::paper). Rows of STEPS steps, which the host defines, are
+// loaded before the first is used. Sums of 64 bits in shared memory are two planes of 32-bit halves, so that
+// slot i of either plane is in bank i mod 32.
 #include "galatea/block.cuh"
 
 using namespace galatea;
@@ -16,7 +16,7 @@ struct Arguments {
     u64* scratch;          // replicas in device memory: `copies` of `stride` words
     u64* result;           // of each value its count or sum; of a join, one sum
     u64 rows;
-    u64 unit_rows;
+    u64 morsel_rows;
     u64 slots;             // entries of `table`; values, where there is no table
     u64 copies;            // replicas, a power of two
     u64 stride;            // words from a group to the next in shared memory, from a replica to the next in device memory
@@ -25,12 +25,12 @@ struct Arguments {
 constexpr u32 HOLE = 0xffffffffu;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
-// Block scope. Calls `update(code, measure, lanes)` for every row of this block's unit; `lanes` are those of
-// the warp that have a row now, and call together.
+// Block scope. Calls `update(code, measure, lanes)` for every row of this block's morsel; `lanes` are those
+// of the warp that have a row now, and call together.
 template <bool MEASURED, typename Update> GALATEA_INLINE void walk(const Arguments& args, Update update) {
-    const u64 first = blockIdx.x * args.unit_rows;
+    const u64 first = blockIdx.x * args.morsel_rows;
     if (first >= args.rows) return;
-    const u32 rows = u32(args.rows - first < args.unit_rows ? args.rows - first : args.unit_rows);
+    const u32 rows = u32(args.rows - first < args.morsel_rows ? args.rows - first : args.morsel_rows);
     const u32* const codes = args.codes + first;
     const u64* const measures = MEASURED ? args.measures + first : nullptr;
     for (u32 step = 0; step < rows; step += STEPS * blockDim.x) {

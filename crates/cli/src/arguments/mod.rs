@@ -103,6 +103,8 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// Show the capabilities of this machine: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
+    /// Print the tuning constants of every mechanism, with their meaning; no setting changes them.
+    Policies,
     /// Measure the GPU, which should be idle: the constants of the cost model, and bandwidths. Takes a few
     /// seconds; every later session on this machine uses the result.
     Calibrate(CalibrateArguments),

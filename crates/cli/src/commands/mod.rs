@@ -15,7 +15,7 @@ mod manual;
 mod prompt;
 mod residency;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use crate::arguments::{Analysis, Arguments, Color, Command, PartBench, QueryArguments, SessionArguments};
@@ -37,6 +37,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
         Some(Command::Demo(demo)) => demo::run(&session, &demo).await,
         Some(Command::Calibrate(calibrate)) => calibrate::run(&session, &calibrate).await,
         Some(Command::Doctor(doctor)) => doctor::run(&session, &doctor),
+        Some(Command::Policies) => {
+            let _ = io::stdout().write_all(policies().as_bytes());
+            Ok(())
+        }
         Some(Command::Analyze {
             what: Analysis::Conflicts(conflicts),
         }) => analyze::run(&session, &query, &conflicts).await,
@@ -63,7 +67,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
 async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<Shell, CliError> {
     let session = session::build(arguments).await?;
     let color = match query.color {
-        Color::Auto => std::io::stdout().is_terminal(),
+        Color::Auto => io::stdout().is_terminal(),
         Color::Always => true,
         Color::Never => false,
     };
@@ -146,4 +150,10 @@ fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
     Err(CliError::Other(format!(
         "no such command or file: {input}\nhint: {meant}SQL goes in quotes: galatea \"SELECT 1\""
     )))
+}
+
+/// The tuning policies of the engine, one below the other.
+fn policies() -> String {
+    let all: Vec<String> = galatea::policy::all().iter().map(ToString::to_string).collect();
+    all.join("\n")
 }

@@ -212,6 +212,20 @@ fn help_lists_the_commands() {
 }
 
 #[test]
+fn policies_are_listed_with_their_meaning() {
+    let directory = samples();
+    let ran = galatea(directory.path(), &["policies"]);
+    assert_eq!(ran.code, 0);
+    let line = ran.out.lines().find(|line| line.contains("hot_share"));
+    assert_eq!(
+        line.map(str::trim),
+        Some("hot_share      0.1  Share of the sample that a hot group has, at least."),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
 fn empty_results_keep_their_header() {
     let directory = samples();
     let run = |format: &str| {

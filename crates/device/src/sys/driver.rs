@@ -8,8 +8,7 @@ use cudarc::driver::sys::{
 };
 
 use super::{Backend, Code};
-use crate::emulator;
-use crate::errors::Missing;
+use crate::errors::{DeviceError, Missing};
 use crate::retry::{RETRY, Retried};
 
 super::function_table! {
@@ -80,7 +79,7 @@ impl Driver {
         match backend {
             Backend::Gpu => GPU.get(Self::load),
             Backend::Emulated => EMULATED.get(|| {
-                let resolver = emulator::resolver()?;
+                let resolver = super::emulator_resolver()?;
                 // SAFETY: the emulator's functions have the driver's signatures and are part of this program.
                 unsafe { Self::bind(&resolver) }
             }),
@@ -124,6 +123,26 @@ impl Driver {
             format!("it does not initialise: {name}: {text}")
         };
         Err(missing(reason))
+    }
+
+    /// The outcome of a call that belongs to no context.
+    pub(crate) fn check(&self, call: &'static str, code: Code) -> Result<(), DeviceError> {
+        if code == Code::SUCCESS {
+            Ok(())
+        } else {
+            Err(self.error(call, code))
+        }
+    }
+
+    /// A failed call in the driver's words.
+    pub(crate) fn error(&self, call: &'static str, code: Code) -> DeviceError {
+        let (name, text) = self.describe(code);
+        DeviceError::Driver {
+            call,
+            code: code.0,
+            name,
+            text,
+        }
     }
 
     /// Name and description of a code, in the driver's words.

@@ -1,7 +1,7 @@
 //! Finding and opening NVIDIA's libraries at run time.
 //!
 //! The driver has one name, `libcuda.so.1`, which the dynamic linker knows wherever a driver is installed.
-//! NVRTC has many homes; they are tried in this order, and the first that opens is taken:
+//! NVRTC may be in many places; they are tried in this order, and the first that opens is taken:
 //!
 //! 1. `$GALATEA_NVRTC_PATH`, a file or a folder, absolute;
 //! 2. `libnvrtc.so.13`, then `.so.12`, by name alone: `LD_LIBRARY_PATH` and the linker's cache;
@@ -57,7 +57,7 @@ pub(crate) fn symbol(library: &Library, name: &str) -> Option<*const c_void> {
     (!address.is_null()).then_some(address.cast_const())
 }
 
-/// Searches NVRTC; the error lists what was tried.
+/// Searches NVRTC; the error lists the places that were tried.
 pub(crate) fn find_nvrtc() -> Result<(Library, FoundNvrtc), Missing> {
     let mut tried = Vec::new();
     if let Some(path) = environment::nvrtc_path() {

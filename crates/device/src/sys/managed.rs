@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{CUdeviceptr, CUmemLocation, CUstream};
 
 use super::Backend;
-use crate::emulator;
 
 super::function_table! {
     /// Functions for managed memory; prefetching to a location is CUDA 12.2's.
@@ -32,7 +31,7 @@ impl Managed {
                 table
             }),
             Backend::Emulated => EMULATED.get_or_init(|| {
-                let resolver = emulator::resolver().ok()?;
+                let resolver = super::emulator_resolver().ok()?;
                 // SAFETY: the emulator's functions have the driver's signatures and are part of this program.
                 unsafe { Self::resolve(&resolver) }.ok()
             }),

@@ -10,6 +10,11 @@
 //! of our headers has no variant for, and such an enum value would be undefined behaviour.
 
 mod driver;
+#[cfg_attr(
+    not(all(feature = "emulator", target_os = "linux", target_arch = "x86_64")),
+    path = "no_emulator.rs"
+)]
+mod emulator;
 mod library;
 mod managed;
 mod nvrtc;
@@ -17,6 +22,7 @@ mod nvrtc;
 use std::ffi::c_void;
 
 pub(crate) use driver::Driver;
+pub(crate) use emulator::{emulator_report, emulator_resolver};
 pub(crate) use managed::Managed;
 pub(crate) use nvrtc::{Bound, NvrtcTable};
 

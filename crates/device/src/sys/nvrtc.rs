@@ -6,7 +6,6 @@ use cudarc::nvrtc::sys::nvrtcProgram;
 
 use super::library::{self, FoundNvrtc};
 use super::{Backend, Code};
-use crate::emulator;
 use crate::errors::Missing;
 use crate::retry::{RETRY, Retried};
 
@@ -48,7 +47,7 @@ impl NvrtcTable {
                 bound
             }),
             Backend::Emulated => EMULATED.get(|| {
-                let resolver = emulator::resolver()?;
+                let resolver = super::emulator_resolver()?;
                 let found = FoundNvrtc {
                     path: "built in".into(),
                     how: "the emulated device".to_owned(),

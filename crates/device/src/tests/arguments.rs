@@ -1,4 +1,4 @@
-//! Argument structs, and what `In`, `Out` and `InOut` hand on.
+//! Argument structs, and the references that `In`, `Out` and `InOut` make.
 
 use super::{devices, emulated};
 use crate::{

@@ -222,7 +222,7 @@ fn the_automatic_limit_is_what_is_free_but_a_reserve() {
     });
     let stream = device.stream().unwrap();
     assert_eq!(device.automatic_limit().unwrap(), 60 << 20);
-    // What this process holds counts as free; what another does, does not.
+    // Memory that this process holds counts as free; memory of others does not.
     let held = device.zeroed::<u8>(&stream, 8 << 20).unwrap();
     stream.synchronize().unwrap();
     assert_eq!(device.automatic_limit().unwrap(), 60 << 20);

@@ -42,7 +42,7 @@ fn what_was_not_used_for_longest_makes_room() {
     disk.store(key("d"), &image);
     let kept = |disk: &DiskCache| ["a", "b", "c", "d"].map(|source| disk.load(key(source)).is_some());
     assert_eq!(kept(&disk), [true, false, true, true]);
-    // What is larger than the limit is not kept.
+    // An image larger than the limit is not kept.
     disk.store(key("e"), &[1; 4000]);
     assert_eq!(disk.load(key("e")), None);
 }

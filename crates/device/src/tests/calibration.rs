@@ -1,5 +1,4 @@
-//! The file of what was measured: found again as it was, and refused when anything of it is not this
-//! device's.
+//! The calibration file: read back as it was written, and refused when any of it is not this device's.
 
 use std::path::PathBuf;
 

@@ -68,11 +68,11 @@ fn pinning_is_idempotent_and_undone_by_either_end() {
         device.pin(&memory).unwrap();
         device.pin(&memory).unwrap();
         assert!(device.is_pinned(&memory));
-        // The memory goes first; the device lives on.
+        // The memory is dropped first; the device lives on.
         drop(memory);
         device.synchronize().unwrap();
     }
-    // The device goes first; the memory stays usable, and can be pinned for another device.
+    // The device is dropped first; the memory stays usable, and can be pinned for another device.
     let memory = Arc::new(HostMemory::new(3 << 20).unwrap());
     let first = emulated();
     first.pin(&memory).unwrap();
@@ -134,12 +134,12 @@ fn parts_are_pinned_for_a_copy() {
             device.unpin_part(&memory, &part).unwrap();
         }
         assert!(device.pin_part(&memory, &(0..(1 << 20) + 1)).is_err());
-        // Memory that goes takes its parts along: the same addresses can be pinned again.
+        // Dropped memory unregisters its parts: the same addresses can be pinned again.
         device.pin_part(&memory, &part).unwrap();
         drop(memory);
         let again = Arc::new(HostMemory::new(1 << 20).unwrap());
         device.pin(&again).unwrap();
-        // What is pinned stays so.
+        // Pinned memory stays pinned.
         device.pin_part(&again, &part).unwrap();
         device.unpin_part(&again, &part).unwrap();
         assert!(device.is_pinned(&again));

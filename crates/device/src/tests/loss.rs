@@ -128,7 +128,7 @@ fn a_lost_device_can_be_opened_while_others_still_hold_it() {
     let values = device.zeroed::<u32>(&stream, 100).unwrap();
     launch_add(&device, &stream, &values, 5);
     assert_eq!(stream.read(&values, ..).unwrap(), vec![5; 100]);
-    // What is left of the lost one goes without harm, and a device opened now shares the new context.
+    // Objects of the lost one are dropped without harm, and a device opened now shares the new context.
     assert!(lost.alive().is_err());
     drop(held);
     let third = reopen();

@@ -1,4 +1,4 @@
-//! What this machine has or lacks is a value, not a panic.
+//! Parts that this machine lacks are values, not panics.
 
 use super::emulated;
 use crate::{Device, DeviceError, DeviceOptions, probe};

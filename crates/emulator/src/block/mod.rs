@@ -16,33 +16,33 @@
 //! 2. Only the OS thread that called [`Runner::run`] touches them until it returns.
 //! 3. No reference into the runner is held across a [`fiber::switch`]; raw pointers are dereferenced anew.
 
+mod barriers;
+mod collectives;
+mod runtime;
 mod schedule;
+mod stuck;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::io;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::abi::{BlockView, Dimensions, ThreadView};
+use crate::abi::{BlockView, Dimensions, LANES, MAX_THREADS, ThreadView};
 use crate::barrier::Barrier;
 use crate::counters::Recorder;
-use crate::fault::Fault;
 use crate::fiber::{self, Stacks};
+use crate::heartbeat::Heartbeat;
 use crate::launch::Launch;
 use crate::random::Random;
 use crate::report::{Failure, FailureKind};
 use crate::shared::SharedMemory;
 use crate::warp::Warp;
-use crate::watchdog::Heartbeat;
 
-pub(crate) use schedule::{carrier_main, pause, stop, suspend};
+pub(crate) use runtime::RUNTIME;
+pub(crate) use schedule::pause;
 
-/// Lanes of a warp.
-pub(crate) const LANES: usize = 32;
-/// Threads of the largest block.
-pub(crate) const MAX_THREADS: usize = 1024;
 /// Barriers of a block, `__syncthreads` being number 0.
 const BARRIERS: usize = 16;
 /// Atomics a thread may do before others get a turn.
@@ -57,10 +57,31 @@ pub(crate) struct Thread {
     pub(crate) view: ThreadView,
     /// Where to go on; null before the first suspension, stale while running.
     stack_pointer: *mut u8,
-    pub(crate) warp: *mut Warp,
+    warp: *mut Warp,
+}
+
+/// Data that the threads of a block share. Device code sees the view at its start.
+#[repr(C)]
+#[derive(Debug)]
+struct Block {
+    view: BlockView,
+    /// The runner that executes the block; set when it starts.
+    runner: *mut Runner,
 }
 
 impl Thread {
+    /// The thread that runs on this OS thread; null outside device code.
+    #[inline(always)]
+    pub(crate) fn current() -> *mut Thread {
+        // The fiber layer knows a thread by its view, which is at its start.
+        fiber::current().cast()
+    }
+
+    #[inline(always)]
+    fn set_current(thread: *mut Thread) {
+        fiber::set_current(thread.cast());
+    }
+
     /// The runner that executes a thread.
     ///
     /// # Safety
@@ -68,14 +89,22 @@ impl Thread {
     #[inline(always)]
     pub(crate) unsafe fn runner(thread: *const Thread) -> *mut Runner {
         // SAFETY: rule 1.
-        unsafe { (*(*thread).warp).runner }
+        unsafe { (*(*thread).view.block.cast::<Block>()).runner }
     }
+}
+
+/// The signal that stopped a fiber, as the fault handler ([`crate::fault`]) notes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fault {
+    pub(crate) signal: c_int,
+    pub(crate) address: usize,
+    pub(crate) instruction: usize,
 }
 
 /// Executes blocks, one at a time.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    view: BlockView,
+    block: Block,
     pub(crate) threads: Box<[Thread]>,
     pub(crate) warps: Box<[Warp]>,
     pub(crate) barriers: [Barrier; BARRIERS],
@@ -121,17 +150,20 @@ impl Runner {
     pub(crate) fn new(stack_bytes: usize) -> io::Result<Box<Runner>> {
         let none = Dimensions::default();
         let mut runner = Box::new(Runner {
-            view: BlockView {
-                dynamic_shared: ptr::null_mut(),
-                dynamic_bytes: 0,
-                block_index: none,
-                block_dim: none,
-                grid_dim: none,
+            block: Block {
+                view: BlockView {
+                    dynamic_shared: ptr::null_mut(),
+                    dynamic_bytes: 0,
+                    block_index: none,
+                    block_dim: none,
+                    grid_dim: none,
+                },
+                runner: ptr::null_mut(),
             },
             threads: Box::default(),
-            warps: (0..LANES).map(|_| Warp::default()).collect(),
+            warps: (0..LANES).map(Warp::new).collect(),
             barriers: std::array::from_fn(|_| Barrier::default()),
-            stacks: Stacks::new(stack_bytes),
+            stacks: Stacks::new(stack_bytes, carrier_main),
             shared: SharedMemory::new()?,
             runnable_warps: 0,
             live: 0,
@@ -156,12 +188,12 @@ impl Runner {
             heartbeat: Arc::default(),
             code: 0..0,
         });
-        let view: *mut BlockView = &mut runner.view;
+        let block: *mut Block = &mut runner.block;
         let warps = runner.warps.as_mut_ptr();
         runner.threads = (0..MAX_THREADS)
             .map(|index| Thread {
                 view: ThreadView {
-                    block: view,
+                    block: block.cast(),
                     thread_index: none,
                     lane: (index % LANES) as u32,
                     spin_address: ptr::null(),
@@ -174,11 +206,6 @@ impl Runner {
                 warp: unsafe { warps.add(index / LANES) },
             })
             .collect();
-        let threads = runner.threads.as_mut_ptr();
-        for (index, warp) in runner.warps.iter_mut().enumerate() {
-            // SAFETY: there are 32 warps of 32 lanes.
-            warp.bind(index, unsafe { threads.add(index * LANES) });
-        }
         Ok(runner)
     }
 
@@ -199,10 +226,10 @@ impl Runner {
                 };
             }
         }
-        self.view.block_dim = shape;
-        self.view.grid_dim = launch.grid;
-        self.view.dynamic_bytes = launch.dynamic_shared;
-        self.view.dynamic_shared = self.shared.place(launch.dynamic_shared as usize)?;
+        self.block.view.block_dim = shape;
+        self.block.view.grid_dim = launch.grid;
+        self.block.view.dynamic_bytes = launch.dynamic_shared;
+        self.block.view.dynamic_shared = self.shared.place(launch.dynamic_shared as usize)?;
         self.run = launch.function.run;
         self.parameters = launch.parameters.pointers();
         self.launch = launch;
@@ -222,7 +249,7 @@ impl Runner {
     pub(crate) fn run(&mut self, index: Dimensions, linear: u64) -> Result<bool, Failure> {
         // SAFETY: `prepare` was called with a launch that outlives its blocks.
         let launch = unsafe { &*self.launch };
-        self.view.block_index = index;
+        self.block.view.block_index = index;
         self.random = Random::new(launch.seed, launch.serial, linear);
         self.reset();
         self.shared.poison(launch.poison(linear));
@@ -259,15 +286,13 @@ impl Runner {
         // thread has not started; the context saved in `main` is resumed exactly once, by the last thread to
         // exit, by a failure or by the fault handler.
         unsafe {
-            for warp in &mut *(*this).warps {
-                warp.runner = this;
-            }
+            (*this).block.runner = this;
             let first = (*this).next(0);
             let carrier = (*this).stacks.take();
-            fiber::set_current(first);
+            Thread::set_current(first);
             fiber::switch(&raw mut (*this).main, carrier);
-            let last = fiber::current();
-            fiber::set_current(ptr::null_mut());
+            let last = Thread::current();
+            Thread::set_current(ptr::null_mut());
             (*this).main = ptr::null_mut();
             last
         }
@@ -330,7 +355,7 @@ impl Runner {
 
     /// "block (1, 0, 0), thread (33, 0, 0)".
     pub(crate) fn place(&self, thread: Option<*const Thread>) -> String {
-        let block = self.view.block_index;
+        let block = self.block.view.block_index;
         let mut text = format!("block ({}, {}, {})", block.x, block.y, block.z);
         if let Some(thread) = thread {
             // SAFETY: rule 1.
@@ -357,5 +382,28 @@ impl Runner {
         // SAFETY: `main` was saved by `run` and is resumed once, here.
         unsafe { fiber::switch(abandoned, self.main) };
         unreachable!("an abandoned fiber is not resumed")
+    }
+}
+
+/// The loop of a carrier, entered with the top of its own stack.
+unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
+    loop {
+        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives
+        // its stack back just before it leaves it for good; nothing else on this OS thread runs in between.
+        unsafe {
+            let runner = Thread::runner(Thread::current());
+            ((*runner).run)((*runner).parameters);
+            let thread = Thread::current();
+            let next = (*runner).exit(thread);
+            if next.is_null() {
+                (*runner).stacks.give(top);
+                (*runner).leave();
+            }
+            Thread::set_current(next);
+            if !(*next).stack_pointer.is_null() {
+                (*runner).stacks.give(top);
+                fiber::switch(&raw mut (*runner).abandoned, (*next).stack_pointer);
+            }
+        }
     }
 }

@@ -13,8 +13,8 @@ use std::ffi::{CStr, c_char};
 use std::ptr;
 use std::time::Instant;
 
-use super::{LANES, Runner, STRESS_STEPS, Thread};
-use crate::abi;
+use super::{Runner, STRESS_STEPS, Thread, stuck};
+use crate::abi::{self, LANES};
 use crate::fiber;
 use crate::report::{FailureKind, Site};
 
@@ -34,7 +34,7 @@ impl Runner {
         }
     }
 
-    /// A random place to choose from, also where lanes are taken in order.
+    /// A random start of a choice, also where lanes are taken in order.
     #[inline]
     fn draw(&mut self) {
         self.turn();
@@ -60,7 +60,9 @@ impl Runner {
         }
         let lane = self.choose(self.warps[warp].runnable);
         self.warps[warp].runnable &= !(1 << lane);
-        &mut self.threads[warp * LANES + lane]
+        // SAFETY: there are 32 warps of 32 lanes. Not through a reference to the one thread, since neighbours
+        // are reached from it.
+        unsafe { self.threads.as_mut_ptr().add(warp * LANES + lane) }
     }
 
     #[inline(always)]
@@ -74,7 +76,7 @@ impl Runner {
         ((bit + self.rotation) & 31) as usize
     }
 
-    /// Something was done that waiting loops do as well.
+    /// Counts an operation that waiting loops do as well.
     #[inline(always)]
     pub(crate) fn tick(&mut self, weight: u32) {
         self.ticks += weight;
@@ -85,7 +87,7 @@ impl Runner {
 
     /// No thread can go on.
     pub(crate) fn deadlock(&mut self) -> ! {
-        let what = crate::report::deadlock(self);
+        let what = stuck::deadlock(self);
         self.fail(None, FailureKind::Deadlock, &what)
     }
 
@@ -103,7 +105,7 @@ impl Runner {
         match self.stalled {
             Some((since, seen)) if seen == progress && self.checks > 1 => {
                 if since.elapsed() > limit {
-                    let what = crate::report::stall(self, limit);
+                    let what = stuck::stall(self, limit);
                     self.fail(None, FailureKind::Stall, &what);
                 }
             }
@@ -112,8 +114,8 @@ impl Runner {
         std::thread::yield_now();
     }
 
-    /// The thread's kernel function returned. Whom to run next; null when the block is finished.
-    unsafe fn exit(&mut self, thread: *mut Thread) -> *mut Thread {
+    /// The thread's kernel function returned. The thread to run next; null when the block is finished.
+    pub(super) unsafe fn exit(&mut self, thread: *mut Thread) -> *mut Thread {
         // SAFETY: rule 1.
         let (warp, lane) = unsafe { (&mut *(*thread).warp, (*thread).view.lane) };
         let warp_index = warp.index;
@@ -135,44 +137,21 @@ impl Runner {
     }
 }
 
-/// The loop of a carrier, entered with the top of its own stack.
-pub(crate) unsafe extern "C" fn carrier_main(top: *mut u8) -> ! {
-    loop {
-        // SAFETY: rules 1 to 3; the kernel's thunk and parameters are those of the launch. A carrier gives
-        // its stack back just before it leaves it for good; nothing else on this OS thread runs in between.
-        unsafe {
-            let runner = Thread::runner(fiber::current());
-            ((*runner).run)((*runner).parameters);
-            let thread = fiber::current();
-            let next = (*runner).exit(thread);
-            if next.is_null() {
-                (*runner).stacks.give(top);
-                (*runner).leave();
-            }
-            fiber::set_current(next);
-            if !(*next).stack_pointer.is_null() {
-                (*runner).stacks.give(top);
-                fiber::switch(&raw mut (*runner).abandoned, (*next).stack_pointer);
-            }
-        }
-    }
-}
-
 /// Suspends the running thread until another thread makes it runnable.
 ///
 /// # Safety
 /// Called on a fiber, by the thread itself, after it recorded what it waits for.
 #[inline(always)]
-pub(crate) unsafe fn suspend(thread: *mut Thread) {
+pub(super) unsafe fn suspend(thread: *mut Thread) {
     // SAFETY: rules 1 to 3.
     unsafe {
         let warp = (*thread).warp;
-        let runner = (*warp).runner;
+        let runner = Thread::runner(thread);
         let next = if (*warp).runnable != 0 && !(*runner).stress {
             (*runner).heartbeat.beat();
             let lane = (*runner).choose((*warp).runnable);
             (*warp).runnable &= !(1 << lane);
-            (*warp).threads.add(lane)
+            thread.sub((*thread).view.lane as usize).add(lane)
         } else {
             let next = (*runner).next((*warp).index);
             if next.is_null() {
@@ -189,7 +168,7 @@ pub(crate) unsafe fn suspend(thread: *mut Thread) {
 unsafe fn go(runner: *mut Runner, thread: *mut Thread, next: *mut Thread) {
     // SAFETY: rules 1 to 3; `next` was runnable, so it has a saved context or none yet.
     unsafe {
-        fiber::set_current(next);
+        Thread::set_current(next);
         let mut load = (*next).stack_pointer;
         if load.is_null() {
             load = (*runner).stacks.take();
@@ -200,7 +179,7 @@ unsafe fn go(runner: *mut Runner, thread: *mut Thread, next: *mut Thread) {
 
 /// `__galatea_runtime::pause`: the running thread has nothing to do but wait for others.
 pub(crate) unsafe extern "C" fn pause(kind: u32) {
-    let thread = fiber::current();
+    let thread = Thread::current();
     // SAFETY: called by device code, so `thread` is the running one; rules 1 to 3.
     unsafe {
         let runner = Thread::runner(thread);
@@ -219,7 +198,7 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
         let own = (*(*thread).warp).index;
         (*(*thread).warp).runnable |= 1 << (*thread).view.lane;
         (*runner).runnable_warps |= 1 << own;
-        // Warp and lane are drawn apart, or some thread that all others wait for would never be the one.
+        // Warp and lane are drawn apart, or a thread that all others wait for might never be chosen.
         (*runner).draw();
         let warp = (*runner).choose((*runner).runnable_warps);
         (*runner).draw();
@@ -231,8 +210,8 @@ pub(crate) unsafe extern "C" fn pause(kind: u32) {
 }
 
 /// `__galatea_runtime::stop`: `__trap` or a failed assertion.
-pub(crate) unsafe extern "C" fn stop(kind: u32, text: *const c_char, file: *const c_char, line: u32) {
-    let thread = fiber::current();
+pub(super) unsafe extern "C" fn stop(kind: u32, text: *const c_char, file: *const c_char, line: u32) {
+    let thread = Thread::current();
     // SAFETY: called by device code with string literals.
     unsafe {
         let text = CStr::from_ptr(text).to_string_lossy();

@@ -40,7 +40,7 @@ const SHIM: [(&str, &str); 6] = [
 const EXPORT: &str = include_str!("../../cuda/export.h");
 const SHIM_NAME: &str = "galatea_emulator_shim.h";
 
-/// A program as NVRTC is given it.
+/// A program as it is given to NVRTC.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -49,7 +49,7 @@ pub(crate) struct Source {
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Why there is no image. Displayed as the program's log.
+/// The reason why there is no image. Displayed as the program's log.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
     #[error("{0}")]
@@ -63,7 +63,7 @@ pub(crate) enum CompileError {
     HeaderName(String),
     #[error("could not write or read compiler files: {0}")]
     Io(#[from] std::io::Error),
-    /// What the compiler said.
+    /// The compiler's messages.
     #[error("{0}")]
     Diagnostics(String),
 }
@@ -92,7 +92,7 @@ pub(crate) fn compile(source: &Source, options: &Options) -> Result<Vec<u8>, Com
         shim: &shim,
     };
     let object = match build.run(precompiled.as_deref()) {
-        // A precompiled header that this compiler refuses after all.
+        // The compiler refused the precompiled header: compiles without it.
         Err(CompileError::Diagnostics(log)) if precompiled.is_some() && log.contains(SHIM_NAME) => {
             build.run(None)?
         }

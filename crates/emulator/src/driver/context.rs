@@ -4,8 +4,8 @@ use std::ffi::{c_int, c_uint};
 
 use cudarc::driver::sys::CUresult;
 
-use super::{Handle, Outcome, answer, context_of, current, current_device, device_of, set_current, write};
-use crate::device::Device;
+use super::{Handle, Outcome, answer, context_of, current, current_context, handle_of, set_current, write};
+use crate::context::Context;
 
 /// The driver version reported: CUDA 13.0.
 const VERSION: c_int = 13000;
@@ -22,18 +22,18 @@ pub(crate) unsafe extern "C" fn driver_version(version: *mut c_int) -> CUresult 
 
 pub(crate) unsafe extern "C" fn retain(context: *mut Handle, device: c_int) -> CUresult {
     answer(|| {
-        let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        let found = Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         // SAFETY: the caller's pointer.
-        unsafe { write(context, context_of(&device)) }?;
-        device.retain();
+        unsafe { write(context, handle_of(&found)) }?;
+        found.retain();
         Ok(())
     })
 }
 
 pub(crate) unsafe extern "C" fn release(device: c_int) -> CUresult {
     answer(|| {
-        let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
-        if device.release() {
+        let context = Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        if context.release() {
             Ok(())
         } else {
             Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn release(device: c_int) -> CUresult {
 
 pub(crate) unsafe extern "C" fn set(context: Handle) -> CUresult {
     answer(|| {
-        if context != 0 && device_of(context).is_none() {
+        if context != 0 && context_of(context).is_none() {
             return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
         }
         set_current(context);
@@ -58,8 +58,8 @@ pub(crate) unsafe extern "C" fn get(context: *mut Handle) -> CUresult {
 
 pub(crate) unsafe extern "C" fn synchronize() -> CUresult {
     answer(|| -> Outcome {
-        let device = current_device()?;
-        device.synchronize();
-        device.check()
+        let context = current_context()?;
+        context.synchronize();
+        context.check()
     })
 }

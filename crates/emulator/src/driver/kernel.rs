@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUfunction_attribute as Attribute, CUresult};
 use parking_lot::Mutex;
 
-use super::{Handle, answer, stream, usable_device, write};
+use super::{Handle, answer, stream, usable_context, write};
 use crate::abi::Dimensions;
+use crate::block::RUNTIME;
 use crate::handles::Handles;
 use crate::image;
 use crate::injection::DriverCall;
@@ -27,14 +28,14 @@ static FUNCTIONS: Handles<Function> = Handles::new();
 
 pub(crate) unsafe extern "C" fn load(module: *mut Handle, bytes: *const c_void) -> CUresult {
     answer(|| {
-        let device = usable_device()?;
-        device.admit(DriverCall::LoadModule)?;
+        let context = usable_context()?;
+        context.admit(DriverCall::LoadModule)?;
         if bytes.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         // SAFETY: the caller's image: ours, or something that does not begin like ours.
         let bytes = unsafe { image::at(bytes.cast()) }.ok_or(CUresult::CUDA_ERROR_INVALID_IMAGE)?;
-        let loaded = Module::load(bytes, device.options().address_sanitizer).map_err(|error| {
+        let loaded = Module::load(bytes, &RUNTIME, context.options().address_sanitizer).map_err(|error| {
             tracing::error!("emulated kernel image {error}");
             match error {
                 LoadError::Io(_) => CUresult::CUDA_ERROR_OPERATING_SYSTEM,
@@ -94,11 +95,11 @@ pub(crate) unsafe extern "C" fn set_attribute(function: Handle, attribute: u32, 
     const CARVEOUT: u32 = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as u32;
     answer(|| {
         let function = find(function)?;
-        let device = usable_device()?;
+        let context = usable_context()?;
         match attribute {
             MAX_DYNAMIC => {
                 let bytes = u32::try_from(value).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-                if bytes + function.static_shared() > device.options().shared_memory_per_block {
+                if bytes + function.static_shared() > context.options().shared_memory_per_block {
                     return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
                 }
                 function.set_max_dynamic(bytes);
@@ -126,7 +127,7 @@ pub(crate) unsafe extern "C" fn get_attribute(
         let answer = match attribute {
             MAX_THREADS => function.max_threads,
             SHARED => function.static_shared(),
-            // Not known before there is a GPU; a usual number.
+            // Not known without a GPU; a usual number.
             REGISTERS => 32,
             PTX | BINARY => 90,
             MAX_DYNAMIC => function.max_dynamic(),
@@ -145,13 +146,13 @@ pub(crate) unsafe extern "C" fn occupancy(
 ) -> CUresult {
     answer(|| {
         let function = find(function)?;
-        let device = usable_device()?;
+        let context = usable_context()?;
         let threads = u32::try_from(block).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let fits = threads > 0
             && threads <= function.max_threads
-            && dynamic_shared <= device.options().shared_memory_per_block as usize;
+            && dynamic_shared <= context.options().shared_memory_per_block as usize;
         let answer = if fits {
-            resident_blocks(&device, &function, threads, dynamic_shared as u32)
+            resident_blocks(&context, &function, threads, dynamic_shared as u32)
         } else {
             0
         };
@@ -208,7 +209,16 @@ pub(crate) unsafe extern "C" fn launch(
         // SAFETY: the driver's contract: one pointer per parameter of the kernel, each to a value of its
         // type.
         let parameters = unsafe { Parameters::copy(&function.sizes, parameters) };
-        let launch = Launch::new(device, &function, parameters, grid, block, dynamic_shared);
+        let helpers = Arc::clone(stream.pool()) as _;
+        let launch = Launch::new(
+            device,
+            helpers,
+            &function,
+            parameters,
+            grid,
+            block,
+            dynamic_shared,
+        );
         stream::push(&stream, Operation::Launch(launch))
     })
 }

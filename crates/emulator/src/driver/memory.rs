@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_uchar, c_uint, c_void};
 use cudarc::driver::sys::{CUmemLocation, CUmemPool_attribute as PoolAttribute, CUresult};
 
 use super::stream::{self, push};
-use super::{Handle, Outcome, answer, current_device, usable_device, write};
+use super::{Handle, Outcome, answer, current_context, usable_context, write};
+use crate::context::Context;
 use crate::device::Device;
 use crate::injection::DriverCall;
 use crate::random::mix;
@@ -16,12 +17,12 @@ const POOL_BASE: Handle = 0x6a1b_0000;
 
 pub(crate) unsafe extern "C" fn info(free: *mut usize, total: *mut usize) -> CUresult {
     answer(|| {
-        let device = usable_device()?;
-        let (used, _) = device.memory.used();
+        let context = usable_context()?;
+        let (used, _) = context.memory.used();
         // SAFETY: the caller's pointers.
         unsafe {
-            write(free, device.memory.limit().saturating_sub(used) as usize)?;
-            write(total, device.memory.limit() as usize)
+            write(free, context.memory.limit().saturating_sub(used) as usize)?;
+            write(total, context.memory.limit() as usize)
         }
     })
 }
@@ -39,7 +40,10 @@ fn allocate(device: &Device, bytes: usize, stream: Option<&Stream>) -> Result<u6
             attempt()
         })
         .or_else(|| {
-            device.memory.has_dying().then(|| device.synchronize())?;
+            if !device.memory.has_dying() {
+                return None;
+            }
+            Context::get(device.ordinal)?.synchronize();
             attempt()
         })
         .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
@@ -47,10 +51,10 @@ fn allocate(device: &Device, bytes: usize, stream: Option<&Stream>) -> Result<u6
 
 pub(crate) unsafe extern "C" fn alloc(address: *mut u64, bytes: usize) -> CUresult {
     answer(|| {
-        let device = usable_device()?;
-        device.admit(DriverCall::Allocate)?;
+        let context = usable_context()?;
+        context.admit(DriverCall::Allocate)?;
         // SAFETY: the caller's pointer.
-        unsafe { write(address, allocate(&device, bytes, None)?) }
+        unsafe { write(address, allocate(&context, bytes, None)?) }
     })
 }
 
@@ -80,20 +84,20 @@ pub(crate) unsafe extern "C" fn prefetch(
 
 pub(crate) unsafe extern "C" fn free(address: u64) -> CUresult {
     answer(|| {
-        let device = current_device()?;
+        let context = current_context()?;
         if address == 0 {
             return Ok(());
         }
-        if !device.memory.retire(address) {
+        if !context.memory.retire(address) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         // As in CUDA, freeing waits for the device.
-        device.synchronize();
-        // Appended to a stream for the sake of one way of reporting.
-        let stream = device.default_stream();
+        context.synchronize();
+        // Appended to a stream, so that errors are reported in one way.
+        let stream = context.default_stream();
         push(&stream, Operation::Free(address))?;
         stream.synchronize();
-        device.check()
+        context.check()
     })
 }
 
@@ -122,23 +126,23 @@ pub(crate) unsafe extern "C" fn free_async(address: u64, stream: Handle) -> CUre
 
 pub(crate) unsafe extern "C" fn default_pool(pool: *mut Handle, device: c_int) -> CUresult {
     answer(|| {
-        let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        let context = Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         // SAFETY: the caller's pointer.
-        unsafe { write(pool, POOL_BASE + 16 * device.ordinal as usize) }
+        unsafe { write(pool, POOL_BASE + 16 * context.ordinal as usize) }
     })
 }
 
-fn device_of_pool(pool: Handle) -> Result<std::sync::Arc<Device>, CUresult> {
+fn context_of_pool(pool: Handle) -> Result<std::sync::Arc<Context>, CUresult> {
     pool.checked_sub(POOL_BASE)
         .filter(|offset| offset % 16 == 0)
-        .and_then(|offset| Device::get(i32::try_from(offset / 16).ok()?))
+        .and_then(|offset| Context::get(i32::try_from(offset / 16).ok()?))
         .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
 /// Accepted without effect: freed memory goes back to the host at once.
 pub(crate) unsafe extern "C" fn pool_set(pool: Handle, _attribute: u32, value: *mut c_void) -> CUresult {
     answer(|| {
-        device_of_pool(pool)?;
+        context_of_pool(pool)?;
         if value.is_null() {
             Err(CUresult::CUDA_ERROR_INVALID_VALUE)
         } else {
@@ -154,7 +158,7 @@ pub(crate) unsafe extern "C" fn pool_get(pool: Handle, attribute: u32, value: *m
     const USED_HIGH: u32 = PoolAttribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH as u32;
     const THRESHOLD: u32 = PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD as u32;
     answer(|| {
-        let (used, peak) = device_of_pool(pool)?.memory.used();
+        let (used, peak) = context_of_pool(pool)?.memory.used();
         let answer = match attribute {
             RESERVED | USED => used,
             RESERVED_HIGH | USED_HIGH => peak,
@@ -167,20 +171,20 @@ pub(crate) unsafe extern "C" fn pool_get(pool: Handle, attribute: u32, value: *m
 }
 
 pub(crate) unsafe extern "C" fn pool_trim(pool: Handle, _keep: usize) -> CUresult {
-    answer(|| device_of_pool(pool).map(drop))
+    answer(|| context_of_pool(pool).map(drop))
 }
 
 pub(crate) unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, _flags: c_uint) -> CUresult {
     answer(|| {
-        let device = usable_device()?;
+        let context = usable_context()?;
         if start.is_null() || bytes == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        device.admit(DriverCall::RegisterHost)?;
-        if device.memory.pinned_bytes().saturating_add(bytes as u64) > device.options().pinned_memory {
+        context.admit(DriverCall::RegisterHost)?;
+        if context.memory.pinned_bytes().saturating_add(bytes as u64) > context.options().pinned_memory {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
-        if device.memory.pin(start as u64, bytes) {
+        if context.memory.pin(start as u64, bytes) {
             Ok(())
         } else {
             Err(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
@@ -190,10 +194,10 @@ pub(crate) unsafe extern "C" fn host_register(start: *mut c_void, bytes: usize, 
 
 pub(crate) unsafe extern "C" fn host_unregister(start: *mut c_void) -> CUresult {
     answer(|| {
-        let device = current_device()?;
+        let context = current_context()?;
         // Copies in flight may still use it.
-        device.synchronize();
-        if device.memory.unpin(start as u64) {
+        context.synchronize();
+        if context.memory.unpin(start as u64) {
             Ok(())
         } else {
             Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
@@ -207,7 +211,7 @@ pub(crate) unsafe extern "C" fn host_device_pointer(
     _flags: c_uint,
 ) -> CUresult {
     answer(|| {
-        if !usable_device()?.memory.pinned(start as u64, 1) {
+        if !usable_context()?.memory.pinned(start as u64, 1) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         // SAFETY: the caller's pointer.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUresult;
 
 use crate::compiler::{Mode, Options};
-use crate::device::Device;
+use crate::context::Context;
 use crate::options::EmulatorOptions;
 
 pub(crate) type Outcome = Result<(), CUresult>;
@@ -47,16 +47,16 @@ pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> Outcome {
     Ok(())
 }
 
-pub(crate) fn context_of(device: &Device) -> Handle {
-    CONTEXT_BASE + 16 * device.ordinal as usize
+pub(crate) fn handle_of(context: &Context) -> Handle {
+    CONTEXT_BASE + 16 * context.ordinal as usize
 }
 
-pub(crate) fn device_of(context: Handle) -> Option<Arc<Device>> {
-    let offset = context.checked_sub(CONTEXT_BASE)?;
+pub(crate) fn context_of(handle: Handle) -> Option<Arc<Context>> {
+    let offset = handle.checked_sub(CONTEXT_BASE)?;
     if offset % 16 != 0 {
         return None;
     }
-    Device::get(i32::try_from(offset / 16).ok()?)
+    Context::get(i32::try_from(offset / 16).ok()?)
 }
 
 pub(crate) fn set_current(context: Handle) {
@@ -67,23 +67,23 @@ pub(crate) fn current() -> Handle {
     CURRENT.get()
 }
 
-/// The device of the calling thread's current context.
-pub(crate) fn current_device() -> Result<Arc<Device>, CUresult> {
-    device_of(CURRENT.get()).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+/// The calling thread's current context.
+pub(crate) fn current_context() -> Result<Arc<Context>, CUresult> {
+    context_of(CURRENT.get()).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
 }
 
-/// The same, if its context is not lost.
-pub(crate) fn usable_device() -> Result<Arc<Device>, CUresult> {
-    let device = current_device()?;
-    device.check()?;
-    Ok(device)
+/// The same, if it is not lost.
+pub(crate) fn usable_context() -> Result<Arc<Context>, CUresult> {
+    let context = current_context()?;
+    context.check()?;
+    Ok(context)
 }
 
-/// What a program is compiled with that does not say: the settings of the current context's device.
+/// Default options of a compilation: the settings of the current context's device.
 pub(crate) fn current_options() -> Options {
-    current_device().map_or_else(
+    current_context().map_or_else(
         |_| Options::default(),
-        |device| compile_defaults(device.options()),
+        |context| compile_defaults(context.options()),
     )
 }
 

@@ -1,10 +1,11 @@
-//! What a device says about itself.
+//! Attributes of a device.
 
 use std::ffi::{c_char, c_int};
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult, CUuuid};
 
 use super::{answer, write};
+use crate::context::Context;
 use crate::device::Device;
 use crate::launch::{RESERVED_SHARED, THREADS_PER_MULTIPROCESSOR, shared_per_multiprocessor};
 use crate::module::SHARED_WITHOUT_OPT_IN;
@@ -12,12 +13,12 @@ use crate::random::mix;
 
 pub(crate) unsafe extern "C" fn count(count: *mut c_int) -> CUresult {
     // SAFETY: the caller's pointer.
-    answer(|| unsafe { write(count, Device::count()) })
+    answer(|| unsafe { write(count, Context::count()) })
 }
 
 pub(crate) unsafe extern "C" fn get(device: *mut c_int, ordinal: c_int) -> CUresult {
     answer(|| {
-        Device::get(ordinal).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        Context::get(ordinal).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         // SAFETY: the caller's pointer.
         unsafe { write(device, ordinal) }
     })
@@ -25,7 +26,7 @@ pub(crate) unsafe extern "C" fn get(device: *mut c_int, ordinal: c_int) -> CUres
 
 pub(crate) unsafe extern "C" fn name(buffer: *mut c_char, length: c_int, device: c_int) -> CUresult {
     answer(|| {
-        Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         let room = usize::try_from(length).unwrap_or(0);
         if buffer.is_null() || room == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -43,7 +44,7 @@ pub(crate) unsafe extern "C" fn name(buffer: *mut c_char, length: c_int, device:
 
 pub(crate) unsafe extern "C" fn uuid(uuid: *mut CUuuid, device: c_int) -> CUresult {
     answer(|| {
-        Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         let words = [mix(device as u64), mix(!(device as u64))];
         let mut bytes = [0; 16];
         for (byte, value) in bytes
@@ -59,17 +60,17 @@ pub(crate) unsafe extern "C" fn uuid(uuid: *mut CUuuid, device: c_int) -> CUresu
 
 pub(crate) unsafe extern "C" fn total_memory(bytes: *mut usize, device: c_int) -> CUresult {
     answer(|| {
-        let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        let context = Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         // SAFETY: the caller's pointer.
-        unsafe { write(bytes, device.memory.limit() as usize) }
+        unsafe { write(bytes, context.memory.limit() as usize) }
     })
 }
 
 pub(crate) unsafe extern "C" fn attribute(value: *mut c_int, attribute: u32, device: c_int) -> CUresult {
     answer(|| {
-        let device = Device::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
+        let context = Context::get(device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         // SAFETY: the caller's pointer.
-        unsafe { write(value, value_of(&device, attribute)) }
+        unsafe { write(value, value_of(&context, attribute)) }
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 
-use super::{Handle, Outcome, answer, current_device, usable_device, write};
+use super::{Handle, Outcome, answer, current_context, usable_context, write};
 use crate::handles::Handles;
 use crate::injection::DriverCall;
 use crate::stream::{Event, Operation, Stream};
@@ -20,7 +20,7 @@ const DISABLE_TIMING: c_uint = 2;
 /// any other here (it does not wait for blocking streams).
 pub(crate) fn find(handle: Handle) -> Result<Arc<Stream>, CUresult> {
     if handle <= 2 {
-        return Ok(current_device()?.default_stream());
+        return Ok(current_context()?.default_stream());
     }
     STREAMS.get(handle).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
 }
@@ -36,10 +36,10 @@ pub(crate) fn push(stream: &Stream, operation: Operation) -> Outcome {
 
 pub(crate) unsafe extern "C" fn create(stream: *mut Handle, _flags: c_uint, _priority: c_int) -> CUresult {
     answer(|| {
-        let device = usable_device()?;
-        device.admit(DriverCall::CreateStream)?;
+        let context = usable_context()?;
+        context.admit(DriverCall::CreateStream)?;
         // SAFETY: the caller's pointer.
-        unsafe { write(stream, STREAMS.insert(Stream::new(&device))) }
+        unsafe { write(stream, STREAMS.insert(context.stream())) }
     })
 }
 
@@ -100,9 +100,9 @@ pub(crate) unsafe extern "C" fn host_function(
 
 pub(crate) unsafe extern "C" fn event_create(event: *mut Handle, flags: c_uint) -> CUresult {
     answer(|| {
-        let device = usable_device()?;
-        device.admit(DriverCall::CreateEvent)?;
-        let made = Event::new(&device, flags & DISABLE_TIMING == 0);
+        let context = usable_context()?;
+        context.admit(DriverCall::CreateEvent)?;
+        let made = Event::new(&context.device, flags & DISABLE_TIMING == 0);
         // SAFETY: the caller's pointer.
         unsafe { write(event, EVENTS.insert(Arc::new(made))) }
     })

@@ -59,7 +59,7 @@ impl<T> Drop for Buffer<T> {
 }
 
 impl Gpu {
-    /// A device that keeps what it compiles in the user's cache folder, unless the options name another.
+    /// A device that keeps compiled kernels in the user's cache folder, unless the options name another.
     pub(crate) fn new(mut options: EmulatorOptions) -> Gpu {
         let cache = options.cache_directory.take();
         options.cache_directory = cache.or_else(|| Some(dirs::cache_dir()?.join("galatea").join("emulator")));

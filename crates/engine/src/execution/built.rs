@@ -2,9 +2,9 @@
 //! them up have run.
 
 use super::error::RunError;
-use super::sinks::memory;
+use super::working::memory;
 use crate::expression::{BuiltColumn, Dimension};
-use crate::pipeline::sink::build::{BuildPlan, GroupBuildPlan};
+use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
@@ -13,16 +13,16 @@ use galatea_memory::regions::{Use, WorkingRegion};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// What the rows of a pipeline look up.
+/// The rows of a build side.
 #[derive(Debug)]
-pub(super) enum BuildSide {
+pub(super) enum SideRows {
     /// Rows that CPU operators made, arranged on the host.
     Collected(Arc<Dimension>),
     /// Rows that a pipeline left on the device.
     Built(Box<Mutex<BuiltTable>>),
 }
 
-impl BuildSide {
+impl SideRows {
     /// Its shape, and for collected rows their content.
     pub(super) fn dimension(&self) -> Arc<Dimension> {
         match self {
@@ -46,10 +46,10 @@ pub(super) struct BuiltSides<'a>(Vec<(usize, MutexGuard<'a, BuiltTable>)>);
 
 impl<'a> BuiltSides<'a> {
     /// Those of a run, parked as yet.
-    pub(super) fn of(sides: &'a [BuildSide]) -> Self {
-        let built = |(number, side): (usize, &'a BuildSide)| match side {
-            BuildSide::Collected(_) => None,
-            BuildSide::Built(table) => Some((number, table.lock())),
+    pub(super) fn of(sides: &'a [SideRows]) -> Self {
+        let built = |(number, side): (usize, &'a SideRows)| match side {
+            SideRows::Collected(_) => None,
+            SideRows::Built(table) => Some((number, table.lock())),
         };
         Self(sides.iter().enumerate().filter_map(built).collect())
     }

@@ -1,95 +1,33 @@
-//! The chunk table of a launch, and how chunks reach the device.
+//! How chunks reach the device.
 
+use super::chunk_table::{ChunkTable, LaunchInputs};
 use super::columns::{ChunkAddresses, ColumnPages, addresses, chunk_layout, copy_chunk, staging};
 use super::error::RunError;
-use super::sinks::memory;
+use super::working::memory;
 use crate::expression::LookupTable;
-use crate::pipeline::bind::{AccessForm, ColumnAccess};
-use crate::pipeline::generate::BoundPipeline;
+use crate::pipeline::bound::BoundPipeline;
+use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, QueryStreams};
 use galatea_device::{DeviceBuffer, Event, Stream};
-use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_memory::regions::{Ablation, MemoryManager, PagePin, Scan};
 use galatea_store::{Column, TableView};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Chunks a slot ring keeps in flight: one computed on, two copied, one waiting.
-const SLOTS: usize = 4;
-
-/// Bytes of copies that are queued ahead: what a cancelled query still waits for, 5 ms of the link.
-const IN_FLIGHT: u64 = 256 << 20;
-
-/// Launches over chunks in device memory that are queued ahead, of some milliseconds each (`run.rs`).
-const LAUNCHES_AHEAD: usize = 2;
-
-/// The chunks of a launch, as the kernel reads them (`tile.cuh`).
-#[derive(Debug, Clone)]
-pub(super) struct ChunkTable {
-    /// The words, sentinel included; empty once they are on the device.
-    pub words: Vec<u64>,
-    /// Words per chunk.
-    pub stride: usize,
-    /// First unit of each chunk, and the number of units.
-    pub first_units: Vec<u32>,
-    /// Most units of one chunk.
-    pub units_per_chunk: u32,
-}
-
-impl ChunkTable {
-    /// The table of `chunks` (indices into the view) whose buffers `place` knows.
-    pub(super) fn new(
-        view: &TableView,
-        chunks: &[usize],
-        columns: &[ColumnAccess],
-        unit_rows: u32,
-        place: impl Fn(usize, usize) -> ChunkAddresses,
-    ) -> Self {
-        let stride = CHUNK_HEADER_WORDS + columns.len() * COLUMN_WORDS;
-        let mut words = Vec::with_capacity((chunks.len() + 1) * stride);
-        let mut first_units = Vec::with_capacity(chunks.len() + 1);
-        let mut units = 0u32;
-        let mut units_per_chunk = 1;
-        for (position, &chunk) in chunks.iter().enumerate() {
-            let rows = view.chunk_rows[chunk];
-            words.extend([u64::from(rows), u64::from(units)]);
-            for (k, access) in columns.iter().enumerate() {
-                let at = place(position, k);
-                let base = match access.form {
-                    AccessForm::Integer { .. } => view.columns[k].chunks[chunk].base as u64,
-                    _ => 0,
-                };
-                words.extend([at.data, at.validity, base, at.offsets]);
-            }
-            first_units.push(units);
-            let own = rows.div_ceil(unit_rows);
-            units_per_chunk = units_per_chunk.max(own);
-            units += own;
-        }
-        first_units.push(units);
-        // The sentinel: no rows, and a first unit past every unit.
-        words.extend([0, u64::from(u32::MAX)]);
-        words.resize((chunks.len() + 1) * stride, 0);
-        Self {
-            words,
-            stride,
-            first_units,
-            units_per_chunk,
-        }
+policy! {
+    /// How far copies and launches are queued ahead.
+    pub(super) struct LaunchPolicy {
+        /// Chunks that a ring of slots keeps in flight: one computed on, two copied, one waiting.
+        slots: usize = 4,
+        /// Bytes of copies that are queued ahead, which a cancelled query still waits for: 5 ms of the link.
+        in_flight: u64 = 256 << 20,
+        /// Launches over chunks in device memory that are queued ahead, of some milliseconds each
+        /// (`drive.rs`).
+        launches_ahead: usize = 2,
     }
 }
 
-/// What a launch reads beside columns: the chunk table and the lookup tables, in device memory.
-#[derive(Debug)]
-pub(crate) struct LaunchInputs {
-    /// Chunks in the order of the table.
-    pub(super) order: Vec<usize>,
-    /// The table, whose words are on the device.
-    pub(super) table: ChunkTable,
-    pub(super) words: DeviceBuffer<u64>,
-    /// By number of the table; none where it is part of a build side.
-    pub(super) lookups: Vec<Option<DeviceBuffer<u8>>>,
-}
+const POLICY: LaunchPolicy = LaunchPolicy::DEFAULT;
 
 impl LaunchInputs {
     /// Uploads the lookup tables of a launch of `bound`.
@@ -121,7 +59,7 @@ impl LaunchInputs {
         lookups: Vec<Option<DeviceBuffer<u8>>>,
     ) -> Result<Self, RunError> {
         let order = placement.order.clone();
-        let mut table = ChunkTable::new(view, &order, &bound.columns, bound.unit_rows, |position, k| {
+        let mut table = ChunkTable::new(view, &order, &bound.columns, bound.morsel_rows, |position, k| {
             placement.place(view, position, k)
         });
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
@@ -259,7 +197,7 @@ impl<'r> Placement<'r> {
                 .map(|column| chunk_layout(column, *chunk, 0).1);
             bytes.sum::<u64>()
         });
-        let ahead = (IN_FLIGHT / chunk_bytes.max(1)).clamp(SLOTS as u64, 64) as usize;
+        let ahead = (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize;
         let (order, pages) = placed.into_iter().unzip();
         Ok(Self {
             manager,
@@ -338,7 +276,7 @@ impl<'r> Placement<'r> {
     /// cancelled query has no more to wait for.
     pub(super) fn pace(&mut self, streams: &QueryStreams) -> Result<(), RunError> {
         self.in_flight.push_back(Arc::new(streams.compute.record()?));
-        self.settle_all_but(LAUNCHES_AHEAD)
+        self.settle_all_but(POLICY.launches_ahead)
     }
 
     /// Waits for launches until so many are left.
@@ -483,7 +421,7 @@ impl SlotRing {
         let largest = bytes.max().unwrap_or(0);
         // Half of what there is room for is left to the sink.
         let affordable = (runtime.room() / 2).checked_div(largest).unwrap_or(u64::MAX);
-        let most = affordable.clamp(1, SLOTS as u64) as usize;
+        let most = affordable.clamp(1, POLICY.slots as u64) as usize;
         let mut slots = Vec::new();
         while slots.len() < most.min(chunks.len().max(1)) {
             match runtime.allocate(&streams.transfer[0], largest)? {

@@ -13,11 +13,12 @@
 //! what is left of it (MQ-29).
 
 use crate::config::GalateaConfig;
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::sink::hash::slots_for;
+use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::policy::policy;
 use galatea_memory::regions::Demand;
 use galatea_store::TableView;
 use parking_lot::Mutex;
@@ -26,21 +27,29 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pipelines remembered at most.
-const KEPT: usize = 512;
-/// Bytes per second that a pipeline reads of device memory, and that cross the link, taken until a run was
-/// measured.
-const MEMORY_RATE: f64 = 2.5e12;
-const LINK_RATE: f64 = 50e9;
-/// Seconds of a step at least.
-const STEP: f64 = 50e-6;
-/// Share of the rows that pass a filter of which nothing is known.
-const PASSING: f64 = 0.25;
-/// Groups expected of a key of which nothing is known.
-const GROUPS: u64 = 1 << 16;
-/// Rows of output columns at most (`sinks.rs`), and bytes of a heap for overflow rows (`group_table.rs`).
-const COLUMN_ROWS: u64 = 16 << 20;
-const OVERFLOW_BYTES: u64 = 64 << 20;
+policy! {
+    /// The device memory that a pipeline is expected to use, until earlier runs have shown it.
+    pub(super) struct DemandPolicy {
+        /// Pipelines remembered at most.
+        remembered: usize = 512,
+        /// Bytes per second that a pipeline reads of device memory, until a run was measured.
+        memory_rate: f64 = 2.5e12,
+        /// Bytes per second that cross the link, until a run was measured.
+        link_rate: f64 = 50e9,
+        /// Seconds of a step at least.
+        step: f64 = 50e-6,
+        /// Share of the rows that pass a filter of which nothing is known.
+        passing: f64 = 0.25,
+        /// Groups expected of a key of which nothing is known.
+        groups: u64 = 1 << 16,
+        /// Rows of output columns at most (`sinks.rs`).
+        column_rows: u64 = 16 << 20,
+        /// Bytes of a heap for overflow rows (`group_table.rs`).
+        overflow_bytes: u64 = 64 << 20,
+    }
+}
+
+const POLICY: DemandPolicy = DemandPolicy::DEFAULT;
 
 /// Where the rows of a pipeline go, as far as memory is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,11 +193,11 @@ impl SinkMemory {
             (Strategy::Dense(layout), _) => {
                 Self::Fixed(slot_bytes * layout.groups * u64::from(layout.copies))
             }
-            (Strategy::Hash { waits, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
+            (Strategy::Hash { overflows, .. }, ResultPlan::Groups { key: Some(key), .. }) => Self::Table {
                 slot_bytes,
                 most_groups: key.groups_among(rows),
                 least_slots: config.hash_slots.0,
-                fully_sized: !waits,
+                fully_sized: !overflows,
             },
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
                 let bytes = columns
@@ -225,12 +234,12 @@ impl SinkMemory {
                 let overflow = if fully_sized {
                     0
                 } else {
-                    OVERFLOW_BYTES.min(limit / 8)
+                    POLICY.overflow_bytes.min(limit / 8)
                 };
                 let table = slots.saturating_mul(slot_bytes);
                 [table + overflow, table + overflow + groups * slot_bytes]
             }
-            Self::Columns(row_bytes) => [of.rows.min(COLUMN_ROWS) * row_bytes; 2],
+            Self::Columns(row_bytes) => [of.rows.min(POLICY.column_rows) * row_bytes; 2],
             Self::Pages(row_bytes) => {
                 // There is room for twice as many rows as were expected, and for a tenth of all.
                 let held = (2.0 * of.passed).clamp(of.rows as f64 / 10.0, of.rows.max(1) as f64);
@@ -255,12 +264,12 @@ impl SinkMemory {
 
 impl Quantities {
     fn predicted(plan: &PipelinePlan, bound: Option<&BoundPipeline>, rows: u64) -> Self {
-        let guessed = PASSING.powi(plan.filters.len().min(4) as i32);
+        let guessed = POLICY.passing.powi(plan.filters.len().min(4) as i32);
         let passed = bound.map_or(guessed, |bound| bound.selectivity) * rows as f64;
         let groups = match (&plan.sink, bound.map(|bound| &bound.result)) {
             (SinkPlan::Aggregate { keys, .. }, _) if keys.is_empty() => 1,
-            (_, Some(ResultPlan::Groups { key: Some(key), .. })) => key.groups_among(rows).min(GROUPS),
-            _ => GROUPS.min(rows),
+            (_, Some(ResultPlan::Groups { key: Some(key), .. })) => key.groups_among(rows).min(POLICY.groups),
+            _ => POLICY.groups.min(rows),
         };
         Self {
             rows,
@@ -336,7 +345,7 @@ impl Demands {
     pub(crate) fn observe(&self, shape: u64, run: Observed) {
         let mut known = self.0.lock();
         known.retain(|(key, _)| *key != shape);
-        if known.len() == KEPT {
+        if known.len() == POLICY.remembered {
             known.pop_front();
         }
         known.push_back((shape, run));
@@ -349,14 +358,15 @@ fn estimate(sink: SinkMemory, of: Quantities, observed: Option<Observed>, inputs
     let [scan, collect] = match &observed {
         Some(run) => [run.scan, run.collect].map(|time| time.as_secs_f64() * ratio(run)),
         None => [
-            (inputs.column_bytes as f64 / MEMORY_RATE).max(inputs.missing_bytes as f64 / LINK_RATE),
-            sink.result_bytes(of) / LINK_RATE,
+            (inputs.column_bytes as f64 / POLICY.memory_rate)
+                .max(inputs.missing_bytes as f64 / POLICY.link_rate),
+            sink.result_bytes(of) / POLICY.link_rate,
         ],
     };
     let [scanning, collecting] = sink.bytes(of, inputs.limit);
     let step = |bytes: u64, seconds: f64| Step {
         bytes: bytes.saturating_add(inputs.table_bytes),
-        seconds: seconds.max(STEP),
+        seconds: seconds.max(POLICY.step),
     };
     Estimate(vec![step(scanning, scan), step(collecting, collect)])
 }

@@ -1,27 +1,22 @@
 //! Collecting the rows of a build side that CPU operators make.
 
-use super::error::RunError;
-use super::gpu_exec::{Failure, GpuExec};
+use super::error::{Failure, RunError};
 use crate::expression::{Dimension, MAX_INDICES};
-use crate::placement::{DimensionSource, FileStamps};
+use crate::placement::BuildSide;
 use crate::reason::Reason;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
-use galatea_store::FileStamp;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Runs the plan of a dimension, and arranges its rows by key, with `columns` of them. `memory` grows by what
 /// is collected.
 pub(super) async fn collect(
-    source: &DimensionSource,
+    source: &BuildSide,
     columns: Vec<usize>,
     context: &Arc<TaskContext>,
     memory: &MemoryReservation,
@@ -84,30 +79,4 @@ pub(super) async fn collect(
     dimension
         .map(Arc::new)
         .map_err(|reason| Failure::Dimension(source.shape, reason))
-}
-
-/// The files that a plan reads, with what tells that they have not changed; none where nothing does.
-pub(super) fn file_stamps(plan: &Arc<dyn ExecutionPlan>) -> Option<FileStamps> {
-    let mut stamps = FileStamps::new();
-    add_stamps(plan, &mut stamps)?;
-    Some(stamps)
-}
-
-fn add_stamps(plan: &Arc<dyn ExecutionPlan>, stamps: &mut FileStamps) -> Option<()> {
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
-        && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
-    {
-        let is_local = config.object_store_url.as_str().starts_with("file:");
-        for file in config.file_groups.iter().flat_map(FileGroup::iter) {
-            let path = PathBuf::from(format!("/{}", file.object_meta.location));
-            let stamp = FileStamp::of(&path).filter(|_| is_local)?;
-            stamps.push((path, stamp));
-        }
-    }
-    // A GPU subtree reads what the plan does that it stands for.
-    if let Some(gpu) = plan.downcast_ref::<GpuExec>() {
-        add_stamps(gpu.cpu(), stamps)?;
-    }
-    let mut children = plan.children().into_iter();
-    children.try_for_each(|child| add_stamps(child, stamps))
 }

@@ -1,9 +1,15 @@
 //! Why a run gave no result.
 
+use crate::expression::ErrorCode;
+use crate::history::PlanKey;
+use crate::pipeline::bound::BoundPipeline;
 use crate::reason::Reason;
+use datafusion::error::DataFusionError;
 use galatea_device::{DeviceError, MemoryBudget};
 use galatea_memory::HeapError;
 use galatea_memory::regions::RegionError;
+use galatea_store::StoreError;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -97,4 +103,46 @@ impl From<HeapError> for RunError {
             error => Self::Heap(error),
         }
     }
+}
+
+/// Why a pipeline gave no rows.
+pub(super) enum Failure {
+    Store(StoreError),
+    Run(RunError),
+    /// The rows of a build side are not what a pipeline can look up, which is remembered by its shape.
+    Dimension(Option<PlanKey>, Reason),
+    /// The session's memory pool refuses a result or a build side. The CPU's operators may need less,
+    /// or spill.
+    Pool(DataFusionError),
+    /// A child of the node.
+    Input(DataFusionError),
+}
+
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Self {
+        Self::Input(error)
+    }
+}
+
+/// Ends a run whose query was cancelled.
+///
+/// # Errors
+/// [`RunError::Cancelled`], if so.
+pub(super) fn check(cancelled: &AtomicBool) -> Result<(), RunError> {
+    match cancelled.load(Ordering::Relaxed) {
+        true => Err(RunError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// The error a row raised, if any.
+pub(super) fn raise(code: u32, bound: &BoundPipeline) -> Result<(), RunError> {
+    if code == 0 {
+        return Ok(());
+    }
+    let text = match ErrorCode::from_code(code) {
+        Some(error) => error.to_error(&bound.parameters).to_string(),
+        None => format!("a row raised the unknown error {code}"),
+    };
+    Err(RunError::Raised(text))
 }

@@ -1,6 +1,6 @@
 //! The plan node of a placed subtree.
 
-use super::error::RunError;
+use super::error::{Failure, RunError};
 use super::graph::Graph;
 use super::run::Output;
 use super::run_report::RunReport;
@@ -11,7 +11,7 @@ use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
 use crate::placement::Subtree;
-use crate::plans::{Renewal, renewed};
+use crate::plans::renewed_host;
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -34,7 +34,6 @@ use datafusion::physical_plan::{
     execute_stream,
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use galatea_store::StoreError;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -104,32 +103,23 @@ impl GpuExec {
         &self.cpu
     }
 
-    /// A node that has not been executed, over other plans that give the same rows, as a part of the copy.
-    pub(crate) fn renewed(
-        &self,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        renewal: &mut Renewal<'_>,
-    ) -> Result<Self> {
-        let mut subtree = self.subtree_over(children);
-        let mut cpu = Arc::clone(&self.cpu);
-        subtree.share_rows(&|plan| renewal.shares(plan));
-        if renewal.has_subqueries() {
-            subtree.rebind(&|expression| renewal.rebind(expression))?;
-            cpu = renewal.copy(&cpu)?;
-        }
-        Ok(Self {
+    /// A node that has not been executed, for another subtree and what it stands for, which give the same
+    /// rows.
+    pub(crate) fn with(&self, subtree: Subtree, cpu: Arc<dyn ExecutionPlan>, report: PlanReport) -> Self {
+        Self {
             subtree,
             cpu,
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
-            report: renewal.report.clone(),
+            report,
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
             last: Arc::default(),
-        })
+        }
     }
 
-    fn subtree_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Subtree {
+    /// Its subtree, fed by these plans.
+    pub(crate) fn subtree_over(&self, children: Vec<Arc<dyn ExecutionPlan>>) -> Subtree {
         let mut subtree = self.subtree.clone();
         for (child, new) in subtree.children_mut().into_iter().zip(children) {
             *child = new;
@@ -201,25 +191,6 @@ struct CancelOnDrop(Arc<AtomicBool>);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Why a pipeline gave no rows.
-pub(super) enum Failure {
-    Store(StoreError),
-    Run(RunError),
-    /// The rows of a build side are not what a pipeline can look up, which is remembered by its shape.
-    Dimension(Option<PlanKey>, Reason),
-    /// The session's memory pool has no room for a result or a build side. The CPU's operators may need less,
-    /// or spill.
-    Pool(DataFusionError),
-    /// A child of the node.
-    Input(DataFusionError),
-}
-
-impl From<DataFusionError> for Failure {
-    fn from(error: DataFusionError) -> Self {
-        Self::Input(error)
     }
 }
 
@@ -344,7 +315,7 @@ impl Task {
         }
         let options = self.context.session_config().options();
         // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
-        let fresh = renewed(&self.cpu, &self.report)?;
+        let fresh = renewed_host(&self.cpu)?;
         let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
             Some(fetch) => {
                 let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));

@@ -9,16 +9,15 @@
 //! A build side whose rows are a table's, after filters and lookups of its own, is made by a pipeline and
 //! never leaves the device. Build sides of one pipeline are made at the same time.
 
-use super::built::BuildSide;
+use super::built::SideRows;
 use super::dimensions;
-use super::error::RunError;
-use super::gpu_exec::Failure;
+use super::error::{Failure, RunError};
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use super::source::{load, surviving};
 use crate::config::GalateaConfig;
 use crate::metrics::{self, PipelineOutcome};
-use crate::placement::{DimensionSource, PipelineSource, Subtree};
+use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
 use crate::report::{PlanReport, QueryStep};
 use crate::runtime::Runtime;
@@ -119,7 +118,7 @@ impl Graph<'_> {
                 };
                 let outcome = run.execute();
                 match &outcome {
-                    Ok((_, report)) => metrics::ran(&device, report),
+                    Ok((_, report)) => metrics::ran(&device.device_use(), report),
                     // Nobody is left to count it later.
                     Err(RunError::Cancelled) => metrics::ended(PipelineOutcome::Cancelled),
                     Err(_) => {}
@@ -145,26 +144,23 @@ impl Graph<'_> {
     }
 
     /// Makes a build side, of which `columns` are looked up.
-    async fn side(&self, source: &DimensionSource, columns: Vec<usize>) -> Result<BuildSide, Failure> {
+    async fn side(&self, source: &BuildSide, columns: Vec<usize>) -> Result<SideRows, Failure> {
         let Some(build) = &source.build else {
-            let stamps = match source.shared.is_shared() {
-                true => dimensions::file_stamps(&source.plan),
-                false => None,
-            };
+            let stamps = source.shared.stamps();
             if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
                 self.report.update(|report| report.build_sides_reused += 1);
-                return Ok(BuildSide::Collected(rows));
+                return Ok(SideRows::Collected(rows));
             }
             let collected = dimensions::collect(source, columns, self.context, self.memory).await?;
             if let Some(stamps) = stamps {
                 source.shared.leave(stamps, &collected);
             }
-            return Ok(BuildSide::Collected(collected));
+            return Ok(SideRows::Collected(collected));
         };
         match self.run(&build.subtree, true).await {
             Ok((Output::Built(table), report)) => {
                 self.builds.lock().push(report);
-                Ok(BuildSide::Built(Box::new(Mutex::new(*table))))
+                Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
             Ok((Output::Batches(_), _)) => unreachable!("a build sink leaves a build side"),
             // Known of this build side, whatever pipeline looks it up.

@@ -4,11 +4,12 @@
 use super::error::RunError;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
-use super::sinks::{SinkNeeds, zeroed};
-use crate::pipeline::bind::{AccumulatorPlan, Strategy};
-use crate::pipeline::generate::BoundPipeline;
+use super::working::{SinkNeeds, zeroed};
+use crate::pipeline::accumulators::AccumulatorPlan;
+use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::group_key::GroupKey;
 use crate::pipeline::sink::hash::slots_for;
+use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::heap::PageChainsView;
@@ -65,8 +66,8 @@ impl TableState {
         let threads = u64::from(grid) * u64::from(bound.block);
         // Every row could be a group; more slots than twice that are never needed.
         let most = key.groups_among(rows);
-        let waits = matches!(bound.strategy, Strategy::Hash { waits: true, .. });
-        let capacity = if waits {
+        let overflows = matches!(bound.strategy, Strategy::Hash { overflows: true, .. });
+        let capacity = if overflows {
             (2 * threads)
                 .max(hash_slots)
                 .next_power_of_two()
@@ -81,7 +82,7 @@ impl TableState {
             let demand = Demand {
                 words: layout.group_words(),
                 rows,
-                unit_rows: 0,
+                morsel_rows: 0,
                 bytes: HEAP_BYTES.min(runtime.room() / 8),
             };
             let (heap, grid) = RowHeap::new(runtime, stream, owner, demand, grid)?;

@@ -1,6 +1,6 @@
 //! Launches whose inputs are kept: a query that comes again over the same pages starts at once.
 
-use super::chunks::LaunchInputs;
+use super::chunk_table::LaunchInputs;
 use super::prepared::Prepared;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};

@@ -12,10 +12,12 @@
 //! returned by then, so nothing is lost or repeated.
 
 mod built;
+mod chunk_table;
 mod chunks;
 pub(crate) mod columns;
 pub(crate) mod demand;
 mod dimensions;
+mod drive;
 mod error;
 mod gpu_exec;
 mod graph;
@@ -30,7 +32,18 @@ mod run_report;
 mod sinks;
 mod source;
 mod top;
+mod working;
 
 pub use error::RunError;
 pub use gpu_exec::GpuExec;
 pub use run_report::RunReport;
+
+/// Its tuning policies.
+pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+    vec![
+        chunks::LaunchPolicy::listed(),
+        demand::DemandPolicy::listed(),
+        row_heap::RowHeapPolicy::listed(),
+        results::ResultPolicy::listed(),
+    ]
+}

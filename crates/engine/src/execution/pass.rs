@@ -2,19 +2,20 @@
 //! done or an earlier query asks for memory.
 
 use super::built::BuiltSides;
-use super::chunks::{LaunchInputs, Placement};
+use super::chunk_table::LaunchInputs;
+use super::chunks::Placement;
 use super::columns::ColumnPages;
 use super::demand::Estimate;
-use super::error::RunError;
+use super::error::{RunError, raise};
 use super::prepared::Prepared;
 use super::results;
-use super::run::{LAUNCH_BYTES, Output, Run, Turn, raise};
+use super::run::{LAUNCH_BYTES, Output, Run, Turn};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
 use crate::expression::LookupTable;
 use crate::pipeline::aggregate::BLOCK_ROWS;
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::BoundPipeline;
+use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::strategy::Strategy;
 use crate::report::QueryStep;
 use crate::runtime::QueryStreams;
 use galatea_device::{DeviceBuffer, Geometry};
@@ -33,8 +34,8 @@ pub(super) struct Progress<'a> {
     rows: Option<results::Rows<'a>>,
     /// Chunks in the order of their launches, once they have begun.
     order: Option<Vec<usize>>,
-    /// Units that are done, by that order.
-    units: u64,
+    /// Morsels that are done, by that order.
+    morsels: u64,
     /// What memory it is going to use.
     estimate: Option<Estimate>,
 }
@@ -46,7 +47,7 @@ impl Progress<'_> {
             sink,
             rows: None,
             order: None,
-            units: 0,
+            morsels: 0,
             estimate,
         }
     }
@@ -60,7 +61,7 @@ pub(super) enum Pass<'a> {
     GaveWay(Box<Progress<'a>>),
 }
 
-/// Waits for everything queued when it goes, so that no buffer of a failed run is freed under a running
+/// Waits on drop for everything queued, so that no buffer of a failed run is freed under a running
 /// kernel.
 struct Settle<'a>(&'a QueryStreams);
 
@@ -96,7 +97,7 @@ impl<'a> Run<'a> {
             mut sink,
             rows,
             order,
-            mut units,
+            mut morsels,
             estimate,
         } = progress;
         let grid = sink.grid();
@@ -123,7 +124,7 @@ impl<'a> Run<'a> {
                 let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
                 scan.make_reserve()?;
                 let chunks = order.as_deref().unwrap_or(self.chunks);
-                let done = order.is_some().then(|| self.chunks_of(bound, chunks, units));
+                let done = order.is_some().then(|| self.chunks_of(bound, chunks, morsels));
                 let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep, done)?;
                 let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement, lookups)?;
                 (placement, Arc::new(inputs))
@@ -141,8 +142,8 @@ impl<'a> Run<'a> {
         let mut args = PipelineArguments::new(&bound.parameters.literals);
         args.chunks = inputs.words.address();
         args.chunk_words = table.stride as u32;
-        args.unit_rows = bound.unit_rows;
-        args.units_per_chunk = table.units_per_chunk;
+        args.morsel_rows = bound.morsel_rows;
+        args.morsels_per_chunk = table.morsels_per_chunk;
         let tables = bound.parameters.tables.iter().zip(&inputs.lookups);
         for (slot, (table, uploaded)) in args.tables.iter_mut().zip(tables) {
             *slot = match (table, uploaded) {
@@ -155,36 +156,37 @@ impl<'a> Run<'a> {
         let mut rows = rows.unwrap_or_else(new_rows);
         let started = compute.record()?;
         let mut launch =
-            |sink: &mut SinkState, units: Range<u32>, rows: &mut results::Rows, report: &mut RunReport| {
-                let blocks = (units.end - units.start).clamp(1, grid);
+            |sink: &mut SinkState, morsels: Range<u32>, rows: &mut results::Rows, report: &mut RunReport| {
+                let blocks = (morsels.end - morsels.start).clamp(1, grid);
                 let geometry =
                     Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
                 self.launch(
-                    kernel, geometry, streams, turn, &mut args, sink, units, bound, rows, report,
+                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, rows, report,
                 )
             };
         let mut gives_way = false;
-        let all_units = self.units(bound);
+        let all_morsels = self.morsels(bound);
         // A launch is short enough for what a block collects to fit its partial sums, and for others to have
         // a turn.
-        let most = (BLOCK_ROWS / u64::from(bound.unit_rows)).max(1) * u64::from(grid);
-        let slice = most.min(self.slice(report, all_units)).max(u64::from(grid));
+        let most = (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1) * u64::from(grid);
+        let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
         let ready = placement.ready();
-        let ready_units = u64::from(table.first_units[ready]);
-        // A run that may stop early begins with as few units as keep the device busy, and doubles them.
+        let ready_morsels = u64::from(table.first_morsels[ready]);
+        // A run that may stop early begins with as few morsels as keep the device busy, and doubles them.
         let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
-        let begun = units;
-        while units < ready_units && !self.has_enough(&rows) {
-            if units > begun && turn.lease.is_asked() {
+        let begun = morsels;
+        while morsels < ready_morsels && !self.has_enough(&rows) {
+            if morsels > begun && turn.lease.is_asked() {
                 gives_way = true;
                 break;
             }
-            let end = units.saturating_add(step).min(ready_units);
-            launch(&mut sink, units as u32..end as u32, &mut rows, report)?;
-            units = end;
-            self.progress.comes_to(QueryStep::Running, units, Some(all_units));
+            let end = morsels.saturating_add(step).min(ready_morsels);
+            launch(&mut sink, morsels as u32..end as u32, &mut rows, report)?;
+            morsels = end;
+            self.progress
+                .comes_to(QueryStep::Running, morsels, Some(all_morsels));
             step = slice.min(step.saturating_mul(2));
-            if units < ready_units {
+            if morsels < ready_morsels {
                 placement.pace(streams)?;
                 self.check()?;
             }
@@ -198,7 +200,7 @@ impl<'a> Run<'a> {
             if self.has_enough(&rows) {
                 break;
             }
-            if units > begun && turn.lease.is_asked() {
+            if morsels > begun && turn.lease.is_asked() {
                 gives_way = true;
                 break;
             }
@@ -207,13 +209,14 @@ impl<'a> Run<'a> {
                 turn.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
             report.link_bytes += placement.fetch(streams, self.view, position)?;
-            let end = table.first_units[position + 1];
-            let todo = table.first_units[position].max(units as u32)..end;
+            let end = table.first_morsels[position + 1];
+            let todo = table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
                 launch(&mut sink, todo, &mut rows, report)?;
             }
-            units = u64::from(end);
-            self.progress.comes_to(QueryStep::Running, units, Some(all_units));
+            morsels = u64::from(end);
+            self.progress
+                .comes_to(QueryStep::Running, morsels, Some(all_morsels));
             placement.launched(streams, position + 1)?;
         }
         if gives_way {
@@ -225,7 +228,7 @@ impl<'a> Run<'a> {
                 sink,
                 rows: Some(rows),
                 order: Some(inputs.order.clone()),
-                units,
+                morsels,
                 estimate,
             })));
         }
@@ -258,20 +261,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Chunks at the beginning of an order whose units are all among the first `units`.
-    fn chunks_of(&self, bound: &BoundPipeline, order: &[usize], units: u64) -> usize {
+    /// Chunks at the beginning of an order whose morsels are all among the first `morsels`.
+    fn chunks_of(&self, bound: &BoundPipeline, order: &[usize], morsels: u64) -> usize {
         let mut end = 0;
         let done = order.iter().take_while(|chunk| {
-            end += u64::from(self.view.chunk_rows[**chunk].div_ceil(bound.unit_rows));
-            end <= units
+            end += u64::from(self.view.chunk_rows[**chunk].div_ceil(bound.morsel_rows));
+            end <= morsels
         });
         done.count()
     }
 
     /// Units of a launch that takes some milliseconds, so that launches of other queries come between.
-    fn slice(&self, report: &RunReport, units: u64) -> u64 {
-        let unit_bytes = (report.device_bytes / units.max(1)).max(1);
-        LAUNCH_BYTES / unit_bytes
+    fn slice(&self, report: &RunReport, morsels: u64) -> u64 {
+        let morsel_bytes = (report.device_bytes / morsels.max(1)).max(1);
+        LAUNCH_BYTES / morsel_bytes
     }
 
     #[expect(
@@ -286,13 +289,13 @@ impl<'a> Run<'a> {
         turn: Turn<'_>,
         args: &mut PipelineArguments,
         sink: &mut SinkState,
-        units: Range<u32>,
+        morsels: Range<u32>,
         bound: &BoundPipeline,
         rows: &mut results::Rows,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
-        args.first_unit = units.start;
-        args.end_unit = units.end;
+        args.first_morsel = morsels.start;
+        args.end_morsel = morsels.end;
         args.resume = 0;
         loop {
             self.check()?;

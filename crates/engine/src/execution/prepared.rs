@@ -3,8 +3,10 @@
 use super::error::RunError;
 use crate::expression::Dimension;
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::bind::integer_range;
-use crate::pipeline::generate::{BoundPipeline, Shape, bind};
+use crate::pipeline::bind::bind;
+use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::column_access::integer_range;
+use crate::pipeline::options::KernelOptions;
 use galatea_device::{Compiled, Device, Tier};
 use galatea_kernels::Pipeline;
 use galatea_store::placed::CodeMeaning;
@@ -27,7 +29,7 @@ pub struct Prepared {
     columns: Vec<BoundColumn>,
     /// Rows are collected anew for each query: it is their content that must be equal.
     dimensions: Vec<Arc<Dimension>>,
-    shape: Shape,
+    shape: KernelOptions,
     /// The pipeline with its generated source.
     pub bound: BoundPipeline,
     /// The kernel.
@@ -103,7 +105,7 @@ impl Prepared {
         plan: &PipelinePlan,
         view: &TableView,
         dimensions: &[Arc<Dimension>],
-        shape: Shape,
+        shape: KernelOptions,
     ) -> bool {
         self.shape == shape
             && self.columns.len() == view.columns.len()
@@ -168,7 +170,7 @@ impl PreparedPipelines {
         plan: &PipelinePlan,
         view: &TableView,
         dimensions: &[Arc<Dimension>],
-        shape: Shape,
+        shape: KernelOptions,
     ) -> Result<Preparation, RunError> {
         let start = Instant::now();
         if let Some(pipeline) = self.find(plan, view, dimensions, shape) {
@@ -227,7 +229,7 @@ impl PreparedPipelines {
         plan: &PipelinePlan,
         view: &TableView,
         dimensions: &[Arc<Dimension>],
-        shape: Shape,
+        shape: KernelOptions,
     ) -> Option<Arc<Prepared>> {
         let mut kept = self.0.0.lock();
         let at = kept

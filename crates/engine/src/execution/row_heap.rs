@@ -3,19 +3,26 @@
 //! is dry.
 
 use super::error::RunError;
-use super::sinks::memory;
+use super::working::memory;
 use crate::pipeline::sink::chains::WARP_ROWS;
+use crate::policy::policy;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, Stream};
 use galatea_kernels::heap::{PAGE_HEADER_WORDS, PageChainsView};
 use galatea_memory::regions::Use;
 use galatea_memory::{DeviceHeap, GatheredRows, HeapError, HeapOptions, RowChains};
 
-/// Bytes of a page for short rows.
-const PAGE_BYTES: u64 = 16 << 10;
+policy! {
+    /// The heap whose pages take rows.
+    pub(super) struct RowHeapPolicy {
+        /// Bytes of a page for short rows.
+        page_bytes: u64 = 16 << 10,
+        /// Bytes of a heap that is kept for the next query, at most.
+        kept_bytes: u64 = 2 << 30,
+    }
+}
 
-/// Larger heaps are not kept for the next query.
-const KEPT_BYTES: u64 = 2 << 30;
+const POLICY: RowHeapPolicy = RowHeapPolicy::DEFAULT;
 
 /// What a heap is to hold.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +32,7 @@ pub(super) struct Demand {
     /// Rows that are expected.
     pub rows: u64,
     /// Rows of a block that must find room or none of them does; 0 where rows are kept one by one.
-    pub unit_rows: u64,
+    pub morsel_rows: u64,
     /// Bytes the heap may take; a third of what there is room for at most.
     pub bytes: u64,
 }
@@ -40,7 +47,7 @@ pub(crate) struct RowHeap {
 }
 
 impl RowHeap {
-    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a unit of each at
+    /// A heap for a run by at most `grid` blocks, and the blocks it serves: it has room for a morsel of each at
     /// least, so that a run that stops can go on.
     pub(super) fn new(
         runtime: &DeviceRuntime,
@@ -50,14 +57,14 @@ impl RowHeap {
         grid: u32,
     ) -> Result<(Self, u32), RunError> {
         let needed = 8 * (PAGE_HEADER_WORDS + WARP_ROWS * u64::from(demand.words));
-        let page_bytes = PAGE_BYTES.max(needed.next_multiple_of(1024));
+        let page_bytes = POLICY.page_bytes.max(needed.next_multiple_of(1024));
         let page_rows = u64::from(RowChains::page_rows(page_bytes, demand.words)?);
         let device = runtime.device();
         // A third each for the pages, for what they hold when it is gathered, and for chunks on their way.
         let share = (runtime.room() / 3).min(demand.bytes) / page_bytes;
-        let of_unit = demand.unit_rows.div_ceil(page_rows) + 1;
-        let grid = grid.min(u32::try_from(share / of_unit).unwrap_or(u32::MAX).max(1));
-        let least = u64::from(grid) * of_unit;
+        let of_morsel = demand.morsel_rows.div_ceil(page_rows) + 1;
+        let grid = grid.min(u32::try_from(share / of_morsel).unwrap_or(u32::MAX).max(1));
+        let least = u64::from(grid) * of_morsel;
         let most = demand.rows.div_ceil(page_rows) + 2 * u64::from(grid);
         let bytes = most.min(share).max(least) * page_bytes;
         let kept = runtime.memory().take_spare(|kept: &Self| {
@@ -90,7 +97,7 @@ impl RowHeap {
     /// Leaves the heap to the next query, once all pages are back and the stream is done with it.
     pub(super) fn keep(mut self, runtime: &DeviceRuntime) {
         self.resume = false;
-        if self.heap.memory().bytes() <= KEPT_BYTES {
+        if self.heap.memory().bytes() <= POLICY.kept_bytes {
             self.heap.region().set_owner(None);
             runtime.memory().keep_spare(self);
         }

@@ -1,19 +1,19 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
 use super::built::BuiltTable;
-use super::error::RunError;
+use super::error::{RunError, raise};
 use super::group_table::{TableState, merges};
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
-use super::run::raise;
 use super::run_report::RunReport;
+use super::working::{SinkNeeds, memory, zeroed};
 use crate::expression::Dimension;
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
+use crate::pipeline::group_layout::DenseLayout;
+use crate::pipeline::group_layout::SharedLayout;
+use crate::pipeline::kept_groups;
 use crate::pipeline::sink::chains::RowLayout;
-use crate::pipeline::sink::dense::DenseLayout;
-use crate::pipeline::sink::kept;
-use crate::pipeline::sink::shared::SharedLayout;
+use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
 use galatea_kernels::{DenseFold, MAX_OUTPUTS, PipelineArguments};
@@ -34,8 +34,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: WorkingRegion<u64>,
-    /// Of sinks that the host makes room in between launches: per block the unit at which it stopped, or of a
-    /// hash table per thread the rows of that unit which are still to come.
+    /// Of sinks that the host makes room in between launches: per block the morsel at which it stopped, or of a
+    /// hash table per thread the rows of that morsel which are still to come.
     progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,
@@ -62,9 +62,9 @@ enum Form {
     Build(BuiltTable),
 }
 
-/// Where groups are read from.
+/// Which memory groups are read from.
 #[derive(Debug)]
-pub(super) enum GroupHome {
+pub(super) enum GroupStorage {
     /// The host: words, `[group][word]`.
     Host(Vec<u64>),
     /// Device memory, `[group][word]` in those words of the buffer.
@@ -73,7 +73,7 @@ pub(super) enum GroupHome {
     Collected(DeviceBuffer<u64>),
 }
 
-impl Default for GroupHome {
+impl Default for GroupStorage {
     fn default() -> Self {
         Self::Host(Vec::new())
     }
@@ -83,7 +83,7 @@ impl Default for GroupHome {
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// The groups, if it is not rows that were collected.
-    pub groups: GroupHome,
+    pub groups: GroupStorage,
     /// Rows that passed the filters.
     pub rows_passed: u64,
     /// First error raised, or 0.
@@ -92,23 +92,6 @@ pub(super) struct Contents {
     pub bytes: u64,
     /// The build side, if it is one.
     pub built: Option<BuiltTable>,
-}
-
-/// What a run knows of its rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SinkNeeds {
-    /// Number of the query, which owns the memory.
-    pub owner: u64,
-    /// Rows it scans.
-    pub rows: u64,
-    /// Slots that a hash table starts with, unless fewer groups are possible.
-    pub hash_slots: u64,
-    /// Rows there will be, if they were counted.
-    pub counted: Option<u64>,
-    /// Rows after which the run stops.
-    pub fetch: Option<u64>,
-    /// Whether groups stay on the device, for another pipeline.
-    pub keep: bool,
 }
 
 impl SinkState {
@@ -121,7 +104,7 @@ impl SinkState {
         needs: &SinkNeeds,
     ) -> Result<Self, RunError> {
         let kept = match bound.result {
-            ResultPlan::Groups { .. } if needs.keep => Some(kept::entries(bound)?),
+            ResultPlan::Groups { .. } if needs.keep => Some(kept_groups::entries(bound)?),
             _ => None,
         };
         let rows = needs.rows;
@@ -143,7 +126,7 @@ impl SinkState {
                 Form::Fixed(words)
             }
             (
-                Strategy::Hash { waits, .. },
+                Strategy::Hash { overflows, .. },
                 ResultPlan::Groups {
                     key: Some(key),
                     accumulators,
@@ -153,14 +136,14 @@ impl SinkState {
                 let groups = (key, accumulators);
                 let (table, served) = TableState::new(runtime, stream, bound, groups, grid, needs)?;
                 blocks = served;
-                if *waits {
+                if *overflows {
                     progress = blocks as usize * bound.block as usize;
                 }
                 Form::Table(Box::new(table))
             }
             (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
                 progress = grid as usize;
-                let in_flight = u64::from(grid) * u64::from(bound.unit_rows);
+                let in_flight = u64::from(grid) * u64::from(bound.morsel_rows);
                 let rows = needs.counted.unwrap_or(rows);
                 let held = needs.fetch.unwrap_or(APPEND_ROWS).min(APPEND_ROWS);
                 let capacity = rows.min(held.max(2 * in_flight)).max(1);
@@ -197,7 +180,7 @@ impl SinkState {
                     words: layout.words as u32,
                     // Guesses err: there is room for twice as many, and always for a tenth of the rows.
                     rows: (rows as f64 * (2.0 * bound.selectivity).clamp(0.1, 1.0)) as u64,
-                    unit_rows: u64::from(bound.unit_rows),
+                    morsel_rows: u64::from(bound.morsel_rows),
                     bytes: u64::MAX,
                 };
                 let (heap, served) = RowHeap::new(runtime, stream, needs.owner, demand, grid)?;
@@ -233,7 +216,7 @@ impl SinkState {
         self.grid
     }
 
-    /// Whether launches can stop before all units are done.
+    /// Whether launches can stop before all morsels are done.
     pub(super) fn stops(&self) -> bool {
         match &self.form {
             Form::Fixed(_) | Form::Build(_) => false,
@@ -411,8 +394,8 @@ impl SinkState {
             ..Contents::default()
         };
         match self.form {
-            Form::Fixed(_) if small => contents.groups = GroupHome::Host(control.split_off(CONTROL_WORDS)),
-            Form::Fixed(_) => contents.groups = GroupHome::Fixed(self.control, CONTROL_WORDS..end),
+            Form::Fixed(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
+            Form::Fixed(_) => contents.groups = GroupStorage::Fixed(self.control, CONTROL_WORDS..end),
             Form::Table(mut table) => {
                 let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
@@ -420,7 +403,7 @@ impl SinkState {
                     held = stream.read(&self.control, 1..2)?[0];
                 }
                 if let Some(groups) = table.collect(runtime, stream, held)? {
-                    contents.groups = GroupHome::Collected(groups);
+                    contents.groups = GroupStorage::Collected(groups);
                 }
             }
             Form::Rows { .. } => {}
@@ -493,17 +476,4 @@ fn gather(
         report.link_bytes += rows.take_gathered(runtime, stream, columns, layout, &gathered)?;
     }
     Ok(())
-}
-
-pub(super) fn zeroed(
-    runtime: &DeviceRuntime,
-    stream: &Stream,
-    words: u64,
-    what: &'static str,
-) -> Result<DeviceBuffer<u64>, RunError> {
-    runtime.zeroed(stream, words.max(1) as usize, what)
-}
-
-pub(super) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
-    RunError::full(runtime.device().budget(), what, needed)
 }

@@ -4,7 +4,7 @@ use crate::execution::RunReport;
 use crate::expression::Expr;
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::AggregateCall;
-use crate::placement::{DimensionSource, PipelineSource, Prediction, Subtree};
+use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
 use crate::reason::milliseconds;
 use arrow::datatypes::Schema;
 use datafusion::common::{human_readable_count, human_readable_size};
@@ -237,7 +237,7 @@ fn source(subtree: &Subtree) -> String {
     }
 }
 
-fn joins(sides: &[DimensionSource], columns: &Schema) -> Option<Fact> {
+fn joins(sides: &[BuildSide], columns: &Schema) -> Option<Fact> {
     let values = sides.iter().enumerate().map(|(number, side)| {
         let lookup = format!(
             "d{number}: {} on {}",

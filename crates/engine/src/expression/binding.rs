@@ -8,7 +8,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 use super::interval::{Interval, domain};
-use super::value::Kind;
+use super::kind::Kind;
 
 /// One input column as the kernel sees it.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl ColumnBinding {
             DataType::Boolean => ColumnKind::Boolean,
             DataType::Float32 => ColumnKind::Float32,
             DataType::Float64 => ColumnKind::Float64,
-            data_type if super::ir::is_text(data_type) => ColumnKind::Text,
+            data_type if super::text::is_text(data_type) => ColumnKind::Text,
             data_type => {
                 let Interval { low, high } = domain(data_type)?;
                 ColumnKind::Integer { min: low, max: high }

@@ -286,7 +286,7 @@ pub(crate) fn ranked(inputs: &[&Bytes], like: &DataType) -> Result<(ArrayRef, Ve
         other => other,
     };
     let small = distinct.iter().map(|value| value.len()).sum::<usize>() < i32::MAX as usize;
-    let target = match (crate::expression::ir::is_utf8(plain), small) {
+    let target = match (crate::expression::text::is_utf8(plain), small) {
         (true, true) => DataType::Utf8,
         (true, false) => DataType::LargeUtf8,
         (false, true) => DataType::Binary,

@@ -31,10 +31,11 @@ use arrow::datatypes::{ArrowNativeType, DataType, Float32Type, Float64Type};
 use super::dictionary::{Bytes, CodedStrings, ranked};
 use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
-use super::ir::is_text;
 use super::key_space::{KeySpace, indices_for};
+use super::kind::Kind;
 use super::parameters::LookupTable;
-use super::value::{Kind, Value};
+use super::text::is_text;
+use super::value::Value;
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.

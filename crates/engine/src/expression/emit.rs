@@ -12,6 +12,7 @@ mod cast;
 mod compare;
 mod datetime;
 mod dictionary;
+mod groups;
 mod inlist;
 mod literal;
 mod lookup;
@@ -19,7 +20,6 @@ mod sort_key;
 mod strings;
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -30,9 +30,11 @@ use super::error::ErrorCode;
 use super::function::Function;
 use super::interval::Interval;
 use super::ir::{Expr, ExprKind};
+use super::kind::Kind;
 use super::packed::PackedDimension;
 use super::parameters::Parameters;
-use super::value::{Kind, Value};
+use super::value::Value;
+use crate::code::{Code, line};
 use crate::reason::Reason;
 
 pub(crate) use cast::supported as cast_supported;
@@ -55,7 +57,7 @@ pub struct Emitter<'a> {
     prefix: &'static str,
     names: usize,
     /// Statements written since the last call of `emit`.
-    out: String,
+    out: Code,
     scope: Scope,
     /// Conditions of the places around the current one, outermost first.
     guards: Vec<String>,
@@ -100,7 +102,7 @@ impl<'a> Emitter<'a> {
             packed: &[],
             prefix: "v",
             names: 0,
-            out: String::new(),
+            out: Code::default(),
             scope: Scope::default(),
             guards: vec![],
             raises: vec![],
@@ -132,6 +134,11 @@ impl<'a> Emitter<'a> {
         self.parameters.literal(word)
     }
 
+    /// Adds a lookup table for the pipeline's own use; returns its index.
+    pub(crate) fn table(&mut self, bytes: Vec<u8>) -> usize {
+        self.parameters.table(bytes)
+    }
+
     /// Adds a literal of two words; returns the index of the first.
     pub(crate) fn wide_parameter(&mut self, value: i128) -> usize {
         self.parameters.wide_literal(value)
@@ -158,10 +165,9 @@ impl<'a> Emitter<'a> {
     /// # Errors
     /// If the encodings do not allow it: a column that must be dictionary encoded is not, or values could
     /// leave 128 bits.
-    pub fn emit(&mut self, expression: &Expr, code: &mut String) -> Result<Value, Reason> {
+    pub fn emit(&mut self, expression: &Expr, code: &mut Code) -> Result<Value, Reason> {
         let value = self.expression(expression);
-        code.push_str(&self.out);
-        self.out.clear();
+        code.nest(0, &self.out.take());
         value
     }
 
@@ -174,7 +180,7 @@ impl<'a> Emitter<'a> {
         &mut self,
         conditions: &[String],
         expression: &Expr,
-        code: &mut String,
+        code: &mut Code,
     ) -> Result<Value, Reason> {
         let depth = self.guards.len();
         self.guards.extend_from_slice(conditions);
@@ -376,7 +382,7 @@ impl<'a> Emitter<'a> {
         }
         let name = format!("{}{}", self.prefix, self.names);
         self.names += 1;
-        let _ = writeln!(self.out, "const {c_type} {name} = {rhs};");
+        line!(self.out, "const {c_type} {name} = {rhs};");
         self.scope.definitions.insert(definition, name.clone());
         name
     }
@@ -448,7 +454,7 @@ impl<'a> Emitter<'a> {
             .guard()
             .map(|guard| format!("{guard} && "))
             .unwrap_or_default();
-        let _ = writeln!(
+        line!(
             self.out,
             "if ({guard}{condition}) galatea_raise(args.error, {code}u);"
         );

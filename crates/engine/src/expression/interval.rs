@@ -6,7 +6,7 @@
 
 use arrow::datatypes::DataType;
 
-use super::value::Kind;
+use super::kind::Kind;
 
 /// All integers from `low` to `high`, both included; never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

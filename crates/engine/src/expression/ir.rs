@@ -19,6 +19,7 @@ use super::dictionary::HostFunction;
 use super::function::Function;
 use super::operator::{Arithmetic, Bitwise, Comparison};
 use super::pending::PendingScalar;
+use super::text::is_text;
 
 /// A typed expression over the columns of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -153,29 +154,6 @@ pub enum ExprKind {
         /// The key looked for.
         key: Expr,
     },
-}
-
-/// Whether values of this type are strings of bytes on the device.
-pub(crate) fn is_text(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8
-        | DataType::LargeUtf8
-        | DataType::Utf8View
-        | DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView => true,
-        DataType::Dictionary(_, values) => is_text(values),
-        _ => false,
-    }
-}
-
-/// Whether values of this type are UTF-8 strings.
-pub(crate) fn is_utf8(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Dictionary(_, values) => is_utf8(values),
-        _ => false,
-    }
 }
 
 impl Expr {

@@ -27,9 +27,10 @@ use temporal::is_interval;
 
 use super::dictionary::{HostFunction, renumbered};
 use super::interval::domain;
-use super::ir::{Expr, ExprKind, is_text};
+use super::ir::{Expr, ExprKind};
 use super::operator::{Arithmetic, Comparison};
 use super::pending::PendingScalar;
+use super::text::is_text;
 use crate::reason::Reason;
 
 /// Translates an expression over `input`, or says why it has to be evaluated on the CPU.

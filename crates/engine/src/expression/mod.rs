@@ -51,11 +51,13 @@ mod group_words;
 mod interval;
 mod ir;
 mod key_space;
+mod kind;
 mod lower;
 mod operator;
 mod packed;
 mod parameters;
 mod pending;
+mod text;
 mod value;
 
 #[cfg(test)]
@@ -74,9 +76,9 @@ pub(crate) use function::BUCKETS;
 pub use function::{DatePart, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
-pub(crate) use ir::is_text;
 pub use ir::{Expr, ExprKind};
 pub(crate) use key_space::KeySpace;
+pub use kind::Kind;
 pub use lower::lower;
 pub(crate) use lower::representable;
 pub use operator::{Arithmetic, Bitwise, Comparison};
@@ -84,7 +86,8 @@ pub use packed::{EntryIndex, PackedDimension, PackedLayout};
 pub use parameters::{LookupTable, Parameters};
 pub use pending::PendingScalar;
 pub(crate) use pending::Rebind;
-pub use value::{Kind, Value};
+pub(crate) use text::is_text;
+pub use value::Value;
 
 /// The device headers that generated code includes, in order.
 pub const HEADERS: [&str; 4] = [

@@ -8,6 +8,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::prelude::SessionContext;
 
 use super::{ColumnBinding, ColumnKind, Emitter, ErrorCode, Expr, Kind, Parameters, lower};
+use crate::code::Code;
 use crate::reason::Reason;
 
 fn schema() -> Schema {
@@ -63,11 +64,11 @@ fn bindings(high: i128) -> Vec<ColumnBinding> {
 
 fn emitted(expression: &Expr, bindings: &[ColumnBinding]) -> (String, super::Value, Parameters) {
     let mut parameters = Parameters::default();
-    let mut code = String::new();
+    let mut code = Code::default();
     let value = Emitter::new(bindings, &mut parameters)
         .emit(expression, &mut code)
         .expect("emitted");
-    (code, value, parameters)
+    (code.as_str().to_owned(), value, parameters)
 }
 
 #[test]
@@ -167,26 +168,26 @@ fn types_follow_intervals() {
 fn common_subexpressions_are_shared() {
     let bindings = bindings(1 << 40);
     let mut parameters = Parameters::default();
-    let mut code = String::new();
+    let mut code = Code::default();
     let mut emitter = Emitter::new(&bindings, &mut parameters);
     let first = emitter
         .emit(&supported("p * (1 - p)"), &mut code)
         .expect("emitted");
-    let before = code.len();
+    let before = code.as_str().len();
     let again = emitter
         .emit(&supported("p * (1 - p)"), &mut code)
         .expect("emitted");
-    assert_eq!((first.code, code.len()), (again.code, before));
+    assert_eq!((first.code, code.as_str().len()), (again.code, before));
     let scope = emitter.enter();
     emitter
         .emit(&supported("p * (1 - p) + 7"), &mut code)
         .expect("emitted");
     emitter.leave(scope);
-    let before = code.len();
+    let before = code.as_str().len();
     emitter
         .emit(&supported("p * (1 - p) + 7"), &mut code)
         .expect("emitted");
-    assert!(code.len() > before, "forgotten with its block");
+    assert!(code.as_str().len() > before, "forgotten with its block");
 }
 
 #[test]
@@ -210,7 +211,8 @@ fn strings_without_dictionary_are_refused_where_they_need_one() {
         .map_while(|field| ColumnBinding::of_type(field.data_type(), field.is_nullable()))
         .collect();
     let mut parameters = Parameters::default();
-    let refused = Emitter::new(&text, &mut parameters).emit(&supported("upper(s) = 'X'"), &mut String::new());
+    let refused =
+        Emitter::new(&text, &mut parameters).emit(&supported("upper(s) = 'X'"), &mut Code::default());
     assert!(
         matches!(refused, Err(Reason::Encoding { column: 6, .. })),
         "{refused:?}"

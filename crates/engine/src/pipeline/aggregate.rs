@@ -159,8 +159,8 @@ impl Accumulator {
         }
     }
 
-    /// The function of `GlobalWords` that updates the home.
-    pub fn update_home(self) -> &'static str {
+    /// The function of `GlobalWords` that updates the words in global memory.
+    pub fn update_global(self) -> &'static str {
         if self == Self::SumWidening {
             "sum128"
         } else {
@@ -168,7 +168,7 @@ impl Accumulator {
         }
     }
 
-    /// How its first word at home merges with another.
+    /// How its first word in global memory merges with another.
     pub fn merge_word(self) -> MergeWord {
         match self {
             Self::Count | Self::Sum64 => MergeWord::Sum64,

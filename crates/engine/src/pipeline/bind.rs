@@ -1,628 +1,199 @@
 //! Binding: a plan meets the encodings of its columns.
 //!
 //! Everything that depends on data but not on the device is decided here: how each column is read and
-//! decoded, which accumulators the aggregates need, how keys become groups, and which strategy the group-by
-//! takes.
+//! decoded, which accumulators the aggregates need, how keys become groups, which strategy the group-by takes,
+//! and where dimensions are looked up.
 
-use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
-use super::group_key::{GroupKey, KeyPart};
-use super::sink::dense::DenseLayout;
-use super::sink::shared::{Combine, SharedLayout};
+use super::bound::BoundPipeline;
+use super::column_access::{AccessForm, ColumnAccess};
+use super::dimension_memory::DimensionInput;
+use super::generate;
+use super::options::KernelOptions;
+use super::plan::{PipelinePlan, SinkPlan};
+use super::rows::{LIVE, RowLoops};
+use super::sink_choice::{BoundSink, Cardinality, SinkInput};
+use super::stages::{self, Stage};
+use super::strategy::Strategy;
+use crate::code::{Code, line};
 use crate::config::GroupBy;
-use crate::expression::{ColumnBinding, ColumnKind, Expr, Kind, Parameters, Value};
+use crate::expression::{Dimension, Emitter, Expr, Parameters};
 use crate::reason::Reason;
-use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
-use galatea_store::placed::CodeMeaning;
-use galatea_store::{Column, Encoding, PlacedLayout, Scalar, ScalarRange, Width};
+use galatea_kernels::{MAX_LITERALS, MAX_TABLES};
+use galatea_store::TableView;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How the kernel reads one column.
-#[derive(Debug, Clone)]
-pub struct ColumnAccess {
-    /// Index in the source's schema.
-    pub source: usize,
-    /// Physical form.
-    pub form: AccessForm,
-    /// Whether any chunk has a validity bitmap.
-    pub nullable: bool,
-    /// What expressions see.
-    pub binding: ColumnBinding,
-    /// For a placed column, whose codes are slots: what slots mean.
-    pub placed: Option<PlacedAccess>,
-}
-
-/// How slots are read.
-#[derive(Debug, Clone)]
-pub struct PlacedAccess {
-    /// The slot map, the values and the pattern they were placed for.
-    pub layout: Arc<PlacedLayout>,
-    /// The lookup table of the slots' codes: one `u32` per slot, 0 for slots of NULL and for holes.
-    pub table: usize,
-}
-
-/// Physical form of a column in the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AccessForm {
-    /// `base + factor * code`, codes (of a placed column: slots) of `width` bytes.
-    Integer {
-        /// Bytes per code, 0 when every value is its chunk's base.
-        width: usize,
-        /// Common factor.
-        factor: u64,
-    },
-    /// One byte, 0 or 1.
-    Boolean,
-    /// IEEE 754 single.
-    Float32,
-    /// IEEE 754 double.
-    Float64,
-    /// 16 bytes, two's complement.
-    Wide,
-    /// Dictionary code (of a placed column: slot) of `width` bytes.
-    Code {
-        /// Bytes per code.
-        width: usize,
-    },
-    /// Offsets of `offset_width` bytes into the chunk's bytes.
-    Text {
-        /// Bytes per offset.
-        offset_width: usize,
-    },
-}
-
-impl AccessForm {
-    /// Bytes per row of the main buffer; text counts its offsets only.
-    pub fn row_bytes(self) -> usize {
-        match self {
-            Self::Integer { width, .. } | Self::Code { width } => width,
-            Self::Boolean => 1,
-            Self::Float32 => 4,
-            Self::Float64 => 8,
-            Self::Wide => 16,
-            Self::Text { offset_width } => offset_width,
-        }
-    }
-}
-
-impl ColumnAccess {
-    /// The access of a store column; `parameters` take the lookup table of a placed one.
-    pub fn new(source: usize, column: &Column, parameters: &mut Parameters) -> Self {
-        let nullable = column.null_count > 0;
-        let placed = column.placed().map(|layout| PlacedAccess {
-            layout: Arc::clone(layout),
-            table: parameters.table(bytemuck::cast_slice(layout.slot_codes()).to_vec()),
-        });
-        let (form, kind) = match &column.encoding {
-            Encoding::Integer { width, factor } => {
-                let (min, max) = integer_range(column);
-                (
-                    AccessForm::Integer {
-                        width: bytes(*width),
-                        factor: *factor,
-                    },
-                    ColumnKind::Integer { min, max },
-                )
-            }
-            Encoding::Boolean => (AccessForm::Boolean, ColumnKind::Boolean),
-            Encoding::Float32 => (AccessForm::Float32, ColumnKind::Float32),
-            Encoding::Float64 => (AccessForm::Float64, ColumnKind::Float64),
-            Encoding::Decimal128 => {
-                let (min, max) = integer_range(column);
-                (AccessForm::Wide, ColumnKind::Integer { min, max })
-            }
-            Encoding::Dictionary { width, values } => (
-                AccessForm::Code { width: bytes(*width) },
-                ColumnKind::Dictionary {
-                    values: values.clone(),
-                },
-            ),
-            Encoding::Placed { width, layout } => match &layout.meaning {
-                CodeMeaning::Integer { factor, .. } => {
-                    let (min, max) = integer_range(column);
-                    (
-                        AccessForm::Integer {
-                            width: bytes(*width),
-                            factor: *factor,
-                        },
-                        ColumnKind::Integer { min, max },
-                    )
-                }
-                CodeMeaning::Dictionary { values } => (
-                    AccessForm::Code { width: bytes(*width) },
-                    ColumnKind::Dictionary {
-                        values: values.clone(),
-                    },
-                ),
-            },
-            Encoding::Text { offset_width } => (
-                AccessForm::Text {
-                    offset_width: bytes(*offset_width),
-                },
-                ColumnKind::Text,
-            ),
-        };
-        let binding = ColumnBinding {
-            data_type: column.data_type.clone(),
-            kind,
-            nullable,
-        };
-        Self {
-            source,
-            form,
-            nullable,
-            binding,
-            placed,
-        }
-    }
-}
-
-/// The interval of an integer column as the kernel decodes it: rows that are NULL hold their chunk's base.
-pub(crate) fn integer_range(column: &Column) -> (i128, i128) {
-    let bases = column
-        .chunks
+/// Binds `plan` to the encodings of `view`, whose columns are `plan.columns()` in ascending order, and to the
+/// rows of its dimensions.
+///
+/// # Errors
+/// The [`Reason`] why no kernel can be made for these encodings.
+pub fn bind(
+    plan: &PipelinePlan,
+    view: &TableView,
+    dimensions: &[Arc<Dimension>],
+    options: KernelOptions,
+) -> Result<BoundPipeline, Reason> {
+    let sources: Vec<usize> = plan.columns().into_iter().collect();
+    let mut parameters = Parameters::default();
+    let columns: Vec<ColumnAccess> = sources
         .iter()
-        .filter(|_| column.null_count > 0)
-        .map(|chunk| i128::from(chunk.base));
-    let of_bases = bases.fold(None, |range: Option<(i128, i128)>, base| {
-        Some(range.map_or((base, base), |(low, high)| (low.min(base), high.max(base))))
-    });
-    match (&column.range, of_bases) {
-        (
-            Some(ScalarRange {
-                min: Scalar::Integer(min),
-                max: Scalar::Integer(max),
-                ..
-            }),
-            None,
-        ) => (*min, *max),
-        (
-            Some(ScalarRange {
-                min: Scalar::Integer(min),
-                max: Scalar::Integer(max),
-                ..
-            }),
-            Some((low, high)),
-        ) => (low.min(*min), high.max(*max)),
-        (_, of_bases) => of_bases.unwrap_or((0, 0)),
+        .zip(&view.columns)
+        .map(|(source, column)| ColumnAccess::new(*source, column, &mut parameters))
+        .collect();
+    let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
+    let mut lookups = DimensionInput {
+        plan,
+        columns: &columns,
+        rewrite: &rewrite,
+        dimensions,
+        options: &options,
+        rows: view.rows,
     }
-}
+    .choose()?;
+    let options = lookups.beside(options);
+    let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
+    let items = rows_of_a_thread(plan, &columns, &options).min(lookups.items(row_bytes));
 
-fn bytes(width: Width) -> usize {
-    width.bytes()
-}
+    let filters: Vec<Expr> = plan.filters.iter().map(rewrite).collect();
+    let sink_columns: BTreeSet<usize> = plan
+        .sink_expressions()
+        .into_iter()
+        .flat_map(|e| rewrite(e).columns())
+        .collect();
+    let separate = matches!(plan.sink, SinkPlan::Materialise { .. } | SinkPlan::Build { .. });
+    let stages = stages::plan(&filters, &columns, &sink_columns, separate);
+    let selectivity = stages::selectivity(&filters, &columns);
 
-/// One accumulator and what a row adds to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contribution {
-    /// Kind of accumulator.
-    pub accumulator: Accumulator,
-    /// C++ condition for the row to count; `None` for every row.
-    pub condition: Option<String>,
-    /// C++ expression added.
-    pub value: String,
-    /// Integers that it can be, as far as that is known.
-    pub range: (i128, i128),
-    /// First word in the group's words in global memory.
-    pub word: usize,
-    /// First word in the group's words while a block collects.
-    pub partial: usize,
-}
-
-/// The range of values of which nothing is known.
-const UNKNOWN: (i128, i128) = (i128::MIN, i128::MAX);
-
-impl Contribution {
-    /// Whether values are unsigned numbers of 32 bits.
-    pub fn is_narrow(&self) -> bool {
-        let (low, high) = self.range;
-        low >= 0 && high <= i128::from(u32::MAX)
-    }
-
-    /// Share of the rows whose value changes the high half of a 64-bit sum, taken to be half of the largest.
-    pub fn high_halves(&self) -> f64 {
-        let (low, high) = self.range;
-        let largest = low.unsigned_abs().max(high.unsigned_abs());
-        (largest as f64 / 2f64.powi(33)).min(1.0)
-    }
-}
-
-/// How a result column is made from a group's words.
-#[derive(Debug, Clone)]
-pub struct Finish {
-    /// From which words, and how.
-    pub form: FinishForm,
-    /// Word that counts the values behind the result; NULL when it is zero. `None`: never NULL.
-    pub valid: Option<usize>,
-    /// Type of the result column.
-    pub data_type: DataType,
-}
-
-/// See [`Finish`].
-#[derive(Debug, Clone)]
-pub enum FinishForm {
-    /// The word, unsigned.
-    Count(usize),
-    /// A 64-bit sum, sign extended where the result is wider.
-    Sum64(usize),
-    /// A 128-bit sum.
-    Sum128(usize),
-    /// A sum of doubles.
-    SumF64(usize),
-    /// Decimal average: the sum at the argument's scale and its accumulator, divided by the count word.
-    AverageDecimal {
-        /// First word of the sum.
-        sum: usize,
-        /// Whether the sum takes two words.
-        wide: bool,
-        /// Word of the count.
-        count: usize,
-        /// Scale of the argument.
-        scale: i8,
-    },
-    /// Double average.
-    AverageF64 {
-        /// Word of the sum.
-        sum: usize,
-        /// Word of the count.
-        count: usize,
-    },
-    /// Rank of a 64-bit integer; complemented for MIN.
-    RankInteger {
-        /// The word.
-        word: usize,
-        /// MIN.
-        complement: bool,
-    },
-    /// Rank of a double; complemented for MIN.
-    RankFloat {
-        /// The word.
-        word: usize,
-        /// MIN.
-        complement: bool,
-    },
-    /// Rank of a dictionary code; complemented for MIN.
-    RankCode {
-        /// The word.
-        word: usize,
-        /// MIN.
-        complement: bool,
-        /// The dictionary.
-        values: ArrayRef,
-    },
-}
-
-/// The accumulators of a group and how results come out of them.
-#[derive(Debug, Clone, Default)]
-pub struct AccumulatorPlan {
-    /// What a row adds.
-    pub contributions: Vec<Contribution>,
-    /// One per aggregate call.
-    pub finishes: Vec<Finish>,
-    /// Words per group in global memory.
-    pub words: usize,
-    /// Words per group while a block collects.
-    pub partial_words: usize,
-}
-
-impl AccumulatorPlan {
-    fn add(
-        &mut self,
-        accumulator: Accumulator,
-        condition: Option<String>,
-        value: String,
-        range: (i128, i128),
-    ) -> usize {
-        if let Some(known) = self
-            .contributions
-            .iter()
-            .find(|c| c.accumulator == accumulator && c.condition == condition && c.value == value)
-        {
-            return known.word;
+    let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();
+    let mut loops = RowLoops::new(&columns, items);
+    let mut body = Code::default();
+    // Evaluates the conjuncts of a stage for row `i`; what is emitted after them is evaluated where they hold.
+    let filter_row = |stage: &Stage, emitter: &mut Emitter<'_>, row: &mut Code| {
+        let mut keep = Vec::new();
+        for index in &stage.filters {
+            // A filter is evaluated for the rows that those before it keep.
+            keep.push(emitter.emit_where(&keep, &filters[*index], row)?.code);
         }
-        let (word, partial) = (self.words, self.partial_words);
-        self.words += accumulator.words();
-        self.partial_words += accumulator.partial_words();
-        self.contributions.push(Contribution {
-            accumulator,
-            condition,
-            value,
-            range,
-            word,
-            partial,
-        });
-        word
-    }
-
-    /// A word that counts all rows of a group.
-    pub fn row_count(&mut self) -> usize {
-        self.add(Accumulator::Count, None, "1ull".into(), (1, 1))
-    }
-
-    /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a
-    /// row.
-    pub fn call(
-        &mut self,
-        call: &AggregateCall,
-        argument: Option<&Value>,
-        filter: Option<&Value>,
-        rows: u64,
-        grouped: bool,
-    ) -> Result<(), Reason> {
-        let condition = condition(argument, filter);
-        let count = |plan: &mut Self| plan.add(Accumulator::Count, condition.clone(), "1ull".into(), (1, 1));
-        let data_type = call.field.data_type().clone();
-        let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
-            let argument = argument.ok_or_else(|| missing(call))?;
-            let valid = if grouped && condition.is_none() {
-                None
-            } else {
-                Some(count(self))
-            };
-            let form = match call.function {
-                AggregateFunction::Sum => self.sum(argument, &condition, rows, &data_type)?,
-                AggregateFunction::Avg => {
-                    let count = count(self);
-                    match (
-                        self.sum(argument, &condition, rows, &argument.data_type)?,
-                        &argument.data_type,
-                    ) {
-                        (FinishForm::Sum64(sum), DataType::Decimal128(_, scale)) => {
-                            FinishForm::AverageDecimal {
-                                sum,
-                                wide: false,
-                                count,
-                                scale: *scale,
-                            }
-                        }
-                        (FinishForm::Sum128(sum), DataType::Decimal128(_, scale)) => {
-                            FinishForm::AverageDecimal {
-                                sum,
-                                wide: true,
-                                count,
-                                scale: *scale,
-                            }
-                        }
-                        (FinishForm::SumF64(sum), _) => FinishForm::AverageF64 { sum, count },
-                        _ => return Err(missing(call)),
-                    }
-                }
-                AggregateFunction::Min | AggregateFunction::Max => {
-                    self.rank(argument, &condition, call.function == AggregateFunction::Min)?
-                }
-                AggregateFunction::Count => return Err(missing(call)),
-            };
-            self.finishes.push(Finish {
-                form,
-                valid,
-                data_type,
-            });
-            return Ok(());
-        };
-        let word = count(self);
-        self.finishes.push(Finish {
-            form: FinishForm::Count(word),
-            valid: None,
-            data_type,
-        });
-        Ok(())
-    }
-
-    fn sum(
-        &mut self,
-        argument: &Value,
-        condition: &Option<String>,
-        rows: u64,
-        result: &DataType,
-    ) -> Result<FinishForm, Reason> {
-        let code = &argument.code;
-        Ok(match argument.kind {
-            Kind::F32 | Kind::F64 => FinishForm::SumF64(self.add(
-                Accumulator::SumF64,
-                condition.clone(),
-                format!("double({code})"),
-                UNKNOWN,
-            )),
-            Kind::I32 | Kind::I64 | Kind::I128 => {
-                let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
-                let (low, high) = argument.range.unwrap_or(UNKNOWN);
-                let largest = low.unsigned_abs().max(high.unsigned_abs());
-                let fits = |rows: u64| {
-                    let bound = largest.checked_mul(u128::from(rows.max(1)));
-                    bound.is_some_and(|b| b <= i64::MAX as u128)
-                };
-                let narrow = match argument.kind {
-                    Kind::I128 => format!("u64({code})"),
-                    _ => format!("u64(i64({code}))"),
-                };
-                if wraps || fits(rows) {
-                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow, (low, high)))
-                } else if fits(BLOCK_ROWS) {
-                    FinishForm::Sum128(self.add(
-                        Accumulator::SumWidening,
-                        condition.clone(),
-                        format!("i64({code})"),
-                        (low, high),
-                    ))
-                } else {
-                    FinishForm::Sum128(self.add(
-                        Accumulator::Sum128,
-                        condition.clone(),
-                        format!("i128({code})"),
-                        (low, high),
-                    ))
-                }
-            }
-            _ => {
-                return Err(Reason::Type {
-                    data_type: argument.data_type.clone(),
-                    place: "sum".into(),
-                });
-            }
-        })
-    }
-
-    fn rank(
-        &mut self,
-        argument: &Value,
-        condition: &Option<String>,
-        complement: bool,
-    ) -> Result<FinishForm, Reason> {
-        let code = &argument.code;
-        let flip = if complement { "~" } else { "" };
-        let word = |plan: &mut Self, rank: String| {
-            plan.add(
-                Accumulator::Max64,
-                condition.clone(),
-                format!("{flip}{rank}"),
-                UNKNOWN,
-            )
-        };
-        Ok(match &argument.kind {
-            Kind::I32 | Kind::I64 => FinishForm::RankInteger {
-                word: word(self, format!("rank_i64(i64({code}))")),
-                complement,
-            },
-            Kind::I128 => {
-                let fits = argument
-                    .range
-                    .is_some_and(|(low, high)| low >= i128::from(i64::MIN) && high <= i128::from(i64::MAX));
-                if !fits {
-                    return Err(Reason::Type {
-                        data_type: argument.data_type.clone(),
-                        place: "min or max of values beyond 64 bits".into(),
-                    });
-                }
-                FinishForm::RankInteger {
-                    word: word(self, format!("rank_i64(i64({code}))")),
-                    complement,
-                }
-            }
-            Kind::F32 | Kind::F64 => FinishForm::RankFloat {
-                word: word(self, format!("rank_f64(double({code}))")),
-                complement,
-            },
-            Kind::Code { values } => FinishForm::RankCode {
-                word: word(self, format!("u64({code})")),
-                complement,
-                values: values.clone(),
-            },
-            Kind::Bool | Kind::Text => {
-                return Err(Reason::Type {
-                    data_type: argument.data_type.clone(),
-                    place: "min or max".into(),
-                });
-            }
-        })
-    }
-}
-
-fn missing(call: &AggregateCall) -> Reason {
-    Reason::Function {
-        name: call.field.name().clone(),
-        detail: "no accumulator for this argument".into(),
-    }
-}
-
-/// The condition for a row to count, from a filter and the argument's NULL flag.
-fn condition(argument: Option<&Value>, filter: Option<&Value>) -> Option<String> {
-    let mut parts = Vec::new();
-    if let Some(filter) = filter {
-        parts.push(filter.code.clone());
-    }
-    if let Some(null) = argument.and_then(|a| a.null.as_ref()) {
-        parts.push(format!("!{null}"));
-    }
-    (!parts.is_empty()).then(|| parts.join(" && "))
-}
-
-/// How a pipeline collects its rows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Strategy {
-    /// One group: accumulators in registers.
-    Scalar,
-    /// Dense groups in shared memory or registers.
-    Shared(SharedLayout),
-    /// Dense groups updated by atomics in global memory.
-    Dense(DenseLayout),
-    /// Hash table in global memory.
-    Hash {
-        /// Whether the lanes of a warp combine their rows of a group first.
-        warps: bool,
-        /// Whether rows of new groups may overflow into heap pages; otherwise it is fully sized.
-        waits: bool,
-    },
-    /// Rows are appended to output columns, of the exact size when they were counted before.
-    Append {
-        /// Whether a pass counts first.
-        counted: bool,
-    },
-    /// Rows are appended to chains of heap pages, one chain a block.
-    Chains,
-    /// Rows are stored in arrays by key.
-    Build,
-    /// Groups are collected in arrays by key.
-    BuildGroups,
-}
-
-impl Strategy {
-    /// Whether it takes memory that a query could do without, at the price of time.
-    pub fn is_roomy(&self) -> bool {
-        match self {
-            Self::Hash { waits, .. } => !waits,
-            Self::Dense(layout) => layout.copies > 1,
-            Self::Scalar
-            | Self::Shared(_)
-            | Self::Append { .. }
-            | Self::Chains
-            | Self::Build
-            | Self::BuildGroups => false,
+        if !keep.is_empty() {
+            line!(row, "if (!({})) live &= ~(1u << i);", keep.join(" && "));
         }
+        Ok::<_, Reason>(())
+    };
+    for stage in &stages.before {
+        let mut row = Code::default();
+        let mut emitter = Emitter::new(&bindings, &mut parameters)
+            .with_dimensions(dimensions, &lookups.packed)
+            .with_guard(LIVE);
+        filter_row(stage, &mut emitter, &mut row)?;
+        loops.stage(&stage.columns, &row, &mut body);
     }
+    let mut row = Code::default();
+    let mut emitter = Emitter::new(&bindings, &mut parameters)
+        .with_dimensions(dimensions, &lookups.packed)
+        .with_guard(LIVE);
+    filter_row(&stages.last, &mut emitter, &mut row)?;
+    let input = SinkInput {
+        plan,
+        view,
+        columns: &columns,
+        rewrite: &rewrite,
+        items,
+        options: &options,
+        cardinality: Cardinality {
+            rows: view.rows,
+            passing: view.rows as f64 * selectivity,
+        },
+    };
+    let mut values = Code::default();
+    let BoundSink {
+        sink,
+        strategy,
+        result,
+        hot,
+        why,
+    } = input.bind(emitter, &mut values)?;
+    sink.before_rows(&mut body);
+    if sink.is_warp_aggregated() {
+        // Which lanes have the row is computed where all of them still execute: later the compiler may make
+        // anything of the mask of active lanes, and lanes that wait for others would hang.
+        body.lines("const u32 warp_live = __ballot_sync(0xffffffffu, live != 0);");
+        row.lines("const u32 active = __ballot_sync(warp_live, (live >> i & 1u) != 0);");
+    }
+    row.lines("if ((live >> i & 1u) == 0) continue;");
+    row.nest(0, &values);
+    sink.row(&mut row);
+    loops.stage(&stages.last.columns, &row, &mut body);
+    sink.after_rows(&mut body);
+    drop(loops);
 
-    /// Whether the lanes of a warp combine their rows of a group.
-    pub fn combines_warps(&self) -> bool {
-        match self {
-            Self::Shared(layout) => layout.combine == Combine::Warps,
-            Self::Dense(layout) => layout.warps,
-            Self::Hash { warps, .. } => *warps,
-            Self::BuildGroups => true,
-            Self::Scalar | Self::Append { .. } | Self::Chains | Self::Build => false,
-        }
-    }
+    let block = match (&strategy, options.block) {
+        (Strategy::Shared(layout), _) => layout.block,
+        (_, forced) => lookups.block(forced),
+    };
+    let dimension_code = lookups.prologue(sink.dynamic_shared(), block, &mut parameters);
+    let mut bound = BoundPipeline {
+        source: Arc::from(""),
+        parameters,
+        columns,
+        strategy,
+        result,
+        block,
+        dynamic_shared: lookups.dynamic_shared(sink.dynamic_shared()),
+        items,
+        morsel_rows: block * items * sink.steps(),
+        collide: options.collide,
+        rows: view.rows,
+        selectivity,
+        hot,
+        why,
+        dimensions: std::mem::take(&mut lookups.notes),
+    };
+    bound.source = generate::kernel(&bound, &*sink, &dimension_code, &body).into();
+    check(&bound.parameters)?;
+    Ok(bound)
 }
 
-impl std::fmt::Display for Strategy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Scalar => write!(f, "scalar"),
-            Self::Shared(layout) => layout.fmt(f),
-            Self::Dense(layout) => layout.fmt(f),
-            Self::Hash { waits, warps } => {
-                let room = if *waits { "" } else { ", fully sized" };
-                let combined = if *warps { ", combined by warps" } else { "" };
-                write!(f, "hash table{room}{combined}")
-            }
-            Self::Append { counted: false } => write!(f, "append"),
-            Self::Append { counted: true } => write!(f, "append after counting"),
-            Self::Chains => write!(f, "page chains"),
-            Self::Build => write!(f, "arrays by key"),
-            Self::BuildGroups => write!(f, "groups by key"),
-        }
-    }
-}
-
-/// Most groups that are numbered densely rather than hashed.
-const DENSE_GROUPS: u64 = 1 << 22;
-
-/// The key of a grouped pipeline, honouring a forced hash table.
-pub fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
-    let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
-    let limit = if forced == GroupBy::Hash { 0 } else { DENSE_GROUPS };
-    GroupKey::new(parts, limit)
+/// Rows of a thread in a step. More rows in flight hide latency as long as their registers leave enough for
+/// other threads: a single group keeps its accumulators in a few registers, so cheap narrow rows can be held
+/// by the 16.
+fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &KernelOptions) -> u32 {
+    let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
+    let wide = columns
+        .iter()
+        .any(|c| matches!(c.form, AccessForm::Wide | AccessForm::Text { .. }));
+    let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
+    let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
+    let most = match cost {
+        // As many as columns are placed for.
+        _ if options.group_by == GroupBy::Placed => 8,
+        0..=40 if scalar && row_bytes <= 16 => 16,
+        0..=80 if !wide => 8,
+        81..=200 if !wide => 4,
+        _ => 2,
+    };
+    most.min(options.items)
 }
 
 /// Rewrites an expression over source columns to kernel columns.
-pub fn to_kernel_columns(expr: &Expr, columns: &[usize]) -> Expr {
+fn to_kernel_columns(expr: &Expr, columns: &[usize]) -> Expr {
     expr.remap_columns(&|source| columns.binary_search(&source).unwrap_or(usize::MAX))
+}
+
+/// Refuses what exceeds the argument of the kernel.
+fn check(parameters: &Parameters) -> Result<(), Reason> {
+    for (asked, limit, unit) in [
+        (parameters.literals.len(), MAX_LITERALS, "literals"),
+        (parameters.tables.len(), MAX_TABLES, "lookup tables"),
+    ] {
+        if asked > limit {
+            return Err(Reason::Limit {
+                expression: "pipeline".into(),
+                asked: asked as u64,
+                limit: limit as u64,
+                unit,
+            });
+        }
+    }
+    Ok(())
 }

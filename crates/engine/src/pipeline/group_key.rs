@@ -4,12 +4,12 @@
 //! parts is small the mixed-radix number of a row *is* its group (dense); when it fits 64 bits it is the key
 //! of a hash slot (packed); otherwise the slot stores a word of null bits followed by the parts' own words.
 
+use crate::code::{Code, line};
 use crate::expression::{Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::DataType;
-use std::fmt::Write;
 
 /// One key expression.
 #[derive(Debug, Clone)]
@@ -188,19 +188,19 @@ impl GroupKey {
     }
 
     /// Statements that compute the row's group: `u32 group`, or `u64 key[n]`.
-    pub fn emit(&self, values: &[Value], code: &mut String) {
+    pub fn emit(&self, values: &[Value], code: &mut Code) {
         match self.layout {
             KeyLayout::Dense { .. } => self.emit_number("u32", "group", values, code),
             KeyLayout::Packed => {
                 self.emit_number("u64", "packed", values, code);
                 // Zero means an empty slot.
-                code.push_str("const u64 key[1] = {packed + 1ull};\n");
+                code.lines("const u64 key[1] = {packed + 1ull};");
             }
             KeyLayout::Words(words) => self.emit_words(words, values, code),
         }
     }
 
-    fn emit_number(&self, ctype: &str, name: &str, values: &[Value], code: &mut String) {
+    fn emit_number(&self, ctype: &str, name: &str, values: &[Value], code: &mut Code) {
         let mut number = String::from("0");
         for (part, value) in self.parts.iter().zip(values) {
             let radix = part.radix().unwrap_or(1);
@@ -225,11 +225,11 @@ impl GroupKey {
                 format!("({number}) * {ctype}({radix}ull) + {offset}")
             };
         }
-        let _ = writeln!(code, "const {ctype} {name} = {number};");
+        line!(code, "const {ctype} {name} = {number};");
     }
 
-    fn emit_words(&self, words: usize, values: &[Value], code: &mut String) {
-        let mut nulls = String::from("0ull");
+    fn emit_words(&self, words: usize, values: &[Value], code: &mut Code) {
+        let mut nulls = vec!["0ull".to_owned()];
         let mut parts = Vec::new();
         for (bit, (part, value)) in self.parts.iter().zip(values).enumerate() {
             let guard = |text: String| match &value.null {
@@ -237,7 +237,7 @@ impl GroupKey {
                 None => text,
             };
             if let Some(null) = &value.null {
-                let _ = write!(nulls, " | ({null} ? {}ull : 0ull)", 1u64 << bit);
+                nulls.push(format!("({null} ? {}ull : 0ull)", 1u64 << bit));
             }
             match (&part.form, &value.kind) {
                 (KeyForm::Float64, _) => parts.push(guard(format!("float_group(double({}))", value.code))),
@@ -249,9 +249,10 @@ impl GroupKey {
                 _ => parts.push(guard(format!("u64({})", value.code))),
             }
         }
-        let _ = writeln!(
+        line!(
             code,
-            "const u64 key[{words}] = {{{nulls}, {}}};",
+            "const u64 key[{words}] = {{{}, {}}};",
+            nulls.join(" | "),
             parts.join(", ")
         );
     }

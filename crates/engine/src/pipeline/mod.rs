@@ -4,10 +4,10 @@
 //! expressions, so all of them speak of source columns. It exists in three steps:
 //!
 //! ```text
-//! PipelinePlan      planning: typed expressions, no data, no GPU        (this file, aggregate.rs)
-//!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_rows.rs)
-//! BoundPipeline     chosen strategy (group_layout.rs, dimension_home.rs), accumulators, literals
-//!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, sink/*.rs)
+//! PipelinePlan      planning: typed expressions, no data, no GPU        (plan.rs, aggregate.rs)
+//!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_choice.rs)
+//! BoundPipeline     chosen strategy (group_choice.rs, dimension_memory.rs), accumulators, literals
+//!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, rows.rs, sink/*.rs)
 //! Program
 //! ```
 //!
@@ -15,276 +15,37 @@
 //! proves sums to fit 64 bits, and turns group keys into dense numbers. Literals stay parameters, so two
 //! queries that differ only in them share one compiled kernel.
 
+pub mod accumulators;
 pub mod aggregate;
 pub mod bind;
-mod dimension_home;
-pub mod generate;
+pub mod bound;
+pub mod build_plan;
+pub mod column_access;
+mod dimension_memory;
+mod generate;
+mod group_choice;
 pub mod group_key;
 pub mod group_layout;
+pub mod kept_groups;
+pub mod options;
+pub mod output;
+mod plan;
+mod rows;
 mod sample;
 pub mod sink;
-mod sink_rows;
+mod sink_choice;
 mod stages;
+pub mod strategy;
 
-use crate::expression::{Expr, ExprKind, Rebind, is_text};
-use crate::reason::Reason;
-use aggregate::{AggregateCall, AggregateFunction};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::DataFusionError;
-use galatea_kernels::{MAX_LITERALS, MAX_OUTPUTS};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::convert::Infallible;
-use std::sync::Arc;
+pub use plan::{PipelinePlan, SinkPlan, TopRows};
 
-/// What one pipeline computes, known at planning time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PipelinePlan {
-    /// Conjuncts over source columns, in the order they are applied.
-    pub filters: Vec<Expr>,
-    /// Where surviving rows go.
-    pub sink: SinkPlan,
-    /// Schema of the record batches the pipeline returns.
-    pub output: SchemaRef,
-}
-
-/// Where surviving rows go.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SinkPlan {
-    /// `GROUP BY keys`; no keys makes exactly one row.
-    Aggregate {
-        /// Group expressions, in output order.
-        keys: Vec<Expr>,
-        /// Aggregates, following the keys in the output.
-        aggregates: Vec<AggregateCall>,
-    },
-    /// One output row per surviving row.
-    Materialise {
-        /// Output expressions.
-        outputs: Vec<Expr>,
-        /// Which rows are wanted, if not all.
-        top: Option<TopRows>,
-    },
-    /// A build side of other pipelines: the rows as arrays by key, which stay on the device.
-    Build {
-        /// The key. Rows whose key is NULL are filtered out before.
-        key: Expr,
-        /// Columns of the build side, by number, ascending.
-        columns: Vec<(usize, Expr)>,
-        /// Whether no two rows may have the same key.
-        unique: bool,
-    },
-    /// A build side of other pipelines: groups by a key, as arrays of accumulators that stay on the device.
-    BuildGroups {
-        /// The key, column 0 of the build side. Rows whose key is NULL are filtered out before.
-        key: Expr,
-        /// Columns of the build side from 1 on.
-        aggregates: Vec<AggregateCall>,
-    },
-}
-
-/// The first rows of an order: they are returned, and others that are as good by the key.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TopRows {
-    /// The place of a row in the order, see [`Function::SortKey`](crate::expression::Function::SortKey).
-    pub key: Expr,
-    /// How many rows are wanted.
-    pub fetch: u64,
-}
-
-impl SinkPlan {
-    /// The same with column `i` of the source being `columns[i]`.
-    pub(crate) fn substitute(self, columns: &[Expr]) -> Self {
-        match self.map(&|e| Ok::<_, Infallible>(e.substitute(columns))) {
-            Ok(sink) => sink,
-            Err(never) => match never {},
-        }
-    }
-
-    /// The same with every expression replaced.
-    fn map<E>(self, replace: &dyn Fn(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
-        let all = |expressions: Vec<Expr>| expressions.iter().map(replace).collect::<Result<_, _>>();
-        let calls = |calls: Vec<AggregateCall>| {
-            let call = |call: AggregateCall| {
-                Ok(AggregateCall {
-                    argument: call.argument.as_ref().map(replace).transpose()?,
-                    filter: call.filter.as_ref().map(replace).transpose()?,
-                    ..call
-                })
-            };
-            calls.into_iter().map(call).collect::<Result<_, E>>()
-        };
-        Ok(match self {
-            Self::Aggregate { keys, aggregates } => Self::Aggregate {
-                keys: all(keys)?,
-                aggregates: calls(aggregates)?,
-            },
-            Self::Materialise { outputs, top } => Self::Materialise {
-                outputs: all(outputs)?,
-                top: top
-                    .map(|TopRows { key, fetch }| {
-                        let key = replace(&key)?;
-                        Ok(TopRows { key, fetch })
-                    })
-                    .transpose()?,
-            },
-            Self::Build { key, columns, unique } => Self::Build {
-                key: replace(&key)?,
-                columns: (columns.into_iter())
-                    .map(|(number, column)| Ok((number, replace(&column)?)))
-                    .collect::<Result<_, E>>()?,
-                unique,
-            },
-            Self::BuildGroups { key, aggregates } => Self::BuildGroups {
-                key: replace(&key)?,
-                aggregates: calls(aggregates)?,
-            },
-        })
-    }
-}
-
-impl PipelinePlan {
-    /// The pipeline that only counts the rows which pass the filters.
-    pub fn counting(&self) -> Self {
-        let field = Arc::new(Field::new("rows", DataType::Int64, false));
-        let count = AggregateCall {
-            function: AggregateFunction::Count,
-            argument: None,
-            filter: None,
-            field: Arc::clone(&field),
-        };
-        Self {
-            filters: self.filters.clone(),
-            sink: SinkPlan::Aggregate {
-                keys: Vec::new(),
-                aggregates: vec![count],
-            },
-            output: Arc::new(Schema::new(vec![field])),
-        }
-    }
-
-    /// The same with constants in place of what subqueries have returned by now.
-    ///
-    /// # Errors
-    /// DataFusion's, if a subquery has not run.
-    pub(crate) fn resolved(&self) -> Result<Self, DataFusionError> {
-        let is_pending = |e: &&Expr| matches!(e.kind(), ExprKind::Pending(_));
-        let pending = |e: &Expr| e.constants().iter().any(is_pending);
-        if !self.expressions().into_iter().any(pending) {
-            return Ok(self.clone());
-        }
-        let filters = self.filters.iter().map(Expr::resolved);
-        Ok(Self {
-            filters: filters.collect::<Result<_, _>>()?,
-            sink: self.sink.clone().map(&Expr::resolved)?,
-            output: Arc::clone(&self.output),
-        })
-    }
-
-    /// The same with other expressions where values of subqueries are read.
-    ///
-    /// # Errors
-    /// Those of `replace`.
-    pub(crate) fn rebound(&self, replace: &Rebind<'_>) -> Result<Self, DataFusionError> {
-        let rebound = |expression: &Expr| expression.rebound(replace);
-        Ok(Self {
-            filters: self.filters.iter().map(rebound).collect::<Result<_, _>>()?,
-            sink: self.sink.clone().map(&rebound)?,
-            output: Arc::clone(&self.output),
-        })
-    }
-
-    /// Every expression of the pipeline.
-    pub fn expressions(&self) -> Vec<&Expr> {
-        self.filters.iter().chain(self.sink_expressions()).collect()
-    }
-
-    /// The expressions evaluated for surviving rows.
-    pub fn sink_expressions(&self) -> Vec<&Expr> {
-        match &self.sink {
-            SinkPlan::BuildGroups { key, aggregates } => {
-                let calls = aggregates
-                    .iter()
-                    .flat_map(|call| call.argument.iter().chain(&call.filter));
-                [key].into_iter().chain(calls).collect()
-            }
-            SinkPlan::Aggregate { keys, aggregates } => {
-                let calls = aggregates
-                    .iter()
-                    .flat_map(|call| call.argument.iter().chain(&call.filter));
-                keys.iter().chain(calls).collect()
-            }
-            SinkPlan::Materialise { outputs, top } => {
-                outputs.iter().chain(top.as_ref().map(|top| &top.key)).collect()
-            }
-            SinkPlan::Build { key, columns, .. } => {
-                [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect()
-            }
-        }
-    }
-
-    /// The columns that rows look up in each dimension.
-    pub fn lookups(&self) -> BTreeMap<(usize, usize), DataType> {
-        self.expressions().iter().flat_map(|e| e.lookups()).collect()
-    }
-
-    /// Refuses what no encoding of the columns could make fit into a pipeline.
-    pub fn check(&self) -> Result<(), Reason> {
-        let limit = |asked: usize, limit: usize, unit| match asked <= limit {
-            true => Ok(()),
-            false => Err(Reason::Limit {
-                expression: "pipeline".into(),
-                asked: asked as u64,
-                limit: limit as u64,
-                unit,
-            }),
-        };
-        if let SinkPlan::Materialise { outputs, .. } = &self.sink {
-            limit(outputs.len(), MAX_OUTPUTS / 2, "output columns")?;
-        }
-        // Each takes a word at least.
-        let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
-        limit(constants.len(), MAX_LITERALS, "literals")
-    }
-
-    /// Source columns the pipeline reads, ascending.
-    pub fn columns(&self) -> BTreeSet<usize> {
-        self.expressions().iter().flat_map(|e| e.columns()).collect()
-    }
-
-    /// Source columns that must arrive dictionary encoded, whatever their cardinality: those of group keys
-    /// and of MIN and MAX that are text, those that computed text is made from, and arguments of string
-    /// functions that have no device form.
-    pub fn dictionary_columns(&self) -> BTreeSet<usize> {
-        let mut all: BTreeSet<usize> = self
-            .expressions()
-            .iter()
-            .flat_map(|e| e.dictionary_columns())
-            .collect();
-        let mut whole = |e: &Expr| {
-            if is_text(e.data_type()) {
-                all.extend(e.columns());
-            }
-        };
-        match &self.sink {
-            SinkPlan::Aggregate { keys, aggregates } => {
-                keys.iter().for_each(&mut whole);
-                aggregates
-                    .iter()
-                    .filter(|call| call.function.orders_values())
-                    .filter_map(|call| call.argument.as_ref())
-                    .for_each(&mut whole);
-            }
-            SinkPlan::Materialise { outputs, .. } => {
-                (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
-            }
-            SinkPlan::BuildGroups { aggregates, .. } => aggregates
-                .iter()
-                .filter(|call| call.function.orders_values())
-                .filter_map(|call| call.argument.as_ref())
-                .for_each(&mut whole),
-            // Text goes by its codes.
-            SinkPlan::Build { columns, .. } => columns.iter().map(|(_, column)| column).for_each(&mut whole),
-        }
-        all
-    }
+/// Its tuning policies.
+pub(crate) fn policies() -> Vec<crate::policy::Policy> {
+    vec![
+        sink_choice::SinkPolicy::listed(),
+        group_choice::GroupPolicy::listed(),
+        sample::SamplePolicy::listed(),
+        dimension_memory::DimensionPolicy::listed(),
+        stages::LoadPolicy::listed(),
+    ]
 }

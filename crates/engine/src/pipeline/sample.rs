@@ -1,13 +1,111 @@
 //! A sample of group numbers, read from encoded columns on the host.
 
 use super::group_key::{GroupKey, KeyForm, KeyPart};
-use super::group_layout::Sample;
 use crate::expression::Expr;
+use crate::policy::policy;
 use galatea_store::{Chunk, Column, Encoding, TableView};
+use std::collections::HashMap;
 
-/// Runs of rows that are looked at, each the rows that one warp takes in one step.
-const RUNS: usize = 48;
+policy! {
+    /// Which rows are sampled for the choice of a group-by, and which groups are hot.
+    pub(super) struct SamplePolicy {
+        /// Runs of rows in a sample, each the rows that one warp takes in one step.
+        sampled_runs: usize = 48,
+        /// Share of the sample that a hot group has, at least.
+        hot_share: f64 = 0.1,
+        /// Most hot groups.
+        hot_groups: usize = 2,
+    }
+}
+
+const POLICY: SamplePolicy = SamplePolicy::DEFAULT;
+
 const LANES: usize = 32;
+
+/// Groups of runs of rows, each the rows that one warp takes in one step.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sample {
+    /// Access by access, 32 rows each.
+    pub groups: Vec<u32>,
+    /// Share of the rows whose group is another than that of the row before in the same thread.
+    pub changes: f64,
+}
+
+impl Sample {
+    /// Updates of groups in device memory, of so many bytes each, where the lanes of a warp combine their
+    /// rows or do not.
+    pub(super) fn updates(&self, group_bytes: u64, warps: bool) -> Updates {
+        let mut reach: HashMap<u64, u32> = HashMap::new();
+        let mut all = 0_u32;
+        for access in self.groups.chunks(32) {
+            for (lane, group) in access.iter().enumerate() {
+                if !warps || !access[..lane].contains(group) {
+                    *reach.entry(u64::from(*group) * group_bytes / 1024).or_default() += 1;
+                    all += 1;
+                }
+            }
+        }
+        let most = reach.into_values().max().unwrap_or(0);
+        let rows = self.groups.len().max(1) as f64;
+        Updates {
+            all: f64::from(all) / rows,
+            in_a_kib: f64::from(most) / rows,
+        }
+    }
+
+    /// The most frequent groups, if they are frequent enough to get registers of their own.
+    pub(super) fn hot(&self) -> Vec<u32> {
+        let rows = self.frequencies();
+        let frequent =
+            |(rows, _): &&(usize, u32)| *rows as f64 >= POLICY.hot_share * self.groups.len() as f64;
+        rows.iter()
+            .take(POLICY.hot_groups)
+            .take_while(frequent)
+            .map(|(_, group)| *group)
+            .collect()
+    }
+
+    /// Rows of each group, most first.
+    fn frequencies(&self) -> Vec<(usize, u32)> {
+        let mut rows: HashMap<u32, usize> = HashMap::new();
+        self.groups
+            .iter()
+            .for_each(|group| *rows.entry(*group).or_default() += 1);
+        let mut rows: Vec<(usize, u32)> = rows.into_iter().map(|(group, rows)| (rows, group)).collect();
+        rows.sort_unstable_by(|one, other| other.cmp(one));
+        rows
+    }
+
+    /// The same rows, those of hot groups each in a group of its own lane's bank: they do not conflict in
+    /// shared memory.
+    pub(super) fn without(&self, hot: &[u32], groups: u64) -> Vec<u32> {
+        let beyond = groups.next_multiple_of(32) as u32;
+        let own = |(row, group): (usize, &u32)| {
+            if hot.contains(group) {
+                beyond + (row % 32) as u32
+            } else {
+                *group
+            }
+        };
+        self.groups.iter().enumerate().map(own).collect()
+    }
+}
+
+/// Updates of groups in device memory, per row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Updates {
+    pub(super) all: f64,
+    /// Those of that KiB of the groups to which most go.
+    pub(super) in_a_kib: f64,
+}
+
+impl Updates {
+    /// Of groups of which nothing is known.
+    pub(super) const GUESSED: Self = Self {
+        all: 0.5,
+        in_a_kib: 0.1,
+    };
+}
 
 /// The groups of some rows of `view`, whose columns `keys` index; `None` where keys are computed, or the
 /// table has not the rows of a warp in any chunk. What filters drop is not known here.
@@ -20,7 +118,7 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
     if parts.iter().any(|(_, column)| !readable(column)) || parts.is_empty() {
         return None;
     }
-    let mut groups = Vec::with_capacity(RUNS * run);
+    let mut groups = Vec::with_capacity(POLICY.sampled_runs * run);
     let (mut changes, mut followers) = (0_usize, 0_usize);
     for (chunk, first) in runs(view, run) {
         let numbers: Vec<u32> = (first..first + run)
@@ -51,7 +149,7 @@ pub(super) fn sample(view: &TableView, keys: &[Expr], key: &GroupKey, items: u32
 fn runs(view: &TableView, run: usize) -> impl Iterator<Item = (usize, usize)> {
     let of_chunks: Vec<usize> = view.chunk_rows.iter().map(|rows| *rows as usize / run).collect();
     let all: usize = of_chunks.iter().sum();
-    let taken = RUNS.min(all);
+    let taken = POLICY.sampled_runs.min(all);
     let (mut chunk, mut before) = (0, 0);
     (0..taken).map(move |nth| {
         let at = nth * all / taken;

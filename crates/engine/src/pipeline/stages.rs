@@ -6,25 +6,39 @@
 //! the sink) whose columns would be read anyway joins the stage before it. Selectivities are estimated from
 //! the columns' intervals, as if values were uniform; a wrong estimate costs time, never the answer.
 
-use super::bind::ColumnAccess;
+use super::column_access::ColumnAccess;
 use crate::expression::{ColumnKind, Comparison, Expr, ExprKind};
+use crate::policy::policy;
 use std::collections::BTreeSet;
 
-/// Bytes the memory system moves at once.
-const SECTOR: f64 = 32.0;
+policy! {
+    /// Which columns of a pipeline are loaded together.
+    pub(super) struct LoadPolicy {
+        /// Bytes that the memory system moves at once.
+        sector_bytes: f64 = 32.0,
+        /// Share of untouched sectors from which loading a column later pays.
+        worth_waiting: f64 = 0.4,
+    }
+}
 
-/// Share of untouched sectors from which waiting pays.
-const WORTH_WAITING: f64 = 0.4;
+const POLICY: LoadPolicy = LoadPolicy::DEFAULT;
 
 /// A set of conjuncts evaluated in one loop over a thread's rows.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Stage {
     /// Indices of the conjuncts.
     pub(super) filters: Vec<usize>,
-    /// Whether the sink takes the rows in the same loop; true for the last stage only.
-    pub(super) sink: bool,
     /// Columns used, loaded before or here.
     pub(super) columns: BTreeSet<usize>,
+}
+
+/// The stages of a pipeline, in order.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Stages {
+    /// Those that only filter.
+    pub(super) before: Vec<Stage>,
+    /// The one whose rows go to the sink in the same loop.
+    pub(super) last: Stage,
 }
 
 /// Groups the conjuncts, in order, and the sink. `separate`: the sink cannot share a loop with conjuncts.
@@ -33,8 +47,8 @@ pub(super) fn plan(
     columns: &[ColumnAccess],
     sink: &BTreeSet<usize>,
     separate: bool,
-) -> Vec<Stage> {
-    let mut stages = vec![Stage::default()];
+) -> Stages {
+    let mut stages = Stages::default();
     let mut loaded = BTreeSet::new();
     let mut selectivity = 1.0;
     for (index, filter) in filters.iter().enumerate() {
@@ -47,10 +61,8 @@ pub(super) fn plan(
             false,
         );
         loaded.extend(&used);
-        if let Some(stage) = stages.last_mut() {
-            stage.filters.push(index);
-            stage.columns.extend(used);
-        }
+        stages.last.filters.push(index);
+        stages.last.columns.extend(used);
         selectivity *= estimate(filter, columns);
     }
     let separate = separate && !filters.is_empty();
@@ -61,10 +73,7 @@ pub(super) fn plan(
         selectivity,
         separate,
     );
-    if let Some(stage) = stages.last_mut() {
-        stage.sink = true;
-        stage.columns.extend(sink);
-    }
+    stages.last.columns.extend(sink);
     stages
 }
 
@@ -75,21 +84,21 @@ pub(super) fn selectivity(filters: &[Expr], columns: &[ColumnAccess]) -> f64 {
 
 /// Starts a new stage when forced, or when waiting for some fresh column pays.
 fn extend(
-    stages: &mut Vec<Stage>,
+    stages: &mut Stages,
     fresh: impl Iterator<Item = usize>,
     columns: &[ColumnAccess],
     selectivity: f64,
     forced: bool,
 ) {
     let mut fresh = fresh.map(|column| untouched(&columns[column], selectivity));
-    if forced || fresh.any(|share| share > WORTH_WAITING) {
-        stages.push(Stage::default());
+    if forced || fresh.any(|share| share > POLICY.worth_waiting) {
+        stages.before.push(std::mem::take(&mut stages.last));
     }
 }
 
 /// Share of a column's sectors that hold no surviving row.
 fn untouched(column: &ColumnAccess, selectivity: f64) -> f64 {
-    let rows = SECTOR / column.form.row_bytes().max(1) as f64;
+    let rows = POLICY.sector_bytes / column.form.row_bytes().max(1) as f64;
     (1.0 - selectivity).powf(rows)
 }
 

@@ -1,14 +1,13 @@
-//! Build sides: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline can make
-//! them on the device.
+//! Build sides of joins: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline
+//! can make them on the device.
 
-use super::chain::{Chain, statistics};
-use super::join::{input, other, refuse};
-use super::subtree::Subtree;
-use crate::expression::{Comparison, Dimension, Expr, ExprKind, MAX_INDICES, domain, lower};
-use crate::history::PlanKey;
+use super::chain::{Buildable, Chain, FindChain};
+use super::nodes::{input, other, refuse, statistics};
+use super::shared_rows::SharedRows;
+use super::subtree::{BuildSide, PipelineSource, Subtree, key_name};
+use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, lower};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
-use crate::placement::PipelineSource;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{JoinSide, ScalarValue};
@@ -16,95 +15,25 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
-use galatea_store::FileStamp;
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-/// A table whose rows a pipeline looks up by key.
-#[derive(Debug, Clone)]
-pub struct DimensionSource {
-    /// What makes its rows.
-    pub plan: Arc<dyn ExecutionPlan>,
-    /// The key, over the plan's columns.
-    pub key: Arc<dyn PhysicalExpr>,
-    /// What is looked up, over the pipeline's columns.
-    pub wanted: Expr,
-    /// Whether no two rows may have the same key.
-    pub unique: bool,
-    /// Rows it is expected to have.
-    pub rows: Option<u64>,
-    /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
-    pub shape: Option<PlanKey>,
-    /// Why its rows cannot be arranged on the host, if that is known before.
-    pub limit: Option<Reason>,
-    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the
-    /// host.
-    pub build: Option<Build>,
-    /// Its rows on the host, which executions of one kept plan share.
-    pub shared: SharedRows,
-}
-
-/// Bytes of arranged rows that executions share, at most.
-const SHARED_BYTES: usize = 1 << 20;
-
-/// The rows of a build side that executions of one kept plan have in common. The first execution leaves them,
-/// and others take them as long as the files that they are of have not changed; tables of the store have
-/// another plan when they do.
-#[derive(Debug, Clone, Default)]
-pub struct SharedRows(Option<Arc<OnceLock<LeftRows>>>);
-
-/// The files that rows are of, and the rows.
-type LeftRows = (FileStamps, Arc<Dimension>);
-
-/// Files, and what tells that they are as they were.
-pub(crate) type FileStamps = Vec<(PathBuf, FileStamp)>;
-
-impl SharedRows {
-    /// Rows that an execution may leave.
-    pub(crate) fn begin() -> Self {
-        Self(Some(Arc::default()))
+/// The build side of `plan` by these keys together, if a pipeline over a table can make it.
+pub(super) fn buildable(
+    plan: &Arc<dyn ExecutionPlan>,
+    keys: &[&Arc<dyn PhysicalExpr>],
+    below: FindChain,
+) -> Option<Buildable> {
+    let chain = below(plan).ok()?;
+    if !chain.is_of_table() && chain.groups.is_none() {
+        return None;
     }
-
-    /// Whether executions share rows.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// The rows that an execution has left, of files that are so now.
-    pub(crate) fn get(&self, now: &FileStamps) -> Option<Arc<Dimension>> {
-        let (stamps, rows) = self.0.as_ref()?.get()?;
-        (stamps == now).then(|| Arc::clone(rows))
-    }
-
-    /// Leaves the rows for others, if they are few; `stamps` of before they were read.
-    pub(crate) fn leave(&self, stamps: FileStamps, rows: &Arc<Dimension>) {
-        if let (Some(shared), true) = (&self.0, rows.bytes() <= SHARED_BYTES) {
-            // Another execution may have been faster.
-            let _ = shared.set((stamps, Arc::clone(rows)));
-        }
-    }
-}
-
-/// A build side that a pipeline makes.
-#[derive(Debug, Clone)]
-pub struct Build {
-    /// The pipeline.
-    pub subtree: Box<Subtree>,
-    /// By what a refusal at run time is remembered.
-    pub shape: Option<PlanKey>,
-}
-
-/// A build side whose columns are not chosen yet.
-pub(super) enum Buildable {
-    /// Rows of a table, after filters and lookups of its own.
-    Rows {
-        /// Filters and lookups.
-        chain: Chain,
-        /// The key, over the columns of the table.
-        key: Expr,
-    },
-    /// Groups of such rows by the key.
-    Groups(Subtree),
+    let parts = keys.iter().map(|key| {
+        let part = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
+        domain(part.data_type())?;
+        Some(part)
+    });
+    let key = Expr::tuple(parts.collect::<Option<Vec<_>>>()?)?;
+    Some(Buildable::Rows { chain, key })
 }
 
 /// Groups that a join looks up by their key.
@@ -121,8 +50,12 @@ pub(super) struct Groups {
 
 impl Groups {
     /// The groups by `key` that `plan` selects and projects, if they are of a table.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, key: &Arc<dyn PhysicalExpr>) -> Option<Self> {
-        let chain = Chain::below(plan).ok()?;
+    pub(super) fn of(
+        plan: &Arc<dyn ExecutionPlan>,
+        key: &Arc<dyn PhysicalExpr>,
+        below: FindChain,
+    ) -> Option<Self> {
+        let chain = below(plan).ok()?;
         let (PipelineSource::Groups(aggregate), Some(found)) = (&chain.source, chain.groups) else {
             return None;
         };
@@ -144,76 +77,13 @@ impl Groups {
     }
 }
 
-impl Buildable {
-    /// The build side of `plan` by these keys together, if a pipeline over a table can make it.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>]) -> Option<Self> {
-        let chain = Chain::below(plan).ok()?;
-        if !chain.is_of_table() && chain.groups.is_none() {
-            return None;
-        }
-        let parts = keys.iter().map(|key| {
-            let part = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
-            domain(part.data_type())?;
-            Some(part)
-        });
-        let key = Expr::tuple(parts.collect::<Option<Vec<_>>>()?)?;
-        Some(Self::Rows { chain, key })
-    }
-
-    /// The pipeline that makes the build side with those columns.
-    pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
-        let (mut chain, key) = match self {
-            Self::Rows { chain, key } => (chain, key),
-            Self::Groups(subtree) => return Ok(subtree),
-        };
-        let nullable = key.parts().iter().filter(|part| part.nullable());
-        chain
-            .filters
-            .extend(nullable.map(|part| part.is_null().negated()));
-        let columns: Vec<(usize, Expr)> = (columns.iter())
-            .map(|column| (*column, chain.columns[*column].clone()))
-            .collect();
-        chain.finish(
-            SinkPlan::Build { key, columns, unique },
-            Arc::new(Schema::empty()),
-        )
-    }
-
-    /// The pipeline that leaves the groups of a subtree on the device.
-    fn groups(mut subtree: Subtree) -> Option<Self> {
-        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
-            return None;
-        };
-        let key = keys.into_iter().next()?;
-        if key.nullable() {
-            subtree.plan.filters.push(key.is_null().negated());
-        }
-        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
-        subtree.plan.output = Arc::new(Schema::empty());
-        Some(Self::Groups(subtree))
-    }
-}
-
-/// A key as people read it.
-fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
-    key.downcast_ref::<Column>()
-        .map_or_else(|| key.to_string(), |column| column.name().to_owned())
-}
-
-impl DimensionSource {
-    /// Name of the key.
-    pub fn key_name(&self) -> String {
-        key_name(&self.key)
-    }
-}
-
 /// The build side of a join.
 pub(super) struct Side {
     /// The columns of the join's input, as the rows of the pipeline look them up.
     pub(super) columns: Vec<Expr>,
     /// What of the build side the input has.
     pub(super) filters: Vec<Expr>,
-    pub(super) source: DimensionSource,
+    pub(super) source: BuildSide,
     pub(super) buildable: Option<Buildable>,
 }
 
@@ -225,6 +95,7 @@ pub(super) fn side(
     keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
     tuple: Option<Buildable>,
     (number, unique, anti): (usize, bool, bool),
+    below: FindChain,
 ) -> Result<Side, Reason> {
     let parts = keys.iter().map(|(_, wanted)| Expr::clone(wanted)).collect();
     let (Some((key, _)), Some(wanted)) = (keys.first(), Expr::tuple(parts)) else {
@@ -238,7 +109,7 @@ pub(super) fn side(
             None => Expr::lookup(number, index, field, wanted.clone()),
         }
     };
-    let source = |plan: &Arc<dyn ExecutionPlan>, key| DimensionSource {
+    let source = |plan: &Arc<dyn ExecutionPlan>, key| BuildSide {
         plan: Arc::clone(plan),
         key,
         wanted: wanted.clone(),
@@ -250,7 +121,7 @@ pub(super) fn side(
         shared: SharedRows::default(),
     };
     let groups = match tuple {
-        None => Groups::of(dimension, key).filter(|groups| !anti || groups.filters.is_empty()),
+        None => Groups::of(dimension, key, below).filter(|groups| !anti || groups.filters.is_empty()),
         Some(_) => None,
     };
     if let Some(groups) = groups {
@@ -283,7 +154,7 @@ pub(super) fn side(
             (Some(tuple), None, Some(limit))
         }
         None => {
-            let buildable = Buildable::of(dimension, &[*key]);
+            let buildable = buildable(dimension, &[*key], below);
             let (rows, limit) = match known_rows(dimension, key) {
                 Err(limit) if buildable.is_some() => (None, Some(limit)),
                 known => (known?, None),
@@ -296,7 +167,7 @@ pub(super) fn side(
             .map(|index| column(&schema, index, known(index)))
             .collect(),
         filters: Vec::new(),
-        source: DimensionSource {
+        source: BuildSide {
             rows,
             limit,
             ..source(dimension, Arc::clone(key))
@@ -360,6 +231,7 @@ impl Different {
         fact: JoinSide,
         chain: &Chain,
         (key, wanted): (&Arc<dyn PhysicalExpr>, &Expr),
+        below: FindChain,
     ) -> Option<Self> {
         let filter = join.filter()?;
         let condition = lower(filter.expression(), filter.schema()).ok()?;
@@ -383,7 +255,7 @@ impl Different {
         let Buildable::Rows {
             chain: mut others_chain,
             key,
-        } = Buildable::of(input(join, other(fact)), &[key])?
+        } = buildable(input(join, other(fact)), &[key], below)?
         else {
             return None;
         };
@@ -440,7 +312,7 @@ impl Different {
             Some(all) if anti => chain.filters.push(Expr::not_true(all)),
             _ => chain.filters.extend(exists),
         }
-        chain.dimensions.push(DimensionSource {
+        chain.dimensions.push(BuildSide {
             plan: Arc::clone(dimension),
             key: Arc::clone(key),
             wanted: self.wanted,
@@ -453,37 +325,5 @@ impl Different {
         });
         chain.buildable.push(Some(Buildable::Groups(self.groups)));
         chain
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use arrow::array::{ArrayRef, Int64Array};
-    use std::path::Path;
-
-    #[test]
-    fn rows_are_shared_while_their_files_are_the_same() {
-        let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
-        let rows = Arc::new(Dimension::new("k", &keys, &[], true).expect("a dimension"));
-        let stamp = |name: &str| {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-            let stamp = FileStamp::of(&path).expect("an old file");
-            (path, stamp)
-        };
-        let before = vec![stamp("Cargo.toml")];
-        let shared = SharedRows::begin();
-        assert!(shared.get(&before).is_none(), "nothing was left");
-        shared.leave(before.clone(), &rows);
-        assert!(
-            shared
-                .get(&before)
-                .is_some_and(|found| Arc::ptr_eq(&found, &rows))
-        );
-        let other = (before[0].0.clone(), stamp("src/lib.rs").1);
-        assert!(shared.get(&vec![other]).is_none(), "the file is another one");
-        let apart = SharedRows::default();
-        apart.leave(Vec::new(), &rows);
-        assert!(apart.get(&Vec::new()).is_none());
     }
 }

@@ -1,46 +1,21 @@
-//! From a source upwards: the filters, projections and lookups of a pipeline.
+//! Filters, projections and lookups over a source: a pipeline without its sink.
 
-use super::build_side::{Build, Buildable, DimensionSource, SharedRows};
-use super::join;
-use super::subtree::{self, PipelineSource, Subtree, node};
-use crate::expression::{Expr, lower};
+use super::nodes::node;
+use super::shared_rows::SharedRows;
+use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
+use crate::expression::{Expr, MAX_PAYLOAD, lower, representable};
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::reason::Reason;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::Statistics;
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use galatea_store::StoreScanExec;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of a plan's rows.
-pub(super) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
-    let context = StatisticsContext::new();
-    context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
-}
-
-/// Nodes that only move batches about.
-pub(super) fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let moves = plan.is::<CoalescePartitionsExec>()
-        || plan.is::<CooperativeExec>()
-        || plan.is::<RepartitionExec>()
-        || plan.name() == "CoalesceBatchesExec";
-    if moves && plan.fetch().is_none() {
-        plan.children().first().copied()
-    } else {
-        None
-    }
-}
+/// Finds the chain of a plan (`find.rs`): joins and build sides have chains of their own.
+pub(super) type FindChain = fn(&Arc<dyn ExecutionPlan>) -> Result<Chain, Reason>;
 
 /// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's
 /// columns.
@@ -50,11 +25,11 @@ pub(super) struct Chain {
     pub(super) groups: Option<Subtree>,
     source_schema: SchemaRef,
     rows: Option<u64>,
-    pub(super) dimensions: Vec<DimensionSource>,
+    pub(super) dimensions: Vec<BuildSide>,
     /// Of each dimension what a pipeline could make it from.
     pub(super) buildable: Vec<Option<Buildable>>,
     pub(super) filters: Vec<Expr>,
-    pruning: Vec<Arc<dyn PhysicalExpr>>,
+    pub(super) pruning: Vec<Arc<dyn PhysicalExpr>>,
     /// The current node's output columns.
     pub(super) columns: Vec<Expr>,
     /// Source column of each output column, as long as they are plain columns: lets pruning predicates be
@@ -63,134 +38,9 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
-        if let Some(below) = arrangement(plan) {
-            return Self::below(below);
-        }
-        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            if filter.fetch().is_some() {
-                return Err(node("FilterExec", "a limit inside the filter"));
-            }
-            let mut chain = Self::below(filter.input())?;
-            let predicate = lower(filter.predicate(), &filter.input().schema())?.substitute(&chain.columns);
-            chain.filters.extend(predicate.conjuncts());
-            chain
-                .pruning
-                .extend(chain.rewrite_for_pruning(filter.predicate()));
-            if let Some(projection) = filter.projection().as_ref() {
-                chain.project(
-                    projection
-                        .iter()
-                        .map(|i| (chain.columns[*i].clone(), chain.plain[*i]))
-                        .collect(),
-                );
-            }
-            return Ok(chain);
-        }
-        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-            let mut chain = Self::below(projection.input())?;
-            let schema = projection.input().schema();
-            let columns = projection
-                .expr()
-                .iter()
-                .map(|e| {
-                    let lowered = lower(&e.expr, &schema)?.substitute(&chain.columns);
-                    let plain = e
-                        .expr
-                        .downcast_ref::<Column>()
-                        .and_then(|c| chain.plain[c.index()]);
-                    Ok((lowered, plain))
-                })
-                .collect::<Result<Vec<_>, Reason>>()?;
-            chain.project(columns);
-            return Ok(chain);
-        }
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>()
-            && let Ok(chain) = join::chain(join)
-        {
-            return Ok(chain);
-        }
-        Self::source(plan)
-    }
-
+    /// Replaces the output columns.
     pub(super) fn project(&mut self, columns: Vec<(Expr, Option<usize>)>) {
         (self.columns, self.plain) = columns.into_iter().unzip();
-    }
-
-    fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Self, Reason> {
-        let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
-        if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
-            if scan.fetch().is_some() {
-                return Err(node("StoreScanExec", "a limit inside the scan"));
-            }
-            let source = scan.source();
-            let schema = source.schema();
-            let indices = scan.projection().to_vec();
-            return Ok(Self::over_table(
-                PipelineSource::Stored(source),
-                schema,
-                rows,
-                &indices,
-            ));
-        }
-        if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
-            && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
-        {
-            if config.limit.is_some() {
-                return Err(node("DataSourceExec", "a limit inside the scan"));
-            }
-            if config.file_source().filter().is_some() {
-                return Err(node("DataSourceExec", "a filter inside the scan"));
-            }
-            if matches!(
-                config.file_source().file_type(),
-                "parquet" | "csv" | "json" | "arrow"
-            ) {
-                let schema = Arc::clone(config.file_source().table_schema().table_schema());
-                let projection = config.file_source().projection();
-                let scan = Arc::new(scan.clone());
-                let everything: Vec<usize> = (0..schema.fields().len()).collect();
-                let mut chain = Self::over_table(
-                    PipelineSource::Files { scan },
-                    Arc::clone(&schema),
-                    rows,
-                    &everything,
-                );
-                if let Some(projection) = projection {
-                    let columns = projection
-                        .as_ref()
-                        .iter()
-                        .map(|e| {
-                            let plain = e.expr.downcast_ref::<Column>().map(Column::index);
-                            Ok((lower(&e.expr, &schema)?, plain))
-                        })
-                        .collect::<Result<Vec<_>, Reason>>()?;
-                    chain.project(columns);
-                }
-                return Ok(chain);
-            }
-        }
-        if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
-            return Err(node(plan.name(), "no rows to scan"));
-        }
-        let schema = plan.schema();
-        let indices: Vec<usize> = (0..schema.fields().len()).collect();
-        if let Some(Ok(groups)) = subtree::aggregate(plan)
-            && !matches!(groups.source, PipelineSource::Plan(_))
-        {
-            let source = PipelineSource::Groups(Arc::clone(plan));
-            let chain = Self::over_table(source, schema, groups.rows, &indices);
-            return Ok(Self {
-                groups: Some(groups),
-                ..chain
-            });
-        }
-        Ok(Self::over_table(
-            PipelineSource::Plan(Arc::clone(plan)),
-            schema,
-            rows,
-            &indices,
-        ))
     }
 
     /// Whether several of the groups may have the same `keys`, over the columns of `plan`, which this is the
@@ -221,7 +71,13 @@ impl Chain {
         )
     }
 
-    fn over_table(source: PipelineSource, schema: SchemaRef, rows: Option<u64>, indices: &[usize]) -> Self {
+    /// The rows of a table, with the columns of these indices.
+    pub(super) fn over_table(
+        source: PipelineSource,
+        schema: SchemaRef,
+        rows: Option<u64>,
+        indices: &[usize],
+    ) -> Self {
         let columns = indices
             .iter()
             .map(|i| {
@@ -244,8 +100,10 @@ impl Chain {
     }
 
     /// The predicate over source columns, if it only uses plain ones.
-    fn rewrite_for_pruning(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
-        use datafusion::common::tree_node::{Transformed, TreeNode};
+    pub(super) fn rewrite_for_pruning(
+        &self,
+        predicate: &Arc<dyn PhysicalExpr>,
+    ) -> Option<Arc<dyn PhysicalExpr>> {
         let mut plain = true;
         let rewritten = Arc::clone(predicate)
             .transform(|e| {
@@ -280,7 +138,7 @@ impl Chain {
         let columns: Vec<Expr> = fields
             .map(|(index, field)| Expr::lookup(number, index, field, row.clone()))
             .collect();
-        let side = DimensionSource {
+        let side = BuildSide {
             plan: Arc::clone(plan),
             key: Arc::new(Column::new("entry", 0)),
             wanted: row.clone(),
@@ -302,6 +160,7 @@ impl Chain {
         (self, sink.substitute(&columns))
     }
 
+    /// The pipeline whose rows go to `sink`.
     pub(super) fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<Subtree, Reason> {
         let (mut chain, sink) = self.look_up_groups(sink);
         let plan = PipelinePlan {
@@ -321,7 +180,7 @@ impl Chain {
         plan.check()?;
         let is_groups = |side: &Option<Buildable>| matches!(side, Some(Buildable::Groups(_)));
         let groups: Vec<bool> = chain.buildable.iter().map(is_groups).collect();
-        join::check(&plan, &groups)?;
+        check_lookups(&plan, &groups)?;
         let wanted = plan.lookups();
         let sides = chain.dimensions.iter_mut().zip(chain.buildable);
         for (number, (side, buildable)) in sides.enumerate() {
@@ -344,5 +203,77 @@ impl Chain {
             shape: None,
             prediction: None,
         })
+    }
+}
+
+/// A build side whose columns are not chosen yet.
+pub(super) enum Buildable {
+    /// Rows of a table, after filters and lookups of its own.
+    Rows {
+        /// Filters and lookups.
+        chain: Chain,
+        /// The key, over the columns of the table.
+        key: Expr,
+    },
+    /// Groups of such rows by the key.
+    Groups(Subtree),
+}
+
+impl Buildable {
+    /// The pipeline that makes the build side with those columns.
+    pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
+        let (mut chain, key) = match self {
+            Self::Rows { chain, key } => (chain, key),
+            Self::Groups(subtree) => return Ok(subtree),
+        };
+        let nullable = key.parts().iter().filter(|part| part.nullable());
+        chain
+            .filters
+            .extend(nullable.map(|part| part.is_null().negated()));
+        let columns: Vec<(usize, Expr)> = (columns.iter())
+            .map(|column| (*column, chain.columns[*column].clone()))
+            .collect();
+        chain.finish(
+            SinkPlan::Build { key, columns, unique },
+            Arc::new(Schema::empty()),
+        )
+    }
+
+    /// The pipeline that leaves the groups of a subtree on the device.
+    pub(super) fn groups(mut subtree: Subtree) -> Option<Self> {
+        let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
+            return None;
+        };
+        let key = keys.into_iter().next()?;
+        if key.nullable() {
+            subtree.plan.filters.push(key.is_null().negated());
+        }
+        subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
+        subtree.plan.output = Arc::new(Schema::empty());
+        Some(Self::Groups(subtree))
+    }
+}
+
+/// Whether the columns that a pipeline looks up have a device representation, and are few enough, but for the
+/// build sides that are `groups`, which are one table.
+fn check_lookups(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
+    let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
+    for ((dimension, column), data_type) in plan.lookups() {
+        if !representable(&data_type) {
+            return Err(Reason::Type {
+                data_type,
+                place: format!("column {column} of a dimension"),
+            });
+        }
+        *columns.entry(dimension).or_default() += u64::from(!groups[dimension]);
+    }
+    match columns.values().max() {
+        Some(most) if *most > MAX_PAYLOAD as u64 => Err(Reason::Limit {
+            expression: "a join".into(),
+            asked: *most,
+            limit: MAX_PAYLOAD as u64,
+            unit: "columns of one dimension",
+        }),
+        _ => Ok(()),
     }
 }

@@ -7,10 +7,13 @@
 //! none. A pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::cost::Estimator;
-use super::{PipelineSource, Prediction, Subtree, join, key, subtree, top, unsupported};
+use super::find::{join_refusal, subtree};
+use super::subtree::{PipelineSource, Prediction, Subtree};
+use super::{key, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, PlanKey};
+use crate::policy::policy;
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
@@ -27,15 +30,21 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceC
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Share of its predicted time that the CPU may turn out to take.
-const DOUBT: f64 = 0.7;
+policy! {
+    /// When a subtree is worth a place on the device.
+    pub(super) struct PlacementPolicy {
+        /// Share of its predicted time that the CPU may turn out to take.
+        doubt: f64 = 0.7,
+        /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
+        /// not better than that.
+        gain: f64 = 0.25,
+    }
+}
 
-/// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are not
-/// better than that.
-const GAIN: f64 = 0.25;
+const POLICY: PlacementPolicy = PlacementPolicy::DEFAULT;
 
 /// Why nodes of a plan stay on the CPU.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Reasons {
     /// Each reason once.
     pub(crate) texts: Vec<String>,
@@ -61,7 +70,7 @@ impl Reasons {
 }
 
 /// What was decided of one plan.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Decision {
     /// Why nodes stay on the CPU.
     pub(crate) reasons: Reasons,
@@ -194,7 +203,7 @@ pub(super) fn place(
 /// its `whole` seconds.
 fn against(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     let Some(device) = measured.device else {
-        return (gain < GAIN * whole).then(|| Reason::Gain {
+        return (gain < POLICY.gain * whole).then(|| Reason::Gain {
             saved: seconds(gain),
             of: seconds(whole),
         });
@@ -206,7 +215,7 @@ fn against(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     // Where the CPU may be as fast, for all that is known of it, one run tells.
     let doubt = match cpu_basis {
         Basis::Measured => 1.0,
-        _ => DOUBT,
+        _ => POLICY.doubt,
     };
     (device > cpu.mul_f64(doubt)).then_some(Reason::Cost {
         device,
@@ -281,7 +290,7 @@ impl<'a> Placer<'a> {
                 ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
             );
         }
-        if let Some(outcome) = subtree(&plan, self.config) {
+        if let Some(outcome) = subtree(&plan) {
             match ends(&plan)
                 .and(outcome)
                 .and_then(|found| self.worthwhile(found, &plan, fetch))
@@ -289,7 +298,7 @@ impl<'a> Placer<'a> {
                 Ok(found) => return self.node(found, plan, reasons),
                 Err(reason) => note(reasons, &plan, &reason),
             }
-        } else if let Some(reason) = join::refusal(&plan).or_else(|| unsupported(&plan))
+        } else if let Some(reason) = join_refusal(&plan).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
         {
             note(reasons, &plan, &reason);
@@ -456,6 +465,34 @@ impl Placer<'_> {
         }
         Ok(())
     }
+}
+
+/// Nodes that do work of their own and have no device version; the rest only arrange data.
+fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
+    let arranges = [
+        "CoalescePartitionsExec",
+        "CoalesceBatchesExec",
+        "RepartitionExec",
+        "OutputRequirementExec",
+        "GlobalLimitExec",
+        "LocalLimitExec",
+        "CooperativeExec",
+        "DataSourceExec",
+        "StoreScanExec",
+        "EmptyExec",
+        "PlaceholderRowExec",
+        "ExplainExec",
+        "AnalyzeExec",
+        "SortPreservingMergeExec",
+        "DataSinkExec",
+        "ProjectionExec",
+        "ScalarSubqueryExec",
+    ];
+    let name = plan.name();
+    (!arranges.contains(&name)).then(|| Reason::Node {
+        node: name.to_string(),
+        detail: "this operator has no device version".into(),
+    })
 }
 
 /// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.

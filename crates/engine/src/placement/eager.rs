@@ -14,10 +14,12 @@
 //! different keys, for all that statistics say: those are looked up one by one. Rows of an inner join look up
 //! the side with the keys instead, which do not repeat as a rule.
 
-use super::build_side::{Buildable, DimensionSource, SharedRows};
-use super::chain::{Chain, arrangement, statistics};
-use super::join::{input, key_of, other, refuse};
-use super::subtree::{Subtree, aggregate_call};
+use super::aggregate_call::aggregate_call;
+use super::build_side::buildable;
+use super::chain::{Buildable, Chain, FindChain};
+use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
+use super::shared_rows::SharedRows;
+use super::subtree::{BuildSide, Subtree};
 use crate::expression::{Expr, ExprKind, integer_literal, lower, widens};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
@@ -33,7 +35,7 @@ use std::sync::Arc;
 
 /// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not
 /// apply.
-pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtree> {
+pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, below: FindChain) -> Option<Subtree> {
     let (join, columns) = join_below(first.input())?;
     let plain = join.on().len() == 1
         && join.filter().is_none()
@@ -68,7 +70,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
     if !keeps_all {
         return None;
     }
-    let mut chain = Chain::below(input(join, fact)).ok()?;
+    let mut chain = below(input(join, fact)).ok()?;
     let dimension = input(join, other(fact));
     let key = key_of(&join.on()[0], other(fact));
     if may_be_unique(dimension, key) {
@@ -77,7 +79,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
     let Buildable::Rows {
         chain: mut rows,
         key: built_key,
-    } = Buildable::of(dimension, &[key])?
+    } = buildable(dimension, &[key], below)?
     else {
         return None;
     };
@@ -131,7 +133,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef) -> Option<Subtr
         aggregates: inner,
     };
     let groups = rows.finish(sink, Arc::new(Schema::empty())).ok()?;
-    chain.dimensions.push(DimensionSource {
+    chain.dimensions.push(BuildSide {
         plan: Arc::clone(dimension),
         key: Arc::clone(key),
         wanted,

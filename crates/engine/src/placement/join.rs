@@ -9,11 +9,10 @@
 //! filters that DataFusion can only guess at make it smaller, not larger; the build side where that is not
 //! known. A semijoin, an antijoin or an outer join says it itself.
 
-use super::build_side::{Buildable, Different, Groups, Side, side};
-use super::chain::{Chain, statistics};
-use super::subtree::node;
-use crate::expression::{Expr, MAX_PAYLOAD, is_key, lower, representable};
-use crate::pipeline::PipelinePlan;
+use super::build_side::{Different, Groups, Side, buildable, side};
+use super::chain::{Chain, FindChain};
+use super::nodes::{input, key_of, other, refuse, statistics};
+use crate::expression::{Expr, is_key, lower};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
@@ -21,20 +20,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Why the join cannot be part of a pipeline; `None` for other nodes, and for joins that can.
-pub(super) fn refusal(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
-    chain(plan.downcast_ref::<HashJoinExec>()?).err()
-}
-
-pub(super) fn refuse(detail: impl Into<String>) -> Reason {
-    node("HashJoinExec", detail)
-}
-
 /// The pipeline of the fact side, which looks up the other one.
-pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
+pub(super) fn chain(join: &HashJoinExec, below: FindChain) -> Result<Chain, Reason> {
     if join.fetch().is_some() {
         return Err(refuse("a limit inside the join"));
     }
@@ -50,7 +39,7 @@ pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
         other => return Err(refuse(format!("a {other} join has no device version"))),
     };
     let mut chains: Vec<_> = (facts.into_iter())
-        .filter_map(|side| Some((side, Chain::below(input(join, side)).ok()?)))
+        .filter_map(|side| Some((side, below(input(join, side)).ok()?)))
         .filter(|(_, chain)| chain.is_of_table() || chain.groups.is_some())
         .collect();
     if let [(larger, first), (smaller, second)] = chains.as_slice() {
@@ -67,32 +56,7 @@ pub(super) fn chain(join: &HashJoinExec) -> Result<Chain, Reason> {
     }
     let (fact, chain) = (chains.into_iter().next())
         .ok_or_else(|| refuse("no table among the sides that may be the larger one"))?;
-    attach(join, fact, chain)
-}
-
-/// The key of one side of a pair.
-pub(super) fn key_of(
-    pair: &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
-    side: JoinSide,
-) -> &Arc<dyn PhysicalExpr> {
-    match side {
-        JoinSide::Right => &pair.1,
-        _ => &pair.0,
-    }
-}
-
-pub(super) fn input(join: &HashJoinExec, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
-    match side {
-        JoinSide::Right => join.right(),
-        _ => join.left(),
-    }
-}
-
-pub(super) fn other(side: JoinSide) -> JoinSide {
-    match side {
-        JoinSide::Right => JoinSide::Left,
-        _ => JoinSide::Right,
-    }
+    attach(join, fact, chain, below)
 }
 
 /// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the
@@ -136,7 +100,7 @@ fn size(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
 }
 
 /// Adds the dimension to the fact side's pipeline.
-fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain, Reason> {
+fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain, below: FindChain) -> Result<Chain, Reason> {
     let dimension = input(join, other(fact));
     let pairs: Vec<_> = (join.on().iter())
         .map(|(left, right)| match fact {
@@ -159,9 +123,10 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     let several = pairs.len() > 1;
     let together = several && (0..pairs.len()).all(alike);
     // Groups are found by their own key alone.
-    let of_groups = (0..keys.len()).find(|number| several && Groups::of(dimension, keys[*number]).is_some());
+    let of_groups =
+        (0..keys.len()).find(|number| several && Groups::of(dimension, keys[*number], below).is_some());
     let tuple = match of_groups {
-        None if together => Buildable::of(dimension, &keys),
+        None if together => buildable(dimension, &keys, below),
         _ => None,
     };
     let chosen: Vec<usize> = match tuple {
@@ -180,7 +145,7 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
     // Of a semijoin and an antijoin nothing is looked up.
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
     if let (false, false, [number]) = (looks_up, mark, chosen.as_slice())
-        && let Some(different) = Different::of(join, fact, &chain, (keys[*number], &wanted[*number]))
+        && let Some(different) = Different::of(join, fact, &chain, (keys[*number], &wanted[*number]), below)
     {
         return Ok(different.attach(chain, dimension, keys[*number], anti));
     }
@@ -200,6 +165,7 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain) -> Result<Chain
             .collect::<Vec<_>>(),
         tuple,
         (chain.dimensions.len(), looks_up || conditional, anti),
+        below,
     )?;
     let own = chain.columns.clone();
     let member = Expr::member(chain.dimensions.len(), source.wanted.clone());
@@ -273,28 +239,4 @@ fn check_key(key: &Arc<dyn PhysicalExpr>, schema: &Schema, wanted: &Expr) -> Res
         left: wanted.data_type().clone(),
         right: key_type,
     })
-}
-
-/// Whether the columns that a pipeline looks up have a device representation, and are few enough, but for the
-/// build sides that are `groups`, which are one table.
-pub(super) fn check(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
-    let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
-    for ((dimension, column), data_type) in plan.lookups() {
-        if !representable(&data_type) {
-            return Err(Reason::Type {
-                data_type,
-                place: format!("column {column} of a dimension"),
-            });
-        }
-        *columns.entry(dimension).or_default() += u64::from(!groups[dimension]);
-    }
-    match columns.values().max() {
-        Some(most) if *most > MAX_PAYLOAD as u64 => Err(Reason::Limit {
-            expression: "a join".into(),
-            asked: *most,
-            limit: MAX_PAYLOAD as u64,
-            unit: "columns of one dimension",
-        }),
-        _ => Ok(()),
-    }
 }

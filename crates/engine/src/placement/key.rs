@@ -1,6 +1,6 @@
 //! Hashes by which plans are known again, with the versions of the data that they read.
 
-use super::{DimensionSource, PipelineSource, Subtree};
+use super::subtree::{BuildSide, PipelineSource, Subtree};
 use crate::config::GalateaConfig;
 use crate::history::PlanKey;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -49,7 +49,7 @@ fn settings(config: &GalateaConfig, state: &mut impl Hasher) {
 }
 
 /// The rows of a dimension by their key, in whatever pipeline.
-pub(super) fn dimension(source: &DimensionSource) -> PlanKey {
+pub(super) fn dimension(source: &BuildSide) -> PlanKey {
     let mut state = DefaultHasher::new();
     source.key.to_string().hash(&mut state);
     source.unique.hash(&mut state);
@@ -58,7 +58,7 @@ pub(super) fn dimension(source: &DimensionSource) -> PlanKey {
 }
 
 /// The same as a pipeline makes it on the device.
-pub(super) fn build(source: &DimensionSource) -> PlanKey {
+pub(super) fn build(source: &BuildSide) -> PlanKey {
     let mut state = DefaultHasher::new();
     "build".hash(&mut state);
     if let Some(build) = &source.build {

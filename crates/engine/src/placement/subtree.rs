@@ -1,24 +1,18 @@
-//! From a physical subtree to a pipeline plan.
+//! Subtrees of a plan that run as one pipeline, and the pipelines of their build sides.
 
-use super::build_side::{DimensionSource, SharedRows};
-use super::chain::{Chain, arrangement};
-use super::eager;
-use super::is_candidate;
-use crate::config::GalateaConfig;
-use crate::expression::{Expr, Rebind, lower};
+use super::shared_rows::SharedRows;
+use crate::expression::{Expr, Rebind};
 use crate::history::PlanKey;
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use galatea_store::ColumnSource;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +39,7 @@ pub struct Subtree {
     /// Where its rows come from.
     pub source: PipelineSource,
     /// What its rows look up, by number.
-    pub dimensions: Vec<DimensionSource>,
+    pub dimensions: Vec<BuildSide>,
     /// What it computes over the source's columns.
     pub plan: PipelinePlan,
     /// Predicates over the source's schema that zone maps may use to skip chunks.
@@ -86,13 +80,16 @@ impl Subtree {
         matches!(self.plan.sink, SinkPlan::Materialise { .. })
     }
 
-    /// Has executions of copies share the rows that CPU operators make, of plans for which it `may` be.
-    pub(crate) fn share_rows(&mut self, may: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool) {
+    /// Lets executions of copies share the rows that CPU operators make, of plans whose `files` are told.
+    pub(crate) fn share_rows(&mut self, files: &dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>>) {
         for side in &mut self.dimensions {
             match &mut side.build {
-                Some(build) => build.subtree.share_rows(may),
-                None if may(&side.plan) => side.shared = SharedRows::begin(),
-                None => {}
+                Some(build) => build.subtree.share_rows(files),
+                None => {
+                    if let Some(files) = files(&side.plan) {
+                        side.shared = SharedRows::of(files);
+                    }
+                }
             }
         }
     }
@@ -153,126 +150,48 @@ impl Subtree {
     }
 }
 
-/// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
-/// cannot.
-pub fn subtree(plan: &Arc<dyn ExecutionPlan>, _config: &GalateaConfig) -> Option<Result<Subtree, Reason>> {
-    if !is_candidate(plan) {
-        return None;
-    }
-    Some(match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) => aggregate_subtree(aggregate, plan.schema()),
-        None => rows_subtree(plan),
-    })
+/// A table whose rows a pipeline looks up by key.
+#[derive(Debug, Clone)]
+pub struct BuildSide {
+    /// What makes its rows.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// The key, over the plan's columns.
+    pub key: Arc<dyn PhysicalExpr>,
+    /// What is looked up, over the pipeline's columns.
+    pub wanted: Expr,
+    /// Whether no two rows may have the same key.
+    pub unique: bool,
+    /// Rows it is expected to have.
+    pub rows: Option<u64>,
+    /// By what a refusal of its rows at run time is remembered, whatever pipeline looks them up.
+    pub shape: Option<PlanKey>,
+    /// Why its rows cannot be arranged on the host, if that is known before.
+    pub limit: Option<Reason>,
+    /// The pipeline that makes it on the device; otherwise its plan runs and its rows are arranged on the
+    /// host.
+    pub build: Option<Build>,
+    /// Its rows on the host, which executions of one kept plan share.
+    pub shared: SharedRows,
 }
 
-/// The pipeline of an aggregate; `None` of other nodes.
-pub(super) fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
-    let aggregate = plan.downcast_ref::<AggregateExec>()?;
-    Some(aggregate_subtree(aggregate, plan.schema()))
+/// A build side that a pipeline makes.
+#[derive(Debug, Clone)]
+pub struct Build {
+    /// The pipeline.
+    pub subtree: Box<Subtree>,
+    /// By what a refusal at run time is remembered.
+    pub shape: Option<PlanKey>,
 }
 
-pub(super) fn node(node: &str, detail: impl Into<String>) -> Reason {
-    Reason::Node {
-        node: node.into(),
-        detail: detail.into(),
-    }
+/// Name of a key, for EXPLAIN and errors.
+pub(super) fn key_name(key: &Arc<dyn PhysicalExpr>) -> String {
+    key.downcast_ref::<Column>()
+        .map_or_else(|| key.to_string(), |column| column.name().to_owned())
 }
 
-fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Subtree, Reason> {
-    let first = match aggregate.mode() {
-        AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let mut input = aggregate.input();
-            while let Some(below) = arrangement(input) {
-                input = below;
-            }
-            input
-                .downcast_ref::<AggregateExec>()
-                .filter(|partial| matches!(partial.mode(), AggregateMode::Partial))
-                .ok_or_else(|| node("AggregateExec", "a final aggregate without its partial one"))?
-        }
-        AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
-        mode => return Err(node("AggregateExec", format!("mode {mode:?}"))),
-    };
-    let group_by = first.group_expr();
-    if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
-        return Err(node("AggregateExec", "grouping sets"));
+impl BuildSide {
+    /// Name of the key.
+    pub fn key_name(&self) -> String {
+        key_name(&self.key)
     }
-    if let Some(found) = eager::subtree(first, &output) {
-        return Ok(found);
-    }
-    let chain = Chain::below(first.input())?;
-    let input_schema = first.input().schema();
-    let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
-        Ok(lower(e, &input_schema)?.substitute(&chain.columns))
-    };
-    let keys = group_by
-        .expr()
-        .iter()
-        .map(|(e, _)| lower_here(e))
-        .collect::<Result<Vec<_>, _>>()?;
-    let fields = output.fields();
-    let aggregates = first
-        .aggr_expr()
-        .iter()
-        .zip(first.filter_expr())
-        .zip(fields.iter().skip(keys.len()))
-        .map(|((call, filter), field)| {
-            let filter = filter.as_ref().map(lower_here).transpose()?;
-            aggregate_call(call, filter, Arc::clone(field), &lower_here)
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
-}
-
-/// Lowers an expression over an aggregate's input to the source's columns.
-pub(super) type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
-
-pub(super) fn aggregate_call(
-    call: &AggregateFunctionExpr,
-    filter: Option<Expr>,
-    field: arrow::datatypes::FieldRef,
-    lower_here: &LowerHere<'_>,
-) -> Result<AggregateCall, Reason> {
-    let name = call.fun().name();
-    let refuse = |detail: &str| Reason::Function {
-        name: name.to_string(),
-        detail: detail.to_string(),
-    };
-    let function = AggregateFunction::from_name(name).ok_or_else(|| refuse("no aggregate of a pipeline"))?;
-    if call.is_distinct() && !function.orders_values() {
-        return Err(refuse("DISTINCT"));
-    }
-    if !call.order_bys().is_empty() {
-        return Err(refuse("ORDER BY inside the aggregate"));
-    }
-    let arguments = call.expressions();
-    let argument = match (function, arguments.as_slice()) {
-        (AggregateFunction::Count, [one])
-            if one
-                .downcast_ref::<Literal>()
-                .is_some_and(|l| !l.value().is_null()) =>
-        {
-            None
-        }
-        (AggregateFunction::Count, []) => None,
-        (_, [one]) => Some(lower_here(one)?),
-        _ => return Err(refuse("more than one argument")),
-    };
-    let call = AggregateCall {
-        function,
-        argument,
-        filter,
-        field,
-    };
-    call.supports()?;
-    Ok(call)
-}
-
-fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
-    let chain = Chain::below(plan)?;
-    let outputs = chain.columns.clone();
-    if outputs.is_empty() {
-        return Err(node(plan.name(), "no columns"));
-    }
-    chain.finish(SinkPlan::Materialise { outputs, top: None }, plan.schema())
 }

@@ -1,8 +1,9 @@
 //! `ORDER BY ... LIMIT`: the pipeline below returns the rows that may be among the first, in no order, and
 //! DataFusion's sort goes on from there.
 
-use super::chain::Chain;
-use super::subtree::{PipelineSource, Subtree, node};
+use super::find;
+use super::nodes::node;
+use super::subtree::{PipelineSource, Subtree};
 use crate::expression::{Expr, SortOrder, is_text, lower};
 use crate::pipeline::{SinkPlan, TopRows};
 use crate::reason::Reason;
@@ -18,7 +19,7 @@ pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&SortExec, Result<
 }
 
 fn subtree(sort: &SortExec, fetch: usize) -> Result<Subtree, Reason> {
-    let chain = Chain::below(sort.input())?;
+    let chain = find::below(sort.input())?;
     let of_groups = match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) => {
             return Err(node(plan.name(), "its rows are not on the device"));

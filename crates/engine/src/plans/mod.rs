@@ -18,14 +18,16 @@
 //! either: a plan over a table of the store goes at the moment when the table is dropped or gets another
 //! version ([`galatea_store::StoredTable::version`]).
 
+mod copy;
 mod planner;
 mod query;
 mod renew;
 mod surroundings;
 mod tables;
 
+pub(crate) use copy::renewed_host;
 pub use planner::{DeferPlanning, ReusingPlanner};
-pub(crate) use renew::{Renewal, renewed};
+use renew::renewed;
 
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::metrics::{self, PlanOutcome};

@@ -10,6 +10,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
 use galatea_device::{Architecture, Device, DeviceOptions, EmulatorOptions, Nvrtc, compile_for};
+use galatea_engine::code::Code;
 use galatea_engine::expression::{Emitter, Expr, Parameters, Value, lower};
 
 use super::device::{Emitted, Outcome, Ran, expected, prepare, run};
@@ -79,12 +80,12 @@ pub(crate) fn check(target: &Target, seed: u64, expressions: &[String], check: C
         let data_type = physical.data_type(&schema).expect("a type");
         assert_eq!(*lowered.data_type(), data_type, "seed {seed}: type of {sql}");
         let mut parameters = Parameters::default();
-        let mut statements = String::new();
+        let mut statements = Code::default();
         let value = Emitter::new(&rows.bindings, &mut parameters).emit(&lowered, &mut statements);
         match value {
             Ok(value) => {
                 emitted.push(Emitted {
-                    statements,
+                    statements: statements.as_str().to_owned(),
                     value,
                     parameters,
                 });

@@ -1,4 +1,4 @@
-//! What streams are compared with: a kernel launched for each batch.
+//! The baseline of streams: a kernel launched for each batch.
 //!
 //! Copy-kernel-copy (CKC): the batch is copied to the device, a kernel is launched, the result is copied
 //! back, and the host waits. Host memory is pinned or not; several workers with a stream each are the paper's
@@ -19,16 +19,16 @@ use crate::error::{FlowError, Result};
 use crate::generate::generate_batch;
 use crate::topology::PAGE;
 
-/// How batches go.
+/// How batches are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Batches {
     /// Workers, each with a stream and a batch under way.
     pub workers: usize,
     /// Whether host memory is pinned.
     pub pinned: bool,
-    /// What the CPU does with frames.
+    /// The CPU's work on frames.
     pub touch: Touch,
-    /// Batches before those that are measured, and those.
+    /// Batches that warm up, and measured batches.
     pub batches: (u64, u64),
 }
 
@@ -127,7 +127,7 @@ pub fn copy_kernel_copy(device: &Device, load: &Load, batches: Batches) -> Resul
             drop(view);
             kernel.launch(&stream, on_device.address(), result.address(), number)?;
             output = stream.copy_to_host(&result, output, 0)?.wait()?;
-            // Lets go of the input, too.
+            // Releases the input, too.
             stream.synchronize()?;
             let end = now();
             if number >= warm {
@@ -163,7 +163,7 @@ pub fn copy_kernel_copy(device: &Device, load: &Load, batches: Batches) -> Resul
 }
 
 /// Bytes a second each way of one launch whose blocks read a large input in host memory and write their
-/// output there: what a kernel of so many blocks can do with the link, without any protocol.
+/// output there: the rate that a kernel of so many blocks reaches over the link, without any protocol.
 ///
 /// # Errors
 /// As [`copy_kernel_copy`].

@@ -21,7 +21,7 @@ pub const EXPERIMENTS: [&str; 6] = [
     "encoding",
 ];
 
-/// How much is measured.
+/// The extent of measurements.
 #[derive(Debug, Clone)]
 pub struct Scale {
     /// Bytes that a run moves each way, at most.
@@ -260,7 +260,7 @@ fn frame_sizes(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Ro
     Ok(())
 }
 
-/// Frames whose data is there already: what the link gives both ways at once.
+/// Frames whose data is in place: the rate of the link both ways at once.
 fn both_ways(device: &Device, scale: &Scale, seed: u64, out: &mut dyn FnMut(Row)) -> Result<()> {
     for frame_bytes in &scale.frame_sizes {
         let load = Load::double(*frame_bytes, seed);

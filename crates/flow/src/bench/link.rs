@@ -1,4 +1,4 @@
-//! What the link can do, by copy engines: the ceiling that streams are compared with.
+//! Rates of the link by copy engines: the ceiling that streams are compared with.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,17 +1,17 @@
-//! What is streamed: random frames, and what an operator makes of them by the CPU's way.
+//! The load of a stream: random frames, and an operator's results as the CPU computes them.
 
 use std::sync::Arc;
 
 use crate::operator::{GpuOperator, Map};
 use crate::workload::{Aes128, Fma, Mode, Raid6};
 
-/// What the CPU does with each frame besides publishing and reading it.
+/// The CPU's work on each frame besides publishing and reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
     /// The source copies the whole frame from elsewhere, the sink reads the whole result.
     All,
     /// The data is in the frames already: the source writes the frame's number, the sink reads its length.
-    /// For what the link and the protocol can do.
+    /// Measures the link and the protocol alone.
     Number,
 }
 
@@ -103,7 +103,7 @@ impl Load {
         })
     }
 
-    /// What frame `number` holds after its number.
+    /// The content of frame `number` after its number.
     fn content(&self, number: u64, touch: Touch) -> &[u8] {
         let frames = (self.pool.len() / self.frame_bytes) as u64;
         let at = match touch {

@@ -1,7 +1,7 @@
-//! Measurements of streams, and of what they are compared with (XeFlow, section 6).
+//! Measurements of streams and of their baselines (XeFlow, section 6).
 //!
 //! `galatea bench flow` runs them, and so does the example `measure`, which needs nothing but this crate.
-//! Inputs are random, outputs are checked against the CPU's way: one frame in 256 whole, each by its number.
+//! Inputs are random, outputs are compared with the CPU's: one frame in 256 whole, each by its number.
 
 mod batches;
 mod cpu;
@@ -16,18 +16,18 @@ pub use link::{Ceilings, ceilings};
 pub use load::{Load, Touch};
 pub use stream::{Shape, round_trip, throughput};
 
-/// What a measurement gave: values of several runs.
+/// The result of a measurement: values of several runs.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The experiment: one of [`EXPERIMENTS`].
     pub experiment: &'static str,
-    /// What was run: a stream, or a baseline.
+    /// The measured system: a stream, or a baseline.
     pub method: String,
-    /// What it computed.
+    /// Its operator.
     pub operator: String,
     /// Bytes of a frame or batch.
     pub frame_bytes: usize,
-    /// What was measured, and its unit.
+    /// The quantity, and its unit.
     pub metric: &'static str,
     /// One value a run.
     pub values: Vec<f64>,

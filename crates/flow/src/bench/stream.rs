@@ -14,16 +14,16 @@ use crate::options::FlowOptions;
 use crate::outcome::Outcome;
 use crate::topology::{Cpu, Topic, TopicId, Topology};
 
-/// What a stream is like besides its load.
+/// Settings of a stream besides its load.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// Frames in flight of a topic.
     pub depth: u32,
     /// Threads of the source and of the sink.
     pub threads: (usize, usize),
-    /// What they do with frames.
+    /// Their work on frames.
     pub touch: Touch,
-    /// Frames before those that are measured, and those.
+    /// Frames that warm up, and measured frames.
     pub frames: (u64, u64),
     /// How the topology runs.
     pub options: FlowOptions,
@@ -75,7 +75,7 @@ struct Arrivals {
 }
 
 /// Input bytes a second of a stream from the CPU through the device and back, the latencies of its frames in
-/// nanoseconds (one in 16, sorted), and what the run was.
+/// nanoseconds (one in 16, sorted), and the outcome of the run.
 ///
 /// # Errors
 /// Those of [`Topology::run`]; an operator's error for a wrong result.
@@ -191,7 +191,7 @@ pub fn round_trip(device: &Device, load: &Load, shape: &Shape, bytes: usize) -> 
                 while arrived.load(Ordering::Acquire) < number {
                     std::hint::spin_loop();
                     if begun.elapsed() > Duration::from_secs(2) {
-                        // Somewhere else something has gone wrong.
+                        // Another operator has failed.
                         return Err(format!("frame {} did not come back", number - 1).into());
                     }
                 }

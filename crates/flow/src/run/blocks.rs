@@ -1,4 +1,4 @@
-//! What blocks of the kernel use by addresses: heaps of frames, and the catalogue.
+//! Memory that blocks of the kernel use by addresses: heaps of frames, and the catalogue.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::error::{FlowError, Result};
 use crate::operator::{CpuOperator, CpuWork, Step};
 use crate::topology::Cpu;
 
-/// What all threads of a run share.
+/// State that all threads of a run share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) stop: AtomicBool,
@@ -34,7 +34,7 @@ impl Shared {
     }
 }
 
-/// What is known of one thread of an operator from outside.
+/// The state of a thread of an operator that the watching thread sees.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
     /// Changes while the thread is not in the operator's code.

@@ -1,4 +1,4 @@
-//! The memory of a run: topics, heaps, and what the kernel is given.
+//! The memory of a run: topics, heaps, and the kernel's arguments.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::{FlowError, Result};
 use crate::options::{Assignment, FlowOptions};
 use crate::topology::{Operator, Topology};
 
-/// What a run is made of.
+/// The inputs of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub(super) topology: &'a Topology,
@@ -70,12 +70,31 @@ pub(super) struct DeviceMemory {
     _remote: Option<Words>,
 }
 
-/// How many buffers of how many frames a heap of `frames` has.
-fn divide(frames: usize, options: &FlowOptions) -> (usize, usize, usize) {
-    let buffers = options.heap_buffers.clamp(1, frames);
-    let frames_per_buffer = frames.div_ceil(buffers);
-    let initial = options.initial_buffers.unwrap_or(buffers).clamp(1, buffers);
-    (buffers, frames_per_buffer, initial)
+/// How a heap of `frames` frames is divided.
+struct Division {
+    buffers: usize,
+    frames_per_buffer: usize,
+    /// Buffers that it has at all times.
+    least: usize,
+    /// Buffers that it has from the start.
+    initial: usize,
+}
+
+impl Division {
+    /// Threads and blocks take a frame before they have anything to write, and keep it while they wait. So
+    /// there are always as many frames as `takers`: a taker that finds none then knows that one is published,
+    /// which comes back when it has been read.
+    fn new(frames: usize, takers: usize, options: &FlowOptions) -> Self {
+        let buffers = options.heap_buffers.clamp(1, frames);
+        let frames_per_buffer = frames.div_ceil(buffers);
+        let least = takers.div_ceil(frames_per_buffer).clamp(1, buffers);
+        Self {
+            buffers,
+            frames_per_buffer,
+            least,
+            initial: options.initial_buffers.unwrap_or(buffers).clamp(least, buffers),
+        }
+    }
 }
 
 fn grant(device: &Device, memory: &FrameMemory) -> Result<()> {
@@ -129,8 +148,8 @@ impl HostMemory {
                     let heap = match heaps.iter().find(|heap| same(heap.memory())) {
                         Some(heap) => Arc::clone(heap),
                         None => {
-                            let memory = frames_of(parts, topic.frame_bytes, true)?;
-                            let heap = Arc::new(HostHeap::new(Arc::new(memory)));
+                            let (memory, least) = frames_of(parts, topic.frame_bytes, true)?;
+                            let heap = Arc::new(HostHeap::new(Arc::new(memory), least));
                             heaps.push(Arc::clone(&heap));
                             heap
                         }
@@ -143,7 +162,7 @@ impl HostMemory {
                     let frames = match block_frames.iter().find(|frames| same(frames)) {
                         Some(frames) => Arc::clone(frames),
                         None => {
-                            let memory = frames_of(parts, topic.frame_bytes, false)?;
+                            let (memory, _) = frames_of(parts, topic.frame_bytes, false)?;
                             let memory = Arc::new(memory);
                             block_frames.push(Arc::clone(&memory));
                             memory
@@ -197,13 +216,14 @@ impl HostMemory {
     }
 }
 
-/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in.
-fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<FrameMemory> {
+/// Frames of one size in host memory, for the topics that one side publishes and the host takes part in; and
+/// how many of their buffers the heap keeps.
+fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Result<(FrameMemory, usize)> {
     let Parts {
         topology,
         device,
         options,
-        ..
+        blocks,
     } = parts;
     let of_heap = topology.topics.iter().enumerate().filter(|(number, topic)| {
         let publisher = is_cpu(&topology.publisher(*number).operator);
@@ -212,13 +232,20 @@ fn frames_of(parts: Parts<'_>, frame_bytes: usize, host_publishes: bool) -> Resu
             .any(|(_, link)| is_cpu(&link.operator));
         topic.frame_bytes == frame_bytes && publisher == host_publishes && (publisher || read)
     });
-    let frames = of_heap.map(|(_, topic)| topic.depth as usize).sum();
-    let (buffers, frames_per_buffer, initial) = divide(frames, options);
-    let memory = FrameMemory::new(frame_bytes, frames_per_buffer, buffers);
-    for _ in 0..initial {
+    let (mut frames, mut takers) = (0, 0);
+    for (number, topic) in of_heap {
+        frames += topic.depth as usize;
+        takers += match &topology.publisher(number).operator {
+            Operator::Cpu(cpu) => cpu.threads,
+            Operator::Gpu(_) => blocks as usize,
+        };
+    }
+    let division = Division::new(frames, takers, options);
+    let memory = FrameMemory::new(frame_bytes, division.frames_per_buffer, division.buffers);
+    for _ in 0..division.initial {
         grant(device, &memory)?;
     }
-    Ok(memory)
+    Ok((memory, division.least))
 }
 
 impl DeviceMemory {
@@ -339,7 +366,7 @@ impl DeviceMemory {
             true => Some(device.zeroed::<u64>(stream, blocks as usize * TIMES_OF_BLOCK)?),
             false => None,
         };
-        // More than there are stations, and at least what a warp looks at together.
+        // More than there are stations, and at least as many as a warp looks at together.
         let entries = (2 * blocks as usize * operators.len())
             .next_power_of_two()
             .max(32);
@@ -416,7 +443,7 @@ fn device_frames(topology: &Topology, host: &HostMemory, frame_bytes: usize) -> 
         .sum()
 }
 
-/// Warps of each operator on the device: what was asked for, or equal shares.
+/// Warps of each operator on the device: the requested partition, or equal shares.
 fn partition(topology: &Topology, options: &FlowOptions) -> Result<Vec<u32>> {
     let operators = topology.device_links().count();
     let warps = options.block_threads / 32;

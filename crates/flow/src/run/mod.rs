@@ -3,12 +3,13 @@
 //!
 //! All memory is made and the kernel compiled before anything starts, since neither may happen beside a
 //! kernel that does not end by itself. The caller then watches until all threads and the kernel have ended:
-//! it gives heaps their buffers, sees who does not move any more, and tells all to stop when one has failed.
-//! What does not stop within the timeout is left behind with its memory.
+//! it gives heaps their buffers, notices threads and blocks without progress, and tells all to stop when one
+//! has failed. Those that do not stop within the timeout are left behind with their memory.
 
 mod blocks;
 mod host;
 mod memory;
+mod supply;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use galatea_device::{Device, Geometry, Stream};
 use galatea_kernels::Flow;
 use galatea_kernels::flow::{
     BEAT_OVER, BLOCK_BEAT, BLOCK_FAILURE, BLOCK_OPERATOR, BLOCK_SOURCE, CONTROL_BEAT, CONTROL_LINE,
-    CONTROL_STOP, FAILURE_HOST_SILENT, FAILURE_OUTPUT_LENGTH, FrameMemory, TIMES_OF_BLOCK,
+    CONTROL_STOP, FAILURE_HOST_SILENT, FAILURE_OUTPUT_LENGTH, TIMES_OF_BLOCK,
 };
 use parking_lot::Mutex;
 
@@ -30,7 +31,7 @@ use crate::topology::{Operator, Topology};
 use host::{Pulse, Shared, Worker};
 use memory::{DeviceMemory, HostMemory, Parts};
 
-/// Blocks where nobody says how many: 8 of 1024 threads fill the link of an H200 both ways, and more than
+/// Default number of blocks: 8 of 1024 threads fill the link of an H200 both ways, and more than
 /// twice as many as that only wait for it longer. The other multiprocessors are left to other work.
 const DEFAULT_BLOCKS: u32 = 32;
 /// Time between two looks of the watching thread.
@@ -80,7 +81,7 @@ struct Run<'a> {
     progress: Watched,
 }
 
-/// Who is watched: a thread or a block, and when its beat was seen to change.
+/// A thread or a block that is watched, and when its beat was seen to change.
 struct Watched {
     beat: u64,
     changed: Instant,
@@ -94,7 +95,7 @@ impl Watched {
         }
     }
 
-    /// How long the beat has stood still.
+    /// Time since the beat changed.
     fn still(&mut self, beat: u64, now: Instant) -> Duration {
         if beat != self.beat {
             (self.beat, self.changed) = (beat, now);
@@ -360,85 +361,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives exhausted heaps a buffer: a spare one, or one that the host's heap does not use. How many, and
-    /// how many of them were another heap's.
-    fn supply(&mut self, shared: &Shared, threads: &mut [Thread], now: Instant) -> (u64, u64) {
-        let (mut granted, mut stolen) = (0, 0);
-        for thread in threads {
-            let starved = thread.pulse.starved.load(Ordering::Relaxed);
-            let waited = thread.starved.still(u64::from(starved), now);
-            if !starved {
-                continue;
-            }
-            let link = &self.topology.links[thread.operator];
-            let Some(publisher) = link
-                .next
-                .and_then(|topic| self.host.topics[topic].publisher.as_ref())
-            else {
-                continue;
-            };
-            let memory = Arc::clone(publisher.heap().memory());
-            if grant_spare(&memory, &mut self.host.spares) {
-                granted += 1;
-            } else if waited > self.options.timeout {
-                shared.fail(exhausted(link.operator.name(), &memory, waited));
-            }
-        }
-        let Some(kernel) = &self.kernel else {
-            return (granted, stolen);
-        };
-        let mut unmet = None;
-        for heap in &kernel.memory.heaps {
-            let Some(memory) = &heap.memory else { continue };
-            let wanted = heap.words.get(heap.wanted).load(Ordering::Acquire);
-            if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.buffers() {
-                // Nobody has asked since.
-                continue;
-            }
-            let own = grant_spare(memory, &mut self.host.spares);
-            let other = || {
-                let same = |bytes: usize| bytes >= memory.buffer_bytes();
-                let mut lenders = self
-                    .host
-                    .heaps
-                    .iter()
-                    .filter(|heap| same(heap.memory().buffer_bytes()));
-                let buffer = lenders.find_map(|heap| heap.lend_buffer())?;
-                memory.grant(buffer).ok()
-            };
-            let lent = !own && other().is_some();
-            if own || lent {
-                let number = memory.buffers() - 1;
-                if let Some(buffer) = memory.buffer(number) {
-                    heap.words
-                        .get(1 + number)
-                        .store(buffer.address(), Ordering::Relaxed);
-                    heap.words.get(0).store(number as u64 + 1, Ordering::Release);
-                }
-                granted += 1;
-                stolen += u64::from(lent);
-            } else {
-                unmet = Some(memory);
-            }
-        }
-        // Frames come back by themselves where subscribers read; where nobody does, only a buffer helps.
-        let moved: u64 = self
-            .host
-            .subscribers
-            .iter()
-            .flatten()
-            .map(|subscriber| subscriber.read())
-            .sum();
-        let waited = self.progress.still(moved, now);
-        if let Some(memory) = unmet
-            && waited > self.options.timeout
-        {
-            shared.fail(exhausted("blocks of the device".to_owned(), memory, waited));
-        }
-        (granted, stolen)
-    }
-
-    /// Counts what the run did, after it has ended.
+    /// Collects the counts of the run, after it has ended.
     fn account(&self, copied_before: (u64, u64)) -> Result<Outcome> {
         let copied = self.device.link_use();
         let copied = copied.0 + copied.1 - copied_before.0 - copied_before.1;
@@ -475,25 +398,5 @@ impl<'a> Run<'a> {
             steps,
             ..Outcome::default()
         })
-    }
-}
-
-/// Grants a heap a spare buffer of its size.
-fn grant_spare(memory: &FrameMemory, spares: &mut Vec<Arc<galatea_device::SharedMemory>>) -> bool {
-    let fits = spares
-        .iter()
-        .position(|spare| spare.len() >= memory.buffer_bytes());
-    let Some(fits) = fits.filter(|_| memory.buffers() < memory.most_buffers()) else {
-        return false;
-    };
-    memory.grant(spares.swap_remove(fits)).is_ok()
-}
-
-fn exhausted(who: String, memory: &FrameMemory, waited: Duration) -> FlowError {
-    FlowError::Exhausted {
-        who,
-        frame_bytes: memory.frame_bytes() as u64,
-        limit: (memory.buffers() * memory.frames_per_buffer()) as u64,
-        waited,
     }
 }

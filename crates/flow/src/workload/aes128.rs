@@ -1,6 +1,6 @@
 //! AES-128 (FIPS 197) on the device: one table of 256 words, a copy of it in every bank of shared memory, so
-//! that the lanes of a warp never meet. On the CPU the crate `aes` does it, with the processor's instructions
-//! where it has them.
+//! that the lanes of a warp never conflict. On the CPU the crate `aes` does it, with the processor's
+//! instructions where it has them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Operators for measurements: what the paper runs, and the CPU's way of doing the same.
+//! The paper's operators for measurements, and the same on the CPU.
 
 mod aes128;
 mod fma;

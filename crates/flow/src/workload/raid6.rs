@@ -91,8 +91,8 @@ impl Raid6 {
         }
     }
 
-    /// Finds two lost disks again, from the others and the parities: by tables of the field, not by what made
-    /// them. `data` has the lost chunks filled with anything.
+    /// Finds two lost disks again, from the others and the parities: by tables of the field, not by the code
+    /// that made them. `data` has the lost chunks filled with anything.
     pub fn reconstruct(self, data: &mut [u8], parities: &[u8], lost: (usize, usize)) {
         let chunk = self.chunk(data.len());
         let field = Field::new();

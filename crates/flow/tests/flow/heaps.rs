@@ -1,24 +1,47 @@
 //! Heaps that are exhausted: spare buffers, buffers of the other side, and neither.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use galatea_flow::{Cpu, CpuWork, FlowError, FlowOptions, Map, Step, Topic, Topology};
 
-use crate::{Collected, check, emulated, sink, small, source};
+use crate::{Collected, Held, SHORT, check, emulated, item, sink, small, source};
 
-/// A sink that keeps all it gets and takes its time.
-fn slow_sink(collected: &Collected) -> Cpu {
-    let collected = Arc::clone(collected);
-    Cpu::new("slow sink", 1, move |_| {
-        let collected = Arc::clone(&collected);
+/// A source of `frames` frames, and a sink that keeps the first frame it gets until the source has been asked
+/// for `begun` of them. Frames are given back in order, so none that follows it comes back before: the heaps
+/// hold what the source has begun, or were given buffers.
+fn source_and_sink(frames: u64, begun: u64, collected: &Collected) -> (Cpu, Cpu) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&asked);
+    let source = Cpu::new("source", 1, move |_| {
+        let asked = Arc::clone(&count);
         move |work: &mut CpuWork<'_>| {
-            std::thread::sleep(Duration::from_millis(2));
+            let frame = asked.fetch_add(1, Ordering::Relaxed);
+            for (place, value) in work.output::<u32>().iter_mut().enumerate() {
+                *value = item(frame, place);
+            }
+            work.set_source(frame);
+            Ok(if frame + 1 < frames {
+                Step::Next
+            } else {
+                Step::Last
+            })
+        }
+    });
+    let collected = Arc::clone(collected);
+    let sink = Cpu::new("patient sink", 1, move |_| {
+        let (collected, asked) = (Arc::clone(&collected), Arc::clone(&asked));
+        move |work: &mut CpuWork<'_>| {
+            while asked.load(Ordering::Relaxed) < begun {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let frame = (work.source().unwrap(), work.input::<u32>().to_vec());
             collected.lock().unwrap().push(frame);
             Ok(Step::Next)
         }
-    })
+    });
+    (source, sink)
 }
 
 #[test]
@@ -34,14 +57,38 @@ fn exhausted_heaps_get_spare_buffers() {
     let mut topology = Topology::new();
     let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(16));
     let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(16));
+    // Both heaps have 4 frames at first, so no more than 8 frames could be begun by these.
+    let (source, sink) = source_and_sink(80, 10, &collected);
+    topology
+        .link(None, source, Some(there))
+        .link(Some(there), Map::new("not", "u32", "u32", "~value"), Some(back))
+        .link(Some(back), sink, None);
+    let outcome = topology.run(&device, &options).unwrap();
+    check(&collected, 80, 1024, 1024, "spare buffers", |value| !value);
+    assert!(outcome.granted.0 > 0, "{:?}", outcome.granted);
+    assert_eq!((outcome.granted.1, outcome.leaked), (0, 0));
+}
+
+/// Heaps of fewer frames than half of the slots use these again and again, and need no other buffer.
+#[test]
+fn frames_of_small_heaps_come_back() {
+    let device = emulated(74);
+    let collected = Collected::default();
+    let options = FlowOptions {
+        heap_buffers: 4,
+        initial_buffers: Some(1),
+        ..small(2, 64)
+    };
+    let mut topology = Topology::new();
+    let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(16));
+    let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(16));
     topology
         .link(None, source(1, 80, 9), Some(there))
         .link(Some(there), Map::new("not", "u32", "u32", "~value"), Some(back))
-        .link(Some(back), slow_sink(&collected), None);
+        .link(Some(back), sink(1, &collected), None);
     let outcome = topology.run(&device, &options).unwrap();
-    check(&collected, 80, 1024, 9, "spare buffers", |value| !value);
-    assert!(outcome.granted.0 > 0, "{:?}", outcome.granted);
-    assert_eq!((outcome.granted.1, outcome.leaked), (0, 0));
+    check(&collected, 80, 1024, 9, "small heaps", |value| !value);
+    assert_eq!((outcome.granted, outcome.leaked), ((0, 0), 0));
 }
 
 /// The host's heap has more buffers than its source uses; the device's takes one.
@@ -54,13 +101,16 @@ fn a_buffer_without_frames_in_use_is_lent() {
         let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(2));
         let unused = topology.topic(Topic::new("unused").frame_bytes(4096).depth(64));
         let back = topology.topic(Topic::new("back").frame_bytes(4096).depth(64));
+        // Both heaps have 6 buffers of 11 frames, or 2 of these at first: then no more than 24 frames could
+        // be begun, 22 of the device's heap and 2 that `there` has slots for. The host's heap may lend a
+        // buffer.
+        let (own, patient) = source_and_sink(120, 28, &collected);
         topology
-            .link(None, source(1, 120, 1024), Some(there))
+            .link(None, own, Some(there))
             .link(None, source(1, 0, 0), Some(unused))
             .link(Some(unused), sink(1, &Collected::default()), None)
             .link(Some(there), Map::new("not", "u32", "u32", "~value"), Some(back))
-            .link(Some(back), slow_sink(&collected), None);
-        // Both heaps have 6 buffers of 11 frames, or 2 of these at first: then the host's may lend one.
+            .link(Some(back), patient, None);
         let options = FlowOptions {
             heap_buffers: 6,
             initial_buffers: initial,
@@ -87,15 +137,8 @@ fn a_heap_that_stays_exhausted_is_an_error() {
     let mut topology = Topology::new();
     let there = topology.topic(Topic::new("there").frame_bytes(4096).depth(4));
     let hoard = topology.topic(Topic::new("hoard").frame_bytes(4096).depth(64));
-    let blocked = Cpu::new("blocked", 1, |_| {
-        let mut first = true;
-        move |_: &mut CpuWork<'_>| {
-            if std::mem::take(&mut first) {
-                std::thread::sleep(Duration::from_millis(1500));
-            }
-            Ok(Step::Next)
-        }
-    });
+    let held = Held::default();
+    let blocked = held.operator("blocked");
     topology
         .link(None, source(1, 64, 1), Some(there))
         .link(Some(there), Map::new("not", "u32", "u32", "~value"), Some(hoard))
@@ -103,11 +146,11 @@ fn a_heap_that_stays_exhausted_is_an_error() {
     let options = FlowOptions {
         heap_buffers: 64,
         initial_buffers: Some(1),
-        timeout: Duration::from_millis(700),
+        timeout: SHORT,
         ..small(1, 32)
     };
     let error = topology.run(&device, &options).unwrap_err();
-    // The sink that sleeps is the cause; whichever is noticed first, both messages name the limit.
+    // The sink that does not return is the cause; whichever is noticed first, both messages name the limit.
     assert!(
         matches!(error, FlowError::Hung { .. } | FlowError::Exhausted { .. }),
         "{error}"

@@ -1,4 +1,4 @@
-//! Topologies on the emulated device: what they compute, in which order frames go, and how they end.
+//! Topologies on the emulated device: their results, the order of frames, and how they end.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -8,7 +8,9 @@ mod heaps;
 mod protocol;
 mod workloads;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_flow::{Cpu, CpuWork, FlowOptions, Step};
@@ -22,11 +24,16 @@ fn emulated(seed: u64) -> Device {
     Device::emulated(options, DeviceOptions::default()).expect("the emulated device is always there")
 }
 
-/// Few blocks of few threads: the emulated device runs them on the machine's cores.
+/// A limit for topologies that are to exceed it, long enough for progress on a busy machine.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Few blocks of few threads: the emulated device runs them on the machine's cores. Patient, since those may
+/// have much else to do.
 fn small(blocks: u32, block_threads: u32) -> FlowOptions {
     FlowOptions {
         blocks: Some(blocks),
         block_threads,
+        timeout: Duration::from_secs(120),
         ..FlowOptions::default()
     }
 }
@@ -59,7 +66,7 @@ fn source(threads: usize, frames: u64, last: usize) -> Cpu {
             for (place, value) in output[..items].iter_mut().enumerate() {
                 *value = item(frame, place);
             }
-            // What is not written must not be read: a frame that was used before holds other values.
+            // The rest must not be read: a frame that was used before holds other values.
             output[items..].fill(0xdead_beef);
             work.set_output_bytes(items * 4);
             work.set_source(frame);
@@ -68,7 +75,45 @@ fn source(threads: usize, frames: u64, last: usize) -> Cpu {
     })
 }
 
-/// What a sink collected: frames by their place at the source.
+/// Holds operators on the CPU in their first frame until it is dropped.
+#[derive(Default)]
+struct Held {
+    entered: Arc<AtomicBool>,
+    released: Arc<AtomicBool>,
+}
+
+impl Held {
+    /// An operator of one thread that does not return from its first frame.
+    fn operator(&self, name: &str) -> Cpu {
+        let (entered, released) = (Arc::clone(&self.entered), Arc::clone(&self.released));
+        Cpu::new(name, 1, move |_| {
+            let (entered, released) = (Arc::clone(&entered), Arc::clone(&released));
+            move |_: &mut CpuWork<'_>| {
+                entered.store(true, Ordering::Release);
+                // Ends in any case, so that a run that waits for it is an error and not a hang.
+                let begun = Instant::now();
+                while !released.load(Ordering::Acquire) && begun.elapsed() < Duration::from_secs(300) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                released.store(true, Ordering::Release);
+                Ok(Step::Next)
+            }
+        })
+    }
+
+    /// Whether the operator is in its first frame still.
+    fn is_held(&self) -> bool {
+        self.entered.load(Ordering::Acquire) && !self.released.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.released.store(true, Ordering::Release);
+    }
+}
+
+/// Frames that a sink collected, by their place at the source.
 type Collected = Arc<Mutex<Vec<(u64, Vec<u32>)>>>;
 
 /// A sink that keeps all it gets.
@@ -84,7 +129,7 @@ fn sink(threads: usize, collected: &Collected) -> Cpu {
     })
 }
 
-/// Checks that every frame arrived once, as `f` of what the source made.
+/// Checks that every frame arrived once, as `f` of the source's items.
 fn check(
     collected: &Collected,
     frames: u64,

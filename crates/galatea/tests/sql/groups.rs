@@ -122,7 +122,7 @@ async fn every_way_answers_alike_whatever_the_skew() {
         ),
         (
             &[("galatea.group_by", "copies"), ("galatea.group_combine", "warps")],
-            "combined by warps",
+            "warp-aggregated",
         ),
         (&[("galatea.group_by", "dense")], "dense("),
         (
@@ -186,14 +186,14 @@ async fn the_model_sees_skew_and_runs() {
 }
 
 #[tokio::test]
-async fn groups_in_device_memory_are_combined_by_warps() {
+async fn groups_in_device_memory_are_warp_aggregated() {
     for forced in ["dense", "hash"] {
         let pair = Pair::new(&[("galatea.group_by", forced)]);
         pair.table("t", &[rows(6000, 500, Skew::Hot, 8)]);
         for sql in QUERIES {
             let found = strategy(&pair, sql).await;
-            assert!(found.contains("combined by warps"), "{sql} gave {found}");
-            pair.check(sql, true, "combined by warps").await;
+            assert!(found.contains("warp-aggregated"), "{sql} gave {found}");
+            pair.check(sql, true, "warp-aggregated").await;
         }
     }
 }

@@ -55,26 +55,26 @@ GALATEA_INLINE u32 load_validity(const unsigned char* bitmap, u32 row) {
     return (u32(__ldg(bitmap + (row >> 3))) >> (row & 7)) & all;
 }
 
-// Where a block stands: the chunk of its current unit. No chunk has more than `units_per_chunk` units, so
-// unit / units_per_chunk is a lower bound of its chunk, exact when chunks are equal; from there it walks
-// forward. The table ends with a sentinel whose first unit is past every unit, so the walk ends.
+// Where a block stands: the chunk of its current morsel. No chunk has more than `morsels_per_chunk` morsels,
+// so morsel / morsels_per_chunk is a lower bound of its chunk, exact when chunks are equal; from there it
+// walks forward. The table ends with a sentinel whose first morsel is past every morsel, so the walk ends.
 struct ChunkCursor {
     const u64* table;
     const u64* chunk;
     u32 words;
-    u32 units_per_chunk;
+    u32 morsels_per_chunk;
     GALATEA_INLINE ChunkCursor(const PipelineArguments& args)
         : table(args.chunks), chunk(table), words(args.chunk_words),
-          units_per_chunk(args.units_per_chunk) {}
+          morsels_per_chunk(args.morsels_per_chunk) {}
     // Thread scope, same result in all threads of the block.
-    GALATEA_INLINE void seek(u32 unit) {
-        chunk = table + u64(unit / units_per_chunk) * words;
-        while (u32(__ldg(chunk + words + 1)) <= unit) chunk += words;
+    GALATEA_INLINE void seek(u32 morsel) {
+        chunk = table + u64(morsel / morsels_per_chunk) * words;
+        while (u32(__ldg(chunk + words + 1)) <= morsel) chunk += words;
     }
     // Number of the chunk in the table.
     GALATEA_INLINE u32 index() const { return u32((chunk - table) / words); }
     GALATEA_INLINE u32 rows() const { return u32(__ldg(chunk)); }
-    GALATEA_INLINE u32 first_unit() const { return u32(__ldg(chunk + 1)); }
+    GALATEA_INLINE u32 first_morsel() const { return u32(__ldg(chunk + 1)); }
     GALATEA_INLINE u64 word(u32 column, u32 which) const {
         return __ldg(chunk + CHUNK_HEADER_WORDS + column * COLUMN_WORDS + which);
     }

@@ -1,4 +1,4 @@
-// Grid scope. The smallest pipeline: counts the rows of its units in counters[2]. Generated pipelines have
+// Grid scope. The smallest pipeline: counts the rows of its morsels in counters[2]. Generated pipelines have
 // this frame, this entry and these headers; the engine writes what happens to a row.
 #include "galatea/aggregate.cuh"
 #include "galatea/hash_table.cuh"
@@ -9,11 +9,11 @@ using namespace galatea;
 extern "C" __global__ void pipeline(const PipelineArguments args) {
     u32 passed = 0;
     ChunkCursor cursor(args);
-    for (u32 unit = args.first_unit + blockIdx.x; unit < args.end_unit; unit += gridDim.x) {
-        cursor.seek(unit);
-        const u32 begin = (unit - cursor.first_unit()) * args.unit_rows;
+    for (u32 morsel = args.first_morsel + blockIdx.x; morsel < args.end_morsel; morsel += gridDim.x) {
+        cursor.seek(morsel);
+        const u32 begin = (morsel - cursor.first_morsel()) * args.morsel_rows;
         const u32 rows = cursor.rows();
-        const u32 end = rows - begin < args.unit_rows ? rows : begin + args.unit_rows;
+        const u32 end = rows - begin < args.morsel_rows ? rows : begin + args.morsel_rows;
         for (u32 row = begin + threadIdx.x; row < end; row += blockDim.x) ++passed;
     }
     passed = __reduce_add_sync(0xffffffffu, passed);

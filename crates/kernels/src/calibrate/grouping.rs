@@ -1,9 +1,9 @@
-//! What grouped aggregation depends on, each figure by a small kernel whose result is checked before it is
-//! timed.
+//! Rates that the model of grouped aggregation uses, each measured by a small kernel whose result is checked
+//! before it is timed.
 //!
 //! | figure | from |
 //! | --- | --- |
-//! | rounds per second | native atomics with differing increments, 8 lanes meeting in each bank in different words |
+//! | rounds per second | native atomics with differing increments, 8 lanes conflicting in each bank, in different words |
 //! | update latency | one warp per multiprocessor, each atomic waiting for the result of the one before |
 //! | match rounds | matching of lanes, mean of 1, 8 and 32 different values, in rounds by that rate |
 //! | bytes per second | a kernel that reads, of as many blocks as run at once |
@@ -12,25 +12,25 @@
 //!
 //! Warps of a pipeline update between their loads, and ask for nothing meanwhile: to keep so many bytes in
 //! flight they must be able to ask for more. On an H200 grouped sums follow the law with 30 KB (40, 49 and 82
-//! KB reach 72, 84 and 93 %), a kernel that only reads with 11.8 KB (16 KiB reach 75 %). What a device's
-//! memory makes of one it makes of the other, so the second is measured and the first is 2.55 times it.
+//! KB reach 72, 84 and 93 %), a kernel that only reads with 11.8 KB (16 KiB reach 75 %). Both scale alike
+//! with a device's memory, so the second is measured and the first is 2.55 times it.
 
 use std::time::Duration;
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, GroupingRates, In, InOut, Out, Result, Stream};
 
 use crate::kernels::{
-    FillPattern, GlobalAtomics, MatchLanes, Meeting, ReadBandwidth, Repetition, SharedUpdates, Update,
-    pattern,
+    ConflictingLanes, FillPattern, GlobalAtomics, MatchLanes, ReadBandwidth, Repetition, SharedUpdates,
+    Update, pattern,
 };
 
 /// Words of 4 MiB, which the level-2 cache holds.
 const RANDOM_WORDS: usize = 1 << 19;
-const ONE_LANE: Meeting = Meeting {
+const ONE_LANE: ConflictingLanes = ConflictingLanes {
     lanes: 1,
     same_word: false,
 };
-const EIGHT_LANES: Meeting = Meeting {
+const EIGHT_LANES: ConflictingLanes = ConflictingLanes {
     lanes: 8,
     same_word: false,
 };
@@ -48,7 +48,7 @@ pub struct ReadRate {
     pub bytes_per_second: f64,
 }
 
-/// The kernels that measure, loaded, and how much they do.
+/// The measuring kernels, loaded, and their sizes.
 #[derive(Debug)]
 pub struct GroupingProbes {
     device: Device,
@@ -65,7 +65,7 @@ pub struct GroupingProbes {
 }
 
 impl GroupingProbes {
-    /// For medians of so many runs of each kernel; what is read and which words are added to is drawn from
+    /// For medians of so many runs of each kernel; the values read and the words added to are drawn from
     /// `seed`.
     ///
     /// # Errors
@@ -105,14 +105,19 @@ impl GroupingProbes {
     ///
     /// # Errors
     /// [`DeviceError::WrongResult`]; the device's. So for all that measure.
-    pub fn shared(&self, update: Update, meeting: Meeting) -> Result<f64> {
-        self.shared_by(self.full, update, meeting)
+    pub fn shared(&self, update: Update, conflicting: ConflictingLanes) -> Result<f64> {
+        self.shared_by(self.full, update, conflicting)
     }
 
-    fn shared_by(&self, repetition: Repetition, update: Update, meeting: Meeting) -> Result<f64> {
+    fn shared_by(
+        &self,
+        repetition: Repetition,
+        update: Update,
+        conflicting: ConflictingLanes,
+    ) -> Result<f64> {
         let expected = SharedUpdates::added(repetition, update);
         let time = self.time("atomics in shared memory", 1, expected, |total| {
-            (self.shared).launch(&self.stream, repetition, update, meeting, InOut(total))
+            (self.shared).launch(&self.stream, repetition, update, conflicting, InOut(total))
         })?;
         Ok(per_second(repetition.accesses(), time))
     }

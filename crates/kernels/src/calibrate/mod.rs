@@ -1,10 +1,10 @@
-//! Measuring a device: what its memory and its link deliver to our own kernels and copies, the ceilings that
-//! plans and reports are held against.
+//! Measuring a device: the rates that its memory and its link reach with our own kernels and copies, the
+//! ceilings that plans and reports are compared with.
 //!
 //! Ceilings are the best of several runs after one that warms up, timed by events on the device; latencies
-//! are medians of host time, and what the model of grouped aggregation takes ([`GroupingProbes`]) medians of
-//! device time. Sizes are large enough to hide start-up and small enough to measure all in a few seconds: a
-//! quarter of the free memory at most, and 1 GiB on a large card. On an emulated device everything is small
+//! are medians of host time, and the rates for the model of grouped aggregation ([`GroupingProbes`]) medians
+//! of device time. Sizes are large enough to hide start-up and small enough to measure all in a few seconds:
+//! a quarter of the free memory at most, and 1 GiB on a large card. On an emulated device everything is small
 //! and the figures mean nothing, so that none are kept.
 
 mod grouping;
@@ -23,7 +23,7 @@ const RUNS: usize = 5;
 const LAUNCHES: u32 = 1000;
 const MIB: u64 = 1 << 20;
 
-/// Measures a device, which should be idle, and stores what it found in place of what was stored before.
+/// Measures a device, which should be idle, and stores the figures in place of those stored before.
 ///
 /// # Errors
 /// [`DeviceError::NotTimed`] for the emulated device, [`DeviceError::Io`] when the cache folder cannot be

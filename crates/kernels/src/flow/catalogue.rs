@@ -3,7 +3,7 @@
 use galatea_device::{ArgumentStruct as _, Layout, kernel_arguments};
 
 kernel_arguments! {
-    /// What blocks keep of a topic that they publish; in device memory, zeroed at first.
+    /// The blocks' state of a topic that they publish; in device memory, zeroed at first.
     pub struct FlowCursor in "galatea/flow/catalogue.h" {
         /// Offsets handed out to publishers.
         pub tail: u64,
@@ -37,7 +37,7 @@ kernel_arguments! {
         pub frame_bytes: u32,
         /// Heap of the catalogue that blocks take frames from.
         pub heap: u32,
-        /// 1: the host reads what blocks publish.
+        /// 1: the host reads frames that blocks publish.
         pub system: u32,
         /// Nothing.
         pub unused: u32,
@@ -53,7 +53,7 @@ kernel_arguments! {
         pub bases: u64,
         /// Buffers known; device memory.
         pub buffers: u64,
-        /// Buffers there are, then their addresses; host memory.
+        /// Number of buffers, then their addresses; host memory.
         pub granted: u64,
         /// Low half: buffers asked for; high half: another number each time. Host memory.
         pub wanted: u64,
@@ -93,8 +93,7 @@ kernel_arguments! {
 }
 
 kernel_arguments! {
-    /// What blocks have to tell the host: `cuda/galatea/flow/outbox.cuh`. In device memory, zeroed but for
-    /// `mask`.
+    /// Notes of blocks to the host: `cuda/galatea/flow/outbox.cuh`. In device memory, zeroed but for `mask`.
     pub struct FlowOutbox in "galatea/flow/catalogue.h" {
         /// Entries handed out.
         pub tail: u64,
@@ -102,7 +101,7 @@ kernel_arguments! {
         pub committed: u64,
         /// 1 while a block tells.
         pub lock: u32,
-        /// Entries there are, a power of two, minus 1.
+        /// Number of entries, a power of two, minus 1.
         pub mask: u32,
         /// Nothing.
         pub unused: [u64; 5],
@@ -112,7 +111,7 @@ kernel_arguments! {
 /// Words of an entry of the outbox.
 pub const NOTE_WORDS: usize = 8;
 
-/// Layouts of the catalogue's structs, to be held against the header.
+/// Layouts of the catalogue's structs, to be compared with the header.
 pub const LAYOUTS: [Layout; 5] = [
     FlowCursor::LAYOUT,
     FlowTopic::LAYOUT,
@@ -131,7 +130,7 @@ pub const SLOT_WORDS: usize = 8;
 pub(super) const SLOT_SOURCE: usize = 2;
 /// Word of a slot with the source's stamp.
 pub(super) const SLOT_STAMP: usize = 3;
-/// Tickets may be less than this many times the depth ahead of what was acknowledged.
+/// Tickets must be less than this many times the depth ahead of the acknowledged offsets.
 pub const GENERATIONS: u64 = 15;
 /// Most operators of a topology on the device.
 pub const MOST_OPERATORS: usize = 8;
@@ -159,7 +158,7 @@ pub const BLOCK_SOURCE: usize = 3;
 pub const FAILURE_RUNTIME: u32 = 0xffff_0000;
 /// The host's beat did not change for too long.
 pub const FAILURE_HOST_SILENT: u32 = FAILURE_RUNTIME + 1;
-/// A body made more than a frame holds.
+/// An operator's output is longer than a frame.
 pub const FAILURE_OUTPUT_LENGTH: u32 = FAILURE_RUNTIME + 2;
 /// Steps of a round whose clocks are counted: look, compute, publish, idle.
 pub const FLOW_STEPS: usize = 4;
@@ -222,7 +221,7 @@ mod tests {
                 }
             }
         }
-        // Memory that nobody wrote is no frame.
+        // Memory that was never written is no frame.
         assert!((0..1000).all(|offset| !is_frame(0, offset, 64)));
     }
 }

@@ -91,7 +91,7 @@ impl FrameMemory {
         (pointer, memory.address() + offset as u64)
     }
 
-    /// Where the host finds a frame that the device calls by an address; `None` for one that is not the start
+    /// The host's address of a frame, by the device's; `None` for one that is not the start
     /// of a frame of this memory, or shorter than `length`.
     pub(super) fn find(&self, address: u64, length: usize) -> Option<*mut u8> {
         let frame = self.frame_bytes as u64;
@@ -112,21 +112,25 @@ pub(super) struct FrameNumber {
     pub(super) place: u32,
 }
 
-/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, bit 1 for a frame in use. Frames
-/// are probed word by word from a hashed start.
+/// The host's heap of frames (XeFlow, section 4.4): buffers and a bitmap, bit 1 for a frame in use. A
+/// buffer's frames are probed word by word from a hashed start. Earlier buffers come first, so that a heap
+/// with more frames than are in use keeps its last buffers free: only a buffer without a frame in use can be
+/// lent.
 #[derive(Debug)]
 pub struct HostHeap {
     memory: Arc<FrameMemory>,
     words_per_buffer: usize,
     bitmap: Box<[AtomicU64]>,
-    /// Buffers that another heap has.
+    /// Number of buffers lent to other heaps, and of those that it keeps.
     lent: AtomicUsize,
+    least: usize,
 }
 
 impl HostHeap {
-    /// A heap over frames, none of them in use.
+    /// A heap over frames, none of them in use, which keeps `least` of its buffers, at least one, when it
+    /// lends.
     #[must_use]
-    pub fn new(memory: Arc<FrameMemory>) -> Self {
+    pub fn new(memory: Arc<FrameMemory>, least: usize) -> Self {
         let words_per_buffer = memory.frames_per_buffer.div_ceil(64);
         let words = words_per_buffer * memory.most_buffers();
         let bitmap = (0..words).map(|word| AtomicU64::new(beyond(&memory, words_per_buffer, word)));
@@ -135,6 +139,7 @@ impl HostHeap {
             words_per_buffer,
             memory,
             lent: AtomicUsize::new(0),
+            least: least.max(1),
         }
     }
 
@@ -146,10 +151,11 @@ impl HostHeap {
 
     /// Takes a frame; `None` when all that were granted are in use.
     pub(super) fn take(&self, seed: u64) -> Option<FrameNumber> {
-        let words = self.memory.buffers() * self.words_per_buffer;
-        let start = hash(seed) as usize % words.max(1);
-        for probe in 0..words {
-            let word = (start + probe) % words;
+        let start = hash(seed) as usize % self.words_per_buffer;
+        for probe in 0..self.memory.buffers() * self.words_per_buffer {
+            let (buffer, probe) = (probe / self.words_per_buffer, probe % self.words_per_buffer);
+            let place = (start + probe) % self.words_per_buffer;
+            let word = buffer * self.words_per_buffer + place;
             let mut seen = self.bitmap[word].load(Ordering::Relaxed);
             while seen != u64::MAX {
                 let bit = (!seen).trailing_zeros();
@@ -157,8 +163,8 @@ impl HostHeap {
                 seen = self.bitmap[word].fetch_or(1 << bit, Ordering::Acquire);
                 if seen >> bit & 1 == 0 {
                     return Some(FrameNumber {
-                        buffer: (word / self.words_per_buffer) as u32,
-                        place: (word % self.words_per_buffer * 64) as u32 + bit,
+                        buffer: buffer as u32,
+                        place: (place * 64) as u32 + bit,
                     });
                 }
             }
@@ -190,10 +196,10 @@ impl HostHeap {
     }
 
     /// Takes a whole buffer out of the heap for another one to use, the last one none of whose frames is in
-    /// use; its frames stay marked here for ever. `None` where each has a frame in use, and for the heap's
-    /// last buffer. Called by one thread at a time.
+    /// use; its frames stay marked here for ever. `None` where each has a frame in use, and where the heap
+    /// has no more buffers than it keeps. Called by one thread at a time.
     pub fn lend_buffer(&self) -> Option<Arc<SharedMemory>> {
-        if self.memory.buffers() - self.lent.load(Ordering::Relaxed) < 2 {
+        if self.memory.buffers() - self.lent.load(Ordering::Relaxed) <= self.least {
             return None;
         }
         (0..self.memory.buffers()).rev().find_map(|buffer| {

@@ -1,8 +1,8 @@
-//! Topics between the host and a running kernel: what both sides agree on, and the host's side of it.
+//! Topics between the host and a running kernel: the protocol, and the host's side of it.
 //!
 //! A topic is a row of frames that one side publishes and others read, in the order of their *offsets* 0, 1,
-//! 2, ... (Z. Li, B. Peng, C. Weng: *XeFlow*, section 4). Only where a frame is crosses from one side to the
-//! other, never a copy of it. A topic has three layers:
+//! 2, ... (Z. Li, B. Peng, C. Weng: *XeFlow*, section 4). Only the address of a frame crosses from one side
+//! to the other, never a copy of it. A topic has three layers:
 //!
 //! ```text
 //!   catalogue      FlowTopic, FlowOperator, FlowOutbox, FlowHeap     written once, copied by every block
@@ -10,7 +10,7 @@
 //!   frames         FrameMemory: pages of the publishing side, in buffers, given out by a heap with a bitmap
 //! ```
 //!
-//! # Who writes which word
+//! # Writers of words
 //! Over PCIe host and device cannot update one word atomically, so each word that both use has one writer at
 //! a time, which stores it whole. Counters that several threads of a side advance (tickets, tails, bitmaps)
 //! stay on that side.
@@ -18,7 +18,7 @@
 //! | word | writer | reader | order |
 //! | --- | --- | --- | --- |
 //! | frame word of a slot | the publisher that drew its offset at the tail, once | subscribers | release; acquire: the frame's bytes and the rest of the slot are visible |
-//! | acknowledgement of a subscriber and slot | who read the offset | the publishing side | release; acquire: its reads are over when the frame is given out again |
+//! | acknowledgement of a subscriber and slot | the reader of the offset | the publishing side | release; acquire: its reads are over when the frame is given out again |
 //! | end | the last publisher to finish | subscribers | release, after the tail it names is final |
 //! | stop, beat of the host | the host | blocks | none needed |
 //! | beat and failure of a block | the block | the host | release for the failure |
@@ -30,14 +30,14 @@
 //! A slot is written again when all subscribers have acknowledged it: a topic has at most `depth` frames, in
 //! use or published and not reclaimed, so the holder of a frame has a slot for it (back-pressure).
 //!
-//! # Who frees what
+//! # Owners of frames
 //! A frame belongs to the heap of the side that publishes it. It is given back by that side alone:
-//! unpublished, by who took it; published, by the thread that reclaims offsets, in order, when it is
-//! acknowledged. What was published and not read when a topology has ended goes with the heap's memory;
-//! nothing else may be in use then ([`HostPublisher::outstanding`]).
+//! unpublished, by the thread that took it; published, by the thread that reclaims offsets, in order, when it
+//! is acknowledged. Frames that were published and not read when a topology ends are freed with the heap's
+//! memory; no others may be in use then ([`HostPublisher::outstanding`]).
 //!
-//! The unsafe code is here, beside the device code that it relies on (`cuda/galatea/flow`); what is exported
-//! is safe to use: an [`OutputFrame`] is the only handle of a frame that its bitmap gave out, and an
+//! The unsafe code is here, beside the device code that it relies on (`cuda/galatea/flow`); the exported
+//! types are safe to use: an [`OutputFrame`] is the only handle of a frame that its bitmap gave out, and an
 //! [`InputFrame`] exists from the acquire of its frame word to its acknowledgement.
 
 mod catalogue;

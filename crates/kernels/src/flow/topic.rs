@@ -67,7 +67,7 @@ impl TopicWords {
         (topic.depth, topic.subscribers) = (self.depth, self.subscribers);
     }
 
-    /// A subscription that nobody has yet; `None` when all are taken.
+    /// A free subscription; `None` when all are taken.
     pub fn subscribe(&self) -> Option<u32> {
         let number = self.subscribed.fetch_add(1, Ordering::Relaxed);
         (number < self.subscribers).then_some(number)
@@ -87,7 +87,7 @@ impl TopicWords {
             .get(first + subscriber as usize * self.depth as usize + self.place(offset))
     }
 
-    /// Offsets there will ever be; [`OPEN`] while nobody knows.
+    /// Final number of offsets; [`OPEN`] until it is known.
     #[must_use]
     pub fn end(&self) -> &AtomicU64 {
         self.words
@@ -133,7 +133,7 @@ impl HostPublisher {
         self.tail.load(Ordering::Relaxed)
     }
 
-    /// Where its frames come from.
+    /// The heap of its frames.
     #[must_use]
     pub fn heap(&self) -> &Arc<HostHeap> {
         &self.heap
@@ -146,8 +146,9 @@ impl HostPublisher {
         if before * 2 >= self.topic.depth {
             self.reclaim();
         }
+        let take = || self.heap.take(seed);
         let frame = (before < self.topic.depth)
-            .then(|| self.heap.take(seed))
+            .then(|| take().or_else(|| (self.reclaim() > 0).then(take).flatten()))
             .flatten();
         if frame.is_none() {
             self.in_use.fetch_sub(1, Ordering::Relaxed);
@@ -164,17 +165,21 @@ impl HostPublisher {
         self.in_use.load(Ordering::Relaxed) >= self.topic.depth
     }
 
-    /// Gives back the frames of the oldest offsets that every subscriber has acknowledged. Does nothing while
-    /// another thread is at it.
-    fn reclaim(&self) {
+    /// Gives back the frames of the oldest offsets that every subscriber has acknowledged; how many. Does
+    /// nothing while another thread reclaims.
+    ///
+    /// [`HostPublisher::take`] does so when half of the slots are in use, and when the heap is exhausted. A
+    /// topic without publishers at work keeps its frames until this is called.
+    pub fn reclaim(&self) -> u64 {
         let Some(mut reclaimed) = self.reclaimed.try_lock() else {
-            return;
+            return 0;
         };
-        let tail = self.tail.load(Ordering::Acquire);
+        let (before, tail) = (*reclaimed, self.tail.load(Ordering::Acquire));
         while *reclaimed < tail && self.is_read(*reclaimed) {
             self.give_back(*reclaimed);
             *reclaimed += 1;
         }
+        *reclaimed - before
     }
 
     fn is_read(&self, offset: u64) -> bool {
@@ -193,8 +198,7 @@ impl HostPublisher {
         self.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Frames published that nobody has reclaimed: with those that handles hold, all that its heap has in use
-    /// for it.
+    /// Frames that are published and not reclaimed: with those that handles hold, all frames in use for it.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         let reclaimed = self.reclaimed.lock();
@@ -226,7 +230,7 @@ impl OutputFrame<'_> {
         memory.frame(number.buffer as usize, number.place as usize)
     }
 
-    /// Its bytes, which hold whatever was there before.
+    /// Its bytes, whose content is unspecified.
     #[must_use]
     pub fn bytes(&mut self) -> &mut [u8] {
         let (pointer, _) = self.place();
@@ -346,14 +350,14 @@ pub struct Reader<'a> {
     offset: u64,
 }
 
-/// What a look at a topic finds.
+/// The outcome of a look at a topic.
 #[derive(Debug)]
 pub enum Look<'f, 's> {
     /// A frame. The reader goes on to another offset when it is dropped.
     Frame(InputFrame<'f, 's>),
     /// Nothing yet: look again.
     Empty,
-    /// There will be nothing more.
+    /// The topic has ended.
     Ended,
     /// A frame word that names no frame of the topic: the other side is broken.
     Corrupt(u64),
@@ -399,7 +403,7 @@ pub struct InputFrame<'f, 's> {
 }
 
 impl InputFrame<'_, '_> {
-    /// What was published.
+    /// The published bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes
@@ -417,7 +421,7 @@ impl InputFrame<'_, '_> {
         self.source
     }
 
-    /// What the source stamped it with.
+    /// The source's time stamp.
     #[must_use]
     pub fn stamp(&self) -> u64 {
         self.stamp

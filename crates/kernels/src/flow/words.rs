@@ -35,7 +35,7 @@ impl Words {
         unsafe { AtomicU64::from_ptr(self.memory.pointer().cast::<u64>().add(index)) }
     }
 
-    /// Where the device finds a word.
+    /// A word's address on the device.
     #[must_use]
     pub fn address(&self, index: usize) -> u64 {
         self.memory.address() + (index * size_of::<u64>()) as u64

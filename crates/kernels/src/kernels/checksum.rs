@@ -8,7 +8,7 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `checksum`.
     pub struct ChecksumArguments in "galatea/args/checksum.h" {
-        /// What is summed.
+        /// Values to sum.
         pub values: DevicePointer<u64>,
         /// Number of values.
         pub count: u64,

@@ -1,4 +1,4 @@
-//! Copying within device memory as fast as it goes.
+//! Copying within device memory at full speed.
 
 use galatea_device::{DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
@@ -8,9 +8,9 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `copy_bandwidth`.
     pub struct CopyBandwidthArguments in "galatea/args/copy_bandwidth.h" {
-        /// What is copied; 16-byte aligned.
+        /// Source; 16-byte aligned.
         pub source: DevicePointer<u64>,
-        /// Where to; 16-byte aligned.
+        /// Target; 16-byte aligned.
         pub target: DevicePointer<u64>,
         /// Number of values, even.
         pub count: u64,

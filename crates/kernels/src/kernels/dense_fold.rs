@@ -1,4 +1,4 @@
-//! Adding up the copies of dense groups.
+//! Adding up the replicated accumulators of dense groups.
 
 use galatea_device::{DevicePointer, Geometry, In, InOut, Result, Stream, kernel_arguments};
 
@@ -22,7 +22,7 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Adds the copies of dense groups to the first ones.
+    /// Adds the replicated accumulators of dense groups to the first copy.
     DenseFold, "dense_fold", DenseFoldArguments
 }
 

@@ -8,7 +8,7 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `fill_pattern`.
     pub struct FillPatternArguments in "galatea/args/fill_pattern.h" {
-        /// What is filled.
+        /// The array to fill.
         pub values: DevicePointer<u64>,
         /// Number of values.
         pub count: u64,

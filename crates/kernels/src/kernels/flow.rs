@@ -22,7 +22,7 @@ kernel_arguments! {
         pub heaps: u64,
         /// Control words, in host memory.
         pub control: u64,
-        /// What blocks have to tell the host.
+        /// Notes of blocks to the host.
         pub outbox: u64,
         /// Its entries.
         pub notes: u64,

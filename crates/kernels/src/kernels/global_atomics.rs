@@ -38,13 +38,13 @@ impl GlobalAtomics {
         })
     }
 
-    /// What a launch adds to its words together.
+    /// The sum of all additions of a launch.
     #[must_use]
     pub fn added(repetition: Repetition) -> u64 {
         repetition.lanes() / 2 * 3
     }
 
-    /// Adds [`Self::added`] to `words`, spread over them; `seed` says where to.
+    /// Adds [`Self::added`] to `words`, spread over them; `seed` decides which.
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] for words that are no power of two and threads that are no

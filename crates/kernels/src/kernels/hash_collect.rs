@@ -30,8 +30,8 @@ resident_kernel! {
 }
 
 impl HashCollect {
-    /// Fills `groups`, `[slot word][place]`, with used slots; `used`, which must be zero before, receives how
-    /// many there are, also when `groups` is too small for all of them.
+    /// Fills `groups`, `[slot word][place]`, with used slots; `used`, which must be zero before, receives
+    /// their number, also when `groups` is too small for all of them.
     ///
     /// # Errors
     /// The device's.

@@ -24,8 +24,8 @@ resident_kernel! {
 }
 
 impl HashRehash {
-    /// Moves the slots of `from` to `to`, which is cleared, and a power of two of slots with room for all;
-    /// adds their number to `groups` (one word).
+    /// Moves the slots of `from` to `to`, which is cleared, and has a power of two of slots, enough for all
+    /// of them; adds their number to `groups` (one word).
     ///
     /// # Errors
     /// [`galatea_device::DeviceError::Range`] when `groups` is not one word; the device's.

@@ -40,7 +40,7 @@ impl HeapAllocate {
         Ok(Self { function })
     }
 
-    /// What it takes of a multiprocessor.
+    /// The resources of a multiprocessor that it takes.
     #[must_use]
     pub fn resources(&self) -> Resources {
         self.function.resources()

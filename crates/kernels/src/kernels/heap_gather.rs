@@ -45,7 +45,7 @@ impl HeapGather {
     }
 
     /// Writes word `c` of row `r` to `columns[c * room + r]`, where `columns` holds `room` rows; chains
-    /// follow each other in order. `rows` (one word) receives the number of rows there are, also when
+    /// follow each other in order. `rows` (one word) receives the number of rows, also when
     /// `columns` is too small for all. With `release`, the pages go back to the heap, and the chains in
     /// device memory are no longer valid.
     ///

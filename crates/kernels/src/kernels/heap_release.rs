@@ -11,7 +11,7 @@ kernel_arguments! {
     pub struct HeapReleaseArguments in "galatea/args/heap_release.h" {
         /// The heap.
         pub heap: HeapView,
-        /// What is freed; 0: nothing.
+        /// Addresses of blocks to free; 0 is passed over.
         pub addresses: DevicePointer<u64>,
         /// Number of addresses.
         pub count: u64,

@@ -13,7 +13,7 @@ kernel_arguments! {
         pub heap: HeapView,
         /// A bit per page, 1 = free; null: all are.
         pub free: DevicePointer<u64>,
-        /// What the strategy's own words hold.
+        /// First values of the strategy's own words.
         pub own: u32,
         /// Nothing.
         pub padding: u32,

@@ -1,4 +1,4 @@
-//! Counting a heap's free pages, and comparing what should agree.
+//! Counting a heap's free pages, and comparing figures that should agree.
 
 use galatea_device::{DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
 
@@ -20,7 +20,7 @@ kernel_arguments! {
     }
 }
 
-/// What the kernel counts, in the order of its result.
+/// The kernel's counts, in the order of its result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeapCounts {
     /// Free pages.

@@ -85,7 +85,7 @@ pub struct KmeansMasses {
 }
 
 impl KmeansMasses {
-    /// Loads it, and allocates what blocks need in device memory. Private histograms have as many threads a
+    /// Loads it, and allocates the memory that blocks need. Private histograms have as many threads a
     /// block, 32 at least, as fit `limit` bytes of shared memory; none: they do not fit.
     ///
     /// # Errors

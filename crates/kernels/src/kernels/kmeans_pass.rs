@@ -31,9 +31,9 @@ kernel_arguments! {
         pub flush_tiles: u32,
         /// Copies that threads of a block share.
         pub copies: u32,
-        /// Of points and centroids, for matrix units.
+        /// Factor of points and centroids for matrix units.
         pub scale: f32,
-        /// What keys are multiplied by, there.
+        /// Factor of keys for matrix units.
         pub key_shift: u32,
     }
 }
@@ -48,7 +48,7 @@ pub struct KmeansPass {
     blocks: u64,
 }
 
-/// What a launch of a pass reads and adds to.
+/// Memory that a launch of a pass reads and adds to.
 #[derive(Debug)]
 pub struct PassMemory<'a> {
     /// [`CHUNK_WORDS`] words a chunk: address of the points, address of the labels or 0, points, stride. The
@@ -91,7 +91,7 @@ impl KmeansPass {
         })
     }
 
-    /// What it was compiled for.
+    /// The shape that it was compiled for.
     #[must_use]
     pub fn shape(&self) -> &PassShape {
         &self.shape

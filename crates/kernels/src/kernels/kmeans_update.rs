@@ -19,7 +19,7 @@ kernel_arguments! {
         pub masses: DevicePointer<u64>,
         /// State of the fit.
         pub state: DevicePointer<KmeansState>,
-        /// On the shift.
+        /// Tolerance of the shift.
         pub tolerance: f64,
         /// Clusters.
         pub clusters: u32,
@@ -32,7 +32,7 @@ kernel_arguments! {
     }
 }
 
-/// What the host reads of a fit on the device; the header says what each field is.
+/// State of a fit on the device that the host reads; the header documents the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct KmeansState {

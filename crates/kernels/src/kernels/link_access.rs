@@ -18,7 +18,7 @@ kernel_arguments! {
         pub granule_words: u64,
         /// Pieces that the memory has room for.
         pub places: u64,
-        /// Of random order, and of what is written.
+        /// Seed of random order, and of written values.
         pub seed: u64,
         /// 1: at random places.
         pub random: u32,
@@ -32,7 +32,7 @@ resident_kernel! {
     LinkAccess, "link_access", LinkAccessArguments
 }
 
-/// What [`LinkAccess`] is to do.
+/// The accesses of a launch of [`LinkAccess`].
 #[derive(Debug, Clone, Copy)]
 pub struct Pieces {
     /// Address of the memory for the device, 4-byte aligned; it must be that of `bytes` bytes for as long as
@@ -74,7 +74,7 @@ impl LinkAccess {
         self.function.launch(stream, geometry, &arguments, &[])
     }
 
-    /// What a launch that writes puts into a word.
+    /// The value that a writing launch stores in a word.
     #[must_use]
     pub fn written(seed: u64, word: u64) -> u32 {
         let x = seed ^ word;

@@ -36,7 +36,7 @@ impl MatchLanes {
         })
     }
 
-    /// What a launch adds to its total.
+    /// The amount that a launch adds to its total.
     #[must_use]
     pub fn added(repetition: Repetition, values: u32) -> u64 {
         repetition.lanes() * u64::from(32 / values.clamp(1, 32))

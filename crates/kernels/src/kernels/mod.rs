@@ -53,13 +53,13 @@ pub use pipeline::{
 };
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use repetition::Repetition;
-pub use shared_updates::{Meeting, SharedUpdates, SharedUpdatesArguments, Update};
+pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
 
 use repetition::power_of_two;
 
 use crate::kernel::{Kernel, KernelEntry};
 
-/// Every kernel of this crate. A test holds the list against `cuda/kernels` and `cuda/galatea/args`.
+/// Every kernel of this crate. A test compares the list with `cuda/kernels` and `cuda/galatea/args`.
 pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
     CopyBandwidth::ENTRY,
@@ -87,7 +87,7 @@ pub const KERNELS: &[KernelEntry] = &[
     SharedUpdates::ENTRY,
 ];
 
-/// Threads of a block where nothing speaks for another number.
+/// Default number of threads of a block.
 pub(crate) const BLOCK: u32 = 256;
 
 /// Values in a 16-byte load of 64-bit values.

@@ -18,7 +18,7 @@ pub const MAX_TABLES: usize = 24;
 pub const MAX_OUTPUTS: usize = 256;
 /// Words of a [`PageChainsView`].
 pub const CHAINS_VIEW_WORDS: usize = size_of::<PageChainsView>() / 8;
-/// Words of a chunk before its columns: rows, first unit.
+/// Words of a chunk before its columns: rows, first morsel.
 pub const CHUNK_HEADER_WORDS: usize = 2;
 /// Words of a column in a chunk: data, validity, base, offsets.
 pub const COLUMN_WORDS: usize = 4;
@@ -28,7 +28,7 @@ kernel_arguments! {
     pub struct PipelineArguments in "galatea/args/pipeline.h" {
         /// Chunk table.
         pub chunks: u64,
-        /// Per block: the unit it would take next.
+        /// Per block: the morsel that it takes next.
         pub progress: u64,
         /// Group words, or hash slots.
         pub groups: u64,
@@ -40,16 +40,16 @@ kernel_arguments! {
         pub limit: u64,
         /// Hash slots.
         pub capacity: u64,
-        /// First unit of the launch.
-        pub first_unit: u32,
-        /// End of the launch's units.
-        pub end_unit: u32,
+        /// First morsel of the launch.
+        pub first_morsel: u32,
+        /// End of the launch's morsels.
+        pub end_morsel: u32,
         /// Words per chunk in the table.
         pub chunk_words: u32,
-        /// Rows per unit.
-        pub unit_rows: u32,
-        /// Most units of a chunk.
-        pub units_per_chunk: u32,
+        /// Rows per morsel.
+        pub morsel_rows: u32,
+        /// Most morsels of a chunk.
+        pub morsels_per_chunk: u32,
         /// 1: start where `progress` says.
         pub resume: u32,
         /// Lookup tables.

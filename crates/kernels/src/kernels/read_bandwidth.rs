@@ -1,4 +1,4 @@
-//! Reading device memory as fast as it goes: the ceiling every scan is compared with.
+//! Reading device memory at full speed: the ceiling every scan is compared with.
 
 use galatea_device::{DeviceError, DevicePointer, Geometry, In, Out, Result, Stream, kernel_arguments};
 
@@ -8,7 +8,7 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `read_bandwidth`.
     pub struct ReadBandwidthArguments in "galatea/args/read_bandwidth.h" {
-        /// What is read; 16-byte aligned.
+        /// Source; 16-byte aligned.
         pub values: DevicePointer<u64>,
         /// Number of values, even.
         pub count: u64,

@@ -57,7 +57,7 @@ impl Repetition {
     }
 }
 
-/// Refuses what is no power of two up to `most`.
+/// Refuses numbers that are no power of two up to `most`.
 pub(super) fn power_of_two(what: &'static str, number: u64, most: u64) -> Result<()> {
     if number.is_power_of_two() && number <= most {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Atomics in shared memory again and again: what they cost by the number of conflicting lanes.
+//! Atomics in shared memory again and again: their cost by the number of conflicting lanes.
 
 use galatea_device::{Device, DevicePointer, InOut, Result, Stream, kernel_arguments};
 
@@ -8,13 +8,13 @@ use crate::kernel::{KernelFunction, kernel};
 kernel_arguments! {
     /// Arguments of `shared_updates`.
     pub struct SharedUpdatesArguments in "galatea/args/shared_updates.h" {
-        /// Added to it: the sum of what all threads added.
+        /// Added to it: the sum of all threads' increments.
         pub total: DevicePointer<u64>,
         /// Updates of each thread.
         pub updates: u64,
-        /// Lanes of a warp that meet in a bank.
+        /// Conflicting lanes of a bank.
         pub lanes: u64,
-        /// 1 where they meet in one word.
+        /// 1 where they conflict in one word.
         pub same: u64,
         /// 1 where increments differ.
         pub differ: u64,
@@ -25,7 +25,7 @@ kernel_arguments! {
 
 kernel!(SharedUpdates, "shared_updates", SharedUpdatesArguments);
 
-/// What is added.
+/// The increments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// The constant 1.
@@ -36,9 +36,9 @@ pub enum Update {
     ReturningSum,
 }
 
-/// How the lanes of a warp meet.
+/// How the lanes of a warp conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meeting {
+pub struct ConflictingLanes {
     /// Lanes in a bank: a power of two up to 32.
     pub lanes: u32,
     /// In one word of it, or in different ones.
@@ -62,7 +62,7 @@ impl SharedUpdates {
         })
     }
 
-    /// What a launch adds to its total.
+    /// The amount that a launch adds to its total.
     #[must_use]
     pub fn added(repetition: Repetition, update: Update) -> u64 {
         let lanes = repetition.lanes();
@@ -82,16 +82,16 @@ impl SharedUpdates {
         stream: &Stream,
         repetition: Repetition,
         update: Update,
-        meeting: Meeting,
+        conflicting: ConflictingLanes,
         total: InOut<'_, u64>,
     ) -> Result<()> {
-        power_of_two("conflicting lanes of a bank", meeting.lanes.into(), 32)?;
+        power_of_two("conflicting lanes of a bank", conflicting.lanes.into(), 32)?;
         let geometry = repetition.geometry(total.len())?;
         let arguments = SharedUpdatesArguments {
             total: total.pointer(),
             updates: repetition.updates,
-            lanes: meeting.lanes.into(),
-            same: meeting.same_word.into(),
+            lanes: conflicting.lanes.into(),
+            same: conflicting.same_word.into(),
             differ: (update != Update::Count).into(),
             waits: (update == Update::ReturningSum).into(),
         };

@@ -4,9 +4,9 @@ use galatea_device::{
     Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
 };
 use galatea_kernels::{
-    Checksum, CopyBandwidth, CountBits, DenseFold, FillPattern, GlobalAtomics, GroupingProbes, MatchLanes,
-    Meeting, MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration,
-    checksum_of, measure, pattern,
+    Checksum, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern, GlobalAtomics,
+    GroupingProbes, MatchLanes, MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update,
+    calibrate, calibration, checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -151,13 +151,13 @@ fn repeated_operations_add_up() {
             for update in [Update::Count, Update::Sum, Update::ReturningSum] {
                 for same_word in [false, true] {
                     let mut total = device.upload(&stream, &[7u64]).unwrap();
-                    let meeting = Meeting { lanes, same_word };
-                    (shared.launch(&stream, repetition, update, meeting, InOut(&mut total))).unwrap();
+                    let conflicting = ConflictingLanes { lanes, same_word };
+                    (shared.launch(&stream, repetition, update, conflicting, InOut(&mut total))).unwrap();
                     let added = stream.read(&total, ..).unwrap()[0] - 7;
                     assert_eq!(
                         added,
                         SharedUpdates::added(repetition, update),
-                        "{update:?}, {meeting:?}: {what}"
+                        "{update:?}, {conflicting:?}: {what}"
                     );
                 }
             }
@@ -196,11 +196,11 @@ fn wrong_repetitions_are_refused() {
             threads,
             updates,
         };
-        let meeting = Meeting {
+        let conflicting = ConflictingLanes {
             lanes,
             same_word: false,
         };
-        let result = shared.launch(&stream, repetition, Update::Sum, meeting, InOut(total));
+        let result = shared.launch(&stream, repetition, Update::Sum, conflicting, InOut(total));
         assert!(
             matches!(result, Err(DeviceError::Range { .. })),
             "{repetition:?} {lanes}: {result:?}"

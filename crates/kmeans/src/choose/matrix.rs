@@ -1,4 +1,4 @@
-//! Shapes of passes by matrix units, and what the model says of them (`kmeans/matrix.cuh`).
+//! Shapes of passes by matrix units, and their costs by the model (`kmeans/matrix.cuh`).
 //!
 //! For 32 points, with s = d / 4 steps and k8 = k rounded up to 8, in cycles of a multiprocessor with four
 //! schedulers:
@@ -11,14 +11,14 @@
 //!
 //! A matrix unit takes 6.3 cycles for 16 x 8 sums of 16 products, in which its scheduler issues nothing else;
 //! a key and its maximum are 1.5 instructions a score; 300 are of a tile, whatever its points. w, 1.3 for one
-//! step and 1.5 for more, is what waiting for each other adds. All measured on an H200.
+//! step and 1.5 for more, is the factor of warps that wait for each other. All measured on an H200.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::model::{Machine, overlapped};
 
 /// Cycles of a scheduler for 16 x 8 sums of 16 products of halves.
 const UNIT_CYCLES: f64 = 6.3;
-/// What waiting adds to instructions, with one step and with more, where units wait for each other.
+/// Factor of instructions, with one step and with more, where matrix units wait for each other.
 const WAITING: [f64; 2] = [1.3, 1.5];
 /// Atomics to slots of blocks, by atomics of all threads to one table.
 const SLOTS_FACTOR: f64 = 1.5;
@@ -28,8 +28,8 @@ const BLOCKS_POWER: f64 = 0.05;
 const FEWEST_FEATURES: u32 = 2;
 /// Fewer clusters are compared faster in 32-bit floats.
 const FEWEST_CLUSTERS: u32 = 8;
-/// Warps of a multiprocessor that hide the latency of what a pass does one after the other; with fewer, times
-/// grow with the root of how many there are too few.
+/// Warps of a multiprocessor that hide the latency of dependent instructions of a pass; with fewer, times
+/// grow with the root of the missing share.
 const WARPS_TO_HIDE: f64 = 16.0;
 
 /// Registers of a thread, estimated from those of the compiled kernels: values now and next, and twice as
@@ -119,7 +119,7 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
         Sums::Features if shape.copies < 8 => (32.0, 16.0, 140.0),
         Sums::Features => (16.0, 8.0, 140.0),
         Sums::Shared => {
-            // Copies that quads share meet now and then; lanes of a quad are in banks of their own.
+            // Quads that share a copy conflict now and then; lanes of a quad are in banks of their own.
             let conflict = 1.0 + 0.35 * (8.0 / f64::from(shape.copies) - 1.0);
             (75.0 * conflict, 10.0 * conflict, 240.0 * conflict)
         }

@@ -1,4 +1,4 @@
-//! Which shape a pass takes: the cheapest by a model of what it does to a multiprocessor.
+//! The choice of a pass's shape: the cheapest by a model of a multiprocessor.
 //!
 //! For 32 points, a warp's worth of one point a lane, in cycles of a multiprocessor with four schedulers:
 //!
@@ -13,9 +13,9 @@
 //! wait at barriers: measured on an H200, at d 4 and k 4 to 64, times grow with their number to the power of
 //! 0.06.
 //!
-//! Updates are those of the table in `kmeans/sums.cuh`; conflicts of copies that lanes share are counted by
-//! the analyser of `galatea_layout`, and the times overlap as its model of grouped aggregation says: both sum
-//! by group, and share the machine.
+//! Updates are those of the table in `kmeans/sums.cuh`; conflicts of lanes in replicated accumulators are
+//! counted by the analyser of `galatea_layout`, and the times overlap as its model of grouped aggregation
+//! says: both sum by group, and share the machine.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::model::{Machine, overlapped};
@@ -25,12 +25,12 @@ use crate::{KMeansError, Result};
 
 mod matrix;
 
-/// Warps of a multiprocessor that hide the latency of what a pass does one after the other.
+/// Warps of a multiprocessor that hide the latency of dependent instructions of a pass.
 const WARPS_TO_HIDE: f64 = 12.0;
-/// Clusters from which on comparing by twos pays for finding which of the two it was.
+/// Number of clusters from which on comparing by pairs pays, in spite of finding the one of the pair.
 const PAIRED_CLUSTERS: u32 = 16;
-/// What waiting for each other adds to instructions by lanes, where they bind, of up to 4 features and of
-/// more; the same for all such shapes.
+/// Factor of instructions by lanes, where these are the bottleneck, for warps that wait for each other: of up
+/// to 4 features and of more; the same for all such shapes.
 const WAITING: [f64; 2] = [1.25, 1.6];
 /// Clusters from which on they do.
 const BOUND_CLUSTERS: u32 = 8;
@@ -41,7 +41,7 @@ const MOST_REGISTERS: u32 = 255;
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 1 << 16;
 
-/// A shape, and what the model says of it.
+/// A shape, and its cost by the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PassCost {
     /// The shape.
@@ -50,7 +50,7 @@ pub struct PassCost {
     pub cycles: f64,
 }
 
-/// What a shape has to be; everything is open where nothing is said.
+/// Constraints on a shape; unset fields are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// How it finds the nearest centroids.
@@ -270,7 +270,7 @@ pub fn choose(machine: &Machine, (features, clusters): (u32, u32), wanted: Wante
     })
 }
 
-/// Rounds of an atomic of a warp whose lanes share copies.
+/// Rounds of an atomic of a warp whose lanes share replicated accumulators.
 fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
     let Ok(uniform) = Frequencies::uniform(clusters as usize) else {
         return 32.0;
@@ -320,7 +320,7 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
         Sums::Shared => {
             let conflict = rounds(shape.clusters, shape.features | 1, shape.copies);
             let each = d + 1.0;
-            // A load, an addition and a compare-and-swap, again for each lane that meets others.
+            // A load, an addition and a compare-and-swap, again for each conflicting lane.
             (
                 8.3 * each * conflict,
                 2.0 * each * conflict,

@@ -6,8 +6,8 @@ use galatea_kernels::kmeans::{Centroids, LabelWidth};
 use galatea_kernels::{KmeansPass, UpdateRule};
 
 use super::{ChunkLabels, DeviceRun};
-use crate::estimator::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::labels::Labels;
+use crate::processor::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::share::Trial;
 use crate::{KMeansError, Result};
 
@@ -69,7 +69,7 @@ impl Processor for DeviceRun<'_> {
                 });
             }
             trial.took(begun.elapsed());
-            // A cancelled fit waits for what is queued.
+            // A cancelled fit waits for the queued iterations.
             if !resident || begun.elapsed() > LONG {
                 batch = 1;
             } else {

@@ -14,6 +14,7 @@ mod starts;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Event, Stream};
@@ -69,7 +70,7 @@ impl<'m> DeviceKMeans<'m> {
         })
     }
 
-    /// Makes no pages of points: all that is not there already passes through slots, in every pass (KM-20).
+    /// Makes no pages of points: chunks that are not there already pass through slots, in every pass (KM-20).
     #[must_use]
     pub fn without_pages(mut self) -> Self {
         self.keep = false;
@@ -97,7 +98,7 @@ impl<'m> DeviceKMeans<'m> {
         })
     }
 
-    /// Compiles what `settings` need for `points`, and allocates.
+    /// Compiles the kernels that `settings` need for `points`, and allocates.
     ///
     /// # Errors
     /// [`KMeansError::NoShape`], [`KMeansError::Features`], [`KMeansError::Memory`]; the device's.
@@ -170,15 +171,15 @@ pub struct DeviceRun<'p> {
     on: &'p DeviceKMeans<'p>,
     points: &'p Points,
     pass: KmeansPass,
-    /// Those of an iteration.
+    /// Kernels of an iteration, in order.
     passes: Vec<KmeansPass>,
-    /// Of passes in 32-bit floats.
+    /// Shape of passes in 32-bit floats.
     exact: PassShape,
     /// Whether the CPU moves the centroids.
     cross: bool,
     /// Labels of the chunks of a few launches.
     labelled: Option<DeviceBuffer<u8>>,
-    /// Those that go through the points together.
+    /// Starts that share the passes over the points.
     starts: Vec<Start>,
     share: Share,
     /// Chunks that the CPU has taken.
@@ -208,7 +209,7 @@ impl DeviceRun<'_> {
         split: Option<&Split>,
     ) -> Result<()> {
         let on = self.on;
-        // What is queued the CPU cannot take.
+        // The CPU cannot take chunks that are queued.
         let ahead = split.map_or(AHEAD, |_| SLOTS);
         let width = passes[0].shape().labels.map_or(0, LabelWidth::bytes);
         let most = self.points.most() as usize;
@@ -323,6 +324,7 @@ impl DeviceRun<'_> {
     fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &[Centroids]) -> Result<()> {
         let staying = places.pages.iter().filter(|page| page.is_some()).count();
         let split = Split::new(staying..places.order.len());
+        let first = split.take_last(Duration::ZERO);
         let (points, order, passes) = (self.points, places.order.clone(), self.passes.clone());
         let active = self
             .starts
@@ -331,7 +333,7 @@ impl DeviceRun<'_> {
             .filter(|(start, _)| start.active);
         let centroids: Vec<&Centroids> = active.map(|(_, centroids)| centroids).collect();
         let (queued, (partials, chunks)) = std::thread::scope(|scope| {
-            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, &centroids));
+            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, first, &centroids));
             let queued = self.queue(places, &passes, None, Some(&split));
             split.stop_if(queued.is_err());
             let of_cpu = cpu
@@ -348,7 +350,7 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
-    /// Has iterations be executed so: compiles their passes.
+    /// Sets how iterations are executed: compiles their passes.
     ///
     /// # Errors
     /// The device's.
@@ -398,13 +400,13 @@ impl DeviceRun<'_> {
         Ok(shift)
     }
 
-    /// What passes are made of.
+    /// The shape of the passes.
     #[must_use]
     pub fn shape(&self) -> &PassShape {
         self.pass.shape()
     }
 
-    /// Registers of a thread, and bytes of its memory that registers are spilled to.
+    /// Registers of a thread, and bytes of spilled ones.
     #[must_use]
     pub fn registers(&self) -> (u32, u32) {
         let resources = self.pass.resources();

@@ -1,4 +1,4 @@
-//! Where the chunks of a pass are: in pages that stay, or in slots that they pass through.
+//! Places of the chunks of a pass: pages that stay, or slots that chunks pass through.
 
 use galatea_device::{DeviceBuffer, Event};
 use galatea_kernels::kmeans::CHUNK_WORDS;
@@ -19,11 +19,11 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) buffer: DeviceBuffer<u8>,
-    /// Behind the last launch that read it.
+    /// Event behind the last launch that read it.
     pub(super) free: Option<Event>,
 }
 
-/// Where the chunks of a pass are, those that need no copy first.
+/// Places of the chunks of a pass, those that need no copy first.
 pub(super) struct Places<'s> {
     pub(super) scan: Scan<'s>,
     /// Chunks in the order of launches.

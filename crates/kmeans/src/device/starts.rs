@@ -1,4 +1,4 @@
-//! What a start of a clustering has on the device; those of several go through the points together.
+//! The memory of a start of a clustering on the device; several starts share the passes over the points.
 
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids};
@@ -50,7 +50,7 @@ impl Start {
         self.active = true;
         self.put(stream, centroids)?;
         stream.copy_from_slice(&mut self.state, &[KmeansState::default()])?;
-        // What a run that failed may have left.
+        // Clears sums that a failed run may have left.
         Ok(stream.fill(&mut self.partials, 0)?)
     }
 

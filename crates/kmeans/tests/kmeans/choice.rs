@@ -1,4 +1,4 @@
-//! The model against what was measured on an H200.
+//! The model against measurements on an H200.
 
 use galatea_kmeans::{Scores, Sums, Wanted, choose};
 use galatea_layout::model::Machine;

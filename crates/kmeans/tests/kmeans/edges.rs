@@ -1,4 +1,4 @@
-//! Ties, empty clusters, and what is refused (KM-2).
+//! Ties, empty clusters, and refused arguments (KM-2).
 
 use galatea_kmeans::{DeviceKMeans, Init, KMeans, KMeansError, Points, PointsBuilder};
 use galatea_memory::regions::MemoryManager;

@@ -96,15 +96,16 @@ fn the_cpu_takes_chunks_from_the_end() {
             hold(&found, &expected);
             // Of 64 chunks and 5 iterations, of which two of auto's are the device's.
             let iterations = if share == Share::Both { 5 } else { 3 };
-            assert!(found.cpu_chunks > 0, "{share:?}");
+            // The CPU has at least its first chunk in each iteration that is shared; auto's third one is.
+            let least = if share == Share::Both { 5 } else { 1 };
             assert!(
-                found.cpu_chunks <= 64 * iterations,
+                (least..=64 * iterations).contains(&found.cpu_chunks),
                 "{share:?} {}",
                 found.cpu_chunks
             );
         }
     }
-    // What can stay on the device is not shared.
+    // Chunks that can stay on the device are not shared.
     let settings = KMeans {
         share: Share::Both,
         ..alone
@@ -141,7 +142,7 @@ fn runs_that_end_early_give_memory_back() {
         manager.clear().unwrap();
         assert_eq!(device.budget().used(), before);
     }
-    // Not even one chunk fits beside what others hold.
+    // Not even one chunk fits beside the memory of others.
     device.budget().set_limit(Some(before + (40 << 10)));
     let failed = settings.fit_with(&points, Some(&on), false, &mut |_| true);
     match failed {

@@ -283,7 +283,7 @@ fn sizes_around_every_boundary_agree_with_the_reference() {
     let points = around(&[1, 32, 64, 128, 256, 512, 1024, 2048, 4096]);
     let features = around(&[1, 2, 4, 8, 16, 32, 64, 128, 299]);
     let clusters = around(&[1, 2, 4, 16, 32, 64, 256, 1024, 2047]);
-    // Each size of clusters and of features at least once, with whatever goes with it.
+    // Each number of clusters and of features at least once.
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut draw = |from: &[usize]| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -296,7 +296,7 @@ fn sizes_around_every_boundary_agree_with_the_reference() {
         let k = k.unwrap_or_else(|| draw(&clusters));
         let d = if d == 1 { draw(&features[3..12]) } else { d };
         let n = draw(&points);
-        // What the emulated device does in reasonable time, and no more clusters than points.
+        // A size for the emulated device, and no more clusters than points.
         let n = n.max(k).min((500_000 / (d * k)).max(k));
         let k = if n * d * k > 3_000_000 { k.min(64) } else { k };
         // On a line or in a plane, most points are near the middle between two of many clusters.

@@ -1,4 +1,4 @@
-//! What scikit-learn 1.9.1 finds on small sets: `KMeans(k, init=x[:k], n_init=1, tol=0,
+//! Results of scikit-learn 1.9.1 on small sets: `KMeans(k, init=x[:k], n_init=1, tol=0,
 //! algorithm='lloyd').fit(x)`, x in 64 bits.
 
 use galatea_kmeans::{DeviceKMeans, Init, KMeans, Model};
@@ -18,7 +18,7 @@ fn columns(points: u64, features: u64) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// A set, and what was found on it.
+/// A set, and its result.
 struct Fact {
     points: u64,
     inertia: f64,

@@ -1,16 +1,19 @@
-//! What the model answers: each layout, its cost or why it cannot be had, and the choice.
+//! The model's answer: each layout, its cost or the reason why it is not possible, and the choice.
 
 use std::fmt;
 
-/// Where the accumulators lie.
+/// Where the accumulators of dense groups lie in a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccumulatorLayout {
+    /// Registers of each thread.
+    Registers,
     /// One copy per block, updated by native 32-bit atomics.
     OneCopy,
-    /// Copies for groups of lanes: lane *l* updates word *group* × `stride` + *l* mod `copies`. With a stride
-    /// of `copies` a copy keeps to banks of its own; the next odd stride spreads each copy over all banks.
+    /// Replicated accumulators, a copy for each group of lanes: lane *l* updates word *group* × `stride` +
+    /// *l* mod `copies`. With a stride of `copies` a copy keeps to banks of its own; the next odd stride
+    /// spreads each copy over all banks.
     Replicated {
-        /// Copies, a power of two.
+        /// Number of copies, a power of two.
         copies: u32,
         /// Words from a group to the next.
         stride: u32,
@@ -26,6 +29,7 @@ pub enum AccumulatorLayout {
 impl fmt::Display for AccumulatorLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Registers => write!(f, "registers"),
             Self::OneCopy => write!(f, "one copy"),
             Self::Replicated { copies, stride } => write!(f, "{copies} copies, stride {stride}"),
             Self::PerThread => write!(f, "a copy per thread"),
@@ -35,7 +39,7 @@ impl fmt::Display for AccumulatorLayout {
     }
 }
 
-/// What an aggregation is predicted to cost.
+/// The predicted cost of an aggregation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// All of it, in seconds.
@@ -46,7 +50,7 @@ pub struct Cost {
     pub shared_seconds: f64,
     /// Issuing instructions.
     pub issue_seconds: f64,
-    /// Clearing and merging the copies.
+    /// Clearing and merging the replicated accumulators.
     pub merge_seconds: f64,
     /// Rounds of shared memory for the rows of an access, all accumulators together.
     pub rounds: f64,
@@ -57,7 +61,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What takes longest.
+    /// The bottleneck.
     #[must_use]
     pub fn bound(&self) -> &'static str {
         let parts = [
@@ -71,16 +75,16 @@ impl Cost {
     }
 }
 
-/// A layout, and its cost or why there is none.
+/// A layout, and its cost or the reason why there is none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// The layout.
     pub layout: AccumulatorLayout,
-    /// What it costs.
+    /// Its cost.
     pub cost: Result<Cost, Unavailable>,
 }
 
-/// Why a layout cannot be had.
+/// The reason why a layout is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// Its copies do not fit.
@@ -97,13 +101,13 @@ pub enum Unavailable {
 }
 
 impl Prediction {
-    /// Infinitely many where it cannot be had.
+    /// Infinitely many where it is not possible.
     pub(super) fn seconds(&self) -> f64 {
         self.cost.map_or(f64::INFINITY, |cost| cost.seconds)
     }
 }
 
-/// All predictions, cheapest first; those that cannot be had come last.
+/// All predictions, cheapest first; those that are not possible come last.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// The predictions.
@@ -124,7 +128,7 @@ impl Choice {
     }
 }
 
-/// Why: the chosen layout and what bounds it, then the others with their cost relative to it.
+/// An explanation: the chosen layout and its bottleneck, then the others with their cost relative to it.
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((layout, best)) = self.best() else {

@@ -1,4 +1,4 @@
-//! What the model knows of a GPU.
+//! Figures of a GPU for the model.
 
 /// The figures of a GPU that grouped aggregation depends on.
 ///
@@ -17,7 +17,7 @@ pub struct Machine {
     pub shared_bytes: u64,
     /// Shared memory one block may take, in bytes.
     pub shared_bytes_per_block: u64,
-    /// Memory of a multiprocessor that shared memory and the cache divide among them, in bytes. What is in
+    /// Memory of a multiprocessor that shared memory and the cache divide among them, in bytes. Data in
     /// flight from device memory needs room in the cache.
     pub cache_and_shared_bytes: u64,
     /// Cache of device memory, where its atomics are done, in bytes.
@@ -56,7 +56,7 @@ impl Machine {
     /// | `global_atomics_on_one_address` | 1.365 G lanes/s, of whole warps |
     /// | threads, blocks, bytes of shared memory | the driver's attributes |
     /// | `memory_bytes_in_flight` | grouped sums of 200 million rows that ask for 40, 49 and 82 KB at once: 72, 84 and 93 % of the rate |
-    /// | what the cache has room for | the same with 28 KiB of cache left: 72 %, as if a third more fitted |
+    /// | bytes in flight that the cache holds | the same with 28 KiB of cache left: 72 %, as if a third more fitted |
     /// | `update_latency`, `match_rounds` | `galatea bench conflicts machine` |
     pub const H200: Self = Self {
         multiprocessors: 132,

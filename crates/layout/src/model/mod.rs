@@ -1,4 +1,4 @@
-//! The model: what a grouped aggregation would cost in each layout of its accumulators, and which to take.
+//! The model: the cost of a grouped aggregation in each layout of its accumulators, and the choice.
 //!
 //! ```text
 //!   seconds = ∛(memory³ + shared³ + issue³) + merge
@@ -21,13 +21,14 @@
 //! | layout | count | 32-bit sum | 64-bit sum | why |
 //! | --- | --- | --- | --- | --- |
 //! | one copy, replicated, placed | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
+//! | registers | 0 | 0 | 0 | no shared memory; what they take to update is in the instructions |
 //! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
 //! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all groups at once: as many shuffles as the largest has doublings, *L*; plus the matching, once |
 //!
 //! Accumulators of 64 bits are taken to lie as two planes of 32-bit halves, so that neighbouring groups are
 //! in neighbouring banks. Where the model errs, or may: warps that drift apart overlap conflicts with loads;
-//! conflicts between warps (§3.3) are not charged; an atomic that returns what was there before, as the low
-//! halves do for the carry, is taken to cost no more than one that does not. Where layouts cost the same, the
+//! conflicts between warps (§3.3) are not charged; an atomic that returns the value before, as the low halves
+//! do for the carry, is taken to cost no more than one that does not. Where layouts cost the same, the
 //! simpler one comes first.
 
 mod choice;
@@ -47,7 +48,7 @@ use crate::placement::PlacementReport;
 /// Rows of draws that rounds are counted on: the mean of 256 accesses.
 const DRAWN_ROWS: usize = 256 * WIDEST as usize;
 const SEED: u64 = 0;
-/// Share of merging that overlaps with the rows of blocks which end later. So it was on an H200 for 256 to
+/// Share of merging that overlaps with the rows of blocks which end later. Measured on an H200 for 256 to
 /// 4096 groups.
 const HIDDEN: f64 = 0.4;
 
@@ -83,7 +84,7 @@ impl Accumulators {
     }
 }
 
-/// What is known of the groups of a column, numbered densely from 0.
+/// Statistics of the groups of a column, numbered densely from 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Groups<'a> {
     /// How often each occurs. Rows are taken to be independent of their neighbours.
@@ -93,13 +94,13 @@ pub enum Groups<'a> {
     Sample {
         /// The rows; numbers below `groups`. A few hundred runs are enough, all are used.
         rows: &'a [u32],
-        /// How many groups there are.
+        /// Number of groups.
         groups: usize,
     },
 }
 
 impl<'a> Groups<'a> {
-    /// How many there are.
+    /// Number of groups.
     #[must_use]
     pub fn number(&self) -> u64 {
         match *self {
@@ -125,7 +126,7 @@ pub struct GroupedAggregation<'a> {
     pub row_bytes: f64,
     /// The groups.
     pub groups: Groups<'a>,
-    /// What is kept per group.
+    /// Accumulators of a group.
     pub accumulators: Accumulators,
     /// The group's column placed for writes, if it is.
     pub placed: Option<PlacedColumn>,
@@ -134,7 +135,7 @@ pub struct GroupedAggregation<'a> {
     pub instructions: f64,
 }
 
-/// What a placement means for an aggregation by its column.
+/// The effects of a placement on an aggregation by its column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlacedColumn {
     /// Slots of the table, holes among them.
@@ -222,7 +223,7 @@ impl<'a> Model<'a> {
         self.aggregation.groups.number()
     }
 
-    /// The cheapest number of copies; where none fits, what the smallest would take.
+    /// The cheapest number of copies; where none fits, the bytes that the smallest would take.
     fn replicated(&self) -> Prediction {
         let layout = |copies, stride| AccumulatorLayout::Replicated { copies, stride };
         [2, 4, 8, 16, 32]
@@ -236,6 +237,7 @@ impl<'a> Model<'a> {
     /// Words of 32 bits that one accumulator takes in a block.
     fn words(&self, layout: AccumulatorLayout) -> Result<u64, Unavailable> {
         Ok(match layout {
+            AccumulatorLayout::Registers => 0,
             AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated => self.groups(),
             AccumulatorLayout::Replicated { stride, .. } => self.groups() * u64::from(stride),
             AccumulatorLayout::PerThread => self.groups() * u64::from(self.launch.threads),
@@ -269,6 +271,7 @@ impl<'a> Model<'a> {
         let halves = 1.0 + accumulators.high_halves;
         let atomics = |read: f64, write: f64| accumulators.rounds(read, write, write * halves);
         Ok(match layout {
+            AccumulatorLayout::Registers => 0.0,
             AccumulatorLayout::OneCopy => {
                 let found = self.conflicts(|group, _| group);
                 atomics(found.mean_read_rounds(), found.mean_write_rounds())
@@ -324,7 +327,7 @@ impl<'a> Model<'a> {
         };
         let row_bytes = aggregation.row_bytes + extra;
         let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
-        // What is asked for waits in the cache, and leaves it piece by piece.
+        // Requested data waits in the cache, and leaves it piece by piece.
         let room = cache as f64 * 4.0 / 3.0;
         let asked = (f64::from(warps * WIDEST * launch.rows_per_thread) * row_bytes).min(room);
         let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
@@ -336,7 +339,10 @@ impl<'a> Model<'a> {
         };
 
         let accesses = aggregation.rows as f64 / f64::from(WIDEST);
-        let waits = machine.update_latency / f64::from(warps);
+        let waits = match layout {
+            AccumulatorLayout::Registers => 0.0,
+            _ => machine.update_latency / f64::from(warps),
+        };
         let shared_seconds = accesses * rounds.max(waits) / machine.rounds_per_second;
 
         let issue_seconds = accesses * aggregation.instructions / machine.instructions_per_second();
@@ -345,12 +351,16 @@ impl<'a> Model<'a> {
         let resident = f64::from(blocks) * multiprocessors;
         let words = shared_bytes as f64 / 4.0 / f64::from(WIDEST);
         let own = resident * 2.0 * words / machine.rounds_per_second;
-        let homes = (self.groups() * accumulators.number()) as f64;
-        let kibs = (homes * 8.0 / 1024.0).ceil().max(1.0);
+        let accumulator_words = (self.groups() * accumulators.number()) as f64;
+        let kibs = (accumulator_words * 8.0 / 1024.0).ceil().max(1.0);
         let rate = machine
             .global_atomics_per_second
             .min(kibs * machine.global_atomics_in_a_kib());
-        let merge_seconds = own + (1.0 - HIDDEN) * resident * homes / rate;
+        let merge_seconds = match layout {
+            // Warp by warp, in registers.
+            AccumulatorLayout::Registers => 0.0,
+            _ => own + (1.0 - HIDDEN) * resident * accumulator_words / rate,
+        };
 
         Ok(Cost {
             seconds: overlapped([memory_seconds, shared_seconds, issue_seconds]) + merge_seconds,
@@ -366,7 +376,7 @@ impl<'a> Model<'a> {
 }
 
 /// Time of kinds of work that overlap, but not perfectly: where two take as long, a quarter more than one of
-/// them. So it was on an H200, for sums of 100 million rows by 8 to 1024 groups.
+/// them. Measured on an H200, for sums of 100 million rows by 8 to 1024 groups.
 #[must_use]
 pub fn overlapped(seconds: [f64; 3]) -> f64 {
     seconds.iter().map(|each| each.powi(3)).sum::<f64>().cbrt()

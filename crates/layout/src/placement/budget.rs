@@ -1,4 +1,4 @@
-//! How much memory copies may take (Sitaridi & Ross §2, the bounded problem).
+//! The memory that copies may take (Sitaridi & Ross §2, the bounded problem).
 
 use crate::error::{LayoutError, Result};
 

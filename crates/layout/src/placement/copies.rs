@@ -1,9 +1,9 @@
 //! The copies of each value: one list that all workers extend, and each worker's view of it.
 //!
-//! Copies are created seldom and looked at all the time. So a worker looks at a view of its own, in which it
+//! Copies are created rarely and looked up all the time. So a worker looks at a view of its own, in which it
 //! also keeps when it used each copy, and creating goes through one locked log, [`CopyLog`]. A worker reads
-//! what the log has gained before each access (one atomic load when there is nothing) and before it adds to
-//! it: two workers that miss the same copy do not both create it.
+//! new entries of the log before each access (one atomic load when there are none) and before it adds to it:
+//! two workers that miss the same copy do not both create it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::banks::{BankOrder, Banks};
 use crate::slot_map::SlotMap;
 
-/// What every worker knows: the table's shape without copies, and its limit.
+/// Constants of all workers: the table's shape without copies, and its limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TableShape {
     pub(super) banks: Banks,
@@ -131,7 +131,7 @@ impl<'a> Copies<'a> {
         (slot, std::mem::replace(&mut self.used[slot as usize], now))
     }
 
-    /// Reads what the log has gained; says whether it had.
+    /// Reads new entries of the log; whether there were any.
     pub(super) fn update(&mut self) -> bool {
         if self.log.len.load(Ordering::Acquire) == self.seen {
             return false;

@@ -92,7 +92,7 @@ impl Matching {
         }
     }
 
-    /// Moves everyone on the way one bank on: `mover` from `bank` to the empty bank `to`, and so on back to
+    /// Moves each item on the way one bank on: `mover` from `bank` to the empty bank `to`, and so on back to
     /// `item`.
     fn shift(&mut self, item: usize, mover: usize, bank: u8, to: u32, from: &[u8]) -> u32 {
         let (mut mover, mut bank, mut to, mut moved) = (mover, bank, to, 0);
@@ -120,7 +120,7 @@ mod tests {
 
     /// The items of Figure 2, an access of 8 rows and 8 banks: 531 displaces 14, which displaces 6, which has
     /// a copy in an empty bank; 15 reaches no empty bank, only bank 4 is left. The drawing of the paper does
-    /// not survive; this is an instance of what its text says.
+    /// not survive; this is an instance of the case in its text.
     #[test]
     fn figure_2() {
         let values = [531, 14, 6, 15, 20, 33, 9, 2];

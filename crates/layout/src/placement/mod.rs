@@ -1,4 +1,4 @@
-//! Placement: copies of values, and which row uses which, so that the lanes of a warp meet in no bank.
+//! Placement: copies of values, and which row uses which, so that the lanes of a warp have no bank conflicts.
 //!
 //! A table in shared memory, of running aggregates or of a dimension's payload, is an array indexed by the
 //! values of a column: dense codes. Skewed or unlucky values send the lanes of an access to few banks, and it
@@ -12,7 +12,7 @@
 //!   2  for each row left: the shortest sequence of relocations to an empty bank, breadth first            §3.1
 //!   3  where there is none: a new copy, in the bank with the fewest of those that are or can be emptied   §3.1
 //!   4  where the budget permits none: relocations that ignore other warps                                 §3.3
-//!   5  what is left, a conflict in any case: another round of the same
+//!   5  remaining rows, a conflict in any case: another round of the same
 //! ```
 //!
 //! Copies are created where rows could not be placed, so frequent values earn them, and no frequencies need
@@ -121,11 +121,11 @@ pub struct Placement {
     pub slots: Vec<u32>,
     /// Slots to values.
     pub map: SlotMap,
-    /// What it took and what came of it.
+    /// Its costs and results.
     pub report: PlacementReport,
 }
 
-/// What the steps of a placement did.
+/// Counts of the steps of a placement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Steps {
     /// Accesses placed.
@@ -160,13 +160,13 @@ impl std::ops::AddAssign for Steps {
 /// Costs of a placement, in space and time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlacementReport {
-    /// What was done.
+    /// Counts of its steps.
     pub steps: Steps,
     /// Values.
     pub values: usize,
     /// Slots of the table, holes among them.
     pub slots: usize,
-    /// Slots that hold nothing.
+    /// Holes.
     pub holes: usize,
     /// Slots that the budget permitted.
     pub slots_permitted: usize,
@@ -187,7 +187,7 @@ impl PlacementReport {
         (self.slots - self.holes) as f64 / self.values.max(1) as f64
     }
 
-    /// Mean copies of a value when holes count as copies: what the table takes of the budget.
+    /// Mean copies of a value when holes count as copies: the share of the budget that the table takes.
     #[must_use]
     pub fn mean_copies_and_holes(&self) -> f64 {
         self.slots as f64 / self.values.max(1) as f64
@@ -265,7 +265,7 @@ pub fn place<P: AccessPattern + ?Sized>(
         values,
         limit: slots_permitted,
     });
-    // Rows of different blocks are written at once; which rows are whose, only the pattern knows.
+    // Rows of different blocks are written at once; only the pattern knows which rows belong to which block.
     let column: Vec<AtomicU32> = column.into_iter().map(AtomicU32::new).collect();
     let blocks = pattern.blocks(column.len());
     let next = AtomicUsize::new(0);

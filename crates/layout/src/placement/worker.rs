@@ -21,7 +21,7 @@ pub(super) struct Worker<'a> {
     pub(super) steps: Steps,
 }
 
-/// The access in hand. Items are what needs a bank: rows, or for reads different values.
+/// The access in hand. Items, which need a bank each, are rows, or for reads different values.
 #[derive(Debug, Default)]
 struct Access {
     values: Vec<u32>,
@@ -175,7 +175,7 @@ impl<'a> Worker<'a> {
         self.access.banks[item]
     }
 
-    /// Banks of all copies that an item could use, whatever other warps do.
+    /// Banks of all copies that an item could use, regardless of other warps.
     fn existing(&self, item: usize) -> u32 {
         self.copies.banks(self.access.values[item])
     }

@@ -82,8 +82,8 @@ fn grids_use_few_banks() {
     }
 }
 
-/// A replica per lane has no conflicts, whatever the groups; replicas with an odd stride are as good as their
-/// number.
+/// A replica per lane has no conflicts, regardless of the groups; replicas with an odd stride are as good as
+/// their number.
 #[test]
 fn replicas() {
     let groups = Frequencies::zipf(100, 1.5).unwrap().column(32 * 1000, 3);

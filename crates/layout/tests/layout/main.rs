@@ -13,7 +13,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use galatea_layout::AccessPattern;
 
-/// What a recount finds: read rounds, write rounds, words used again within the window; summed over accesses.
+/// The results of a recount: read rounds, write rounds, words used again within the window; summed over
+/// accesses.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Recount {
     accesses: u64,

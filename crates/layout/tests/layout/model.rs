@@ -1,4 +1,4 @@
-//! The model against what was measured on an H200, and the choices it must make.
+//! The model against measurements on an H200, and the choices it must make.
 
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
@@ -199,7 +199,7 @@ fn clustered_groups_are_combined() {
     assert_eq!(one_copy.rounds, 64.0);
 }
 
-/// What cannot be had says why, and is never chosen.
+/// A layout that is not possible says why, and is never chosen.
 #[test]
 fn what_does_not_fit() {
     let groups = Frequencies::uniform(100_000).unwrap();

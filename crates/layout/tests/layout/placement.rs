@@ -1,4 +1,4 @@
-//! Placements: what must hold for every column, pattern, goal and budget, and how good they are.
+//! Placements: invariants for every column, pattern, goal and budget, and their quality.
 
 use std::num::NonZeroUsize;
 

@@ -1,20 +1,20 @@
 //! The device heap: a pool of equal pages from which running kernels take memory, and into which they give it
 //! back.
 //!
-//! A kernel that produces an unknown number of things either counts them first, in a pass of its own, or is
-//! given room for the worst case, or takes memory as it goes. This is the third way. The host makes a
+//! A kernel that produces an unknown number of rows either counts them first, in a pass of its own, or is
+//! given memory for the worst case, or takes memory while it runs. This is the third way. The host makes a
 //! [`DeviceHeap`], hands its view ([`DeviceHeap::view`]) to a kernel that was compiled with its options
-//! ([`DeviceHeap::options`]), and reads afterwards what is left of it.
+//! ([`DeviceHeap::options`]), and reads afterwards how many pages are left.
 //!
 //! ```text
-//!   budget ── one DeviceBuffer: pages            what is handed out, never touched by the heap
+//!   budget ── one DeviceBuffer: pages            handed out, never touched by the heap
 //!          └─ one DeviceBuffer: the heap's own   status | bitmap | balances | summary | words of the strategy
 //! ```
 //!
 //! Both are charged to the device-memory budget when the heap is made; nothing is allocated later. The heap's
-//! own memory is about 1/64 byte per page (and what [`Strategy::own_words`] says).
+//! own memory is about 1/64 byte per page (and [`Strategy::own_words`]).
 //!
-//! Which promises hold for all strategies, and which memory order callers must bring, is written in
+//! The guarantees of all strategies, and the memory order that callers must provide, are documented in
 //! `cuda/galatea/heap/view.cuh` of the kernels crate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ const MOST_PAGE_BYTES: u64 = 1 << 24;
 /// Most pages: their numbers, and two more values, fit 32 bits, and half as many fit the balance of a queue.
 const MOST_PAGES: u64 = (1 << 31) - 1;
 
-/// How a heap is made.
+/// Settings of a heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeapOptions {
     /// Bytes of a page: a multiple of 8 up to 16 MiB. Default 4096.
@@ -43,7 +43,7 @@ pub struct HeapOptions {
     /// How device code that uses the heap is compiled: strategy, checks, counters.
     pub build: HeapBuild,
     /// Probes of one call before it sweeps the pool; for the strategies that walk at random. Default 4096.
-    /// The published algorithms look for ever.
+    /// The published algorithms probe for ever.
     pub probes: u32,
     /// Seed of the launches' random walks; every view has another one after it. Default 1.
     pub seed: u64,
@@ -245,8 +245,8 @@ impl DeviceHeap {
         &mut self.pages
     }
 
-    /// What a kernel on the home stream takes by value. Each view has a seed of its own, so that launches
-    /// walk differently.
+    /// The argument of a kernel on the home stream, by value. Each view has a seed of its own, so that
+    /// launches walk differently.
     #[must_use]
     pub fn view(&self) -> HeapView {
         let launch = self.views.fetch_add(1, Ordering::Relaxed);
@@ -282,7 +282,7 @@ impl DeviceHeap {
         Ok(self.view())
     }
 
-    /// Makes every page free and forgets errors and counters. What is in the pages stays.
+    /// Makes every page free and forgets errors and counters. The content of pages stays.
     ///
     /// # Errors
     /// The device's.
@@ -317,8 +317,8 @@ impl DeviceHeap {
         Ok(stream.fill(self.own.slice_mut(balances..)?, 0)?)
     }
 
-    /// Counts the free pages and compares what should agree; waits for the stream. For strategies whose free
-    /// pages are counted: not the bump, nor a queue without checks.
+    /// Counts the free pages and compares figures that should agree; waits for the stream. For strategies
+    /// whose free pages are counted: not the bump, nor a queue without checks.
     ///
     /// # Errors
     /// The device's.
@@ -345,7 +345,7 @@ impl DeviceHeap {
         Ok(HeapStatistics::from_words(&words))
     }
 
-    /// Forgets errors and counters, not what is allocated.
+    /// Forgets errors and counters, not allocations.
     ///
     /// # Errors
     /// The device's.

@@ -1,17 +1,17 @@
-//! What a heap's status says.
+//! Errors and counters of a heap's status.
 
 use galatea_kernels::heap::STATUS_WORDS;
 
 /// Misuse seen by kernels that were compiled with checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapFaults {
-    /// Something was freed that is no block of this heap.
+    /// An address was freed that is no block of this heap.
     pub foreign: bool,
     /// A free page was freed, or one twice at once.
     pub double_free: bool,
     /// More was asked for than a page has (or than the pool, for consecutive pages).
     pub too_large: bool,
-    /// What the first of these was about: a page; for a foreign pointer, its offset from the first page in
+    /// The subject of the first of these: a page; for a foreign pointer, its offset from the first page in
     /// bytes; for a size too large, that size.
     pub first: Option<u64>,
 }
@@ -33,15 +33,15 @@ pub struct HeapStatistics {
     pub allocations: u64,
     /// Requests refused.
     pub failures: u64,
-    /// Looks, summed over threads.
+    /// Probes, summed over threads.
     pub steps: u64,
-    /// Looks of the slowest thread, summed over warps.
+    /// Probes of the slowest thread, summed over warps.
     pub warp_steps: u64,
     /// Calls by warps.
     pub warps: u64,
     /// Atomics of allocations.
     pub atomics: u64,
-    /// Claims of something seen free that another thread got first.
+    /// Claims of pages seen free that another thread got first.
     pub collisions: u64,
     /// Sweeps over the whole pool.
     pub sweeps: u64,

@@ -1,5 +1,5 @@
-//! Parts of the memory manager that can be left out, one at a time, to measure what each is worth (MultiQx
-//! §7.3, MQ-41), and the engine without a manager, to measure what it replaces (MQ-42). For experiments:
+//! Parts of the memory manager that can be left out, one at a time, to measure the worth of each (MultiQx
+//! §7.3, MQ-41), and the engine without a manager, to measure its alternative (MQ-42). For experiments:
 //! results are the same under each.
 
 use galatea_device::{Device, DeviceError, HostMemory, HostView};
@@ -23,7 +23,7 @@ pub enum Ablation {
     /// Pages: a region comes and goes as a whole (NoPage).
     WholeRegion,
     /// The manager: queries do not take turns, nothing is evicted for them, and one that finds the device
-    /// full fails. A query's columns go when it ends.
+    /// full fails. A query's columns are dropped when it ends.
     Naive,
 }
 
@@ -83,7 +83,7 @@ impl Ablated {
         Ablations(self.set.load(Ordering::Relaxed))
     }
 
-    /// Pinned host memory of at least so many bytes that nobody else has. To be given back when copies from
+    /// Pinned host memory of at least so many bytes for exclusive use. To be given back when copies from
     /// it are queued: it is used again when they are done.
     pub(super) fn take(&self, bytes: usize) -> Result<Arc<HostMemory>, DeviceError> {
         let mut kept = self.scratch.lock();

@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The owner of what no query owns.
+/// The owner of regions that no query owns.
 pub(super) const NOBODY: u64 = u64::MAX;
 
 /// A working region as others see it.
 pub(super) trait Parked: Send + Sync {
-    /// What an eviction would cost; none while it is held, on its way, or not on the device.
+    /// The cost of an eviction; none while it is held, on its way, or not on the device.
     fn candidate(&self) -> Option<Candidate<u64>>;
     /// Moves it out; the bytes freed. 0: it cannot be moved now.
     fn evict(&self, spill: &Spill) -> Result<u64, DeviceError>;
@@ -35,7 +35,7 @@ pub(super) struct Shared<T> {
     /// Values of a page.
     pub(super) page_len: usize,
     pub(super) home: Stream,
-    /// The owner comes back, or goes: an eviction shall stop.
+    /// The owner comes back, or drops the region: an eviction shall stop.
     pub(super) wanted: AtomicBool,
     pub(super) content: Mutex<Content<T>>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Content<T> {
 /// Where the newest content of a page is.
 #[derive(Debug)]
 pub(super) enum PageState {
-    /// Nowhere: nobody needs it any more.
+    /// Nowhere: it is not needed any more.
     Nothing,
     /// On the device.
     Device,

@@ -1,8 +1,8 @@
-//! What can go wrong with a region.
+//! Errors of regions.
 
 use galatea_device::DeviceError;
 
-/// Why a region did not come back, or could not be moved.
+/// The reason why a region did not come back, or could not be moved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
@@ -14,7 +14,7 @@ pub enum RegionError {
         "{name} ({bytes} bytes) cannot be read back from its spill file: {reason}\nhint: look at the file system of the spill folder, or raise galatea.store_memory_limit"
     )]
     Spill {
-        /// What the region holds.
+        /// The region's name.
         name: String,
         /// Its bytes.
         bytes: u64,

@@ -1,23 +1,23 @@
-//! What is known of regions.
+//! Facts about regions, for reports.
 
-/// What a region is.
+/// Kinds of regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegionKind {
     /// A copy of host data.
     Cached,
-    /// What a query writes.
+    /// Memory that a query writes.
     Working,
 }
 
-/// What is known of a region.
+/// Facts about a region.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegionInfo {
-    /// What it copies, or holds.
+    /// Name of the data that it copies or holds.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: RegionKind,
-    /// The query that writes it, by the number of its [`Lease`](super::Lease); none of what is kept for the
-    /// next.
+    /// The query that writes it, by the number of its [`Lease`](super::Lease); none of memory that is kept
+    /// for the next.
     pub owner: Option<u64>,
     /// Bytes of all of it.
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct RegionInfo {
     pub pages_device: usize,
     /// Pages whose content is in host memory, or in a file.
     pub pages_host: usize,
-    /// Pages of which both are true.
+    /// Pages whose content is in both.
     pub pages_both: usize,
     /// Pages that have device memory, but not their content yet.
     pub pages_loading: usize,

@@ -32,7 +32,7 @@ pub struct MemoryManager {
     spare: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-/// What gives way.
+/// The victim of an eviction.
 #[derive(Debug, Clone, Copy)]
 enum Victim {
     /// A page of the region of that key.
@@ -41,7 +41,7 @@ enum Victim {
     Working(u64),
 }
 
-/// What the identities of sources hold weakly, to tell it that one is gone.
+/// The part that identities of sources hold weakly, to tell it that one was dropped.
 #[derive(Debug)]
 pub(super) struct Regions {
     /// The stream that pages are allocated and freed in.
@@ -54,7 +54,7 @@ pub(super) struct State {
     /// By the address of the source's identity, which the region's weak reference keeps from being used
     /// again.
     pub(super) regions: HashMap<usize, Region>,
-    /// Pages that were made, by the address of the identity of what they copy.
+    /// Pages that were made, by the address of the identity of their originals.
     pub(super) pages: HashMap<usize, (Weak<Identity>, Weak<Page>)>,
     pub(super) policy: Replacement,
     /// Scans so far.
@@ -139,7 +139,7 @@ impl MemoryManager {
         &self.device
     }
 
-    /// Who runs, and who waits.
+    /// The queries that run, and those that wait.
     pub fn turns(&self) -> &Turns {
         &self.turns
     }
@@ -154,7 +154,7 @@ impl MemoryManager {
         self.ablated().set(&self.device, ablations);
     }
 
-    /// What is left out.
+    /// The parts that are left out.
     pub fn ablations(&self) -> Ablations {
         self.ablated().get()
     }
@@ -177,7 +177,7 @@ impl MemoryManager {
     }
 
     /// Tries to allocate working memory, evicting pages as long as the device is full. `None`: it is, with
-    /// everything evicted that nobody has pinned.
+    /// everything evicted that is not pinned.
     ///
     /// # Errors
     /// Those of `attempt` other than memory, and the device's.
@@ -211,7 +211,7 @@ impl MemoryManager {
     }
 
     /// Gives up spare working memory, or else one page or one parked working region, by the policy; whether
-    /// there was something.
+    /// there was any.
     ///
     /// # Errors
     /// The device's.
@@ -254,7 +254,8 @@ impl MemoryManager {
         self.working.adopt(owner, name, buffer)
     }
 
-    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). `false`: there is no room for all.
+    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). `false`: there is no room for all of
+    /// them.
     ///
     /// # Errors
     /// The device's; content that cannot be read back.
@@ -270,7 +271,7 @@ impl MemoryManager {
         Ok(true)
     }
 
-    /// Where the content of working regions goes; otherwise it goes to host memory, as much as there is.
+    /// Sets where the content of working regions is moved to; by default host memory, without a limit.
     pub fn set_spill(&self, budget: Arc<dyn HostBudget>, files: Arc<dyn SpillFiles>) {
         self.working.spill().set_places(budget, files);
     }
@@ -359,7 +360,7 @@ impl MemoryManager {
                 if Arc::strong_count(page) == 1 {
                     alone += bytes;
                 } else {
-                    // A page of several regions goes when all have given it up.
+                    // A page of several regions is freed when all have given it up.
                     let least = shared.entry(Arc::as_ptr(page)).or_insert(bytes);
                     *least = bytes.min(*least);
                 }
@@ -373,7 +374,7 @@ impl MemoryManager {
         self.regions.state.lock().evicted + self.working.evicted()
     }
 
-    /// Gives up everything that nobody has pinned.
+    /// Gives up everything that is not pinned.
     ///
     /// # Errors
     /// The device's.

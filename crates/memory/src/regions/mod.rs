@@ -1,24 +1,25 @@
 //! Regions: all device memory that outlives a launch belongs to one manager, which takes it back when others
 //! need it.
 //!
-//! A [`MemoryManager`] owns a device's memory under the device's budget. What it hands out is of two kinds:
+//! A [`MemoryManager`] owns a device's memory under the device's budget. The memory that it hands out is of
+//! two kinds:
 //!
 //! * **Cached regions** are copies of immutable host data, a column of the store each. A region is a list of
 //!   [`Page`]s that come and go one by one: each is in device memory or not, its host side is always valid,
-//!   so evicting one moves nothing. A page is known by the identity of what it copies: versions of a column
-//!   share pages, and a page goes with its original.
-//! * **Working memory** is what one query writes: group tables, output rows, slots that chunks stream
+//!   so evicting one moves nothing. A page is known by the identity of its original: versions of a column
+//!   share pages, and a page is freed with its original.
+//! * **Working memory** is memory that one query writes: group tables, output rows, slots that chunks stream
 //!   through. It is allocated with [`MemoryManager::making_room`], which evicts pages as long as the device
-//!   says that it is full. What outlives a launch is a
-//!   [`WorkingRegion`]: its owner holds it while it launches, and may park it in between, when others can move its content to the host.
+//!   says that it is full. Working memory that outlives a launch is a [`WorkingRegion`]: its owner holds it
+//!   while it launches, and may park it in between, when others can move its content to the host.
 //!
 //! A page is in use while it is pinned ([`PagePin`], [`Scan`]): from the choice of its address until the
 //! launches that read it are queued. After that its region knows the events of these launches
 //! ([`Scan::used`]); memory of an evicted page is freed behind them in stream order, so that neither eviction
 //! nor the next owner waits on the host (MultiQx §6: frees never block a query).
 //!
-//! Where more is wanted than there is, queries take turns ([`Turns`]): admission by demand, first come first
-//! served with bounded overtaking, and the query that came first always gets what it needs.
+//! Where more is wanted than the device has, queries take turns ([`Turns`]): admission by demand, first come
+//! first served with bounded overtaking, and the query that came first always gets what it needs.
 
 mod ablation;
 mod content;
@@ -48,9 +49,9 @@ use crate::Identity;
 use galatea_device::{DeviceBuffer, DeviceError, Stream};
 use std::sync::Arc;
 
-/// What a cached region is a copy of: immutable data in host memory, in pages of any size.
+/// The original of a cached region: immutable data in host memory, in pages of any size.
 pub trait Source {
-    /// Names all of it. The region goes when the last owner lets go of it.
+    /// Names all of it. The region is dropped when the last owner drops it.
     fn identity(&self) -> &Arc<Identity>;
     /// Its name in messages.
     fn name(&self) -> &str;

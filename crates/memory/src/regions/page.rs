@@ -66,9 +66,9 @@ impl Page {
         here
     }
 
-    /// Has its content copied on `stream`, unless somebody has already; the event to wait for, if the copy
-    /// may still be under way, and the bytes that this call has queued. The query that needs a page first
-    /// queues its copy, all others wait for that one.
+    /// Has its content copied on `stream`, unless another query has already; the event to wait for, if the
+    /// copy may still be under way, and the bytes that this call has queued. The query that needs a page
+    /// first queues its copy, all others wait for that one.
     ///
     /// # Errors
     /// The device's; the next call queues the copy again.
@@ -94,8 +94,7 @@ impl Page {
         Ok((Some(copied), bytes))
     }
 
-    /// Copies its content to host memory that is of no further use: what an eviction would take if pages were
-    /// written.
+    /// Copies its content to host memory that is not read: the cost of an eviction if pages were written.
     pub(super) fn copy_out(&self, home: &Stream, ablated: &Ablated) -> Result<(), DeviceError> {
         let memory = self.memory.lock();
         if memory.buffer.is_empty() {

@@ -1,4 +1,4 @@
-//! A cached region: which of its pages are in device memory, who uses them, and what it is worth.
+//! A cached region: which of its pages are in device memory, their users, and its worth.
 
 use super::ablation::{Ablated, Ablation};
 use super::page::Page;
@@ -15,7 +15,7 @@ pub(super) struct Region {
     /// By the order in which regions were made: an order among those that are equally recent.
     pub(super) number: u64,
     pub(super) parts: Vec<Part>,
-    /// Goes up whenever a page goes: addresses taken before are no longer valid.
+    /// Goes up whenever a page is freed: addresses taken before are no longer valid.
     pub(super) generation: u64,
     /// Scans under way that use addresses of the generation.
     pub(super) pins: u32,
@@ -68,12 +68,12 @@ impl Region {
         self.heat * (-(now.saturating_sub(self.last) as f64) / HALF_LIFE).exp2()
     }
 
-    /// Whether an eviction would get anything.
+    /// Whether an eviction would free memory.
     fn can_give(&self) -> bool {
         self.pins == 0 && self.parts.iter().any(Part::can_give)
     }
 
-    /// What the policy of replacement is told of it, if an eviction would get anything.
+    /// Its figures for the policy of replacement, if an eviction would free memory.
     /// `written`: whether its pages are taken for written.
     pub(super) fn candidate<K>(&self, key: K, now: u64, written: bool) -> Option<Candidate<K>> {
         self.can_give().then(|| Candidate {
@@ -97,13 +97,13 @@ impl Region {
 
     /// Notes a launch that reads pages.
     pub(super) fn used_by(&mut self, launch: &Arc<Event>) {
-        // What is done needs no waiting for; a failed device is found elsewhere.
+        // Events that have completed need no waiting for; a failed device is found elsewhere.
         self.launches
             .retain(|launch| !launch.is_complete().unwrap_or(true));
         self.launches.push(Arc::clone(launch));
     }
 
-    /// Gives up the last page that nobody has pinned, or all of them where regions go as a whole; how many.
+    /// Gives up the last page that is not pinned, or all of them where regions go as a whole; how many.
     pub(super) fn give(&mut self, home: &Stream, ablated: &Ablated) -> Result<u64, DeviceError> {
         let mut given = 0;
         while self.give_one(home, ablated)? {
@@ -134,7 +134,7 @@ impl Region {
         Ok(true)
     }
 
-    /// Lets go of pages whose original is gone, but for those that somebody has pinned: launches that read
+    /// Drops pages whose original was dropped, but for those that are pinned: launches that read
     /// them may be yet to come. Whether the region is still of use.
     pub(super) fn let_go(&mut self, home: &Stream, gone: &mut Vec<Arc<Page>>) -> bool {
         if self.pins > 0 {
@@ -152,7 +152,7 @@ impl Region {
             self.generation += 1;
             for launch in self.launches.drain(..) {
                 if home.wait(&launch).is_err() {
-                    // Then the host waits. Where it cannot, the device is lost, and the order of no matter.
+                    // Then the host waits. Where it cannot, the device is lost, and order does not matter.
                     let _ = launch.synchronize();
                 }
             }

@@ -1,11 +1,11 @@
 //! Which region gives way when memory is short.
 
-/// A policy of replacement. Regions give way in the order of what they are worth to it, least first; ties go
+/// A policy of replacement. Regions give way in the order of their worth by it, least first; ties go
 /// by recency, then by the order in which the regions were made.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Replacement {
-    /// How often a region was used, with uses counting half after 64 scans of whatever region. A scan does
-    /// not take pages from regions that are worth more than its own: it streams what does not fit.
+    /// How often a region was used, with uses counting half after 64 scans of any regions. A scan does
+    /// not take pages from regions that are worth more than its own: it streams pages that do not fit.
     #[default]
     Frequency,
     /// Least recently used (MultiQx §4.2).
@@ -16,9 +16,9 @@ pub enum Replacement {
     Lfu,
     /// At random, from a fixed seed.
     Random,
-    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is what would have to be copied
-    /// out (of columns nothing, unless an [`Ablation`](super::Ablation) takes them for written), s the
-    /// region's size and l its place from least to most recently used, divided by the number of regions.
+    /// MultiQx's cost-driven replacement: least cost c = e + f·s·l, where e is the bytes to be copied out (of
+    /// columns nothing, unless an [`Ablation`](super::Ablation) takes them for written), s the region's size
+    /// and l its place from least to most recently used, divided by the number of regions.
     CostDriven {
         /// The latency factor f; MultiQx: 0.01.
         latency: f64,
@@ -41,7 +41,7 @@ pub(super) struct Candidate<K> {
     pub(super) dirty: u64,
     /// Uses so far.
     pub(super) uses: u64,
-    /// Uses, older ones counted less; infinite of what is not a copy.
+    /// Uses, older ones counted less; infinite for memory that is not a copy.
     pub(super) worth: f64,
 }
 
@@ -60,8 +60,8 @@ impl<K> Candidate<K> {
 }
 
 impl Replacement {
-    /// What gives way; `scan`: the worth of the scan that wants room, none for working memory, which is
-    /// always served.
+    /// The victim of an eviction; `scan`: the worth of the scan that wants room, none for working memory,
+    /// which is always served.
     pub(super) fn victim<K: Copy>(
         self,
         mut candidates: Vec<Candidate<K>>,

@@ -8,8 +8,8 @@ use crate::Holder;
 use galatea_device::{DeviceError, Event, MemoryBudget};
 use std::sync::{Arc, Weak};
 
-/// Part of the budget that pages leave to working memory, and its bytes at most: what a launch takes that is
-/// small (tables of chunks, counters) shall not have to evict.
+/// Part of the budget that pages leave to working memory, and its bytes at most: small allocations of a
+/// launch (tables of chunks, counters) shall not have to evict.
 const RESERVE: u64 = 32;
 const MOST_RESERVE: u64 = 64 << 20;
 
@@ -71,7 +71,7 @@ impl Scan<'_> {
         &self.regions
     }
 
-    /// Evicts pages until there is what pages leave free; the scan's own too.
+    /// Evicts pages until the bytes that pages leave free are free; the scan's own too.
     ///
     /// # Errors
     /// The device's.
@@ -84,7 +84,7 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Where launches reference whatever is in device memory ([`Ablation::NoReference`]): pins all of it, as
+    /// Where launches reference all that is in device memory ([`Ablation::NoReference`]): pins all of it, as
     /// [`Self::pin`] does.
     pub fn reference_all(&mut self) {
         let mut state = self.manager.regions.state.lock();
@@ -184,7 +184,7 @@ impl Scan<'_> {
         Ok(Some(pin))
     }
 
-    /// Notes a launch that reads pages of the regions: memory of pages that go is freed behind it.
+    /// Notes a launch that reads pages of the regions: memory of evicted pages is freed behind it.
     pub fn used(&self, launch: &Arc<Event>) {
         let mut state = self.manager.regions.state.lock();
         for (key, _) in &self.regions {
@@ -223,7 +223,7 @@ impl Scan<'_> {
             }
         }
         drop(state);
-        // A source may have gone meanwhile.
+        // A source may have been dropped meanwhile.
         self.manager.regions.let_go();
     }
 }
@@ -241,14 +241,14 @@ impl Drop for Scan<'_> {
                 dead |= region.source.strong_count() == 0;
                 if naive && region.scans == 0 {
                     let home = &self.manager.regions.home;
-                    // A failure is found by whatever uses the device next; the page is still there then.
+                    // A failure is found by the next use of the device; the page is still there then.
                     while matches!(region.give(home, &state.ablated), Ok(given) if given > 0) {}
                 }
             }
         }
         drop(guard);
         if dead {
-            // Its source went while it was in use.
+            // Its source was dropped while it was in use.
             self.manager.regions.let_go();
         }
     }

@@ -1,4 +1,4 @@
-//! Where the content of working regions goes when they leave device memory: pinned host memory as far as its
+//! The places of working regions' content when they leave device memory: pinned host memory as far as its
 //! budget reaches, then files.
 
 use galatea_device::{Device, DeviceError, Download, HostMemory};
@@ -22,9 +22,9 @@ pub trait HostBudget: Debug + Send + Sync {
     fn give(&self, bytes: u64);
 }
 
-/// Makes files for what host memory has no room for.
+/// Makes files for content that host memory has no room for.
 pub trait SpillFiles: Debug + Send + Sync {
-    /// An empty file of its own, which goes when it is dropped.
+    /// An empty file of its own, which is deleted when it is dropped.
     ///
     /// # Errors
     /// The file system's, or that spilling to files is switched off.
@@ -70,7 +70,7 @@ pub(super) struct Spill {
     idle: Mutex<Vec<Arc<HostMemory>>>,
     /// Pages on the way to or from files.
     staging: Mutex<Vec<Arc<HostMemory>>>,
-    /// Copies whose region has gone; nobody waits for them.
+    /// Copies whose region was dropped; no query waits for them.
     retired: Mutex<Vec<Download>>,
     to_memory: AtomicU64,
     to_files: AtomicU64,

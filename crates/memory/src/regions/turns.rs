@@ -1,6 +1,6 @@
 //! Turns: which queries run at once (MultiQx §5).
 //!
-//! A query says what device memory it is going to use ([`Demand`]) and begins when its turn comes
+//! A query states the device memory that it is going to use ([`Demand`]) and begins when its turn comes
 //! ([`Turns::begin`]): when that fits beside what the running ones use, regions that several read counted
 //! once; by default two may run whatever they read, and small ones beside them ([`Admission`]). Nothing
 //! running always admits.
@@ -10,7 +10,7 @@
 //! Demands are predictions. A running query that finds the device full gives up all it has and waits for
 //! another one to end ([`Lease::wait_for_room`]), except the one that came first: it waits while the others
 //! finish, give up, or park their regions between two launches ([`Lease::is_asked`]), so that it always ends,
-//! and then the next. What is too large for the device alone is told so when nothing else runs.
+//! and then the next. A query that is too large for the device alone is told so when no other runs.
 
 use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Times the first of those that wait may be overtaken.
 const OVERTAKES: u32 = 16;
-/// Queries that [`Admission::Auto`] lets run whatever they read: one more than the scan that is larger than
-/// the device.
+/// Queries that [`Admission::Auto`] lets run regardless of the columns that they read: one more than the scan
+/// that is larger than the device.
 const ALWAYS: usize = 2;
 /// Share of the device that a query may read and still count as small.
 const SMALL: u64 = 16;
@@ -36,13 +36,13 @@ pub enum Admission {
     /// those that read little, as far as their working memory fits: regions give way page by page.
     #[default]
     Auto,
-    /// Those whose working memory fits together, whatever they read.
+    /// Those whose working memory fits together, regardless of the columns that they read.
     Working,
     /// Those whose weighted demands fit together, regions included (MultiQx Weight).
     Weight,
     /// Those whose greatest demands fit together, regions included (MultiQx Peak).
     Peak,
-    /// So many, whatever they need (MultiQx FIX-n).
+    /// So many, regardless of their demands (MultiQx FIX-n).
     Fixed(u32),
 }
 
@@ -105,12 +105,12 @@ struct Query {
     turn: Arc<Condvar>,
 }
 
-/// What is known of a query.
+/// Facts about a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryInfo {
     /// Its number, by arrival.
     pub number: u64,
-    /// What it does.
+    /// Its description.
     pub what: String,
     /// `running`, `waiting for its turn`, or `waiting for memory`.
     pub state: &'static str,
@@ -134,7 +134,7 @@ impl Demand {
     }
 }
 
-/// What runs, summed up once for all that wait.
+/// The running queries, summed up once for all waiting ones.
 struct Running<'s> {
     count: usize,
     starved: bool,
@@ -213,8 +213,8 @@ impl State {
         next.map(|(number, _)| **number)
     }
 
-    /// Begins the queries whose turn it is, and wakes them. To be called after every change: that it is done
-    /// once, by who changes something, and not by each that waits, is what lets hundreds wait.
+    /// Begins the queries whose turn it is, and wakes them. To be called after every change: done once by the
+    /// one that changes something, not by each that waits, so that hundreds can wait.
     fn admit(&mut self) {
         while let Some(number) = self.next_turn() {
             for (_, query) in self.queries.range_mut(..number) {
@@ -272,7 +272,7 @@ impl Turns {
         while !state.queries.get(&number).is_some_and(|query| query.running) {
             turn.wait_for(&mut state, LOOK);
             if cancelled.load(Memory::Relaxed) {
-                // The lease takes the lock when it goes.
+                // The lease takes the lock on drop.
                 drop(state);
                 return None;
             }
@@ -330,12 +330,12 @@ impl Lease<'_> {
         earlier.any(|(_, query)| query.running && query.starved)
     }
 
-    /// Says what of its demand is left, as far as it is known by now.
+    /// States the rest of its demand, as far as it is known by now.
     pub fn update(&self, demand: Demand) {
         self.change(|query| query.demand = demand);
     }
 
-    /// The same of its working memory alone; what it reads stays as it was.
+    /// The same of its working memory alone; the regions that it reads stay as they were.
     pub fn update_working(&self, weighted: u64, peak: u64) {
         self.change(|query| (query.demand.weighted, query.demand.peak) = (weighted, peak));
     }
@@ -349,7 +349,7 @@ impl Lease<'_> {
     }
 
     /// After the device was found full, and all working memory of this query given up or parked: waits until
-    /// it is worth another try. The query that [came first](Self::is_first) may keep what it has. `false`: no
+    /// it is worth another try. The query that [came first](Self::is_first) may keep its memory. `false`: no
     /// other query has any memory, or `cancelled` is set.
     pub fn wait_for_room(&self, cancelled: &AtomicBool) -> bool {
         let mut state = self.turns.state.lock();
@@ -370,7 +370,7 @@ impl Lease<'_> {
             let mut others = state.queries.iter().filter(|(number, _)| **number != self.number);
             if first {
                 room |= state.freed > own;
-                // Of those that run now, none holds memory: there will be no more than there is.
+                // Of those that run now, none holds memory: no more will be freed.
                 if room || !others.any(|(_, query)| query.running && !query.starved) {
                     break;
                 }

@@ -1,4 +1,5 @@
-//! Working regions: what queries write, moved to the host and back while nobody computes on it (MultiQx §4).
+//! Working regions: memory that queries write, moved to the host and back while no kernel uses it (MultiQx
+//! §4).
 //!
 //! ```text
 //!   let mut table = manager.working(owner, "group table", buffer);     held: only the owner can reach it
@@ -10,12 +11,12 @@
 //! A region that its owner holds is pinned: the manager has no way to reach its memory. Between launches the
 //! owner may park it; then a query that finds the device full moves it out: pages whose newest content is on
 //! the device are copied to pinned host memory, or to a file where the host's budget has no room, and the
-//! device memory is freed behind the copies in the order of the owner's stream. Nobody waits but for files.
-//! An eviction stops between two pages when the owner comes back or goes.
+//! device memory is freed behind the copies in the order of the owner's stream. Only evictions to files make
+//! others wait. An eviction stops between two pages when the owner comes back or drops the region.
 //!
-//! What is loaded and what is copied follows the access that the next launch declares: what it writes is not
-//! loaded, what it only reads leaves the copy on the host valid, so that evicting the region again moves
-//! nothing (the advice of MultiQx §4.1, by types).
+//! Loads and copies follow the access that the next launch declares: a region that it writes is not loaded,
+//! one that it only reads leaves the copy on the host valid, so that evicting the region again moves nothing
+//! (the advice of MultiQx §4.1, by types).
 
 use super::content::{Content, NOBODY, PageState, Parked, Shared};
 use super::error::RegionError;
@@ -228,7 +229,7 @@ impl<T: Pod> WorkingRegion<T> {
         }
     }
 
-    /// What a launch does to it, for [`MemoryManager::grant`](super::MemoryManager::grant).
+    /// The access of a launch to it, for [`MemoryManager::grant`](super::MemoryManager::grant).
     pub fn used(&mut self, access: Access) -> Use<'_> {
         Use { region: self, access }
     }
@@ -277,7 +278,7 @@ impl Use<'_> {
     }
 }
 
-/// Moves others out of a full device; whether there was something to move.
+/// Moves others out of a full device; whether there was a region to move.
 pub(super) type MakeRoom<'a> = dyn Fn() -> Result<bool, DeviceError> + 'a;
 
 /// A region of whatever type, as its owner sees it.
@@ -334,7 +335,7 @@ impl<T: Pod> Held for WorkingRegion<T> {
                     PageState::Device
                 }
                 (_, PageState::Device) | (Access::ReadWrite, PageState::Nothing) => PageState::Device,
-                // Of content that nobody needed there is none to load; what a launch writes is.
+                // Discarded content is not loaded.
                 (Access::Read, PageState::Nothing) => PageState::Nothing,
             };
         }

@@ -56,7 +56,7 @@ pub(super) struct Copied {
     /// Without, kernels use the host memory.
     slots: Option<Slots>,
     piece: usize,
-    /// Streams that have been used: what they hold is waited for before the host gets its bytes.
+    /// Streams that have been used: their copies are waited for before the host gets its bytes.
     used: Option<Stream>,
 }
 
@@ -165,7 +165,7 @@ impl Transfer for Copied {
     }
 
     fn collect(&mut self, stream: &Stream, range: Range<usize>) -> Result<()> {
-        // Lets go of what copies to the device held.
+        // Releases memory that copies to the device held.
         stream.synchronize()?;
         let Some(slots) = &self.slots else { return Ok(()) };
         let pins = self.method == Method::DynamicPinning;

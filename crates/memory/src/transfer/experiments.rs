@@ -7,7 +7,7 @@ use super::{Access, Method, Rate, Result, TransferOptions, by_piece, rate, rates
 /// Names of the experiments, in the order in which they run.
 pub const EXPERIMENTS: [&str; 4] = ["rates", "chunks", "threads", "pieces"];
 
-/// How much is measured.
+/// The extent of measurements.
 #[derive(Debug, Clone)]
 pub struct Scale {
     /// Bytes of host memory, whole numbers of 64 KiB.
@@ -39,7 +39,7 @@ impl Scale {
 pub struct Measured {
     /// The experiment.
     pub experiment: &'static str,
-    /// What was measured.
+    /// The quantity.
     pub rate: Rate,
     /// Threads that staged, where some did.
     pub threads: usize,
@@ -156,7 +156,7 @@ fn threads(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Res
     Ok(())
 }
 
-/// Granularity and alignment of what kernels do over the link themselves.
+/// Granularity and alignment of kernels' own accesses over the link.
 fn pieces(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
     let mut measure = |access, piece, shift, random| {
         let what = (piece, shift, random);

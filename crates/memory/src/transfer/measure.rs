@@ -7,7 +7,7 @@ use galatea_kernels::{LinkAccess, Pieces};
 
 use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
 
-/// What kernels do with the host's data.
+/// How kernels access the host's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Read it.
@@ -21,7 +21,7 @@ pub enum Access {
 pub struct Rate {
     /// The way.
     pub method: Method,
-    /// What kernels did.
+    /// How kernels accessed it.
     pub access: Access,
     /// Bytes of a piece: what a warp reads or writes at once, or a chunk.
     pub piece: u64,
@@ -31,7 +31,7 @@ pub struct Rate {
     pub values: Vec<f64>,
 }
 
-/// What is measured with: kernel, stream, and a place for sums.
+/// Tools of a measurement: kernel, stream, and a place for sums.
 struct Bench {
     kernel: LinkAccess,
     stream: Stream,
@@ -48,7 +48,7 @@ impl Bench {
         })
     }
 
-    /// Moves all bytes once, in chunks; seconds. What was read is checked, and so is what was written.
+    /// Moves all bytes once, in chunks; seconds. Sums of values read, and values written, are checked.
     fn once(
         &mut self,
         transfer: &mut dyn Transfer,
@@ -147,7 +147,7 @@ pub fn rate(
     })
 }
 
-/// The rates of all ways that the device has, for reads and writes: what a calibration keeps.
+/// The rates of all ways that the device has, for reads and writes, for a calibration.
 ///
 /// # Errors
 /// The device's.

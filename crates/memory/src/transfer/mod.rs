@@ -15,10 +15,10 @@
 //! | zero-copy | pull | each load and store crosses the link | pinned | byte |
 //! | coherence | pull | loads of any memory, kept coherent by the link | any | byte |
 //!
-//! [`Capabilities::probe`] says which a device has, and why not where it has not; [`open`] makes one. All of
-//! them hold their host memory and give a kernel an address: [`Transfer::bring`] for what it reads,
-//! [`Transfer::room`] and [`Transfer::collect`] for what it writes. So a consumer does not know which one it
-//! is given.
+//! [`Capabilities::probe`] says which ones a device has, and the reason for each that it lacks; [`open`]
+//! makes one. All of them hold their host memory and give a kernel an address: [`Transfer::bring`] for ranges
+//! that it reads, [`Transfer::room`] and [`Transfer::collect`] for ranges that it writes. So a consumer does
+//! not know which one it is given.
 //!
 //! Managed memory is charged to the device's budget: a card asked for more of it than it has can hang.
 
@@ -138,7 +138,7 @@ pub enum TransferError {
 /// Result of this module.
 pub type Result<T, E = TransferError> = std::result::Result<T, E>;
 
-/// How a transfer is made.
+/// Settings of a transfer.
 #[derive(Debug, Clone, Copy)]
 pub struct TransferOptions {
     /// Bytes that are brought or collected at once, at most; default 16 MiB. Ways that push have two such
@@ -168,25 +168,27 @@ pub trait Transfer: Send {
     /// The way.
     fn method(&self) -> Method;
 
-    /// The host's bytes, to be filled or read; waits for what is under way.
+    /// The host's bytes, to be filled or read; waits for copies under way.
     ///
     /// # Errors
     /// The failure of any work.
     fn host(&mut self) -> Result<&mut [u8]>;
 
-    /// Makes a range readable for kernels queued on `stream` from now on; where it is for them.
+    /// Makes a range readable for kernels queued on `stream` from now on; its address for them.
     ///
     /// # Errors
     /// [`TransferError::Chunk`]; the device's.
     fn bring(&mut self, stream: &Stream, range: Range<usize>) -> Result<u64>;
 
-    /// Where kernels queued on `stream` from now on write what is to become a range: all of it.
+    /// The address at which kernels queued on `stream` from now on write the new content of a range: all of
+    /// it.
     ///
     /// # Errors
     /// As [`Transfer::bring`].
     fn room(&mut self, stream: &Stream, range: Range<usize>) -> Result<u64>;
 
-    /// Makes what kernels have written, in the room asked for last, the host's; returns when it is.
+    /// Brings the range that kernels have written, in the memory asked for last, to the host; returns when it
+    /// is there.
     ///
     /// # Errors
     /// As [`Transfer::bring`].

@@ -1,4 +1,4 @@
-//! What a device can do, asked before anything is tried.
+//! The ways that a device has, asked before anything is tried.
 
 use galatea_device::{Device, DeviceInfo};
 
@@ -10,11 +10,11 @@ use super::Method;
 pub struct Absent {
     /// The way.
     pub method: Method,
-    /// Why not, with the attributes that say so.
+    /// The reason, with the attributes that say so.
     pub reason: String,
 }
 
-/// What a device says of its link.
+/// Attributes of a device's link.
 #[derive(Debug, Clone)]
 pub struct Capabilities {
     info: DeviceInfo,
@@ -26,7 +26,7 @@ impl Capabilities {
     /// Asks a device.
     #[must_use]
     pub fn probe(device: &Device) -> Self {
-        // A page, for whether there are the functions for it.
+        // Allocates a page, to find out whether the driver has the functions for it.
         let managed = device.info().concurrent_managed_access && matches!(device.managed(1), Ok(Some(_)));
         Self {
             info: device.info().clone(),

@@ -81,7 +81,7 @@ impl Transfer for Staged {
     }
 
     fn host(&mut self) -> Result<&mut [u8]> {
-        // What is under way uses the ring.
+        // Copies under way use the ring.
         Ok(&mut self.bytes)
     }
 
@@ -120,7 +120,7 @@ impl Transfer for Staged {
     }
 
     fn collect(&mut self, stream: &Stream, range: Range<usize>) -> Result<()> {
-        // Lets go of what copies to the device held.
+        // Releases memory that copies to the device held.
         stream.synchronize()?;
         let mut under_way: Vec<(Download, Range<usize>, usize)> = Vec::new();
         let pieces: Vec<_> = self.pieces(range.clone()).collect();

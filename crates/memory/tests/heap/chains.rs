@@ -84,10 +84,10 @@ impl Case {
         let produce = producer(device, self.words, heap.build());
         let counts = device.upload(&stream, &self.counts).unwrap();
         let mut found = Vec::new();
-        let mut dry = 0;
+        let mut stops = 0;
         loop {
             let arguments = ProduceArguments {
-                chains: chains.view(&heap, dry > 0),
+                chains: chains.view(&heap, stops > 0),
                 counts: DevicePointer::new(counts.address()),
                 inputs: self.counts.len() as u64,
             };
@@ -121,8 +121,8 @@ impl Case {
                 break;
             }
             assert!(rows > 0, "{case}");
-            dry += 1;
-            assert!(dry < 10_000, "no progress: {case}");
+            stops += 1;
+            assert!(stops < 10_000, "no progress: {case}");
         }
         found.sort_unstable();
         let expected: Vec<u64> = self
@@ -132,7 +132,7 @@ impl Case {
             .flat_map(|(count, input)| (0..u64::from(*count)).map(move |k| input * 100 + k))
             .collect();
         assert_eq!(found, expected, "{case}");
-        dry
+        stops
     }
 }
 
@@ -193,7 +193,8 @@ fn a_dry_heap_loses_nothing() {
         let mut random = SmallRng::seed_from_u64(seed);
         for _ in 0..4 {
             let block = [32, 64, 128][random.random_range(0..3)];
-            // One block's tile must fit what the others do not hold on to: here the most a tile may yield.
+            // One block's morsel must fit the pages that the others do not hold: here the most rows of a
+            // morsel.
             let most = 3;
             let page_rows = random.random_range(32..50);
             let tile_pages = (block as u64 * u64::from(most)).div_ceil(page_rows);

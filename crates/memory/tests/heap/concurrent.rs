@@ -114,7 +114,7 @@ fn churn(
 fn holders_are_alone_in_their_pages() {
     for (case, device) in devices([0, 1, 2, 3]) {
         for strategy in REUSING {
-            // More pages than threads can hold: nobody may be refused.
+            // More pages than threads can hold: no request may be refused.
             let plenty = churn(&device, strategy, 700, (2, 96), 12, &case);
             assert_eq!(plenty, 0, "{strategy} refused a page there was, {case}");
             // Fewer: some are refused, and the pool is whole afterwards.

@@ -82,7 +82,7 @@ fn requests_are_served_while_there_are_pages() {
                 for page in &expected {
                     bits[(page / 64) as usize] |= 1 << (page % 64);
                 }
-                // Bits after the last page are not pages, whatever is said.
+                // Bits after the last page are not pages, even if they are given as free.
                 *bits.last_mut().unwrap() |= !0 << (pages % 64);
                 let free = device.upload(&pool.stream, &bits).unwrap();
                 pool.heap.reset_to(&pool.stream, &free).unwrap();

@@ -61,7 +61,7 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
                     .collect();
                 let (mut addresses, blocks) = take(&pool, &sizes, &case);
                 pool.assert_free_of_sizes(units_in_pool - units(&blocks), &case);
-                // Zero gives nothing, and while there is room for all nobody is refused.
+                // Zero gives nothing, and while all fit none is refused.
                 let wanted: u64 = sizes.iter().map(|size| size.div_ceil(PAGE_BYTES)).sum();
                 if 4 * wanted < units_in_pool {
                     assert_eq!(units(&blocks), wanted, "{case}");
@@ -108,7 +108,7 @@ fn the_only_hole_is_found_wherever_it_is() {
     }
 }
 
-/// Blocks of one size until there are no more: nothing is left but what is too small for another.
+/// Blocks of one size until there are no more: only pieces too small for another are left.
 #[test]
 fn the_pool_is_used_up() {
     for seed in [1, 2] {

@@ -93,8 +93,8 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
     }
 }
 
-/// The table of counts: one look and 0.03 to 0.9 atomics a page for the window, whose claims are shared by a
-/// warp; about three atomics per look for CoRW.
+/// The table of counts: one probe and 0.03 to 0.9 atomics a page for the window, whose claims are shared by a
+/// warp; about three atomics per probe for CoRW.
 #[test]
 fn the_window_needs_few_looks_and_fewer_atomics() {
     for (share, threads) in [(1.0, 10_000), (0.5, 5000), (0.1, 1000)] {

@@ -1,4 +1,4 @@
-//! Parts of the manager that are left out: each changes what it says.
+//! Parts of the manager that are left out: each has the documented effect.
 
 use crate::{Column, load, own_device_with};
 use galatea_device::{DriverCall, EmulatorOptions, Faults, MemoryBudget};

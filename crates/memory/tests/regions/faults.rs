@@ -1,4 +1,4 @@
-//! What fails: copies, allocations under any limit, the device. An operation succeeds or returns an error,
+//! Failures: copies, allocations under any limit, the device. An operation succeeds or returns an error,
 //! and all memory comes back.
 
 use crate::{Column, Original, fetch, own_device, peek, peek_kernel};
@@ -55,7 +55,7 @@ fn a_copy_that_fails_is_made_again() {
             (1, 0),
             "nobody has asked yet"
         );
-        // Known to be complete now: nobody waits, nobody copies.
+        // Known to be complete now: no wait, no copy.
         let (event, bytes) = page.fetch(&first, faulty(&column, 1, &left, &copies)).unwrap();
         assert!(event.is_none() && bytes == 0 && page.is_here());
         assert_eq!(copies.get(), failures + 1);
@@ -77,7 +77,8 @@ fn a_copy_that_fails_is_made_again() {
     }
 }
 
-/// A page whose copy failed holds memory, but nobody takes its content for that of the original; it can go.
+/// A page whose copy failed holds memory, but its content is not taken for that of the original; it can be
+/// evicted.
 #[test]
 fn a_page_that_was_never_filled_goes_like_others() {
     let device = own_device();
@@ -101,7 +102,8 @@ fn a_page_that_was_never_filled_goes_like_others() {
     assert_eq!(fetch(&page, &stream, &column, 0), 4096, "new memory, new copy");
 }
 
-/// The same work under every limit: what does not fit is left out, nothing fails, and all memory comes back.
+/// The same work under every limit: pages that do not fit are left out, nothing fails, and all memory comes
+/// back.
 #[test]
 fn every_limit_is_coped_with() {
     let device = own_device();
@@ -189,7 +191,7 @@ fn a_lost_device_leaves_nothing_behind() {
     assert!(new.page(0, 0, true).is_err());
     assert!(manager.allocate(&stream, 512).is_err());
     drop((page, scan, new));
-    // Either is right; the memory goes with its owner.
+    // Either is right; the memory is freed with its owner.
     let _ = manager.clear();
     drop((column, other, working));
     drop(manager);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PAGE: usize = 4096;
 
-/// A page whose memory is gone for the emulated device's kernels as soon as it is freed.
+/// Bytes of a page whose memory the emulated device unmaps as soon as it is freed.
 const LARGE: usize = 128 << 10;
 
 fn faulty_device() -> (Device, Faults) {
@@ -50,7 +50,7 @@ fn read_page(
     kernel.launch(compute, Geometry::new(1u32, 32u32), &arguments)?;
     match compute.record() {
         Ok(launch) => scan.used(&Arc::new(launch)),
-        // Nobody can wait for it, so it is over before the pin goes.
+        // There is no event to wait for, so it is over before the pin is dropped.
         Err(error) => {
             compute.synchronize()?;
             return Err(error);
@@ -146,6 +146,16 @@ fn queries_survive_every_failing_call() {
     });
 }
 
+/// Time in which memory that is freed too early would be.
+const AFTER_A_WHILE: Duration = Duration::from_millis(30);
+
+/// Waits until a call was refused.
+fn until_injected(faults: &Faults) {
+    while faults.injected() == 0 {
+        std::thread::yield_now();
+    }
+}
+
 /// A launch that waits at its gate while it reads a page, and its output.
 struct Gated {
     gate: DeviceBuffer<u64>,
@@ -176,9 +186,9 @@ impl Gated {
         }
     }
 
-    /// Opens the gate, after a while; what the launch has read.
+    /// Opens the gate, after a while; the words that the launch has read.
     fn finish(mut self) -> Vec<u64> {
-        std::thread::sleep(Duration::from_millis(30));
+        std::thread::sleep(AFTER_A_WHILE);
         self.opener.fill(&mut self.gate, 1).unwrap();
         self.compute.read(&self.output, ..).unwrap()
     }
@@ -214,8 +224,8 @@ fn an_eviction_that_fails_forgets_no_launch() {
     });
 }
 
-/// A page whose original goes is freed behind the launches that read it, by the host where the driver refuses
-/// to wait.
+/// A page whose original is dropped is freed behind the launches that read it, by the host where the driver
+/// refuses to wait.
 #[test]
 fn an_original_that_goes_waits_for_launches() {
     watched(|| {
@@ -234,12 +244,11 @@ fn an_original_that_goes_waits_for_launches() {
         let read = std::thread::scope(|scope| {
             faults.fail(DriverCall::WaitEvent, 0, u64::MAX, FaultCode::Refused);
             let goes = scope.spawn(|| drop(column));
-            std::thread::sleep(Duration::from_millis(30));
+            until_injected(&faults);
             let read = launch.finish();
             goes.join().unwrap();
             read
         });
-        assert!(faults.injected() > 0);
         assert_eq!(read, words);
         assert_eq!(manager.bytes(), 0);
     });
@@ -268,13 +277,11 @@ fn a_buffer_that_goes_waits_for_its_guests() {
                     drop(buffer);
                     start.elapsed()
                 });
-                std::thread::sleep(Duration::from_millis(30));
+                until_injected(&faults);
                 faults.clear();
                 let read = launch.finish();
-                assert!(
-                    goes.join().unwrap() >= Duration::from_millis(50),
-                    "{call:?}: freed at once"
-                );
+                // The launch goes on for that long after the buffer was dropped.
+                assert!(goes.join().unwrap() >= AFTER_A_WHILE, "{call:?}: freed at once");
                 read
             });
             assert_eq!(read, content, "{call:?}");

@@ -1,4 +1,4 @@
-//! Pages, their originals and the launches that read them: who goes first, and what waits for whom.
+//! Pages, their originals and the launches that read them: orders of dropping them, and waits between them.
 
 use crate::{Column, Original, fetch, here, load, own_device, peek, peek_kernel};
 use galatea_device::{Device, DeviceBuffer, Function, Stream};
@@ -51,7 +51,7 @@ impl Gated {
         self.opener.copy_from_slice(&mut self.flag, &[1]).unwrap();
     }
 
-    /// What was read.
+    /// The words that were read.
     fn words(&mut self) -> Vec<u64> {
         // Other owners of memory come before the read does.
         let other: DeviceBuffer<u64> = self.device.zeroed(&self.opener, LARGE / 8).unwrap();
@@ -92,7 +92,7 @@ fn evicted_memory_is_freed_behind_the_launches_that_read_it() {
     assert_eq!(gated.words(), column.pages[0].words());
 }
 
-/// The page goes from one region while a launch noted with another region still reads it.
+/// The page is evicted from one region while a launch noted with another region still reads it.
 #[test]
 fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
     let device = own_device();
@@ -115,8 +115,8 @@ fn shared_memory_is_freed_behind_the_launches_of_all_regions() {
     assert_eq!(gated.words(), before.pages[0].words());
 }
 
-/// The source goes while a scan is about to read it: the page stays until the launch is queued, its memory
-/// until it is done.
+/// The source is dropped while a scan is about to read it: the page stays until the launch is queued, its
+/// memory until it is done.
 #[test]
 fn a_source_that_goes_leaves_pinned_pages() {
     for early in [false, true] {
@@ -188,7 +188,7 @@ fn a_source_that_goes_takes_its_pages() {
     load(&manager, &stream, &after);
     assert_eq!(manager.bytes(), 4 * 4096);
     drop(before);
-    // Only what nobody shares.
+    // Only pages that no other region shares.
     assert_eq!(manager.bytes(), 3 * 4096);
     assert_eq!(here(&manager, &after), [0, 1, 2]);
     drop(after);
@@ -223,7 +223,7 @@ fn versions_share_pages() {
     drop(scan);
     assert_eq!(manager.bytes(), 3 * 4096);
     assert_eq!(manager.evictable(), 3 * 4096, "shared pages count once");
-    // What another region has pinned is not evictable, nor is a page of its own.
+    // A page that another region has pinned is not evictable, nor is a page of its own.
     let mut scan = manager.scan([&before].into_iter());
     scan.pin();
     assert_eq!(manager.evictable(), 4096);

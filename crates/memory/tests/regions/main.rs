@@ -35,7 +35,7 @@ fn own_device_with(options: EmulatorOptions) -> Device {
     let options = EmulatorOptions {
         seed: 2,
         memory: 64 << 20,
-        spin_limit: Duration::from_secs(10),
+        spin_limit: Duration::from_secs(120),
         ..options
     };
     Device::emulated(options, DeviceOptions::default()).unwrap()
@@ -190,11 +190,11 @@ fn here(manager: &MemoryManager, column: &Column) -> Vec<usize> {
         .collect()
 }
 
-/// Fails rather than hang.
+/// Fails rather than hang; patient, since the machine may have much else to do.
 fn watched<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = channel();
     let worker = std::thread::spawn(move || send.send(work()));
-    match receive.recv_timeout(Duration::from_secs(30)) {
+    match receive.recv_timeout(Duration::from_secs(300)) {
         Ok(value) => value,
         Err(RecvTimeoutError::Timeout) => panic!("hangs"),
         Err(RecvTimeoutError::Disconnected) => match worker.join() {

@@ -34,7 +34,7 @@ struct Part {
 
 struct Region {
     live: bool,
-    /// Scans that have not been released, and those that have not gone.
+    /// Scans that have not been released, and those that have not been dropped.
     pins: usize,
     scans: usize,
     parts: Vec<Part>,
@@ -68,7 +68,7 @@ struct Running<'m> {
     left: u64,
 }
 
-/// Working memory that the next query may use, and what tells that it still is.
+/// Working memory that the next query may use, and a sign that it still exists.
 struct Spare(
     DeviceBuffer<u8>,
     #[expect(dead_code, reason = "it lives as long")] Arc<()>,
@@ -133,7 +133,7 @@ impl World<'_> {
         (self.device.budget().limit() / 32).max(left)
     }
 
-    /// What the manager does when it hears that an original is gone.
+    /// The effects of a dropped original on the manager.
     fn sweep(&mut self) {
         let gone: Vec<_> = (self.known.iter().copied())
             .filter(|serial| !self.live(*serial) && !self.pinned(*serial))
@@ -146,7 +146,7 @@ impl World<'_> {
         });
     }
 
-    /// Learns from the manager which pages it has evicted; they are the last of a region that nobody has
+    /// Learns from the manager which pages it has evicted; they are the last pages of a region that are not
     /// pinned.
     fn learn(&mut self) {
         let infos: BTreeMap<String, RegionInfo> = (self

@@ -92,7 +92,7 @@ fn policies_take_from_the_region_worth_least() {
     }
 }
 
-/// Uses count half after 64 scans of whatever region; for LFU they count for ever.
+/// Uses count half after 64 scans of any regions; for LFU they count for ever.
 #[test]
 fn old_uses_decay() {
     for (policy, expected) in [(Replacement::Frequency, 0), (Replacement::Lfu, 1)] {
@@ -112,8 +112,8 @@ fn old_uses_decay() {
     }
 }
 
-/// c = e + f·s·l with e = 0: a large region goes before a small one that was used less recently, until it is
-/// small itself.
+/// c = e + f·s·l with e = 0: a large region is evicted before a small one that was used less recently, until
+/// it is small itself.
 #[test]
 fn cost_is_size_times_place() {
     let latency = 0.01;
@@ -143,7 +143,8 @@ fn cost_is_size_times_place() {
     assert_eq!(regions.order(), expected);
 }
 
-/// Regions of one scan are equally recent; which of them goes first is the same each time, and so is chance.
+/// Regions of one scan are equally recent; which of them is evicted first is the same each time, and so is
+/// chance.
 #[test]
 fn evictions_repeat() {
     let policies = [

@@ -1,4 +1,4 @@
-//! Queries that find the device full: they give up what they have and wait, the one that came first always
+//! Queries that find the device full: they give up their memory and wait, the one that came first always
 //! gets through, and there is neither deadlock nor livelock.
 
 use crate::watched;
@@ -110,7 +110,7 @@ fn the_first_waits_for_others_to_end_or_give_up() {
     });
 }
 
-/// What was freed while a query tried is worth another try at once.
+/// Memory freed while a query tried is worth another try at once.
 #[test]
 fn room_made_meanwhile_counts() {
     watched(|| {
@@ -142,7 +142,7 @@ fn an_end_is_worth_a_try_for_the_others() {
     });
 }
 
-/// While somebody waits for memory nobody begins; they leave when cancelled.
+/// While a query waits for memory no other begins; they leave when cancelled.
 #[test]
 fn the_starved_go_first_and_can_be_cancelled() {
     watched(|| {
@@ -183,7 +183,7 @@ impl Card {
     }
 }
 
-/// Takes what it needs in steps, giving up between: whether it got it all, and its tries.
+/// Takes the memory that it needs in steps, giving up between: whether it got it all, and its tries.
 fn query(turns: &Turns, card: &Card, random: &mut SmallRng) -> (bool, u32) {
     // Demands are predictions: some are far too small.
     let need = match random.random_range(0..10) {

@@ -1,15 +1,12 @@
-//! Turns: who is admitted beside whom, in what order, and what a query that waits and is cancelled leaves
-//! behind.
+//! Turns: which queries are admitted beside which others, in which order, and that a query cancelled while it
+//! waits leaves nothing behind.
 
 use crate::watched;
-use galatea_memory::regions::{Admission, Demand, Lease, Priority, Turns};
+use galatea_memory::regions::{Admission, Demand, Lease, Priority, QueryInfo, Turns};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// Time in which a query that may begin does.
-const SOON: Duration = Duration::from_millis(40);
+use std::time::Duration;
 
 fn demand(weighted: u64, peak: u64, regions: &[(usize, u64)]) -> Demand {
     Demand {
@@ -36,13 +33,14 @@ fn begun<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Lease<'t> {
         .unwrap()
 }
 
-/// Begins if it can soon.
-fn soon<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Option<Lease<'t>> {
+/// Begins if it need not wait for others.
+fn at_once<'t>(turns: &'t Turns, demand: Demand, capacity: u64) -> Option<Lease<'t>> {
     let cancelled = AtomicBool::new(false);
+    let waits = |query: &QueryInfo| &*query.what == "at once" && query.state == "waiting for its turn";
     std::thread::scope(|scope| {
-        let begins = scope.spawn(|| turns.begin("soon", Priority::Normal, demand, capacity, &cancelled));
-        let start = Instant::now();
-        while !begins.is_finished() && start.elapsed() < SOON {
+        let begins = scope.spawn(|| turns.begin("at once", Priority::Normal, demand, capacity, &cancelled));
+        // A query that arrives is admitted or waits; nothing happens here that could admit it later.
+        while !begins.is_finished() && !turns.queries().iter().any(waits) {
             std::thread::sleep(Duration::from_millis(1));
         }
         cancelled.store(true, Ordering::Relaxed);
@@ -95,7 +93,7 @@ fn queries_are_admitted_exactly_when_they_fit() {
     let auto = Admission::Auto;
     let (small, large) = (working(40), demand(40, 70, &[]));
     let (one, other) = (demand(10, 10, &[(1, 50)]), demand(10, 10, &[(2, 50)]));
-    // The policy, what runs, what comes, the capacity that it takes.
+    // The policy, running queries, the arriving one, the capacity that it takes.
     let table: Vec<(Admission, Vec<Demand>, Demand, u64)> = vec![
         (weight, vec![small.clone()], working(60), 100),
         (weight, vec![small.clone(), small.clone()], working(1), 81),
@@ -118,7 +116,8 @@ fn queries_are_admitted_exactly_when_they_fit() {
             127,
         ),
         (peak, vec![one.clone()], one.clone(), 70),
-        // Two run whatever they read, and those beside them that read a sixteenth of the device.
+        // Two run regardless of the regions that they read, and those beside them that read a sixteenth of
+        // the device.
         (auto, vec![one.clone()], other.clone(), 20),
         (
             auto,
@@ -142,16 +141,16 @@ fn queries_are_admitted_exactly_when_they_fit() {
                 .collect();
             turns.set_admission(policy);
             assert!(
-                soon(&turns, comes.clone(), capacity - 1).is_none(),
+                at_once(&turns, comes.clone(), capacity - 1).is_none(),
                 "row {number}"
             );
             assert_eq!(turns.queries().len(), running.len(), "row {number}");
-            let lease = soon(&turns, comes.clone(), capacity);
+            let lease = at_once(&turns, comes.clone(), capacity);
             assert!(lease.is_some(), "row {number}");
             drop(lease);
             // When all others have ended there is nothing to fit beside.
             leases.clear();
-            assert!(soon(&turns, comes, capacity - 1).is_some(), "row {number}");
+            assert!(at_once(&turns, comes, capacity - 1).is_some(), "row {number}");
         }
     });
 }
@@ -163,32 +162,32 @@ fn a_fixed_number_runs_whatever_it_needs() {
             let turns = Turns::default();
             turns.set_admission(Admission::Fixed(most));
             let mut leases: Vec<_> = (0..most)
-                .map(|_| soon(&turns, working(1000), 10).unwrap())
+                .map(|_| at_once(&turns, working(1000), 10).unwrap())
                 .collect();
-            assert!(soon(&turns, working(0), 10).is_none(), "{most}");
+            assert!(at_once(&turns, working(0), 10).is_none(), "{most}");
             leases.pop();
-            assert!(soon(&turns, working(1000), 10).is_some(), "{most}");
+            assert!(at_once(&turns, working(1000), 10).is_some(), "{most}");
         }
     });
 }
 
-/// What a running query says of the rest of its demand counts from then on.
+/// A running query's update of its demand counts from then on.
 #[test]
 fn updates_make_room() {
     watched(|| {
         let turns = Turns::default();
         let lease = begun(&turns, working(100), 100);
-        assert!(soon(&turns, working(50), 100).is_none());
+        assert!(at_once(&turns, working(50), 100).is_none());
         lease.update(working(51));
-        assert!(soon(&turns, working(50), 100).is_none());
+        assert!(at_once(&turns, working(50), 100).is_none());
         lease.update(working(50));
         assert_eq!(turns.queries()[0].demand, 50);
-        assert!(soon(&turns, working(50), 100).is_some());
+        assert!(at_once(&turns, working(50), 100).is_some());
         lease.update(demand(50, 60, &[(1, 7)]));
         lease.update_working(30, 40);
         assert_eq!(turns.queries()[0].demand, 37);
-        assert!(soon(&turns, working(71), 100).is_none());
-        assert!(soon(&turns, working(70), 100).is_some());
+        assert!(at_once(&turns, working(71), 100).is_none());
+        assert!(at_once(&turns, working(70), 100).is_some());
     });
 }
 
@@ -223,7 +222,7 @@ fn first_come_first_served() {
     });
 }
 
-/// With hundreds waiting a decision costs what is decided, not a wake-up of all: 400 queries with four
+/// With hundreds waiting a decision wakes the admitted query, not all of them: 400 queries with four
 /// updates each, one at a time.
 #[test]
 fn hundreds_wait_for_their_turn() {
@@ -258,21 +257,21 @@ fn overtaking_is_bounded() {
         let its = Arc::clone(&turns);
         let first = std::thread::spawn(move || {
             let lease = begun(&its, working(60), 100);
-            std::thread::sleep(SOON);
+            std::thread::sleep(Duration::from_millis(40));
             drop(lease);
         });
         until(&turns, 2);
         for number in 0..16 {
-            assert!(soon(&turns, working(10), 100).is_some(), "{number}");
+            assert!(at_once(&turns, working(10), 100).is_some(), "{number}");
         }
         assert_eq!(states(&turns), ["running", "waiting for its turn"]);
         assert!(
-            soon(&turns, working(10), 100).is_none(),
+            at_once(&turns, working(10), 100).is_none(),
             "overtaken a seventeenth time"
         );
         drop(holder);
         first.join().unwrap();
-        assert!(soon(&turns, working(10), 100).is_some());
+        assert!(at_once(&turns, working(10), 100).is_some());
     });
 }
 

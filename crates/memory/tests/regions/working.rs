@@ -1,4 +1,4 @@
-//! Working regions: what is parked can be moved to the host and comes back as it was, in host memory and in
+//! Working regions: parked memory can be moved to the host and comes back as it was, in host memory and in
 //! files.
 
 use crate::{Column, load, own_device, watched};
@@ -183,7 +183,7 @@ fn what_is_held_stays_and_what_is_parked_comes_back() {
     }
 }
 
-/// What the last launch only read has its copy on the host still.
+/// A region that the last launch only read still has its copy on the host.
 #[test]
 fn what_was_only_read_moves_once() {
     for host in [100, 0] {
@@ -209,7 +209,7 @@ fn what_was_only_read_moves_once() {
     }
 }
 
-/// Neither what a launch is going to write nor what nobody needs is moved.
+/// Neither a region that a launch is going to write nor discarded content is moved.
 #[test]
 fn what_is_written_anew_is_not_loaded() {
     let bed = bed(16, 100);
@@ -265,8 +265,8 @@ fn a_launch_gets_all_its_regions_or_none() {
     bed.ends(100);
 }
 
-/// Copies of columns go before what would have to be copied out, except where the policy counts costs
-/// otherwise.
+/// Copies of columns are evicted before memory that would have to be copied out, except where the policy
+/// counts costs otherwise.
 #[test]
 fn copies_give_way_first() {
     for (policy, pages) in [
@@ -320,7 +320,8 @@ fn without_a_place_on_the_host_it_stays() {
     bed.ends(1);
 }
 
-/// An eviction to a file, half done, stops when the owner comes back, or goes; what was copied stays copied.
+/// An eviction to a file, half done, stops when the owner comes back, or drops the region; copied pages stay
+/// copied.
 #[test]
 fn an_eviction_stops_for_the_owner() {
     for comes_back in [true, false] {
@@ -329,6 +330,7 @@ fn an_eviction_stops_for_the_owner() {
             let content = pattern(5, 8 * PAGE_WORDS);
             let mut region = bed.region("table", &content);
             region.park();
+            let comes = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let gate = bed.files.gate.lock();
                 let evicts = scope.spawn(|| bed.manager.evict_one().unwrap());
@@ -336,6 +338,7 @@ fn an_eviction_stops_for_the_owner() {
                     std::thread::yield_now();
                 }
                 let owner = scope.spawn(|| {
+                    comes.store(true, Ordering::SeqCst);
                     if !comes_back {
                         drop(region);
                         return;
@@ -343,8 +346,12 @@ fn an_eviction_stops_for_the_owner() {
                     assert!(bed.grant(&mut region, Access::ReadWrite));
                     assert_eq!(bed.words(&region), content);
                 });
-                // Until the owner has said so; then the eviction goes on with its page.
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                while !comes.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                // Until the owner has asked for the region, its next step; then the eviction goes on with its
+                // page.
+                std::thread::sleep(std::time::Duration::from_millis(100));
                 drop(gate);
                 assert!(!evicts.join().unwrap(), "it was stopped");
                 owner.join().unwrap();

@@ -73,7 +73,7 @@ fn sinks_take_what_their_form_says() {
     assert_eq!(SinkMemory::Fixed(96).bytes(of, limit), [96, 96]);
     // A slot for twice the 600 groups, to a power of two.
     assert_eq!(table(true).bytes(of, limit), [2048 * 24, 2048 * 24 + 50 * 24]);
-    let overflow = OVERFLOW_BYTES.min(limit / 8);
+    let overflow = POLICY.overflow_bytes.min(limit / 8);
     assert_eq!(
         table(false).bytes(of, limit),
         [128 * 24 + overflow, 128 * 24 + overflow + 50 * 24]
@@ -166,7 +166,7 @@ fn the_least_recently_run_is_forgotten() {
         scan: Duration::ZERO,
         collect: Duration::ZERO,
     };
-    for key in 0..=KEPT as u64 {
+    for key in 0..=POLICY.remembered as u64 {
         demands.observe(key, run(key));
         demands.observe(1, run(7));
     }
@@ -178,7 +178,7 @@ fn the_least_recently_run_is_forgotten() {
             .map(|(_, run)| run.quantities.rows)
     };
     assert_eq!(
-        (known.len(), of(0), of(1), of(KEPT as u64)),
-        (KEPT, None, Some(7), Some(KEPT as u64))
+        (known.len(), of(0), of(1), of(POLICY.remembered as u64)),
+        (POLICY.remembered, None, Some(7), Some(POLICY.remembered as u64))
     );
 }

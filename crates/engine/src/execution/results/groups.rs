@@ -3,11 +3,12 @@
 use super::pieces::{Part, read_in_pieces};
 use super::{Integers, batch, dictionary_array};
 use crate::execution::error::RunError;
-use crate::execution::sinks::{Contents, GroupHome};
+use crate::execution::sinks::{Contents, GroupStorage};
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::bind::{Finish, FinishForm, Strategy};
-use crate::pipeline::generate::{BoundPipeline, ResultPlan};
+use crate::pipeline::accumulators::{Finish, FinishForm};
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::{KeyColumn, KeyForm, KeyPart, KeyValues};
+use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -29,12 +30,12 @@ pub(in crate::execution) fn groups(
 ) -> Result<(Vec<RecordBatch>, u64), RunError> {
     let stride = bound.slot_words();
     match &contents.groups {
-        GroupHome::Host(words) => {
+        GroupStorage::Host(words) => {
             let groups = words.len().checked_div(stride).unwrap_or(0);
             let batch = decode(plan, bound, Groups::new(words, 0, groups, 1, stride))?;
             Ok((vec![batch], 0))
         }
-        GroupHome::Fixed(words, at) => {
+        GroupStorage::Fixed(words, at) => {
             let part = Part::Records(words, at.start, stride);
             let groups = at.len() / stride;
             read_in_pieces(runtime, stream, groups, &[part], cancelled, |piece| {
@@ -42,7 +43,7 @@ pub(in crate::execution) fn groups(
                 decode(plan, bound, groups)
             })
         }
-        GroupHome::Collected(words) => {
+        GroupStorage::Collected(words) => {
             let groups = words.len() / stride;
             let parts: Vec<Part> = (0..stride)
                 .map(|word| Part::Words(words, word * groups))

@@ -7,6 +7,7 @@ mod pieces;
 mod rows;
 
 pub(super) use groups::groups;
+pub(super) use pieces::ResultPolicy;
 pub(super) use rows::Rows;
 
 use super::error::RunError;

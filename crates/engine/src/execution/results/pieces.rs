@@ -2,16 +2,24 @@
 //! so that neither the link nor a single core is what a large result waits for.
 
 use crate::execution::error::RunError;
-use crate::execution::run::check;
+use crate::execution::error::check;
+use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, Staging};
 use galatea_device::{DeviceBuffer, Stream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Threads that decode a result at most.
-const THREADS: usize = 8;
-/// Rows of a piece at most, and rows of a result below which one thread does it all.
-const PIECE_ROWS: usize = 256 << 10;
+policy! {
+    /// How results are decoded on the host.
+    pub(in crate::execution) struct ResultPolicy {
+        /// Threads that decode a result at most.
+        threads: usize = 8,
+        /// Rows of a piece at most, and rows of a result below which one thread decodes all of it.
+        piece_rows: usize = 256 << 10,
+    }
+}
+
+const POLICY: ResultPolicy = ResultPolicy::DEFAULT;
 
 /// One column of a result in device memory.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +103,7 @@ pub(super) fn read_in_pieces<T: Send>(
         return Ok((Vec::new(), 0));
     }
     // Parts of a piece begin at multiples of 8 bytes.
-    let piece_rows = (fit.saturating_sub(8) & !7).clamp(8, PIECE_ROWS);
+    let piece_rows = (fit.saturating_sub(8) & !7).clamp(8, POLICY.piece_rows);
     let pieces = rows.div_ceil(piece_rows);
     let next = AtomicUsize::new(0);
     let queued = stream.record()?;
@@ -136,7 +144,7 @@ pub(super) fn read_in_pieces<T: Send>(
         Ok(done)
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads.min(THREADS).min(pieces);
+    let threads = threads.min(POLICY.threads).min(pieces);
     let mut done = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut all = work();
@@ -165,7 +173,7 @@ mod tests {
         let runtime = DeviceRuntime::new(device.clone())?;
         let stream = device.stream()?;
         let pieces = 40;
-        let words = device.upload(&stream, &vec![7u64; pieces * PIECE_ROWS])?;
+        let words = device.upload(&stream, &vec![7u64; pieces * POLICY.piece_rows])?;
         let cancelled = AtomicBool::new(false);
         let decoded = AtomicUsize::new(0);
         let read = |cancel: bool| {
@@ -188,7 +196,7 @@ mod tests {
         assert!(matches!(read(true), Err(RunError::Cancelled)));
         let read_on = decoded.load(Ordering::Relaxed);
         assert!(
-            read_on <= 2 * THREADS,
+            read_on <= 2 * POLICY.threads,
             "{read_on} of {pieces} pieces after the cancellation"
         );
         Ok(())

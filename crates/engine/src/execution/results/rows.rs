@@ -4,8 +4,8 @@ use super::pieces::{Part, read_in_pieces};
 use super::{Integers, batch, dictionary_array};
 use crate::execution::error::RunError;
 use crate::pipeline::PipelinePlan;
-use crate::pipeline::sink::OutputColumn;
-use crate::pipeline::sink::append::OutputForm;
+use crate::pipeline::output::OutputColumn;
+use crate::pipeline::output::OutputForm;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::runtime::DeviceRuntime;
 use arrow::array::{

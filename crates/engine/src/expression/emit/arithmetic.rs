@@ -7,8 +7,9 @@ use crate::expression::error::ErrorCode;
 use crate::expression::function::Function;
 use crate::expression::interval::{Interval, domain};
 use crate::expression::ir::Expr;
+use crate::expression::kind::Kind;
 use crate::expression::operator::{Arithmetic, Bitwise};
-use crate::expression::value::{Kind, Value};
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Scale and the largest scale of a decimal type.

@@ -1,8 +1,10 @@
 //! CASE: all branches are computed, the result is selected. Only errors care about which branch is taken.
 
 use super::{Emitter, as_kind};
-use crate::expression::ir::{Expr, is_text};
-use crate::expression::value::{Kind, Value};
+use crate::expression::ir::Expr;
+use crate::expression::kind::Kind;
+use crate::expression::text::is_text;
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 impl Emitter<'_> {

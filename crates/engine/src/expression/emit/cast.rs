@@ -7,9 +7,11 @@ use super::datetime::{VALID_DAYS, per_second};
 use super::{Emitter, as_kind, boolean, constant_text, integer_value};
 use crate::expression::error::ErrorCode;
 use crate::expression::interval::{Interval, domain};
-use crate::expression::ir::{Expr, is_text, is_utf8};
+use crate::expression::ir::Expr;
+use crate::expression::kind::Kind;
 use crate::expression::operator::Arithmetic;
-use crate::expression::value::{Kind, Value};
+use crate::expression::text::{is_text, is_utf8};
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Whether a cast has device code.

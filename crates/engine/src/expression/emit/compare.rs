@@ -2,8 +2,9 @@
 
 use super::{Emitter, as_kind, boolean};
 use crate::expression::ir::Expr;
+use crate::expression::kind::Kind;
 use crate::expression::operator::Comparison;
-use crate::expression::value::{Kind, Value};
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 impl Emitter<'_> {
@@ -19,7 +20,7 @@ impl Emitter<'_> {
             left: left.data_type().clone(),
             right: right.data_type().clone(),
         };
-        if crate::expression::ir::is_text(left.data_type()) {
+        if crate::expression::text::is_text(left.data_type()) {
             return self.text_comparison(operator, left, right);
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);

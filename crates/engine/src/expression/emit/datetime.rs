@@ -7,7 +7,8 @@ use crate::expression::error::ErrorCode;
 use crate::expression::function::{DatePart, TruncateUnit};
 use crate::expression::interval::{Interval, domain};
 use crate::expression::ir::Expr;
-use crate::expression::value::{Kind, Value};
+use crate::expression::kind::Kind;
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Days that DataFusion's calendar knows: -262143-01-01 to 262142-12-31.

@@ -8,8 +8,10 @@ use super::{Emitter, boolean, integer_of, integer_value};
 use crate::expression::dictionary::{Bytes, HostFunction, ranked, with_null};
 use crate::expression::error::ErrorCode;
 use crate::expression::interval::Interval;
-use crate::expression::ir::{Expr, ExprKind, is_text};
-use crate::expression::value::{Kind, Value};
+use crate::expression::ir::{Expr, ExprKind};
+use crate::expression::kind::Kind;
+use crate::expression::text::is_text;
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Sets of so many members fit a literal.

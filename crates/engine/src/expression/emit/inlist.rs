@@ -6,7 +6,8 @@ use datafusion::common::ScalarValue;
 use super::{Emitter, boolean, constant_text, integer_of, text_of};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
-use crate::expression::value::{Kind, Value};
+use crate::expression::kind::Kind;
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Up to so many constants are compared one by one.

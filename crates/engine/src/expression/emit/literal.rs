@@ -5,8 +5,10 @@ use datafusion::common::ScalarValue;
 
 use super::{Emitter, boolean, integer_value};
 use crate::expression::interval::{Interval, domain};
-use crate::expression::ir::{Expr, is_text};
-use crate::expression::value::{Kind, Value};
+use crate::expression::ir::Expr;
+use crate::expression::kind::Kind;
+use crate::expression::text::is_text;
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 impl Emitter<'_> {

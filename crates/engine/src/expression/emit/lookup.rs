@@ -1,13 +1,15 @@
 //! Rows of dimensions, by key: from tables in device memory, or packed in shared memory.
 
 use super::{Emitter, boolean};
+use crate::code::Code;
 use crate::expression::dictionary::Bytes;
 use crate::expression::dimension::{Dimension, Keys, PayloadKind, Table};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
 use crate::expression::key_space::KeySpace;
+use crate::expression::kind::Kind;
 use crate::expression::packed::{EntryIndex, Field, PackedDimension};
-use crate::expression::value::{Kind, Value};
+use crate::expression::value::Value;
 use crate::reason::Reason;
 use std::sync::Arc;
 
@@ -295,10 +297,9 @@ impl<'a> Emitter<'a> {
     }
 
     /// Defines the number of a key that is in the space.
-    pub(crate) fn key_number(&mut self, space: &KeySpace, parts: &[Value], code: &mut String) -> String {
+    pub(crate) fn key_number(&mut self, space: &KeySpace, parts: &[Value], code: &mut Code) -> String {
         let number = self.number(space, parts).0;
-        code.push_str(&self.out);
-        self.out.clear();
+        code.nest(0, &self.out.take());
         number
     }
 

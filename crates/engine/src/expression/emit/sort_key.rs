@@ -12,7 +12,8 @@ use super::{Emitter, boolean, integer_of, integer_value};
 use crate::expression::function::{BUCKETS, SortOrder};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
-use crate::expression::value::{Kind, Value};
+use crate::expression::kind::Kind;
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 /// Bits of a sort key: a positive integer of 64 bits.

@@ -14,8 +14,9 @@ use crate::expression::dictionary::{Bytes, ranked};
 use crate::expression::function::Function;
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
+use crate::expression::kind::Kind;
 use crate::expression::operator::Comparison;
-use crate::expression::value::{Kind, Value};
+use crate::expression::value::Value;
 use crate::reason::Reason;
 
 impl Emitter<'_> {

@@ -13,8 +13,9 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 use super::{Lowering, comparable};
 use crate::expression::function::{DatePart, Function, TruncateUnit};
-use crate::expression::ir::{Expr, ExprKind, is_text, is_utf8};
+use crate::expression::ir::{Expr, ExprKind};
 use crate::expression::operator::Comparison;
+use crate::expression::text::{is_text, is_utf8};
 use crate::reason::Reason;
 
 impl Lowering<'_> {

@@ -1,15 +1,14 @@
 //! Rows in chains of heap pages (`page_chain.cuh`): a warp reserves places for its live rows of a step, its
-//! threads write them. No room for the worst case, no counting pass, and the host is asked only when the heap
-//! runs dry.
+//! threads write them. Nothing is sized for the worst case or counted beforehand, and the host takes part only
+//! when the heap is exhausted.
 //!
 //! A row is a few 64-bit words; outputs narrower than a word, and validity bits, share words. Blocks commit
-//! rows by unit, so that a unit that found no page is done again as a whole.
+//! rows by morsel, so that a morsel that found no page is done again as a whole.
 
-use super::super::generate::SinkFrame;
-use super::CHAINS;
-use super::append::{OutputColumn, OutputForm, check_number};
-use crate::reason::Reason;
-use std::fmt::Write;
+use super::statements::CHAINS;
+use super::{Geometry, Sink};
+use crate::code::{Code, line};
+use crate::pipeline::output::{OutputColumn, OutputForm};
 
 /// Rows that the lanes of a warp reserve together at most: a page has room for as many.
 pub const WARP_ROWS: u64 = 32 * 16;
@@ -60,69 +59,88 @@ impl RowLayout {
     }
 }
 
-/// Writes every output of a live row to its place.
-pub fn store(outputs: &[OutputColumn], code: &mut String) -> Result<(), Reason> {
-    check_number(outputs)?;
-    let layout = RowLayout::new(outputs);
-    let mut words: Vec<Vec<String>> = vec![Vec::new(); layout.words];
-    for ((k, output), (field, valid)) in outputs.iter().enumerate().zip(&layout.fields) {
-        let (value, null) = &output.code;
-        // The bits of the value, zero extended.
-        let bits = match &output.form {
-            OutputForm::Integer { width: 4 } => format!("u64(u32(i32({value})))"),
-            OutputForm::Integer { width: 8 } => format!("u64(i64({value}))"),
-            OutputForm::Integer { .. } => format!("u128(i128({value}))"),
-            OutputForm::Boolean => format!("u64({value} ? 1 : 0)"),
-            OutputForm::Float32 => format!("u64(__float_as_uint({value}))"),
-            OutputForm::Float64 => format!("u64(__double_as_longlong({value}))"),
-            OutputForm::Code { .. } => format!("u64(u32({value}))"),
-            OutputForm::Row { .. } => value.clone(),
-        };
-        if output.row_bytes() == 16 {
-            let _ = writeln!(code, "const u128 wide{k} = {bits};");
-            words[field.word].push(format!("u64(wide{k})"));
-            words[field.word + 1].push(format!("u64(wide{k} >> 64)"));
-        } else {
-            words[field.word].push(format!("({bits} << {})", field.bit));
-        }
-        if let (Some(null), Some(valid)) = (null, valid) {
-            words[valid.word].push(format!("(({null} ? 0ull : 1ull) << {})", valid.bit));
-        }
-    }
-    code.push_str("u64* const to = writer.row_of(places, taken++);\nif (to != nullptr) {\n");
-    for (w, parts) in words.iter().enumerate() {
-        let value = if parts.is_empty() {
-            "0ull".to_string()
-        } else {
-            parts.join(" | ")
-        };
-        let _ = writeln!(code, "    to[u64({w}) * page_rows] = {value};");
-    }
-    code.push_str("}\n");
-    Ok(())
+/// Rows in heap pages.
+#[derive(Debug)]
+pub(in crate::pipeline) struct ChainsSink {
+    pub(in crate::pipeline) outputs: Vec<OutputColumn>,
 }
 
-/// Reserves places for the live rows of a step.
-pub const RESERVE: &str = "\
-            const auto places = writer.reserve_rows(0xffffffffu, __popc(live));
-            u32 taken = 0;
-";
+impl Sink for ChainsSink {
+    fn headers(&self) -> &'static [&'static str] {
+        &["page_chain"]
+    }
 
-/// The block's chain, and the commit of units.
-pub fn frame(outputs: &[OutputColumn]) -> SinkFrame {
-    let words = RowLayout::new(outputs).words;
-    SinkFrame {
-        prologue: format!(
-            "{CHAINS}const u32 page_rows = chains.page_rows;
-ChainWriter<{words}> writer(chains, chain_state);
-bool stopped = false;
-"
-        ),
-        headers: &["page_chain"],
-        first_unit: Some("u32 unit = u32(writer.first_tile(args.first_unit + blockIdx.x));"),
-        unit: "const u32 passed_before = passed;\nwriter.begin_tile();\n".into(),
-        unit_end: "if (!writer.end_tile(unit)) { passed = passed_before; stopped = true; break; }\n",
-        epilogue: "if (!stopped) writer.finish(unit);\n".into(),
-        ..SinkFrame::default()
+    fn steps(&self) -> u32 {
+        1
+    }
+
+    fn prologue(&self, _: Geometry, code: &mut Code) {
+        code.lines(CHAINS);
+        line!(
+            code,
+            "const u32 page_rows = chains.page_rows;
+ChainWriter<{}> writer(chains, chain_state);
+bool stopped = false;",
+            RowLayout::new(&self.outputs).words
+        );
+    }
+
+    fn first_morsel(&self) -> &'static str {
+        "u32(writer.first_tile(args.first_morsel + blockIdx.x))"
+    }
+
+    fn begin_morsel(&self, code: &mut Code) {
+        code.lines("const u32 passed_before = passed;\nwriter.begin_tile();");
+    }
+
+    /// Reserves places for the live rows of a step.
+    fn before_rows(&self, code: &mut Code) {
+        code.lines("const auto places = writer.reserve_rows(0xffffffffu, __popc(live));\nu32 taken = 0;");
+    }
+
+    fn row(&self, code: &mut Code) {
+        let layout = RowLayout::new(&self.outputs);
+        let mut words: Vec<Vec<String>> = vec![Vec::new(); layout.words];
+        for ((k, output), (field, valid)) in self.outputs.iter().enumerate().zip(&layout.fields) {
+            let (value, null) = &output.code;
+            // The bits of the value, zero extended.
+            let bits = match &output.form {
+                OutputForm::Integer { width: 4 } => format!("u64(u32(i32({value})))"),
+                OutputForm::Integer { width: 8 } => format!("u64(i64({value}))"),
+                OutputForm::Integer { .. } => format!("u128(i128({value}))"),
+                OutputForm::Boolean => format!("u64({value} ? 1 : 0)"),
+                OutputForm::Float32 => format!("u64(__float_as_uint({value}))"),
+                OutputForm::Float64 => format!("u64(__double_as_longlong({value}))"),
+                OutputForm::Code { .. } => format!("u64(u32({value}))"),
+                OutputForm::Row { .. } => value.clone(),
+            };
+            if output.row_bytes() == 16 {
+                line!(code, "const u128 wide{k} = {bits};");
+                words[field.word].push(format!("u64(wide{k})"));
+                words[field.word + 1].push(format!("u64(wide{k} >> 64)"));
+            } else {
+                words[field.word].push(format!("({bits} << {})", field.bit));
+            }
+            if let (Some(null), Some(valid)) = (null, valid) {
+                words[valid.word].push(format!("(({null} ? 0ull : 1ull) << {})", valid.bit));
+            }
+        }
+        code.lines("u64* const to = writer.row_of(places, taken++);\nif (to != nullptr) {");
+        for (w, parts) in words.iter().enumerate() {
+            let value = match parts.is_empty() {
+                true => "0ull".to_string(),
+                false => parts.join(" | "),
+            };
+            line!(code, "    to[u64({w}) * page_rows] = {value};");
+        }
+        code.lines("}");
+    }
+
+    fn end_morsel(&self, code: &mut Code) {
+        code.lines("if (!writer.end_tile(morsel)) { passed = passed_before; stopped = true; break; }");
+    }
+
+    fn epilogue(&self, _: Geometry, code: &mut Code) {
+        code.lines("if (!stopped) writer.finish(morsel);");
     }
 }

@@ -1,46 +1,41 @@
-//! Dense groups in global memory: the group's number is its place, atomics are resolved in L2. There atomics
-//! near each other follow each other, so where a few groups are frequent the lanes of a warp combine their
-//! rows of a group first, and groups have copies, each for some of the blocks, which are added up in the end.
+//! Dense groups in global memory: a group's number is its place, atomics are resolved in L2. There, atomics
+//! on one KiB are serialised, so where a few groups are frequent the lanes of a warp combine their rows of a
+//! group first, and groups have copies, each for some of the blocks, which are added up after the last
+//! launch.
 
-use super::super::bind::AccumulatorPlan;
-use super::{add_to_home, combine_at_home};
-use std::fmt::{self, Write};
+use super::Sink;
+use super::statements::{add_to_global, combine_in_global};
+use crate::code::{Code, line};
+use crate::pipeline::accumulators::AccumulatorPlan;
+use crate::pipeline::group_layout::DenseLayout;
 
-/// How dense groups lie in global memory: `[copy][group][word]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DenseLayout {
-    /// Groups.
-    pub groups: u64,
-    /// Whether the lanes of a warp combine their rows of a group first.
-    pub warps: bool,
-    /// Copies of each group: a power of two up to 32.
-    pub copies: u32,
+/// Dense groups in global memory.
+#[derive(Debug)]
+pub(in crate::pipeline) struct DenseSink {
+    pub(in crate::pipeline) accumulators: AccumulatorPlan,
+    pub(in crate::pipeline) layout: DenseLayout,
 }
 
-impl fmt::Display for DenseLayout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "dense({} groups", self.groups)?;
-        if self.copies > 1 {
-            write!(f, ", {} copies", self.copies)?;
-        }
-        f.write_str(if self.warps { ", combined by warps)" } else { ")" })
+impl Sink for DenseSink {
+    fn is_warp_aggregated(&self) -> bool {
+        self.layout.warp_aggregated
     }
-}
 
-/// Adds a row to its group.
-pub fn update(plan: &AccumulatorPlan, layout: &DenseLayout, code: &mut String) {
-    let place = match layout.copies {
-        1 => "u64(group)".to_owned(),
-        copies => format!("(u64(blockIdx.x & {}u) * {}u + group)", copies - 1, layout.groups),
-    };
-    let _ = writeln!(
-        code,
-        "u64* const at = reinterpret_cast<u64*>(args.groups) + {place} * {}u;",
-        plan.words
-    );
-    if layout.warps {
-        combine_at_home(plan, ("together", "group"), code);
-    } else {
-        add_to_home(plan, code);
+    fn row(&self, code: &mut Code) {
+        let layout = &self.layout;
+        let place = match layout.copies {
+            1 => "u64(group)".to_owned(),
+            copies => format!("(u64(blockIdx.x & {}u) * {}u + group)", copies - 1, layout.groups),
+        };
+        line!(
+            code,
+            "u64* const at = reinterpret_cast<u64*>(args.groups) + {place} * {}u;",
+            self.accumulators.words
+        );
+        if layout.warp_aggregated {
+            combine_in_global(&self.accumulators, ("active", "group"), code);
+        } else {
+            add_to_global(&self.accumulators, code);
+        }
     }
 }

@@ -1,14 +1,14 @@
-//! Groups in a global hash table. Where it is not too large it is fully sized. Else
-//! it starts small, and at its limit takes no new group: rows of such groups go into heap pages as partial
-//! groups, key words and then the accumulator words the row alone would leave, and the host merges them into
-//! a larger table after the launch. Only when the heap is dry too does a block stop, and it remembers which
-//! rows of its unit are still to come, for those before them are in their groups already.
+//! Groups in a global hash table. Where it is not too large it is fully sized. Otherwise it starts small, and
+//! at its limit takes no new group: rows of such groups overflow into heap pages as partial groups, key words
+//! and then the accumulator words that the row alone would leave, and the host merges them into a larger table
+//! after the launch. Only when the heap is exhausted as well does a block stop, and it remembers which rows of
+//! its morsel are still to come, for those before them are in their groups already.
 
-use super::super::bind::AccumulatorPlan;
-use super::super::generate::{BoundPipeline, SinkFrame};
-use super::super::group_key::GroupKey;
-use super::{CHAINS, add_to_home, combine_at_home, row_words};
-use std::fmt::Write;
+use super::statements::{CHAINS, add_to_global, combine_in_global, row_words};
+use super::{Geometry, Sink};
+use crate::code::{Code, line};
+use crate::pipeline::accumulators::AccumulatorPlan;
+use crate::pipeline::group_key::GroupKey;
 
 /// Slots that are enough for so many groups.
 pub fn slots_for(groups: u64) -> u64 {
@@ -19,85 +19,131 @@ pub fn slots_for(groups: u64) -> u64 {
         .max(2)
 }
 
-/// Adds a row to its group, inserting it when new and there is room.
-pub fn update(plan: &AccumulatorPlan, key: &GroupKey, waits: bool, warps: bool, code: &mut String) {
-    code.push_str("u64* const at = table.find_or_insert(key, inserted);\n");
-    let lanes = match (warps, waits) {
-        (true, true) => {
-            code.push_str("const u32 placed = __ballot_sync(together, at != nullptr);\n");
-            "placed"
-        }
-        _ => "together",
-    };
-    if waits {
-        code.push_str("if (at != nullptr) {\n");
-    }
-    if warps {
-        combine_at_home(plan, (lanes, "u64(at)"), code);
-    } else {
-        add_to_home(plan, code);
-    }
-    if !waits {
-        return;
-    }
-    code.push_str("} else {\n");
-    let own = row_words(plan, code);
-    let words = (0..key.key_words()).map(|k| format!("key[{k}]")).chain(own);
-    for (w, word) in words.enumerate() {
-        let _ = writeln!(code, "stash[stashed][{w}] = {word};");
-    }
-    code.push_str("stash_row[stashed++] = u8(i);\n}\n");
+/// Groups in a hash table.
+#[derive(Debug)]
+pub(in crate::pipeline) struct HashSink {
+    pub(in crate::pipeline) accumulators: AccumulatorPlan,
+    pub(in crate::pipeline) key: GroupKey,
+    /// Whether rows of new groups may overflow into heap pages.
+    pub(in crate::pipeline) overflows: bool,
+    pub(in crate::pipeline) warp_aggregated: bool,
+    /// Whether every hash is zero.
+    pub(in crate::pipeline) collide: bool,
 }
 
-/// After the rows of a step: whole warps append what their lanes have stashed. Lanes on their own would wait
-/// for each other when a page is full, which on a GPU they may do for ever.
-pub const AFTER_ROWS: &str = "\
-            for (u32 k = 0; __any_sync(0xffffffffu, k < stashed); ++k) {
-                const bool mine = k < stashed;
-                const u32 at = mine ? k : 0;
-                if (waiting.append(0xffffffffu, mine, stash[at])) waits += mine ? 1u : 0u;
-                else pending |= 1u << stash_row[at];
-            }
-";
-
-/// The table; where rows may wait the chains, and the rows that a resumed block has to do again.
-pub fn frame(plan: &AccumulatorPlan, key: &GroupKey, bound: &BoundPipeline, waits: bool) -> SinkFrame {
-    let (key_words, items) = (key.key_words(), bound.items);
-    let mut prologue = String::new();
-    let _ = writeln!(
-        prologue,
-        "const GroupTable table = {{reinterpret_cast<u64*>(args.groups), args.capacity, {}, args.counters, {key_words}u, {}u, {}}};
-u32 inserted = 0;",
-        if waits { "args.limit" } else { "~0ull" },
-        bound.slot_words(),
-        bound.collide
-    );
-    if !waits {
-        return SinkFrame {
-            prologue,
-            epilogue: "table.count(inserted);\n".into(),
-            ..SinkFrame::default()
-        };
+impl Sink for HashSink {
+    fn headers(&self) -> &'static [&'static str] {
+        if self.overflows { &["page_chain"] } else { &[] }
     }
-    prologue.push_str(CHAINS);
-    let _ = writeln!(
-        prologue,
-        "ChainWriter<{}> waiting(chains, chain_state);
+
+    fn steps(&self) -> u32 {
+        if self.overflows { 1 } else { 4 }
+    }
+
+    fn is_warp_aggregated(&self) -> bool {
+        self.warp_aggregated
+    }
+
+    fn prologue(&self, geometry: Geometry, code: &mut Code) {
+        let key_words = self.key.key_words();
+        line!(
+            code,
+            "const GroupTable table = {{reinterpret_cast<u64*>(args.groups), args.capacity, {}, args.counters, {key_words}u, {}u, {}}};
+u32 inserted = 0;",
+            if self.overflows { "args.limit" } else { "~0ull" },
+            self.key.slot_key_words() + self.accumulators.words,
+            self.collide
+        );
+        if self.overflows {
+            code.lines(CHAINS);
+            line!(
+                code,
+                "ChainWriter<{0}> overflow(chains, chain_state);
 const u64 thread = u64(blockIdx.x) * blockDim.x + threadIdx.x;
-u32 waits = 0, redo = args.resume != 0 ? args.progress[thread] : 0xffffffffu;
+u32 overflowed = 0, unfinished = args.resume != 0 ? args.progress[thread] : 0xffffffffu;
 bool stopped = false;
-u64 stash[{items}][{0}];
-u8 stash_row[{items}];",
-        key_words + plan.words
-    );
-    SinkFrame {
-        prologue,
-        headers: &["page_chain"],
-        first_unit: Some("u32 unit = u32(waiting.first_tile(args.first_unit + blockIdx.x));"),
-        unit: "u32 pending = 0, stashed = 0;\n".into(),
-        live: "live &= redo;\nredo = 0xffffffffu;\n",
-        unit_end: "\
-if (!waiting.keep_tile(unit, pending != 0)) {
+u64 rows_over[{1}][{0}];
+u8 row_over[{1}];",
+                key_words + self.accumulators.words,
+                geometry.items
+            );
+        }
+    }
+
+    fn first_morsel(&self) -> &'static str {
+        if self.overflows {
+            "u32(overflow.first_tile(args.first_morsel + blockIdx.x))"
+        } else {
+            "args.resume ? args.progress[blockIdx.x] : args.first_morsel + blockIdx.x"
+        }
+    }
+
+    fn begin_morsel(&self, code: &mut Code) {
+        if self.overflows {
+            code.lines("u32 pending = 0, over = 0;");
+        }
+    }
+
+    fn begin_step(&self, code: &mut Code) {
+        if self.overflows {
+            code.lines("live &= unfinished;\nunfinished = 0xffffffffu;");
+        }
+    }
+
+    fn row(&self, code: &mut Code) {
+        code.lines("u64* const at = table.find_or_insert(key, inserted);");
+        let lanes = match (self.warp_aggregated, self.overflows) {
+            (true, true) => {
+                code.lines("const u32 placed = __ballot_sync(active, at != nullptr);");
+                "placed"
+            }
+            _ => "active",
+        };
+        let mut update = Code::default();
+        if self.warp_aggregated {
+            combine_in_global(&self.accumulators, (lanes, "u64(at)"), &mut update);
+        } else {
+            add_to_global(&self.accumulators, &mut update);
+        }
+        if !self.overflows {
+            return code.nest(0, &update);
+        }
+        code.lines("if (at != nullptr) {");
+        code.nest(1, &update);
+        code.lines("} else {");
+        let mut store = Code::default();
+        let own = row_words(&self.accumulators, &mut store);
+        let words = (0..self.key.key_words()).map(|k| format!("key[{k}]")).chain(own);
+        for (w, word) in words.enumerate() {
+            line!(store, "rows_over[over][{w}] = {word};");
+        }
+        store.lines("row_over[over++] = u8(i);");
+        code.nest(1, &store);
+        code.lines("}");
+    }
+
+    /// Whole warps append the overflow rows of their lanes: lanes on their own would wait for each other when
+    /// a page is full, which on a GPU they may do for ever.
+    fn after_rows(&self, code: &mut Code) {
+        if self.overflows {
+            code.lines(
+                "\
+for (u32 k = 0; __any_sync(0xffffffffu, k < over); ++k) {
+    const bool mine = k < over;
+    const u32 at = mine ? k : 0;
+    if (overflow.append(0xffffffffu, mine, rows_over[at])) overflowed += mine ? 1u : 0u;
+    else pending |= 1u << row_over[at];
+}
+",
+            );
+        }
+    }
+
+    fn end_morsel(&self, code: &mut Code) {
+        if self.overflows {
+            code.lines(
+                "\
+if (!overflow.keep_tile(morsel, pending != 0)) {
     args.progress[thread] = pending;
     passed -= __popc(pending);
     if (threadIdx.x == 0) args.counters[1] = 1;
@@ -105,13 +151,20 @@ if (!waiting.keep_tile(unit, pending != 0)) {
     break;
 }
 ",
-        epilogue: "\
-table.count(inserted);
-if (!stopped) waiting.finish(unit);
-waits = __reduce_add_sync(0xffffffffu, waits);
-if ((threadIdx.x & 31u) == 0 && waits != 0) atomicAdd(args.counters + 3, u64(waits));
-"
-        .into(),
-        ..SinkFrame::default()
+            );
+        }
+    }
+
+    fn epilogue(&self, _: Geometry, code: &mut Code) {
+        code.lines("table.count(inserted);");
+        if self.overflows {
+            code.lines(
+                "\
+if (!stopped) overflow.finish(morsel);
+overflowed = __reduce_add_sync(0xffffffffu, overflowed);
+if ((threadIdx.x & 31u) == 0 && overflowed != 0) atomicAdd(args.counters + 3, u64(overflowed));
+",
+            );
+        }
     }
 }

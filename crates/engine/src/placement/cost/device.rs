@@ -1,51 +1,60 @@
 //! The time of a pipeline on the device, with what the host does before and after its kernel.
 
 use super::Estimator;
-use super::host::{FILE_VALUE, by_type};
+use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::is_text;
 use crate::pipeline::SinkPlan;
 use crate::placement::{PipelineSource, Subtree};
+use crate::policy::policy;
 use crate::runtime::Runtime;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
-/// Bytes per second of device memory and of the link, taken until they are measured (an H200's, over PCIe 5).
-const MEMORY_RATE: f64 = 4.4e12;
-const LINK_RATE: f64 = 52e9;
+policy! {
+    /// What pipelines cost, in nanoseconds where nothing else is said; pairs are for values of fixed width
+    /// and for text.
+    pub(super) struct DeviceCosts {
+        /// Bytes per second of device memory, until they are measured: those of an H200.
+        memory_rate: f64 = 4.4e12,
+        /// Bytes per second of the link, until they are measured: those of PCIe 5.
+        link_rate: f64 = 52e9,
+        /// Seconds of every pipeline: launches, waiting for them, a small result.
+        pipeline: f64 = 0.5e-3,
+        /// Seconds of compiling a pipeline that no query has run before.
+        compiling: f64 = 0.25,
+        /// Seconds until a device that is not open yet is.
+        opening: f64 = 0.25,
+        /// Share of the memory's rate that kernels with one load per value reach.
+        reached: f64 = 0.6,
+        /// Passes over the rows before one that returns the first of an order, usually.
+        top_passes: f64 = 3.0,
+        /// A row that is looked up in a dimension through the cache.
+        lookup: f64 = 0.02,
+        /// A row that is stored by its key.
+        built_row: f64 = 0.05,
+        /// A row that is grouped in a hash table, of few groups and of more than fit the cache.
+        hashed_row: [f64; 2] = [0.1, 1.8],
+        /// Groups of a hash table that fits the cache, about.
+        cached_groups: f64 = 1e6,
+        /// A value of a group that is read back, on the threads that read results.
+        group_value: [f64; 2] = [1.5, 13.0],
+        /// A value of a row that is returned, with what the operators above lose, whose cores are fed by one
+        /// stream of batches then (TPC-H Q7 at scale 30: 54 million rows of five columns took 1.5 s longer
+        /// than the scan they replaced).
+        row_value: [f64; 2] = [6.0, 20.0],
+        /// A row of a dimension that is collected on the host, on one thread: its key.
+        dimension_row: f64 = 60.0,
+        /// A value of such a row.
+        dimension_value: [f64; 2] = [30.0, 150.0],
+        /// Encoding a value that was read from a file, on one core.
+        encoded_value: [f64; 2] = [4.0, 20.0],
+    }
+}
 
-/// Seconds of every pipeline: launches, waiting for them, a small result.
-const PIPELINE: f64 = 0.5e-3;
-/// Seconds of compiling a pipeline that no query has run before.
-const COMPILING: f64 = 0.25;
-/// Seconds until a device that is not open yet is.
-const OPENING: f64 = 0.25;
-/// Share of the memory's rate that kernels with one load per value reach.
-const REACHED: f64 = 0.6;
-/// Passes over the rows before one that returns the first of an order, usually.
-const TOP_PASSES: f64 = 3.0;
-/// Nanoseconds of a row that is looked up in a dimension through the cache.
-const LOOKUP: f64 = 0.02;
-/// Nanoseconds of a row that is stored by its key.
-const BUILT_ROW: f64 = 0.05;
-/// Nanoseconds of a row that is grouped in a hash table, of few groups and of more than fit the cache.
-const HASHED_ROW: [f64; 2] = [0.1, 1.8];
-/// Groups of a hash table that fits the cache, about.
-const CACHED_GROUPS: f64 = 1e6;
-/// Nanoseconds of a value of a group that is read back, of fixed width and text, on the threads that read
-/// results.
-const GROUP_VALUE: [f64; 2] = [1.5, 13.0];
-/// Of a value of a row that is returned: with what the operators above lose, whose cores are fed by one
-/// stream of batches then (TPC-H Q7 at scale 30: 54 million rows of five columns took 1.5 s longer than the
-/// scan they replaced).
-const ROW_VALUE: [f64; 2] = [6.0, 20.0];
-/// Nanoseconds of a row of a dimension, on one thread: its key, and each column, of fixed width and text.
-const DIMENSION_ROW: f64 = 60.0;
-const DIMENSION_VALUE: [f64; 2] = [30.0, 150.0];
-/// Encoding a value that was read from a file, nanoseconds of one core.
-const ENCODED_VALUE: [f64; 2] = [4.0, 20.0];
+const POLICY: DeviceCosts = DeviceCosts::DEFAULT;
 
 /// What a pipeline is expected to take, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -74,8 +83,8 @@ impl Estimator {
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
         let (bytes, each_run, _) = self.bringing(found, rows, runtime, config);
-        let scan = bytes / (MEMORY_RATE * REACHED);
-        let lookups = found.dimensions.len() as f64 * rows * LOOKUP * 1e-9;
+        let scan = bytes / (POLICY.memory_rate * POLICY.reached);
+        let lookups = found.dimensions.len() as f64 * rows * POLICY.lookup * 1e-9;
         let sides = found.dimensions.iter().enumerate();
         let sides = sides.map(|(number, side)| match &side.build {
             None => self.dimension(found, number),
@@ -84,24 +93,33 @@ impl Estimator {
         let dimensions: f64 = sides.sum();
         let returned = self.rows(plan);
         let (hashed, returned, costs) = match &found.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0, GROUP_VALUE),
+            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0, POLICY.group_value),
             SinkPlan::Aggregate { .. } => {
                 let groups = self.groups(plan);
-                let row = HASHED_ROW[usize::from(groups > CACHED_GROUPS)];
-                (rows * row * 1e-9, groups, GROUP_VALUE)
+                let row = POLICY.hashed_row[usize::from(groups > POLICY.cached_groups)];
+                (rows * row * 1e-9, groups, POLICY.group_value)
             }
-            SinkPlan::Materialise { top: Some(top), .. } => (0.0, returned.min(top.fetch as f64), ROW_VALUE),
-            SinkPlan::Materialise { top: None, .. } => (0.0, returned, ROW_VALUE),
+            SinkPlan::Materialise { top: Some(top), .. } => {
+                (0.0, returned.min(top.fetch as f64), POLICY.row_value)
+            }
+            SinkPlan::Materialise { top: None, .. } => (0.0, returned, POLICY.row_value),
             SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => {
-                (rows * BUILT_ROW * 1e-9, 0.0, ROW_VALUE)
+                (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value)
             }
         };
         // Passes that look for the last of the first rows read their keys.
-        let passes = if found.top().is_some() { TOP_PASSES } else { 0.0 };
+        let passes = if found.top().is_some() {
+            POLICY.top_passes
+        } else {
+            0.0
+        };
         let value = |field: &FieldRef| by_type(costs, field.data_type());
         let result = returned * found.plan.output.fields().iter().map(value).sum::<f64>() * 1e-9;
         DeviceTime {
-            hot: (1.0 + passes) * (PIPELINE + scan.max(lookups + hashed)) + each_run + dimensions + result,
+            hot: (1.0 + passes) * (POLICY.pipeline + scan.max(lookups + hashed))
+                + each_run
+                + dimensions
+                + result,
             once: self.once(found, runtime, config),
         }
     }
@@ -125,7 +143,7 @@ impl Estimator {
         let compiled =
             compiled || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
         let builds = (found.builds()).map(|build| self.once_unless(compiled, build, runtime, config));
-        builds.sum::<f64>() + bringing + if compiled { 0.0 } else { COMPILING }
+        builds.sum::<f64>() + bringing + if compiled { 0.0 } else { POLICY.compiling }
     }
 
     /// Seconds until a dimension's rows are collected and arranged.
@@ -138,13 +156,13 @@ impl Estimator {
             .into_iter()
             .filter(|((dimension, _), _)| *dimension == number);
         let values: f64 = wanted
-            .map(|(_, data_type)| by_type(DIMENSION_VALUE, &data_type))
+            .map(|(_, data_type)| by_type(POLICY.dimension_value, &data_type))
             .sum();
         let key = source.key.data_type(&source.plan.schema());
         let key = key.map_or(0.0, |data_type| {
-            f64::from(u8::from(is_text(&data_type))) * DIMENSION_VALUE[1]
+            f64::from(u8::from(is_text(&data_type))) * POLICY.dimension_value[1]
         });
-        self.host_seconds(&source.plan) + rows * (DIMENSION_ROW + key + values) * 1e-9
+        self.host_seconds(&source.plan) + rows * (POLICY.dimension_row + key + values) * 1e-9
     }
 
     /// Bytes that the kernel reads, seconds of every run until they are in device memory, and seconds of the
@@ -170,13 +188,13 @@ impl Estimator {
             .map_or_else(|| rows * types().map(width).sum::<f64>(), |bytes| bytes as f64);
         let load = match (&found.source, known.encoded) {
             (PipelineSource::Files { .. }, None) => {
-                let value = |t| by_type(FILE_VALUE, t) + by_type(ENCODED_VALUE, t);
+                let value = |t| by_type(HostCosts::DEFAULT.file_value, t) + by_type(POLICY.encoded_value, t);
                 rows * types().map(value).sum::<f64>() * 1e-9 / self.cores
             }
             _ => 0.0,
         };
-        let transfer = known.away.map_or(bytes, |bytes| bytes as f64) / LINK_RATE;
-        let opening = if known.open { 0.0 } else { OPENING };
+        let transfer = known.away.map_or(bytes, |bytes| bytes as f64) / POLICY.link_rate;
+        let opening = if known.open { 0.0 } else { POLICY.opening };
         match config.cache_device.0 {
             true => (bytes, 0.0, load + transfer + opening),
             false => (bytes, transfer, load + opening),

@@ -5,6 +5,7 @@
 
 use super::Estimator;
 use crate::expression::is_text;
+use crate::policy::policy;
 use arrow::datatypes::DataType;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
@@ -18,32 +19,42 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
-/// Reading and decoding a value of a file: of fixed width, and text.
-pub(super) const FILE_VALUE: [f64; 2] = [8.0, 25.0];
-/// Parsing a value of a text file.
-const PARSED_VALUE: f64 = 60.0;
-/// Decoding a value of the store.
-const STORED_VALUE: [f64; 2] = [2.0, 15.0];
-/// One operation of an expression, on values of fixed width and on text.
-const OPERATION: [f64; 2] = [2.5, 25.0];
-/// Copying a value to an operator's output.
-const COPIED_VALUE: [f64; 2] = [1.0, 5.0];
-/// Finding the group of a row, among few groups and among many, and adding a group.
-const GROUP_ROW: [f64; 2] = [25.0, 90.0];
-const NEW_GROUP: f64 = 150.0;
-/// One aggregate of a row.
-const AGGREGATE: f64 = 3.0;
-/// A row of the build side and of the probe side of a hash join.
-const BUILD_ROW: f64 = 90.0;
-const PROBE_ROW: f64 = 30.0;
-/// One comparison of a sort.
-const SORT_STEP: f64 = 6.0;
-/// Groups whose table stays in a core's caches.
-const FEW_GROUPS: f64 = 50_000.0;
-/// Rows of a row group of a Parquet file, where writers choose.
-const ROW_GROUP: f64 = (1 << 20) as f64;
-/// Planning's own and starting tasks, in seconds.
-const START: f64 = 0.5e-3;
+policy! {
+    /// What operators of DataFusion cost, in nanoseconds of one core; pairs are for values of fixed width and
+    /// for text.
+    pub(super) struct HostCosts {
+        /// Reading and decoding a value of a file: of fixed width, and text.
+        file_value: [f64; 2] = [8.0, 25.0],
+        /// Parsing a value of a text file.
+        parsed_value: f64 = 60.0,
+        /// Decoding a value of the store.
+        stored_value: [f64; 2] = [2.0, 15.0],
+        /// One operation of an expression, on values of fixed width and on text.
+        operation: [f64; 2] = [2.5, 25.0],
+        /// Copying a value to an operator's output.
+        copied_value: [f64; 2] = [1.0, 5.0],
+        /// Finding the group of a row, among few groups and among many.
+        group_row: [f64; 2] = [25.0, 90.0],
+        /// Adding a group.
+        new_group: f64 = 150.0,
+        /// One aggregate of a row.
+        aggregate: f64 = 3.0,
+        /// A row of the build side of a hash join.
+        build_row: f64 = 90.0,
+        /// A row of the probe side of a hash join.
+        probe_row: f64 = 30.0,
+        /// One comparison of a sort.
+        sort_step: f64 = 6.0,
+        /// Groups whose table stays in a core's caches.
+        few_groups: f64 = 50_000.0,
+        /// Rows of a row group of a Parquet file, where writers choose.
+        row_group: f64 = (1 << 20) as f64,
+        /// Planning's own and starting tasks, in seconds.
+        start: f64 = 0.5e-3,
+    }
+}
+
+const POLICY: HostCosts = HostCosts::DEFAULT;
 
 /// Of [fixed width, text], the one for the type.
 pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
@@ -53,7 +64,7 @@ pub(super) fn by_type(costs: [f64; 2], data_type: &DataType) -> f64 {
 impl Estimator {
     /// Seconds that a plan takes on the CPU.
     pub(in crate::placement) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        START + self.nanoseconds(plan) * 1e-9
+        POLICY.start + self.nanoseconds(plan) * 1e-9
     }
 
     /// Nanoseconds that the operators of a plan take, one after another.
@@ -73,7 +84,7 @@ impl Estimator {
             && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
         {
             let files: usize = config.file_groups.iter().map(FileGroup::len).sum();
-            let groups = (self.rows(plan) / ROW_GROUP).ceil().max(files as f64);
+            let groups = (self.rows(plan) / POLICY.row_group).ceil().max(files as f64);
             return groups.clamp(1.0, self.cores);
         }
         let goes_on = plan.is::<FilterExec>()
@@ -101,25 +112,25 @@ impl Estimator {
             let source = scan.data_source();
             return rows
                 * match source.downcast_ref::<FileScanConfig>() {
-                    Some(files) if files.file_source().file_type() == "parquet" => values(FILE_VALUE),
-                    Some(_) => values([PARSED_VALUE; 2]),
+                    Some(files) if files.file_source().file_type() == "parquet" => values(POLICY.file_value),
+                    Some(_) => values([POLICY.parsed_value; 2]),
                     None if source.downcast_ref::<MemorySourceConfig>().is_some() => 0.0,
-                    None => values(FILE_VALUE),
+                    None => values(POLICY.file_value),
                 };
         }
         if plan.is::<StoreScanExec>() {
-            return rows * values(STORED_VALUE);
+            return rows * values(POLICY.stored_value);
         }
         let input = |at: usize| plan.children().get(at).map_or(0.0, |child| self.rows(child));
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            return input(0) * operations(filter.predicate(), plan) + rows * values(COPIED_VALUE);
+            return input(0) * operations(filter.predicate(), plan) + rows * values(POLICY.copied_value);
         }
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
             let each: f64 = projection.expr().iter().map(|e| operations(&e.expr, plan)).sum();
             return rows * each;
         }
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            let aggregates = aggregate.aggr_expr().len() as f64 * AGGREGATE;
+            let aggregates = aggregate.aggr_expr().len() as f64 * POLICY.aggregate;
             let arguments: f64 = (aggregate.aggr_expr().iter())
                 .flat_map(|call| call.expressions())
                 .map(|e| operations(&e, plan))
@@ -128,23 +139,27 @@ impl Estimator {
             let group = match keys {
                 0 => 0.0,
                 // Without an estimate, rows of a group are taken to be many.
-                _ => (1.0 + 0.3 * (keys - 1) as f64) * GROUP_ROW[usize::from(self.groups(plan) > FEW_GROUPS)],
+                _ => {
+                    (1.0 + 0.3 * (keys - 1) as f64)
+                        * POLICY.group_row[usize::from(self.groups(plan) > POLICY.few_groups)]
+                }
             };
             let groups = if keys == 0 { 0.0 } else { self.groups(plan) };
-            return input(0) * (aggregates + arguments + group) + groups * NEW_GROUP;
+            return input(0) * (aggregates + arguments + group) + groups * POLICY.new_group;
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             let keys = 0.7 + 0.3 * join.on().len() as f64;
-            return (input(0) * BUILD_ROW + input(1) * PROBE_ROW) * keys + rows * values(COPIED_VALUE);
+            return (input(0) * POLICY.build_row + input(1) * POLICY.probe_row) * keys
+                + rows * values(POLICY.copied_value);
         }
         if plan.name().starts_with("Sort") {
-            return input(0) * (input(0).max(2.0).log2() * SORT_STEP + values(COPIED_VALUE));
+            return input(0) * (input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
         }
         match plan.children().len() {
-            0 => rows * values(COPIED_VALUE),
-            1 => rows * values(COPIED_VALUE) * 0.2,
+            0 => rows * values(POLICY.copied_value),
+            1 => rows * values(POLICY.copied_value) * 0.2,
             // Other joins.
-            _ => (input(0) + input(1)) * BUILD_ROW + rows * values(COPIED_VALUE),
+            _ => (input(0) + input(1)) * POLICY.build_row + rows * values(POLICY.copied_value),
         }
     }
 
@@ -173,5 +188,5 @@ fn operations(expression: &Arc<dyn PhysicalExpr>, plan: &Arc<dyn ExecutionPlan>)
         types.into_iter().any(|data_type| is_text(&data_type))
     });
     let below: f64 = children.into_iter().map(|child| operations(child, plan)).sum();
-    below + OPERATION[usize::from(text)]
+    below + POLICY.operation[usize::from(text)]
 }

@@ -29,6 +29,11 @@ pub(super) struct Estimator {
     cores: f64,
 }
 
+/// Its tuning policies.
+pub(super) fn policies() -> Vec<crate::policy::Policy> {
+    vec![host::HostCosts::listed(), device::DeviceCosts::listed()]
+}
+
 impl Estimator {
     /// An estimator for a machine of so many cores.
     pub(super) fn new(cores: usize) -> Self {

@@ -2,8 +2,9 @@
 //
 // Host twin: galatea_kernels::PipelineArguments. The layout is asserted on both sides.
 //
-// A pipeline runs over *units*: runs of at most `unit_rows` consecutive rows of one chunk. Unit u belongs to
-// the chunk c with first_unit(c) <= u < first_unit(c + 1). Blocks take units u = block, block + grid, ...
+// A pipeline runs over *morsels*: runs of at most `morsel_rows` consecutive rows of one chunk. Unit u belongs
+// to the chunk c with first_morsel(c) <= u < first_morsel(c + 1). Blocks take morsels u = block, block +
+// grid, ...
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -18,11 +19,12 @@ constexpr u32 MAX_OUTPUTS = 256;
 constexpr u32 CHAINS_VIEW_WORDS = 15;
 
 struct PipelineArguments {
-    // [chunk][chunk_words]: word 0 rows, word 1 first unit of the chunk, then per column GALATEA_COLUMN_WORDS
-    // words: data address, validity address (0: no nulls), base, offsets address (text only).
+    // [chunk][chunk_words]: word 0 rows, word 1 first morsel of the chunk, then per column
+    // GALATEA_COLUMN_WORDS words: data address, validity address (0: no nulls), base, offsets address (text
+    // only).
     const u64* chunks;
-    // Of sinks that stop, so that a launch can be resumed: per block the next unit it would take, or of the
-    // hash table per thread the rows of the block's unit that are still to come.
+    // Of sinks that stop, so that a launch can be resumed: per block the next morsel it would take, or of the
+    // hash table per thread the rows of the block's morsel that are still to come.
     u32* progress;
     // What the sink accumulates into: group slots; each sink says how they are laid out.
     u64* groups;
@@ -35,12 +37,12 @@ struct PipelineArguments {
     u64 limit;
     // Slots of the hash table (a power of two), or rows of an output column.
     u64 capacity;
-    u32 first_unit;
-    u32 end_unit;
+    u32 first_morsel;
+    u32 end_morsel;
     u32 chunk_words;
-    u32 unit_rows;
-    // The most units any chunk has: locates a unit's chunk without a search.
-    u32 units_per_chunk;
+    u32 morsel_rows;
+    // The most morsels any chunk has: locates a morsel's chunk without a search.
+    u32 morsels_per_chunk;
     u32 resume; // 1: blocks start where `progress` says
     // Lookup tables over dictionary codes and long IN lists.
     const u8* tables[MAX_TABLES];

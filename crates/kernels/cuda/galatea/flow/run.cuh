@@ -109,6 +109,30 @@ GALATEA_INLINE void reclaim_outputs(const FlowArguments& args, FlowBoard& board,
     }
 }
 
+// Gives back what has been read for lanes that are stuck: they have an input, and no frame for its output.
+//
+// Where a topic has slots left, its heap is exhausted. A heap that begins with few buffers has fewer frames
+// than its topics have slots, so its frames come back however few of the slots are in use; and those of its
+// other topics, too, whose publishers may have nothing to publish. By the first warp.
+GALATEA_INLINE void reclaim_for_stuck(const FlowArguments& args, FlowBoard& board, bool stuck) {
+    constexpr u32 ALL = 0xffffffffu;
+    bool exhausted = false;
+    if (stuck) {
+        const FlowTopic& next = board.topics[board.operators[threadIdx.x].next];
+        exhausted = frames_in_use(next) < next.depth;
+    }
+    const u32 whole_heaps = __ballot_sync(ALL, exhausted);
+    for (u32 among = __ballot_sync(ALL, stuck); among != 0; among &= among - 1) {
+        const u32 op = __ffs(among) - 1;
+        const u32 next = board.operators[op].next;
+        const u32 heap = board.topics[next].heap;
+        for (u32 topic = 0; topic < args.topic_count; ++topic) {
+            const bool of_heap = (whole_heaps >> op & 1) && board.topics[topic].heap == heap;
+            if (topic == next || of_heap) reclaim(board.topics[topic], board.heaps[heap]);
+        }
+    }
+}
+
 // Concludes the round of all operators that ran, and has the host told. By the first warp; whether all bodies
 // were content.
 GALATEA_INLINE bool conclude_all(const FlowArguments& args, FlowBoard& board, FlowStation& own) {
@@ -272,9 +296,8 @@ GALATEA_INLINE u32 look(const FlowArguments& args, FlowBoard& board, FlowStation
         own.output = take_output(next, board.heaps[next.heap], own.input == 0, u64(blockIdx.x) << 32 | round);
         if (own.output != ABSENT) own.address = frame_at(board.heaps[next.heap], own.output);
     }
-    // With an input and no frame for its output: only subscribers can help.
     const bool stuck = station && own.open && own.input != 0 && own.output == ABSENT && has_next(board.operators[lane]);
-    if (__any_sync(ALL, stuck)) reclaim_outputs(args, board, stuck);
+    if (__any_sync(ALL, stuck)) reclaim_for_stuck(args, board, stuck);
 
     // A station has one note at a time.
     const bool told = see_to_notes(args, own) || own.note == 0;

@@ -1,4 +1,4 @@
-//! What the random test of the manager does, and in what measure.
+//! The operations of the random test of the manager, and their frequencies.
 
 use galatea_memory::regions::Replacement;
 use proptest::prelude::*;
@@ -59,7 +59,7 @@ pub(crate) enum Operation {
     Policy(Replacement),
     /// In units of 512 bytes.
     Limit(u8),
-    /// Waits for the device; what the kernels have read is looked at.
+    /// Waits for the device; the words that kernels have read are checked.
     Settle,
 }
 

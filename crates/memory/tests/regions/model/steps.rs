@@ -1,4 +1,4 @@
-//! The steps of the random test: what each does to the manager and to the model.
+//! The steps of the random test: their effects on the manager and on the model.
 
 use super::operations::Operation;
 use super::{Part, Pin, Region, Resident, Running, SLOTS, Spare, UNIT, WORDS, World, charge};
@@ -80,13 +80,13 @@ impl World<'_> {
         let of = &self.regions[&name];
         let part = &of.parts[page];
         let (serial, bytes) = (part.serial, part.bytes);
-        // Nobody could fill a new page of a source that is gone.
+        // A new page of a dropped source could not be filled.
         let make_room = make_room && of.live;
         let known = self.pages.get(&serial).map(|page| page.address);
         let taken = running.scan.page(region, page, make_room).unwrap();
         let available = self.device.budget().available();
         let Some(page_pin) = taken else {
-            // Of an original that is gone the manager may have forgotten it.
+            // The manager may have forgotten a page of a dropped original.
             assert!(known.is_none() || !self.live(serial), "it is there");
             if make_room {
                 self.learn();
@@ -355,7 +355,7 @@ impl World<'_> {
         }
     }
 
-    /// Everything goes; nothing is left.
+    /// Everything is dropped; nothing is left.
     pub(super) fn end(mut self) {
         while !self.scans.is_empty() {
             self.drop_scan(0, true);

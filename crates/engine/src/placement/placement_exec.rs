@@ -1,17 +1,15 @@
-//! What EXPLAIN and the query report say about placement.
+//! The node on top of plans that were offered to the device: what EXPLAIN and the query report say about
+//! placement.
 
+use super::decide::{Decision, Grounds};
 use super::timing::Timing;
-use super::{DECISION, Decision, Grounds};
-use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::report::{PlanReport, QueryDevice, QueryReport};
 use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::config::ConfigOptions;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -19,91 +17,66 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
-/// The late rule: puts a [`PlacementExec`] on top of plans that were offered to the device.
-#[derive(Debug)]
-pub struct AnnotatePlacement {
-    runtime: Arc<Runtime>,
-}
-
-impl AnnotatePlacement {
-    /// The rule of a session with that runtime.
-    pub fn new(runtime: Arc<Runtime>) -> Self {
-        Self { runtime }
-    }
-}
-
-impl PhysicalOptimizerRule for AnnotatePlacement {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        options: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Decision {
-            reasons,
-            query,
-            report,
-            grounds,
-        } = DECISION.with(|slot| std::mem::take(&mut *slot.borrow_mut()));
-        // Statements such as SET leave an empty plan without columns behind; they are no query.
-        if plan.schema().fields().is_empty() {
-            return Ok(plan);
-        }
-        let config = GalateaConfig::of(options);
-        let emulated = config.device == DeviceChoice::Emulated;
-        let (mut placed, mut fallen) = (0, 0);
-        count_placed(&plan, &mut placed, &mut fallen);
-        report.update(|report| {
-            *report = QueryReport::planned(placed, emulated, reasons.texts);
-        });
-        self.runtime.reports().record(report.clone());
-        if config.device == DeviceChoice::Cpu {
-            return Ok(plan);
-        }
-        let QueryReport { device, reasons, .. } = report.get();
-        Ok(Arc::new(PlacementExec {
-            input: plan,
-            device,
-            reasons,
-            timing: query.map(|query| Timing::new(Arc::clone(&self.runtime), query, report.clone())),
-            report,
-            grounds,
-        }))
-    }
-
-    fn name(&self) -> &str {
-        "galatea_annotate_placement"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
 /// Passes its input through; its line in EXPLAIN says where the query runs and why not on the device.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct PlacementExec {
     input: Arc<dyn ExecutionPlan>,
     device: QueryDevice,
-    reasons: Vec<String>,
-    /// What notes how long it took, for the next plan of the same query.
+    decision: Decision,
+    /// Notes how long it took, for the next plan of the same query.
     timing: Option<Arc<Timing>>,
-    report: PlanReport,
-    /// What else the plan was decided by, if that can be told later.
-    grounds: Option<Grounds>,
 }
 
 /// The report of a plan, as far as it has run; none for a plan that was not offered to a device.
 pub fn query_report(plan: &Arc<dyn ExecutionPlan>) -> Option<QueryReport> {
     match plan.downcast_ref::<PlacementExec>() {
-        Some(placement) => Some(placement.report.get()),
+        Some(placement) => Some(placement.report().get()),
         None => plan.children().into_iter().find_map(query_report),
     }
 }
 
 impl PlacementExec {
+    /// A node over a plan of which that was decided, and which other rules go on with.
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, decision: Decision) -> Self {
+        Self {
+            input,
+            device: QueryDevice::Cpu,
+            decision,
+            timing: None,
+        }
+    }
+
+    /// The same over the finished plan, where GPU subtrees run on the emulated device or not; the plan's report
+    /// is begun.
+    pub(super) fn completed(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        emulated: bool,
+        runtime: &Arc<Runtime>,
+    ) -> Self {
+        let Decision {
+            query,
+            report,
+            reasons,
+            ..
+        } = &self.decision;
+        let (mut placed, mut fallen) = (0, 0);
+        count_placed(&input, &mut placed, &mut fallen);
+        report.update(|report| {
+            *report = QueryReport::planned(placed, emulated, reasons.texts.clone());
+        });
+        let timing = query.map(|query| Timing::new(Arc::clone(runtime), query, report.clone()));
+        Self {
+            input,
+            device: report.get().device,
+            decision: self.decision.clone(),
+            timing,
+        }
+    }
+
     /// Why parts of the plan stay on the CPU.
     pub fn reasons(&self) -> &[String] {
-        &self.reasons
+        &self.decision.reasons.texts
     }
 
     /// The plan below.
@@ -116,10 +89,15 @@ impl PlacementExec {
         self.device
     }
 
+    /// What the plan's execution reports to.
+    pub(super) fn report(&self) -> &PlanReport {
+        &self.decision.report
+    }
+
     /// What the plan was decided by beside the query, its tables and the settings; none where that may change
     /// with the next run.
     pub(crate) fn grounds(&self) -> Option<&Grounds> {
-        self.grounds.as_ref()
+        self.decision.grounds.as_ref()
     }
 
     /// The same node over `input`, for an execution that reports to `report`.
@@ -127,14 +105,15 @@ impl PlacementExec {
         let (mut placed, mut fallen) = (0, 0);
         count_placed(&input, &mut placed, &mut fallen);
         let emulated = self.device == QueryDevice::Emulated;
-        report.update(|report| *report = QueryReport::planned(placed, emulated, self.reasons.clone()));
+        report.update(|report| *report = QueryReport::planned(placed, emulated, self.reasons().to_vec()));
         Self {
             input,
             device: self.device,
-            reasons: self.reasons.clone(),
+            decision: Decision {
+                report: report.clone(),
+                ..self.decision.clone()
+            },
             timing: self.timing.as_ref().map(|timing| timing.renewed(report.clone())),
-            report: report.clone(),
-            grounds: self.grounds.clone(),
         }
     }
 }
@@ -143,7 +122,7 @@ impl DisplayAs for PlacementExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         if matches!(format, DisplayFormatType::TreeRender) {
             writeln!(f, "device={}", self.device)?;
-            let reasons = self.reasons.join("; ");
+            let reasons = self.reasons().join("; ");
             return if reasons.is_empty() {
                 Ok(())
             } else {
@@ -151,8 +130,8 @@ impl DisplayAs for PlacementExec {
             };
         }
         write!(f, "PlacementExec: device={}", self.device)?;
-        if !self.reasons.is_empty() {
-            write!(f, ", on the CPU because=[{}]", self.reasons.join("; "))?;
+        if !self.reasons().is_empty() {
+            write!(f, ", on the CPU because=[{}]", self.reasons().join("; "))?;
         }
         let (mut placed, mut fallen) = (0, 0);
         count_placed(&self.input, &mut placed, &mut fallen);
@@ -210,11 +189,7 @@ impl ExecutionPlan for PlacementExec {
         let input = children.pop().unwrap_or_else(|| Arc::clone(&self.input));
         Ok(Arc::new(Self {
             input,
-            device: self.device,
-            reasons: self.reasons.clone(),
-            timing: self.timing.clone(),
-            report: self.report.clone(),
-            grounds: self.grounds.clone(),
+            ..Self::clone(&self)
         }))
     }
 

@@ -1,9 +1,10 @@
 //! Groups that stay on the device: where in a group table the parts of the key and the aggregates are, for
 //! the pipelines that read them.
 
-use super::super::bind::{AccumulatorPlan, FinishForm, Strategy};
-use super::super::generate::{BoundPipeline, ResultPlan};
-use super::super::group_key::{GroupKey, KeyForm, KeyLayout, KeyPart};
+use super::accumulators::{AccumulatorPlan, Finish, FinishForm};
+use super::bound::{BoundPipeline, ResultPlan};
+use super::group_key::{GroupKey, KeyForm, KeyLayout, KeyPart};
+use super::strategy::Strategy;
 use crate::expression::{
     CodedStrings, DigitValue, Dimension, GroupColumn, GroupForm, GroupNull, GroupWords, Interval, Product,
     domain,
@@ -147,7 +148,7 @@ fn unsupported(data_type: &DataType) -> Reason {
 
 /// How the aggregates of groups of at most `rows` rows are finished, whose words begin at the first number;
 /// they are numbered from the second on.
-pub(in crate::pipeline) fn aggregates(
+pub(super) fn aggregates(
     accumulators: &AccumulatorPlan,
     (first, number): (usize, usize),
     rows: u64,
@@ -170,7 +171,7 @@ pub(in crate::pipeline) fn aggregates(
     };
     let long = Interval::of::<i64>();
     let finishes = accumulators.finishes.iter().enumerate();
-    let column = |(call, finish): (usize, &super::super::bind::Finish)| {
+    let column = |(call, finish): (usize, &Finish)| {
         let data_type = &finish.data_type;
         let form = match &finish.form {
             FinishForm::Count(word) => GroupForm::Integer {

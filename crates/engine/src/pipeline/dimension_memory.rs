@@ -1,29 +1,30 @@
-//! Where a pipeline looks its dimensions up: in device memory through the cache, or in shared memory
+//! Which memory a pipeline looks its dimensions up in: device memory through the cache, or shared memory
 //! (Sitaridi & Ross, §2, Q1).
 //!
 //! A gather through the cache costs more than the scan of a narrow column. So each block copies the
 //! dimensions that fit, packed (`expression/packed.rs`), into its shared memory when it starts, and keeps
 //! them for all its rows:
 //!
-//! | home | entry of a row | pays where |
+//! | memory | entry of a row | pays where |
 //! | --- | --- | --- |
 //! | `cache` | the tables of the columns, in device memory | the dimension is large, or rows are few |
-//! | `shared` | by key, or by code of a string | lanes of a warp meet in banks as chance has it |
-//! | `placed` | by slot of the placed column that the key is | slots keep lanes apart, and nothing is decoded; copies have their value's entry |
+//! | `shared` | by key, or by code of a string | lanes of a warp conflict in banks as chance has it |
+//! | `placed` | by slot of the placed column that the key is | slots keep lanes in different banks, and nothing is decoded; copies have their value's entry |
 //!
 //! Small dimensions come first, each whole or not at all. What they take is limited by three things: the
 //! sink's groups need shared memory too, a multiprocessor must still hold half of its threads, and copying
-//! must cost less than the lookups. A placement was made for writes; for reads it does too, since lanes that
-//! read one word share its round.
+//! must cost less than the lookups. A conflict layout made for writes serves reads too, since
+//! lanes that read one word share its round.
 
-use super::PipelinePlan;
-use super::SinkPlan;
-use super::bind::ColumnAccess;
-use super::generate::Shape;
+use super::column_access::ColumnAccess;
+use super::options::KernelOptions;
+use super::plan::{PipelinePlan, SinkPlan};
+use crate::code::{Code, line};
 use crate::config::DimensionHome;
 use crate::expression::{
     ColumnKind, Dimension, EntryIndex, Expr, ExprKind, PackedDimension, PackedLayout, Parameters, widens,
 };
+use crate::policy::policy;
 use crate::reason::Reason;
 use datafusion::common::display::human_readable::human_readable_size;
 use galatea_layout::SlotMap;
@@ -31,36 +32,41 @@ use galatea_layout::model::Machine;
 use galatea_store::PlacedLayout;
 use galatea_store::placed::{CodeMeaning, PIPELINE_TILES};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 use std::sync::Arc;
 
-/// Shared memory left for what else a kernel keeps there.
-const OTHER_SHARED_BYTES: u64 = 2 << 10;
-/// Warps of a block, and words of an aggregate while a block collects, at most: an average of wide values and
-/// its counts.
-const WARPS_OF_A_BLOCK: u64 = 32;
-const WORDS_OF_A_CALL: u64 = 4;
-/// What dimensions may take of a block's shared memory where groups want it as well.
-const SHARE_BESIDE_GROUPS: u64 = 4;
-/// Literals that packed dimensions may take of a kernel's.
-const LITERALS: usize = 48;
-/// Bytes of cache that are to be left for what is in flight from device memory, if a larger block can see to
-/// it.
-const CACHE_BYTES: u64 = 64 << 10;
-/// Sizes of blocks, where none is forced.
-const BLOCKS: [u32; 3] = [256, 512, 1024];
-/// Bytes of rows that the registers of a large block hold beside all else: three eighths of a
-/// multiprocessor's 256 KiB.
-const ROW_BYTES: usize = 96 << 10;
-/// Rows that a block of the usual size takes at a time, about.
-const UNIT_ROWS: u64 = 8 << 10;
+policy! {
+    /// Which dimensions are copied into shared memory.
+    pub(super) struct DimensionPolicy {
+        /// Bytes of shared memory left for what else a kernel keeps there.
+        other_shared_bytes: u64 = 2 << 10,
+        /// Warps of a block at most.
+        warps_of_a_block: u64 = 32,
+        /// Words of an aggregate while a block collects, at most: an average of wide values and its counts.
+        words_of_a_call: u64 = 4,
+        /// Dimensions take one part in so many of a block's shared memory where groups want it as well.
+        share_beside_groups: u64 = 4,
+        /// Literals that packed dimensions may take of a kernel's.
+        literals: usize = 48,
+        /// Bytes of cache to be left for what is in flight from device memory, if a larger block leaves them.
+        cache_bytes: u64 = 64 << 10,
+        /// Threads of a block, where they are not forced.
+        blocks: [u32; 3] = [256, 512, 1024],
+        /// Bytes of rows that the registers of a large block hold beside all else: three eighths of a
+        /// multiprocessor's 256 KiB.
+        row_bytes: usize = 96 << 10,
+        /// Rows of a morsel in a block of the usual size, about.
+        morsel_rows: u64 = 8 << 10,
+    }
+}
 
-/// Where each dimension is looked up.
+const POLICY: DimensionPolicy = DimensionPolicy::DEFAULT;
+
+/// Which memory each dimension is looked up in.
 #[derive(Debug, Default)]
-pub(super) struct DimensionHomes {
+pub(super) struct DimensionLookups {
     /// Those in shared memory.
     pub(super) packed: Vec<Option<PackedDimension>>,
-    /// Of each its home, and why, for people.
+    /// Of each its memory, and why, for EXPLAIN.
     pub(super) notes: Vec<String>,
     /// Bytes of shared memory that they take.
     pub(super) bytes: u64,
@@ -99,18 +105,18 @@ pub(super) struct DimensionInput<'a> {
     /// From source columns to kernel columns.
     pub(super) rewrite: &'a dyn Fn(&Expr) -> Expr,
     pub(super) dimensions: &'a [Arc<Dimension>],
-    pub(super) shape: &'a Shape,
+    pub(super) options: &'a KernelOptions,
     pub(super) rows: u64,
 }
 
 impl DimensionInput<'_> {
-    /// Chooses a home for each dimension.
-    pub(super) fn homes(&self) -> Result<DimensionHomes, Reason> {
-        let mut homes = DimensionHomes {
+    /// Chooses a memory for each dimension.
+    pub(super) fn choose(&self) -> Result<DimensionLookups, Reason> {
+        let mut lookups = DimensionLookups {
             packed: self.dimensions.iter().map(|_| None).collect(),
             notes: vec![String::new(); self.dimensions.len()],
             bytes: 0,
-            block: BLOCKS[0],
+            block: POLICY.blocks[0],
             items: u32::MAX,
         };
         let uses = self.uses();
@@ -118,32 +124,32 @@ impl DimensionInput<'_> {
         for dimension in 0..self.dimensions.len() {
             match self.candidates(dimension, &uses) {
                 Ok(ways) => candidates.push(ways),
-                Err(why) => homes.notes[dimension] = format!("cache ({why})"),
+                Err(why) => lookups.notes[dimension] = format!("cache ({why})"),
             }
         }
         candidates.sort_by_key(|ways| ways.first().map(Candidate::bytes));
         let mut literals = 0;
         for candidate in candidates.into_iter().flatten() {
             let dimension = candidate.dimension;
-            if homes.packed[dimension].is_some() {
+            if lookups.packed[dimension].is_some() {
                 continue;
             }
             let bytes = candidate.bytes();
-            match self.room(&homes, &candidate, literals) {
+            match self.block_for(&lookups, &candidate, literals) {
                 Ok(block) => {
-                    homes.notes[dimension] = format!("{} {}", candidate.way, size(bytes));
-                    homes.bytes += bytes;
-                    homes.block = block;
+                    lookups.notes[dimension] = format!("{} {}", candidate.way, size(bytes));
+                    lookups.bytes += bytes;
+                    lookups.block = block;
                     if candidate.slots.is_some() {
-                        homes.items = PIPELINE_TILES.rows_per_thread;
+                        lookups.items = PIPELINE_TILES.rows_per_thread;
                     }
                     literals += candidate.layout.literals();
-                    homes.packed[dimension] = Some(self.pack(candidate, &uses)?);
+                    lookups.packed[dimension] = Some(self.pack(candidate, &uses)?);
                 }
-                Err(why) => homes.notes[dimension] = format!("cache ({why})"),
+                Err(why) => lookups.notes[dimension] = format!("cache ({why})"),
             }
         }
-        Ok(homes)
+        Ok(lookups)
     }
 
     fn uses(&self) -> Uses {
@@ -169,7 +175,7 @@ impl DimensionInput<'_> {
 
     /// The ways to pack the dimension, best first, or why there is none.
     fn candidates(&self, dimension: usize, uses: &Uses) -> Result<Vec<Candidate>, String> {
-        let forced = self.shape.dimensions;
+        let forced = self.options.dimensions;
         if forced == DimensionHome::Cache {
             return Err("forced".into());
         }
@@ -217,37 +223,43 @@ impl DimensionInput<'_> {
         Ok(ways)
     }
 
-    /// The block that has room for the candidate beside those that are packed, or why none has.
-    fn room(&self, homes: &DimensionHomes, candidate: &Candidate, literals: usize) -> Result<u32, String> {
+    /// The block that holds the candidate beside those that are packed, or why none does.
+    fn block_for(
+        &self,
+        lookups: &DimensionLookups,
+        candidate: &Candidate,
+        literals: usize,
+    ) -> Result<u32, String> {
         let (share, other) = match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if !keys.is_empty() => (SHARE_BESIDE_GROUPS, 0),
+            SinkPlan::Aggregate { keys, .. } if !keys.is_empty() => (POLICY.share_beside_groups, 0),
             // Each warp leaves its sums for the block to add up.
             SinkPlan::Aggregate { aggregates, .. } => (
                 1,
-                WARPS_OF_A_BLOCK * 8 * WORDS_OF_A_CALL * aggregates.len() as u64,
+                POLICY.warps_of_a_block * 8 * POLICY.words_of_a_call * aggregates.len() as u64,
             ),
             SinkPlan::Materialise { .. } | SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => (1, 0),
         };
-        let limit = (self.shape.shared_bytes / share).saturating_sub(other.max(OTHER_SHARED_BYTES));
-        let bytes = homes.bytes + candidate.bytes();
+        let limit = (self.options.shared_bytes / share).saturating_sub(other.max(POLICY.other_shared_bytes));
+        let bytes = lookups.bytes + candidate.bytes();
         if bytes > limit {
             return Err(format!(
                 "{} more than {} of shared memory",
                 size(candidate.bytes()),
-                size(limit.saturating_sub(homes.bytes))
+                size(limit.saturating_sub(lookups.bytes))
             ));
         }
-        if literals + candidate.layout.literals() > LITERALS {
+        if literals + candidate.layout.literals() > POLICY.literals {
             return Err("too many columns".into());
         }
-        let machine = &self.shape.machine;
-        let (block, busy) = block(machine, self.shape.block, bytes);
-        if self.shape.dimensions == DimensionHome::Auto {
+        let machine = &self.options.machine;
+        let (block, busy) = block(machine, self.options.block, bytes);
+        if self.options.dimensions == DimensionHome::Auto {
             if !busy {
                 return Err(format!("{} leave too few threads", size(bytes)));
             }
             let blocks = machine.resident_blocks(block, bytes) * machine.multiprocessors;
-            let copied = u64::from(blocks).min(self.rows.div_ceil(UNIT_ROWS)) * candidate.bytes() / 4;
+            let copied =
+                u64::from(blocks).min(self.rows.div_ceil(POLICY.morsel_rows)) * candidate.bytes() / 4;
             if self.rows * (candidate.layout.planes() as u64) < copied {
                 return Err("few rows".into());
             }
@@ -314,24 +326,24 @@ impl Candidate {
     }
 }
 
-impl DimensionHomes {
-    /// The shape that is left for the sink: what dimensions take of a block's shared memory, they take of
+impl DimensionLookups {
+    /// The options that are left for the sink: what dimensions take of a block's shared memory, they take of
     /// every block's.
-    pub(super) fn beside(&self, shape: Shape) -> Shape {
-        Shape {
-            shared_bytes: shape.shared_bytes.saturating_sub(self.bytes),
+    pub(super) fn beside(&self, options: KernelOptions) -> KernelOptions {
+        KernelOptions {
+            shared_bytes: options.shared_bytes.saturating_sub(self.bytes),
             machine: Machine {
-                shared_bytes_reserved: shape.machine.shared_bytes_reserved + self.bytes,
-                ..shape.machine
+                shared_bytes_reserved: options.machine.shared_bytes_reserved + self.bytes,
+                ..options.machine
             },
-            ..shape
+            ..options
         }
     }
 
     /// Most rows of so many bytes that a thread holds: the threads of large blocks have few registers.
     pub(super) fn items(&self, row_bytes: usize) -> u32 {
-        let registers = ROW_BYTES / self.block as usize / row_bytes.max(1);
-        if self.block == BLOCKS[0] {
+        let registers = POLICY.row_bytes / self.block as usize / row_bytes.max(1);
+        if self.block == POLICY.blocks[0] {
             return self.items;
         }
         self.items.min(1 << registers.max(1).ilog2())
@@ -350,17 +362,17 @@ impl DimensionHomes {
         }
     }
 
-    /// Statements that copy them into shared memory, past what the sink takes, and declare their planes.
-    pub(super) fn prologue(&self, sink: u32, block: u32, parameters: &mut Parameters) -> String {
+    /// Statements that copy them into shared memory, behind what the sink takes, and declare their planes.
+    pub(super) fn prologue(&self, sink: u32, block: u32, parameters: &mut Parameters) -> Code {
+        let mut code = Code::default();
         if self.bytes == 0 {
-            return String::new();
+            return code;
         }
-        let mut code = String::new();
         if sink == 0 {
-            code.push_str("GALATEA_DYNAMIC_SHARED(dynamic_shared);\n");
+            code.lines("GALATEA_DYNAMIC_SHARED(dynamic_shared);");
         }
         let mut all = Vec::with_capacity(self.bytes as usize);
-        let mut planes = String::new();
+        let mut planes = Code::default();
         for (dimension, packed) in self.packed.iter().enumerate() {
             let Some(packed) = packed else { continue };
             for (plane, (c_type, start)) in packed.planes().enumerate() {
@@ -368,7 +380,7 @@ impl DimensionHomes {
                     0 => "packed".to_owned(),
                     start => format!("packed + u32(args.literals[{}])", parameters.literal(start)),
                 };
-                let _ = writeln!(
+                line!(
                     planes,
                     "const {c_type}* const dim{dimension}_{plane} = reinterpret_cast<const {c_type}*>({first});"
                 );
@@ -377,7 +389,7 @@ impl DimensionHomes {
         }
         let pieces = parameters.literal(self.bytes / 16);
         let table = parameters.table(all);
-        let _ = writeln!(
+        line!(
             code,
             "unsigned char* const packed = dynamic_shared + {}u;
 for (u32 i = threadIdx.x; i < u32(args.literals[{pieces}]); i += {block}u) {{
@@ -385,7 +397,9 @@ for (u32 i = threadIdx.x; i < u32(args.literals[{pieces}]); i += {block}u) {{
 }}",
             sink.next_multiple_of(16)
         );
-        code + &planes + "__syncthreads();\n"
+        code.nest(0, &planes);
+        code.lines("__syncthreads();");
+        code
     }
 }
 
@@ -401,14 +415,14 @@ fn column_of(key: &Expr) -> Option<usize> {
 /// former alone, or the largest; and whether it is busy.
 fn block(machine: &Machine, forced: u32, bytes: u64) -> (u32, bool) {
     let sizes = if forced == 0 {
-        &BLOCKS[..]
+        &POLICY.blocks[..]
     } else {
         std::slice::from_ref(&forced)
     };
     let busy = |block: u32| machine.resident_blocks(block, bytes) * block * 2 >= machine.threads;
     let roomy = |block: u32| {
         let blocks = u64::from(machine.resident_blocks(block, bytes));
-        machine.cache_bytes(blocks * (bytes + machine.shared_bytes_reserved)) >= CACHE_BYTES
+        machine.cache_bytes(blocks * (bytes + machine.shared_bytes_reserved)) >= POLICY.cache_bytes
     };
     let mut fitting = sizes.iter().copied().filter(|block| busy(*block));
     let first = fitting.clone().next();

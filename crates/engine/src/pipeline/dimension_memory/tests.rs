@@ -1,8 +1,9 @@
 use super::*;
 use crate::config::{GroupBy, GroupCombine, RowOutput};
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
-use crate::pipeline::bind::Strategy;
-use crate::pipeline::generate::{BoundPipeline, bind};
+use crate::pipeline::bind::bind;
+use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::strategy::Strategy;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
     RecordBatch, StringArray,
@@ -134,8 +135,8 @@ fn sums(key: usize, groups: Vec<Expr>) -> PipelinePlan {
     )
 }
 
-fn shape(dimensions: DimensionHome) -> Shape {
-    Shape {
+fn options(dimensions: DimensionHome) -> KernelOptions {
+    KernelOptions {
         block: 0,
         items: 16,
         shared_bytes: Machine::H200.shared_bytes_per_block,
@@ -144,14 +145,19 @@ fn shape(dimensions: DimensionHome) -> Shape {
         group_by: GroupBy::Auto,
         group_copies: 0,
         group_combine: GroupCombine::Auto,
-        hash_room: 1 << 30,
-        copies_room: 1 << 30,
+        hash_table_bytes: 1 << 30,
+        copies_bytes: 1 << 30,
         row_output: RowOutput::Auto,
         dimensions,
     }
 }
 
-fn bound(plan: &PipelinePlan, facts: &TableView, dimension: &Arc<Dimension>, shape: Shape) -> BoundPipeline {
+fn bound(
+    plan: &PipelinePlan,
+    facts: &TableView,
+    dimension: &Arc<Dimension>,
+    shape: KernelOptions,
+) -> BoundPipeline {
     let columns = plan.columns();
     let view = TableView {
         columns: columns
@@ -165,8 +171,8 @@ fn bound(plan: &PipelinePlan, facts: &TableView, dimension: &Arc<Dimension>, sha
 
 /// Gathers from device memory that are written for rows.
 fn gathers(bound: &BoundPipeline) -> usize {
-    let rows = bound.source.split("for (; unit < args.end_unit").nth(1);
-    rows.expect("a loop over units").matches("args.tables[").count()
+    let rows = bound.source.split("for (; morsel < args.end_morsel").nth(1);
+    rows.expect("a loop over morsels").matches("args.tables[").count()
 }
 
 #[test]
@@ -184,7 +190,7 @@ fn rows_touch_shared_memory_alone() {
             (DimensionHome::Shared, false, "dim0_0["),
             (DimensionHome::Placed, true, "u32(q0[i])"),
         ] {
-            let bound = bound(&plan, &facts(4000, placed), &dimension, shape(home));
+            let bound = bound(&plan, &facts(4000, placed), &dimension, options(home));
             assert_eq!(gathers(&bound), 0, "{}", bound.source);
             assert!(bound.source.contains(index), "{}", bound.source);
             // Presence, NULL and 49 distances are eight bits, by slot a word.
@@ -200,7 +206,7 @@ fn rows_touch_shared_memory_alone() {
             &plan,
             &facts(4000, false),
             &dimension,
-            shape(DimensionHome::Cache),
+            options(DimensionHome::Cache),
         );
         assert!(gathers(&cached) >= 2, "{}", cached.source);
         assert_eq!(cached.dynamic_shared, 0);
@@ -216,7 +222,7 @@ fn dimensions_of_one_shape_share_a_kernel() {
             &plan,
             &facts,
             &dimension(numbers(0..keys), low),
-            shape(DimensionHome::Shared),
+            options(DimensionHome::Shared),
         );
         (bound.source, bound.dynamic_shared)
     });
@@ -233,9 +239,9 @@ fn blocks_have_room_for_dimensions_and_groups() {
     for groups in groups {
         for shared_bytes in (0..12).map(|step| 1 << step << 7).chain([2_000, 5_000, 100_000]) {
             for home in [DimensionHome::Auto, DimensionHome::Shared] {
-                let shape = Shape {
+                let shape = KernelOptions {
                     shared_bytes,
-                    ..shape(home)
+                    ..options(home)
                 };
                 let bound = bound(&sums(0, groups.clone()), &facts, &dimension, shape);
                 let bytes = u64::from(bound.dynamic_shared);
@@ -266,9 +272,9 @@ fn ways_that_need_less_room_are_second() {
         ..facts(4000, placed)
     };
     let home = |plan, placed, keys, shared_bytes| {
-        let shape = Shape {
+        let shape = KernelOptions {
             shared_bytes,
-            ..shape(DimensionHome::Auto)
+            ..options(DimensionHome::Auto)
         };
         let bound = bound(plan, &many(placed), &dimension(keys, 0), shape);
         (bound.dimensions[0].clone(), gathers(&bound))
@@ -305,7 +311,7 @@ fn large_dimensions_take_larger_blocks_or_stay_in_the_cache() {
             &sums(0, Vec::new()),
             &facts,
             &dimension(numbers(0..keys), 0),
-            shape(DimensionHome::Auto),
+            options(DimensionHome::Auto),
         );
         let threads = machine.resident_blocks(bound.block, bound.dynamic_shared.into()) * bound.block;
         assert!(
@@ -377,10 +383,10 @@ fn nvrtc_compiles_lookups_of_every_kind() {
             // Strings differ in how the entry is found alone.
             let plans = plans.into_iter().take(if key == 0 { 6 } else { 2 });
             for (plan, group_by, row_output) in plans {
-                let shape = Shape {
+                let shape = KernelOptions {
                     group_by,
                     row_output,
-                    ..shape(home)
+                    ..options(home)
                 };
                 let bound = bound(&plan, &facts, &dimensions[key], shape);
                 let expected = home.to_string();
@@ -420,7 +426,7 @@ fn groups_know_what_dimensions_take() {
             &sums(0, groups.clone()),
             &facts,
             &dimension(numbers(0..40_000), 0),
-            shape(home),
+            options(home),
         );
         let Strategy::Shared(layout) = bound.strategy else {
             panic!("{} of few groups", bound.strategy)

@@ -1,0 +1,16 @@
+//! The emulated device's functions, where this build has them (feature `emulator`, Linux on x86-64);
+//! `no_emulator.rs` stands in elsewhere.
+
+use std::ffi::c_void;
+
+use crate::errors::Missing;
+
+/// Looks up the functions that stand in for the driver's and the compiler's.
+pub(crate) fn emulator_resolver() -> Result<fn(&str) -> Option<*const c_void>, Missing> {
+    Ok(galatea_emulator::symbol)
+}
+
+/// The report of the first launch that failed on a device.
+pub(crate) fn emulator_report(ordinal: usize) -> Option<String> {
+    galatea_emulator::last_report(i32::try_from(ordinal).ok()?)
+}

@@ -1,0 +1,75 @@
+//! The chunk table of a launch.
+
+use super::columns::ChunkAddresses;
+use crate::pipeline::column_access::{AccessForm, ColumnAccess};
+use galatea_device::DeviceBuffer;
+use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
+use galatea_store::TableView;
+
+/// The chunks of a launch, as the kernel reads them (`tile.cuh`).
+#[derive(Debug, Clone)]
+pub(super) struct ChunkTable {
+    /// The words, sentinel included; empty once they are on the device.
+    pub words: Vec<u64>,
+    /// Words per chunk.
+    pub stride: usize,
+    /// First morsel of each chunk, and the number of morsels.
+    pub first_morsels: Vec<u32>,
+    /// Most morsels of one chunk.
+    pub morsels_per_chunk: u32,
+}
+
+impl ChunkTable {
+    /// The table of `chunks` (indices into the view) whose buffers `place` knows.
+    pub(super) fn new(
+        view: &TableView,
+        chunks: &[usize],
+        columns: &[ColumnAccess],
+        morsel_rows: u32,
+        place: impl Fn(usize, usize) -> ChunkAddresses,
+    ) -> Self {
+        let stride = CHUNK_HEADER_WORDS + columns.len() * COLUMN_WORDS;
+        let mut words = Vec::with_capacity((chunks.len() + 1) * stride);
+        let mut first_morsels = Vec::with_capacity(chunks.len() + 1);
+        let mut morsels = 0u32;
+        let mut morsels_per_chunk = 1;
+        for (position, &chunk) in chunks.iter().enumerate() {
+            let rows = view.chunk_rows[chunk];
+            words.extend([u64::from(rows), u64::from(morsels)]);
+            for (k, access) in columns.iter().enumerate() {
+                let at = place(position, k);
+                let base = match access.form {
+                    AccessForm::Integer { .. } => view.columns[k].chunks[chunk].base as u64,
+                    _ => 0,
+                };
+                words.extend([at.data, at.validity, base, at.offsets]);
+            }
+            first_morsels.push(morsels);
+            let own = rows.div_ceil(morsel_rows);
+            morsels_per_chunk = morsels_per_chunk.max(own);
+            morsels += own;
+        }
+        first_morsels.push(morsels);
+        // The sentinel: no rows, and a first morsel past every morsel.
+        words.extend([0, u64::from(u32::MAX)]);
+        words.resize((chunks.len() + 1) * stride, 0);
+        Self {
+            words,
+            stride,
+            first_morsels,
+            morsels_per_chunk,
+        }
+    }
+}
+
+/// What a launch reads beside columns: the chunk table and the lookup tables, in device memory.
+#[derive(Debug)]
+pub(crate) struct LaunchInputs {
+    /// Chunks in the order of the table.
+    pub(super) order: Vec<usize>,
+    /// The table, whose words are on the device.
+    pub(super) table: ChunkTable,
+    pub(super) words: DeviceBuffer<u64>,
+    /// By number of the table; none where it is part of a build side.
+    pub(super) lookups: Vec<Option<DeviceBuffer<u8>>>,
+}

@@ -1,0 +1,249 @@
+//! A run from its turn to its end: with less memory where it cannot have as much as it would like, and again
+//! after it gave way to an earlier query.
+
+use super::built::{BuiltSides, SideRows};
+use super::demand::{Observed, Quantities, SinkMemory};
+use super::error::RunError;
+use super::pass::{Pass, Progress};
+use super::prepared::Prepared;
+use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
+use super::run_report::RunReport;
+use super::sinks::SinkState;
+use super::working::SinkNeeds;
+use crate::metrics;
+use crate::pipeline::SinkPlan;
+use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::options::KernelOptions;
+use crate::pipeline::strategy::Strategy;
+use crate::runtime::QueryStreams;
+use galatea_device::{DeviceError, Origin};
+use galatea_memory::regions::{Ablation, Demand, Use};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Run<'_> {
+    /// Runs the pipeline when its turn comes.
+    pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
+        if let SinkPlan::Materialise {
+            outputs,
+            top: Some(top),
+        } = &self.plan.sink
+        {
+            return self.execute_top(outputs, top);
+        }
+        let memory = self.runtime.memory();
+        let naive = memory.ablations().has(Ablation::Naive);
+        let capacity = self.runtime.device().budget().limit();
+        let (inputs, regions) = self.inputs();
+        let demand = match naive {
+            true => Demand::default(),
+            false => self.estimate(None, inputs).demand(regions),
+        };
+        let (priority, came) = (self.config.priority.priority(), Instant::now());
+        let lease = (memory.turns()).begin(&self.name(), priority, demand, capacity, self.cancelled);
+        let lease = lease.ok_or(RunError::Cancelled)?;
+        metrics::waited(came.elapsed());
+        let turn = Turn {
+            lease: &lease,
+            inputs: Some(inputs),
+        };
+        loop {
+            match self.attempts(turn) {
+                // All it had is given up by now.
+                Err(RunError::Memory { .. }) if !naive && lease.wait_for_room(self.cancelled) => {}
+                Err(RunError::Memory {
+                    what,
+                    needed,
+                    available,
+                    limit,
+                    ..
+                }) => {
+                    return Err(RunError::Memory {
+                        what,
+                        needed,
+                        available,
+                        limit,
+                        query: self.description().into(),
+                    });
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Runs the pipeline, with less memory where it could not have as much as it would like.
+    fn attempts(&self, turn: Turn<'_>) -> Result<(Output, RunReport), RunError> {
+        let shape = self.shape();
+        let tight = KernelOptions {
+            hash_table_bytes: 0,
+            copies_bytes: 0,
+            ..shape
+        };
+        let keep = self.config.cache_device.0;
+        let mut roomy = false;
+        let full = |error| match error {
+            RunError::Device(DeviceError::OutOfMemory { requested, .. }) => {
+                RunError::full(self.runtime.device().budget(), "working memory", requested)
+            }
+            error => error,
+        };
+        match self.shaped(turn, shape, keep, &mut roomy).map_err(full) {
+            // Others have taken the memory for a fully sized hash table, or for copies of groups; or its own
+            // pages.
+            Err(RunError::Memory { .. }) if roomy || keep => {
+                self.shaped(turn, tight, false, &mut roomy).map_err(full)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Runs the pipeline of that shape; `keep`: whether its columns stay in device memory; `roomy`: whether
+    /// it takes memory that it could do without.
+    fn shaped(
+        &self,
+        turn: Turn<'_>,
+        shape: KernelOptions,
+        keep: bool,
+        roomy: &mut bool,
+    ) -> Result<(Output, RunReport), RunError> {
+        let start = Instant::now();
+        let mut report = RunReport {
+            chunks_skipped: self.view.chunk_rows.len() - self.chunks.len(),
+            dimension_rows: self.sides.iter().map(SideRows::rows).collect(),
+            ..Default::default()
+        };
+        // Nobody may wait any more when a thread is found, or when the program is compiled.
+        self.check()?;
+        let preparation = self.prepare_as(shape)?;
+        self.check()?;
+        let pipeline = &preparation.pipeline;
+        *roomy = pipeline.bound.strategy.uses_optional_memory();
+        report.strategy = pipeline.bound.strategy.to_string();
+        report.source = Arc::clone(&pipeline.bound.source);
+        report.why = pipeline.bound.why.clone();
+        report.dimensions = pipeline.bound.dimensions.clone();
+        report.generate = preparation.generate;
+        report.compile = preparation.compile;
+        report.compiled = match preparation.compiled.map(|compiled| compiled.origin) {
+            Some(Origin::Disk) => "disk",
+            Some(Origin::Compiler) => "compiler",
+            Some(Origin::Memory) | None => "memory",
+        };
+
+        let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;
+        let streams = self.runtime.take_streams(self.config.priority.of_stream(short))?;
+        let outcome = self.on_streams(pipeline, &streams, turn, keep, &mut report);
+        if outcome.is_ok() {
+            self.runtime.give_streams(streams);
+        }
+        let output = outcome?;
+        report.total = start.elapsed();
+        self.observe(turn, &pipeline.bound, &output, &report);
+        let calibration = self.runtime.calibration();
+        report.ceiling = calibration.filter(|_| !report.kernel.is_zero()).map(|c| {
+            let rate = if report.resident { c.hbm_read } else { c.h2d };
+            report.device_bytes as f64 / report.kernel.as_secs_f64() / rate
+        });
+        Ok((output, report))
+    }
+
+    fn on_streams(
+        &self,
+        pipeline: &Arc<Prepared>,
+        streams: &QueryStreams,
+        turn: Turn<'_>,
+        keep: bool,
+        report: &mut RunReport,
+    ) -> Result<Output, RunError> {
+        let bound = &pipeline.bound;
+        report.chunks = self.chunks.len();
+        report.rows = self.rows();
+        report.device_bytes = scan_bytes(self.view, self.chunks);
+
+        let estimate = turn.inputs.map(|inputs| self.estimate(Some(bound), inputs));
+        turn.update(estimate.clone());
+        let counted = match bound.strategy {
+            Strategy::Append { counted: true } => Some(self.count(turn, report)?),
+            _ => None,
+        };
+        let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
+        let needs = SinkNeeds {
+            owner: turn.lease.number(),
+            rows: report.rows,
+            hash_slots: self.config.hash_slots.0,
+            counted,
+            fetch: self.fetch,
+            keep: self.keep,
+        };
+        let memory = self.runtime.memory();
+        let mut sides = BuiltSides::of(self.sides);
+        if !memory.grant(&mut sides.uses())? {
+            let needed = sides.uses().iter().map(Use::bytes).sum();
+            return Err(RunError::full(
+                self.runtime.device().budget(),
+                "build sides",
+                needed,
+            ));
+        }
+        sides.used_by(&streams.compute)?;
+        // Before the columns: they make do with what it leaves.
+        let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
+        report.grid = sink.grid();
+        let progress = Progress::of(sink, estimate);
+        let mut pass = self.pass(pipeline, streams, turn, keep, &sides, progress, report)?;
+        loop {
+            let mut progress = match pass {
+                Pass::Done(output) => return Ok(output),
+                Pass::GaveWay(progress) => progress,
+            };
+            report.gave_way += 1;
+            sides.park();
+            loop {
+                let waited = turn.lease.wait_for_room(self.cancelled);
+                self.check()?;
+                let mut uses = progress.sink.uses();
+                uses.extend(sides.uses());
+                if memory.grant(&mut uses)? {
+                    break;
+                }
+                if !waited {
+                    let needed = uses.iter().map(Use::bytes).sum();
+                    let what = "what the query has collected so far";
+                    return Err(RunError::full(self.runtime.device().budget(), what, needed));
+                }
+            }
+            sides.used_by(&streams.compute)?;
+            pass = self.pass(pipeline, streams, turn, keep, &sides, *progress, report)?;
+        }
+    }
+
+    /// Runs the filters alone, to learn how many rows pass.
+    fn count(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<u64, RunError> {
+        let within = Turn { inputs: None, ..turn };
+        let plan = self.plan.counting();
+        let (_, counting) = self.over(&plan, &self.view_of(&plan)?).attempts(within)?;
+        report.launches += counting.launches;
+        report.link_bytes += counting.link_bytes;
+        report.kernel += counting.kernel;
+        Ok(counting.rows_passed)
+    }
+
+    /// Remembers what a run has shown of its demand; one that may stop early shows nothing.
+    fn observe(&self, turn: Turn<'_>, bound: &BoundPipeline, output: &Output, report: &RunReport) {
+        let (Some(inputs), None) = (turn.inputs, self.fetch) else {
+            return;
+        };
+        let before = report.generate + report.compile + report.transfer + report.kernel;
+        let run = Observed {
+            sink: SinkMemory::of_bound(bound, report.rows, self.config),
+            quantities: Quantities {
+                rows: report.rows,
+                passed: report.rows_passed as f64,
+                groups: output.rows() as f64,
+            },
+            scan: report.kernel,
+            collect: report.total.saturating_sub(before),
+        };
+        self.runtime.demands().observe(inputs.shape, run);
+    }
+}

@@ -1,0 +1,37 @@
+//! The device memory that a run works in.
+
+use super::error::RunError;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{DeviceBuffer, Stream};
+
+/// What a sink is allocated by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SinkNeeds {
+    /// Number of the query, which owns the memory.
+    pub owner: u64,
+    /// Rows it scans.
+    pub rows: u64,
+    /// Slots that a hash table starts with, unless fewer groups are possible.
+    pub hash_slots: u64,
+    /// Rows there will be, if they were counted.
+    pub counted: Option<u64>,
+    /// Rows after which the run stops.
+    pub fetch: Option<u64>,
+    /// Whether groups stay on the device, for another pipeline.
+    pub keep: bool,
+}
+
+/// Words of zeros in device memory, one at least.
+pub(super) fn zeroed(
+    runtime: &DeviceRuntime,
+    stream: &Stream,
+    words: u64,
+    what: &'static str,
+) -> Result<DeviceBuffer<u64>, RunError> {
+    runtime.zeroed(stream, words.max(1) as usize, what)
+}
+
+/// The error of a run for which `needed` bytes are too much.
+pub(super) fn memory(runtime: &DeviceRuntime, what: &'static str, needed: u64) -> RunError {
+    RunError::full(runtime.device().budget(), what, needed)
+}

@@ -1,0 +1,351 @@
+//! The accumulators that aggregates need, and how results are made from them.
+
+use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
+use crate::expression::{Kind, Value};
+use crate::reason::Reason;
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+/// One accumulator and what a row adds to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contribution {
+    /// Kind of accumulator.
+    pub accumulator: Accumulator,
+    /// C++ condition for the row to count; `None` for every row.
+    pub condition: Option<String>,
+    /// C++ expression added.
+    pub value: String,
+    /// Integers that it can be, as far as that is known.
+    pub range: (i128, i128),
+    /// First word in the group's words in global memory.
+    pub word: usize,
+    /// First word in the group's words while a block collects.
+    pub partial: usize,
+}
+
+/// The range of values of which nothing is known.
+const UNKNOWN: (i128, i128) = (i128::MIN, i128::MAX);
+
+impl Contribution {
+    /// Whether values are unsigned numbers of 32 bits.
+    pub fn is_narrow(&self) -> bool {
+        let (low, high) = self.range;
+        low >= 0 && high <= i128::from(u32::MAX)
+    }
+
+    /// Share of the rows whose value changes the high half of a 64-bit sum, taken to be half of the largest.
+    pub fn high_halves(&self) -> f64 {
+        let (low, high) = self.range;
+        let largest = low.unsigned_abs().max(high.unsigned_abs());
+        (largest as f64 / 2f64.powi(33)).min(1.0)
+    }
+}
+
+/// How a result column is made from a group's words.
+#[derive(Debug, Clone)]
+pub struct Finish {
+    /// From which words, and how.
+    pub form: FinishForm,
+    /// Word that counts the values behind the result; NULL when it is zero. `None`: never NULL.
+    pub valid: Option<usize>,
+    /// Type of the result column.
+    pub data_type: DataType,
+}
+
+/// See [`Finish`].
+#[derive(Debug, Clone)]
+pub enum FinishForm {
+    /// The word, unsigned.
+    Count(usize),
+    /// A 64-bit sum, sign extended where the result is wider.
+    Sum64(usize),
+    /// A 128-bit sum.
+    Sum128(usize),
+    /// A sum of doubles.
+    SumF64(usize),
+    /// Decimal average: the sum at the argument's scale and its accumulator, divided by the count word.
+    AverageDecimal {
+        /// First word of the sum.
+        sum: usize,
+        /// Whether the sum takes two words.
+        wide: bool,
+        /// Word of the count.
+        count: usize,
+        /// Scale of the argument.
+        scale: i8,
+    },
+    /// Double average.
+    AverageF64 {
+        /// Word of the sum.
+        sum: usize,
+        /// Word of the count.
+        count: usize,
+    },
+    /// Rank of a 64-bit integer; complemented for MIN.
+    RankInteger {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+    },
+    /// Rank of a double; complemented for MIN.
+    RankFloat {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+    },
+    /// Rank of a dictionary code; complemented for MIN.
+    RankCode {
+        /// The word.
+        word: usize,
+        /// MIN.
+        complement: bool,
+        /// The dictionary.
+        values: ArrayRef,
+    },
+}
+
+/// The accumulators of a group and how results come out of them.
+#[derive(Debug, Clone, Default)]
+pub struct AccumulatorPlan {
+    /// What a row adds.
+    pub contributions: Vec<Contribution>,
+    /// One per aggregate call.
+    pub finishes: Vec<Finish>,
+    /// Words per group in global memory.
+    pub words: usize,
+    /// Words per group while a block collects.
+    pub partial_words: usize,
+}
+
+impl AccumulatorPlan {
+    fn add(
+        &mut self,
+        accumulator: Accumulator,
+        condition: Option<String>,
+        value: String,
+        range: (i128, i128),
+    ) -> usize {
+        if let Some(known) = self
+            .contributions
+            .iter()
+            .find(|c| c.accumulator == accumulator && c.condition == condition && c.value == value)
+        {
+            return known.word;
+        }
+        let (word, partial) = (self.words, self.partial_words);
+        self.words += accumulator.words();
+        self.partial_words += accumulator.partial_words();
+        self.contributions.push(Contribution {
+            accumulator,
+            condition,
+            value,
+            range,
+            word,
+            partial,
+        });
+        word
+    }
+
+    /// A word that counts all rows of a group.
+    pub fn row_count(&mut self) -> usize {
+        self.add(Accumulator::Count, None, "1ull".into(), (1, 1))
+    }
+
+    /// Adds a call. `rows` bounds how often a value can be added. `grouped`: a group exists only if it has a
+    /// row.
+    pub fn call(
+        &mut self,
+        call: &AggregateCall,
+        argument: Option<&Value>,
+        filter: Option<&Value>,
+        rows: u64,
+        grouped: bool,
+    ) -> Result<(), Reason> {
+        let condition = condition(argument, filter);
+        let count = |plan: &mut Self| plan.add(Accumulator::Count, condition.clone(), "1ull".into(), (1, 1));
+        let data_type = call.field.data_type().clone();
+        let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
+            let argument = argument.ok_or_else(|| missing(call))?;
+            let valid = if grouped && condition.is_none() {
+                None
+            } else {
+                Some(count(self))
+            };
+            let form = match call.function {
+                AggregateFunction::Sum => self.sum(argument, &condition, rows, &data_type)?,
+                AggregateFunction::Avg => {
+                    let count = count(self);
+                    match (
+                        self.sum(argument, &condition, rows, &argument.data_type)?,
+                        &argument.data_type,
+                    ) {
+                        (FinishForm::Sum64(sum), DataType::Decimal128(_, scale)) => {
+                            FinishForm::AverageDecimal {
+                                sum,
+                                wide: false,
+                                count,
+                                scale: *scale,
+                            }
+                        }
+                        (FinishForm::Sum128(sum), DataType::Decimal128(_, scale)) => {
+                            FinishForm::AverageDecimal {
+                                sum,
+                                wide: true,
+                                count,
+                                scale: *scale,
+                            }
+                        }
+                        (FinishForm::SumF64(sum), _) => FinishForm::AverageF64 { sum, count },
+                        _ => return Err(missing(call)),
+                    }
+                }
+                AggregateFunction::Min | AggregateFunction::Max => {
+                    self.rank(argument, &condition, call.function == AggregateFunction::Min)?
+                }
+                AggregateFunction::Count => return Err(missing(call)),
+            };
+            self.finishes.push(Finish {
+                form,
+                valid,
+                data_type,
+            });
+            return Ok(());
+        };
+        let word = count(self);
+        self.finishes.push(Finish {
+            form: FinishForm::Count(word),
+            valid: None,
+            data_type,
+        });
+        Ok(())
+    }
+
+    fn sum(
+        &mut self,
+        argument: &Value,
+        condition: &Option<String>,
+        rows: u64,
+        result: &DataType,
+    ) -> Result<FinishForm, Reason> {
+        let code = &argument.code;
+        Ok(match argument.kind {
+            Kind::F32 | Kind::F64 => FinishForm::SumF64(self.add(
+                Accumulator::SumF64,
+                condition.clone(),
+                format!("double({code})"),
+                UNKNOWN,
+            )),
+            Kind::I32 | Kind::I64 | Kind::I128 => {
+                let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
+                let (low, high) = argument.range.unwrap_or(UNKNOWN);
+                let largest = low.unsigned_abs().max(high.unsigned_abs());
+                let fits = |rows: u64| {
+                    let bound = largest.checked_mul(u128::from(rows.max(1)));
+                    bound.is_some_and(|b| b <= i64::MAX as u128)
+                };
+                let narrow = match argument.kind {
+                    Kind::I128 => format!("u64({code})"),
+                    _ => format!("u64(i64({code}))"),
+                };
+                if wraps || fits(rows) {
+                    FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow, (low, high)))
+                } else if fits(BLOCK_ROWS) {
+                    FinishForm::Sum128(self.add(
+                        Accumulator::SumWidening,
+                        condition.clone(),
+                        format!("i64({code})"),
+                        (low, high),
+                    ))
+                } else {
+                    FinishForm::Sum128(self.add(
+                        Accumulator::Sum128,
+                        condition.clone(),
+                        format!("i128({code})"),
+                        (low, high),
+                    ))
+                }
+            }
+            _ => {
+                return Err(Reason::Type {
+                    data_type: argument.data_type.clone(),
+                    place: "sum".into(),
+                });
+            }
+        })
+    }
+
+    fn rank(
+        &mut self,
+        argument: &Value,
+        condition: &Option<String>,
+        complement: bool,
+    ) -> Result<FinishForm, Reason> {
+        let code = &argument.code;
+        let flip = if complement { "~" } else { "" };
+        let word = |plan: &mut Self, rank: String| {
+            plan.add(
+                Accumulator::Max64,
+                condition.clone(),
+                format!("{flip}{rank}"),
+                UNKNOWN,
+            )
+        };
+        Ok(match &argument.kind {
+            Kind::I32 | Kind::I64 => FinishForm::RankInteger {
+                word: word(self, format!("rank_i64(i64({code}))")),
+                complement,
+            },
+            Kind::I128 => {
+                let fits = argument
+                    .range
+                    .is_some_and(|(low, high)| low >= i128::from(i64::MIN) && high <= i128::from(i64::MAX));
+                if !fits {
+                    return Err(Reason::Type {
+                        data_type: argument.data_type.clone(),
+                        place: "min or max of values beyond 64 bits".into(),
+                    });
+                }
+                FinishForm::RankInteger {
+                    word: word(self, format!("rank_i64(i64({code}))")),
+                    complement,
+                }
+            }
+            Kind::F32 | Kind::F64 => FinishForm::RankFloat {
+                word: word(self, format!("rank_f64(double({code}))")),
+                complement,
+            },
+            Kind::Code { values } => FinishForm::RankCode {
+                word: word(self, format!("u64({code})")),
+                complement,
+                values: values.clone(),
+            },
+            Kind::Bool | Kind::Text => {
+                return Err(Reason::Type {
+                    data_type: argument.data_type.clone(),
+                    place: "min or max".into(),
+                });
+            }
+        })
+    }
+}
+
+fn missing(call: &AggregateCall) -> Reason {
+    Reason::Function {
+        name: call.field.name().clone(),
+        detail: "no accumulator for this argument".into(),
+    }
+}
+
+/// The condition for a row to count, from a filter and the argument's NULL flag.
+fn condition(argument: Option<&Value>, filter: Option<&Value>) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(filter) = filter {
+        parts.push(filter.code.clone());
+    }
+    if let Some(null) = argument.and_then(|a| a.null.as_ref()) {
+        parts.push(format!("!{null}"));
+    }
+    (!parts.is_empty()).then(|| parts.join(" && "))
+}

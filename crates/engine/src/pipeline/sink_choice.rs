@@ -1,0 +1,388 @@
+//! Which sink a pipeline gets for its surviving rows, and the values that the sink takes of each.
+
+use super::accumulators::AccumulatorPlan;
+use super::aggregate::AggregateCall;
+use super::bound::ResultPlan;
+use super::build_plan::{BuildPlan, GroupBuildPlan};
+use super::column_access::ColumnAccess;
+use super::group_choice::{self, GroupedRows, PlacedKey};
+use super::group_key::{GroupKey, KeyLayout, KeyPart};
+use super::group_layout::{DenseLayout, PlacedSlots};
+use super::kept_groups;
+use super::options::KernelOptions;
+use super::output;
+use super::plan::{PipelinePlan, SinkPlan};
+use super::sample;
+use super::sink::Sink;
+use super::sink::append::AppendSink;
+use super::sink::build::BuildSink;
+use super::sink::chains::ChainsSink;
+use super::sink::dense::DenseSink;
+use super::sink::hash::{HashSink, slots_for};
+use super::sink::scalar::ScalarSink;
+use super::sink::shared::SharedSink;
+use super::strategy::Strategy;
+use crate::code::{Code, line};
+use crate::config::{GroupBy, RowOutput};
+use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, KeySpace, Value};
+use crate::policy::policy;
+use crate::reason::Reason;
+use galatea_layout::model::PlacedColumn;
+use galatea_store::TableView;
+
+/// Rows of a table, and how many of them are expected to pass the filters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cardinality {
+    pub(super) rows: u64,
+    pub(super) passing: f64,
+}
+
+policy! {
+    /// Which sink a pipeline gets.
+    pub(super) struct SinkPolicy {
+        /// Rows that the columns of an append sink hold at once; where more are expected, heap pages are at
+        /// least as fast.
+        direct_rows: f64 = 16.0 * 1024.0 * 1024.0,
+        /// Most groups that are numbered densely rather than hashed.
+        dense_groups: u64 = 1 << 22,
+    }
+}
+
+const POLICY: SinkPolicy = SinkPolicy::DEFAULT;
+
+/// Where rows that are returned go.
+pub(super) fn row_strategy(forced: RowOutput, cardinality: Cardinality) -> Strategy {
+    match forced {
+        RowOutput::Direct => Strategy::Append { counted: false },
+        RowOutput::Auto if cardinality.passing <= POLICY.direct_rows => Strategy::Append { counted: false },
+        RowOutput::Counted => Strategy::Append { counted: true },
+        RowOutput::Auto | RowOutput::Heap => Strategy::Chains,
+    }
+}
+
+/// A sink plan, bound: how rows are collected, and what is made of them.
+#[derive(Debug)]
+pub(super) struct BoundSink {
+    pub(super) sink: Box<dyn Sink>,
+    pub(super) strategy: Strategy,
+    pub(super) result: ResultPlan,
+    /// Literals that name the hot groups.
+    pub(super) hot: Vec<usize>,
+    /// Why dense groups are collected as they are.
+    pub(super) why: Option<String>,
+}
+
+impl BoundSink {
+    fn new(sink: impl Sink + 'static, strategy: Strategy, result: ResultPlan) -> Self {
+        Self {
+            sink: Box::new(sink),
+            strategy,
+            result,
+            hot: Vec::new(),
+            why: None,
+        }
+    }
+}
+
+/// What a sink is chosen by.
+pub(super) struct SinkInput<'a> {
+    pub(super) plan: &'a PipelinePlan,
+    pub(super) view: &'a TableView,
+    pub(super) columns: &'a [ColumnAccess],
+    /// From source columns to kernel columns.
+    pub(super) rewrite: &'a dyn Fn(&Expr) -> Expr,
+    pub(super) items: u32,
+    pub(super) options: &'a KernelOptions,
+    pub(super) cardinality: Cardinality,
+}
+
+impl SinkInput<'_> {
+    /// The sink; the values that it takes of a live row are emitted into `code`.
+    pub(super) fn bind(&self, emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
+        match &self.plan.sink {
+            SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
+            SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
+            SinkPlan::Build { key, columns, unique } => self.build(key, columns, *unique, emitter, code),
+            SinkPlan::Materialise { outputs, .. } => self.rows(outputs, emitter, code),
+        }
+    }
+
+    fn rows(&self, outputs: &[Expr], mut emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
+        let mut columns = Vec::new();
+        for (index, output) in outputs.iter().enumerate() {
+            let output = (self.rewrite)(output);
+            columns.push(match output::text_column(&output, self.columns) {
+                Some(text) => text,
+                None => output::column(index, &emitter.emit(&output, code)?)?,
+            });
+        }
+        output::check_number(&columns)?;
+        let strategy = row_strategy(self.options.row_output, self.cardinality);
+        let (outputs, result) = (columns.clone(), ResultPlan::Rows(columns));
+        Ok(match strategy {
+            Strategy::Chains => BoundSink::new(ChainsSink { outputs }, strategy, result),
+            _ => BoundSink::new(AppendSink { outputs }, strategy, result),
+        })
+    }
+
+    /// Rows in arrays by key.
+    fn build(
+        &self,
+        key: &Expr,
+        columns: &[(usize, Expr)],
+        unique: bool,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let key = (self.rewrite)(key);
+        let mut parts = Vec::new();
+        for part in key.parts() {
+            parts.push(emitter.emit(part, code)?);
+        }
+        let keys = KeySpace::new(parts.iter().map(Value::interval).collect(), self.cardinality.rows)?;
+        let number = emitter.key_number(&keys, &parts, code);
+        let (mut built, mut values) = (Vec::new(), Vec::new());
+        for (column, expression) in columns {
+            let value = emitter.emit(&(self.rewrite)(expression), code)?;
+            built.push(BuiltColumn::new(*column, &value)?);
+            values.push(value);
+        }
+        let plan = BuildPlan {
+            keys,
+            columns: built,
+            unique,
+        };
+        let sink = BuildSink {
+            plan: plan.clone(),
+            number,
+            values,
+        };
+        Ok(BoundSink::new(sink, Strategy::Build, ResultPlan::Build(plan)))
+    }
+
+    /// Groups in arrays by key.
+    fn build_groups(
+        &self,
+        key: &Expr,
+        aggregates: &[AggregateCall],
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let value = emitter.emit(&(self.rewrite)(key), code)?;
+        let keys = value.interval();
+        let rows = self.cardinality.rows;
+        let space = KeySpace::new(vec![keys], rows)?;
+        if space.slots.is_some() {
+            return Err(Reason::Limit {
+                expression: "groups of a build side".into(),
+                asked: space.numbers(),
+                limit: rows,
+                unit: "keys, from the least to the greatest",
+            });
+        }
+        let mut accumulators = self.calls(aggregates, true, &mut emitter, code)?;
+        let occupied = accumulators.row_count();
+        let words = GroupWords {
+            stride: accumulators.words,
+            occupied: Some(occupied),
+            columns: kept_groups::aggregates(&accumulators, (0, 1), rows)?,
+        };
+        let number = emitter.key_number(&space, &[value], code);
+        line!(code, "const u32 group = u32({number});");
+        let layout = DenseLayout {
+            groups: space.indices(),
+            warp_aggregated: true,
+            copies: 1,
+        };
+        let result = ResultPlan::BuildGroups(GroupBuildPlan { keys, words });
+        let sink = DenseSink { accumulators, layout };
+        Ok(BoundSink::new(sink, Strategy::BuildGroups, result))
+    }
+
+    fn groups(
+        &self,
+        keys: &[Expr],
+        aggregates: &[AggregateCall],
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let keys: Vec<Expr> = keys.iter().map(self.rewrite).collect();
+        let key_values = keys
+            .iter()
+            .map(|k| emitter.emit(k, code))
+            .collect::<Result<Vec<Value>, _>>()?;
+        let mut accumulators = self.calls(aggregates, !keys.is_empty(), &mut emitter, code)?;
+        if keys.is_empty() {
+            let result = ResultPlan::Groups {
+                key: None,
+                accumulators: accumulators.clone(),
+                occupied: None,
+            };
+            return Ok(BoundSink::new(
+                ScalarSink { accumulators },
+                Strategy::Scalar,
+                result,
+            ));
+        }
+        let key = group_key(&key_values, self.options.group_by)?;
+        let KeyLayout::Dense { groups } = key.layout else {
+            key.emit(&key_values, code);
+            return Ok(self.hashed(key, accumulators));
+        };
+        // Dense accumulators exist for every possible group: one word must count rows.
+        let occupied = accumulators.row_count();
+        let mut choice = self.dense(&keys, &key, groups, &accumulators, code.length());
+        let hot: Vec<usize> = (choice.hot.iter())
+            .map(|group| emitter.parameter(u64::from(*group)))
+            .collect();
+        if let Strategy::Shared(layout) = &mut choice.strategy
+            && let Some(placed) = &mut layout.slots
+        {
+            placed.table = emitter.table(group_of_slot(&self.columns[placed.column], &key));
+        } else {
+            key.emit(&key_values, code);
+        }
+        let result = ResultPlan::Groups {
+            key: Some(key),
+            accumulators: accumulators.clone(),
+            occupied: Some(occupied),
+        };
+        let sink: Box<dyn Sink> = match choice.strategy {
+            Strategy::Shared(layout) => Box::new(SharedSink {
+                accumulators,
+                layout,
+                hot: hot.clone(),
+            }),
+            Strategy::Dense(layout) => Box::new(DenseSink { accumulators, layout }),
+            other => unreachable!("{other} collects no dense groups"),
+        };
+        Ok(BoundSink {
+            sink,
+            strategy: choice.strategy,
+            result,
+            hot,
+            why: Some(choice.why),
+        })
+    }
+
+    /// Groups in a hash table.
+    fn hashed(&self, key: GroupKey, accumulators: AccumulatorPlan) -> BoundSink {
+        // Where a fully sized table would take too much, a row may find no slot.
+        let groups = key.groups_among(self.cardinality.rows);
+        let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
+        let overflows = slots_for(groups).saturating_mul(slot) > self.options.hash_table_bytes;
+        let warp_aggregated = self.options.aggregates_warps();
+        let result = ResultPlan::Groups {
+            key: Some(key.clone()),
+            accumulators: accumulators.clone(),
+            occupied: None,
+        };
+        let strategy = Strategy::Hash {
+            warp_aggregated,
+            overflows,
+        };
+        let sink = HashSink {
+            accumulators,
+            key,
+            overflows,
+            warp_aggregated,
+            collide: self.options.collide,
+        };
+        BoundSink::new(sink, strategy, result)
+    }
+
+    /// Adds the accumulators of calls, and emits their arguments.
+    fn calls(
+        &self,
+        aggregates: &[AggregateCall],
+        grouped: bool,
+        emitter: &mut Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<AccumulatorPlan, Reason> {
+        let mut accumulators = AccumulatorPlan::default();
+        for call in aggregates {
+            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
+            let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
+            // An argument is evaluated for the rows that the call's filter keeps.
+            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
+            let argument = here(&call.argument)
+                .map(|a| emitter.emit_where(&kept, &a, code))
+                .transpose()?;
+            let rows = self.cardinality.rows;
+            accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, grouped)?;
+        }
+        Ok(accumulators)
+    }
+
+    /// How dense groups are collected, by `lines` of code up to here, of about two instructions each.
+    fn dense(
+        &self,
+        keys: &[Expr],
+        key: &GroupKey,
+        groups: u64,
+        accumulators: &AccumulatorPlan,
+        lines: usize,
+    ) -> group_choice::GroupChoice {
+        let placed = match keys {
+            [only] => only.as_column().and_then(|column| self.placed(column)),
+            _ => None,
+        };
+        let rows = GroupedRows {
+            groups,
+            plan: accumulators,
+            rows: self.cardinality.rows,
+            row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
+            items: self.items,
+            instructions: 6.0 + 2.5 * self.columns.len() as f64 + 2.0 * lines as f64,
+            sample: sample::sample(self.view, keys, key, self.items),
+            placed,
+        };
+        group_choice::choose(&rows, self.options)
+    }
+
+    /// The key column's slots, when lanes take rows as they were placed for.
+    fn placed(&self, column: usize) -> Option<PlacedKey> {
+        let layout = &self.columns[column].placed.as_ref()?.layout;
+        (layout.tiles.rows_per_thread == self.items).then(|| PlacedKey {
+            slots: PlacedSlots {
+                column,
+                slots: layout.map.slots() as u32,
+                values: layout.map.values() as u32,
+                // Made when the layout is chosen.
+                table: 0,
+            },
+            column: PlacedColumn {
+                extra_row_bytes: 0.0,
+                ..PlacedColumn::from(&layout.report)
+            },
+        })
+    }
+}
+
+/// Of a placed column: for the first slot of each value its group, NULL being the last as keys have it; for
+/// copies the first slot of their value; all ones for holes.
+fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
+    let Some(placed) = &column.placed else {
+        return Vec::new();
+    };
+    let layout = &placed.layout;
+    let values = layout.map.values();
+    let entry = |(slot, value): (usize, &u32)| match (*value, layout.null) {
+        (value, _) if slot >= values => value,
+        (value, Some(null)) if value == null => key.last_group(),
+        (value, _) => key.group_of_code(value, layout.base(), layout.factor()),
+    };
+    let entries: Vec<u32> = layout.map.as_slice().iter().enumerate().map(entry).collect();
+    bytemuck::cast_slice(&entries).to_vec()
+}
+
+/// The key of a grouped pipeline, honouring a forced hash table.
+fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
+    let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
+    let limit = if forced == GroupBy::Hash {
+        0
+    } else {
+        POLICY.dense_groups
+    };
+    GroupKey::new(parts, limit)
+}

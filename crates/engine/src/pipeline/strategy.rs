@@ -1,0 +1,71 @@
+//! How a pipeline collects its rows.
+
+use super::group_layout::{DenseLayout, SharedLayout};
+
+/// How a pipeline collects its rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Strategy {
+    /// One group: accumulators in registers.
+    Scalar,
+    /// Dense groups in shared memory or registers.
+    Shared(SharedLayout),
+    /// Dense groups updated by atomics in global memory.
+    Dense(DenseLayout),
+    /// Hash table in global memory.
+    Hash {
+        /// Whether the lanes of a warp combine their rows of a group before one update.
+        warp_aggregated: bool,
+        /// Whether rows of new groups may overflow into heap pages; otherwise it is fully sized.
+        overflows: bool,
+    },
+    /// Rows are appended to output columns, of the exact size when they were counted before.
+    Append {
+        /// Whether a pass counts first.
+        counted: bool,
+    },
+    /// Rows are appended to chains of heap pages, one chain a block.
+    Chains,
+    /// Rows are stored in arrays by key.
+    Build,
+    /// Groups are collected in arrays by key.
+    BuildGroups,
+}
+
+impl Strategy {
+    /// Whether it uses memory that a query could do without, at the price of time.
+    pub fn uses_optional_memory(&self) -> bool {
+        match self {
+            Self::Hash { overflows, .. } => !overflows,
+            Self::Dense(layout) => layout.copies > 1,
+            Self::Scalar
+            | Self::Shared(_)
+            | Self::Append { .. }
+            | Self::Chains
+            | Self::Build
+            | Self::BuildGroups => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Scalar => write!(f, "scalar"),
+            Self::Shared(layout) => layout.fmt(f),
+            Self::Dense(layout) => layout.fmt(f),
+            Self::Hash {
+                overflows,
+                warp_aggregated,
+            } => {
+                let size = if *overflows { "" } else { ", fully sized" };
+                let aggregated = if *warp_aggregated { ", warp-aggregated" } else { "" };
+                write!(f, "hash table{size}{aggregated}")
+            }
+            Self::Append { counted: false } => write!(f, "append"),
+            Self::Append { counted: true } => write!(f, "append after counting"),
+            Self::Chains => write!(f, "page chains"),
+            Self::Build => write!(f, "arrays by key"),
+            Self::BuildGroups => write!(f, "groups by key"),
+        }
+    }
+}

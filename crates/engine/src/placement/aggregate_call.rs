@@ -1,0 +1,54 @@
+//! Aggregates of a plan as those of a pipeline.
+
+use crate::expression::Expr;
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use crate::reason::Reason;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+use std::sync::Arc;
+
+/// Lowers an expression over an aggregate's input to the source's columns.
+pub(super) type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
+
+/// The call of a pipeline that computes what `call` does, whose arguments `lower_here` lowers.
+pub(super) fn aggregate_call(
+    call: &AggregateFunctionExpr,
+    filter: Option<Expr>,
+    field: arrow::datatypes::FieldRef,
+    lower_here: &LowerHere<'_>,
+) -> Result<AggregateCall, Reason> {
+    let name = call.fun().name();
+    let refuse = |detail: &str| Reason::Function {
+        name: name.to_string(),
+        detail: detail.to_string(),
+    };
+    let function = AggregateFunction::from_name(name).ok_or_else(|| refuse("no aggregate of a pipeline"))?;
+    if call.is_distinct() && !function.orders_values() {
+        return Err(refuse("DISTINCT"));
+    }
+    if !call.order_bys().is_empty() {
+        return Err(refuse("ORDER BY inside the aggregate"));
+    }
+    let arguments = call.expressions();
+    let argument = match (function, arguments.as_slice()) {
+        (AggregateFunction::Count, [one])
+            if one
+                .downcast_ref::<Literal>()
+                .is_some_and(|l| !l.value().is_null()) =>
+        {
+            None
+        }
+        (AggregateFunction::Count, []) => None,
+        (_, [one]) => Some(lower_here(one)?),
+        _ => return Err(refuse("more than one argument")),
+    };
+    let call = AggregateCall {
+        function,
+        argument,
+        filter,
+        field,
+    };
+    call.supports()?;
+    Ok(call)
+}

@@ -1,0 +1,248 @@
+//! From a physical subtree to a pipeline plan.
+
+use super::aggregate_call::aggregate_call;
+use super::chain::Chain;
+use super::nodes::{arrangement, node, statistics};
+use super::subtree::{PipelineSource, Subtree};
+use super::{eager, join};
+use crate::expression::{Expr, lower};
+use crate::pipeline::SinkPlan;
+use crate::reason::Reason;
+use arrow::datatypes::SchemaRef;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use galatea_store::StoreScanExec;
+use std::sync::Arc;
+
+/// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
+/// cannot.
+pub fn subtree(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
+    if !is_candidate(plan) {
+        return None;
+    }
+    Some(match plan.downcast_ref::<AggregateExec>() {
+        Some(aggregate) => aggregate_subtree(aggregate, plan.schema()),
+        None => rows_subtree(plan),
+    })
+}
+
+/// The pipeline of an aggregate; `None` of other nodes.
+fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
+    let aggregate = plan.downcast_ref::<AggregateExec>()?;
+    Some(aggregate_subtree(aggregate, plan.schema()))
+}
+
+fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Subtree, Reason> {
+    let first = match aggregate.mode() {
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let mut input = aggregate.input();
+            while let Some(next) = arrangement(input) {
+                input = next;
+            }
+            input
+                .downcast_ref::<AggregateExec>()
+                .filter(|partial| matches!(partial.mode(), AggregateMode::Partial))
+                .ok_or_else(|| node("AggregateExec", "a final aggregate without its partial one"))?
+        }
+        AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
+        mode => return Err(node("AggregateExec", format!("mode {mode:?}"))),
+    };
+    let group_by = first.group_expr();
+    if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
+        return Err(node("AggregateExec", "grouping sets"));
+    }
+    if let Some(found) = eager::subtree(first, &output, below) {
+        return Ok(found);
+    }
+    let chain = below(first.input())?;
+    let input_schema = first.input().schema();
+    let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
+        Ok(lower(e, &input_schema)?.substitute(&chain.columns))
+    };
+    let keys = group_by
+        .expr()
+        .iter()
+        .map(|(e, _)| lower_here(e))
+        .collect::<Result<Vec<_>, _>>()?;
+    let fields = output.fields();
+    let aggregates = first
+        .aggr_expr()
+        .iter()
+        .zip(first.filter_expr())
+        .zip(fields.iter().skip(keys.len()))
+        .map(|((call, filter), field)| {
+            let filter = filter.as_ref().map(lower_here).transpose()?;
+            aggregate_call(call, filter, Arc::clone(field), &lower_here)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
+}
+
+fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
+    let chain = below(plan)?;
+    let outputs = chain.columns.clone();
+    if outputs.is_empty() {
+        return Err(node(plan.name(), "no columns"));
+    }
+    chain.finish(SinkPlan::Materialise { outputs, top: None }, plan.schema())
+}
+
+/// The chain of a plan, from its source upwards.
+pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
+    if let Some(input) = arrangement(plan) {
+        return below(input);
+    }
+    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+        if filter.fetch().is_some() {
+            return Err(node("FilterExec", "a limit inside the filter"));
+        }
+        let mut chain = below(filter.input())?;
+        let predicate = lower(filter.predicate(), &filter.input().schema())?.substitute(&chain.columns);
+        chain.filters.extend(predicate.conjuncts());
+        chain
+            .pruning
+            .extend(chain.rewrite_for_pruning(filter.predicate()));
+        if let Some(projection) = filter.projection().as_ref() {
+            chain.project(
+                projection
+                    .iter()
+                    .map(|i| (chain.columns[*i].clone(), chain.plain[*i]))
+                    .collect(),
+            );
+        }
+        return Ok(chain);
+    }
+    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+        let mut chain = below(projection.input())?;
+        let schema = projection.input().schema();
+        let columns = projection
+            .expr()
+            .iter()
+            .map(|e| {
+                let lowered = lower(&e.expr, &schema)?.substitute(&chain.columns);
+                let plain = e
+                    .expr
+                    .downcast_ref::<Column>()
+                    .and_then(|c| chain.plain[c.index()]);
+                Ok((lowered, plain))
+            })
+            .collect::<Result<Vec<_>, Reason>>()?;
+        chain.project(columns);
+        return Ok(chain);
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
+        && let Ok(chain) = join::chain(join, below)
+    {
+        return Ok(chain);
+    }
+    source(plan)
+}
+
+/// The chain that is a source alone.
+fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
+    let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
+    if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
+        if scan.fetch().is_some() {
+            return Err(node("StoreScanExec", "a limit inside the scan"));
+        }
+        let source = scan.source();
+        let schema = source.schema();
+        let indices = scan.projection().to_vec();
+        return Ok(Chain::over_table(
+            PipelineSource::Stored(source),
+            schema,
+            rows,
+            &indices,
+        ));
+    }
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
+        && let Some(config) = scan.data_source().downcast_ref::<FileScanConfig>()
+    {
+        if config.limit.is_some() {
+            return Err(node("DataSourceExec", "a limit inside the scan"));
+        }
+        if config.file_source().filter().is_some() {
+            return Err(node("DataSourceExec", "a filter inside the scan"));
+        }
+        if matches!(
+            config.file_source().file_type(),
+            "parquet" | "csv" | "json" | "arrow"
+        ) {
+            let schema = Arc::clone(config.file_source().table_schema().table_schema());
+            let projection = config.file_source().projection();
+            let scan = Arc::new(scan.clone());
+            let everything: Vec<usize> = (0..schema.fields().len()).collect();
+            let mut chain = Chain::over_table(
+                PipelineSource::Files { scan },
+                Arc::clone(&schema),
+                rows,
+                &everything,
+            );
+            if let Some(projection) = projection {
+                let columns = projection
+                    .as_ref()
+                    .iter()
+                    .map(|e| {
+                        let plain = e.expr.downcast_ref::<Column>().map(Column::index);
+                        Ok((lower(&e.expr, &schema)?, plain))
+                    })
+                    .collect::<Result<Vec<_>, Reason>>()?;
+                chain.project(columns);
+            }
+            return Ok(chain);
+        }
+    }
+    if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
+        return Err(node(plan.name(), "no rows to scan"));
+    }
+    let schema = plan.schema();
+    let indices: Vec<usize> = (0..schema.fields().len()).collect();
+    if let Some(Ok(groups)) = aggregate(plan)
+        && !matches!(groups.source, PipelineSource::Plan(_))
+    {
+        let source = PipelineSource::Groups(Arc::clone(plan));
+        let mut chain = Chain::over_table(source, schema, groups.rows, &indices);
+        chain.groups = Some(groups);
+        return Ok(chain);
+    }
+    Ok(Chain::over_table(
+        PipelineSource::Plan(Arc::clone(plan)),
+        schema,
+        rows,
+        &indices,
+    ))
+}
+
+/// Why the join cannot be part of a pipeline; `None` for other nodes, and for joins that can.
+pub(super) fn join_refusal(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
+    join::chain(plan.downcast_ref::<HashJoinExec>()?, below).err()
+}
+
+/// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A
+/// projection alone is no work.
+fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if plan.is::<AggregateExec>() {
+        return true;
+    }
+    let mut node = plan;
+    let mut filters = false;
+    while node.is::<FilterExec>() || node.is::<ProjectionExec>() {
+        filters |= node.is::<FilterExec>();
+        match node.children().first() {
+            Some(child) => node = child,
+            None => return false,
+        }
+    }
+    if node.is::<HashJoinExec>() && join_refusal(node).is_none() {
+        return true;
+    }
+    let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&node.name());
+    filters && !rowless
+}

@@ -1,0 +1,71 @@
+//! Nodes of physical plans, as placement looks at them.
+
+use crate::reason::Reason;
+use datafusion::common::{JoinSide, Statistics};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use std::sync::Arc;
+
+/// What is known of a plan's rows.
+pub(super) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
+    let context = StatisticsContext::new();
+    context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
+}
+
+/// Nodes that only move batches about.
+pub(super) fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let moves = plan.is::<CoalescePartitionsExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.name() == "CoalesceBatchesExec";
+    if moves && plan.fetch().is_none() {
+        plan.children().first().copied()
+    } else {
+        None
+    }
+}
+
+/// Why a node stays on the CPU.
+pub(super) fn node(node: &str, detail: impl Into<String>) -> Reason {
+    Reason::Node {
+        node: node.into(),
+        detail: detail.into(),
+    }
+}
+
+/// Why a join stays on the CPU.
+pub(super) fn refuse(detail: impl Into<String>) -> Reason {
+    node("HashJoinExec", detail)
+}
+
+/// The key of one side of a pair.
+pub(super) fn key_of(
+    pair: &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
+    side: JoinSide,
+) -> &Arc<dyn PhysicalExpr> {
+    match side {
+        JoinSide::Right => &pair.1,
+        _ => &pair.0,
+    }
+}
+
+/// The input of a join on one side.
+pub(super) fn input(join: &HashJoinExec, side: JoinSide) -> &Arc<dyn ExecutionPlan> {
+    match side {
+        JoinSide::Right => join.right(),
+        _ => join.left(),
+    }
+}
+
+/// The opposite side.
+pub(super) fn other(side: JoinSide) -> JoinSide {
+    match side {
+        JoinSide::Right => JoinSide::Left,
+        _ => JoinSide::Right,
+    }
+}

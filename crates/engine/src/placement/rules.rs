@@ -1,0 +1,138 @@
+//! The optimizer rules of a session: one that places subtrees, one that completes the plan's report.
+
+use super::decide::{self, Decision, Grounds, Reasons};
+use super::placement_exec::PlacementExec;
+use crate::config::{DeviceChoice, Fallback, GalateaConfig};
+use crate::runtime::Runtime;
+use datafusion::common::{Result, plan_err};
+use datafusion::config::ConfigOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use std::sync::Arc;
+
+/// The early rule: replaces supported subtrees.
+#[derive(Debug)]
+pub struct PlaceOnDevice {
+    runtime: Arc<Runtime>,
+}
+
+impl PlaceOnDevice {
+    /// The rule of a session with that runtime.
+    pub fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime }
+    }
+}
+
+impl PhysicalOptimizerRule for PlaceOnDevice {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let config = GalateaConfig::of(options);
+        // Statements that write need no device, but the store as it is configured now.
+        self.runtime.store(&config);
+        let mut decision = Decision::default();
+        let placed = match self.runtime.usable(&config) {
+            Ok(()) => {
+                let cores = options.execution.target_partitions;
+                decide::place(&self.runtime, &config, cores, plan, &mut decision)?
+            }
+            Err(reason) if matches!(config.device, DeviceChoice::Gpu | DeviceChoice::Emulated) => {
+                return plan_err!(
+                    "galatea.device is {}, but {reason}\nhint: SET galatea.device = 'auto'",
+                    config.device
+                );
+            }
+            Err(reason) => {
+                decision.reasons = Reasons::work(&reason);
+                decision.grounds = Some(Grounds::untimed(&self.runtime, &config));
+                plan
+            }
+        };
+        let refused = config.fallback == Fallback::Error && config.device != DeviceChoice::Cpu;
+        if refused && decision.reasons.concern_work {
+            return plan_err!(
+                "parts of the query cannot run on the device and galatea.fallback is error:\n  {}\nhint: SET galatea.fallback = 'allow'",
+                decision.reasons.texts.join("\n  ")
+            );
+        }
+        Ok(Arc::new(PlacementExec::new(placed, decision)))
+    }
+
+    fn name(&self) -> &str {
+        "galatea_place_on_device"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The late rule: completes the [`PlacementExec`] of plans that were offered to the device, on top of all else.
+#[derive(Debug)]
+pub struct AnnotatePlacement {
+    runtime: Arc<Runtime>,
+}
+
+impl AnnotatePlacement {
+    /// The rule of a session with that runtime.
+    pub fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime }
+    }
+}
+
+impl PhysicalOptimizerRule for AnnotatePlacement {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (plan, placement) = without_placement(plan)?;
+        let Some(placement) = placement else {
+            return Ok(plan);
+        };
+        // Statements such as SET leave an empty plan without columns behind; they are no query.
+        if plan.schema().fields().is_empty() {
+            return Ok(plan);
+        }
+        let config = GalateaConfig::of(options);
+        let emulated = config.device == DeviceChoice::Emulated;
+        let completed = placement.completed(Arc::clone(&plan), emulated, &self.runtime);
+        self.runtime.reports().record(completed.report().clone());
+        Ok(match config.device {
+            DeviceChoice::Cpu => plan,
+            _ => Arc::new(completed),
+        })
+    }
+
+    fn name(&self) -> &str {
+        "galatea_annotate_placement"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan without its [`PlacementExec`], which other rules may have put nodes on.
+fn without_placement(
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<PlacementExec>>)> {
+    if let Some(placement) = plan.downcast_ref::<PlacementExec>() {
+        let placement = Arc::new(placement.clone());
+        return Ok((Arc::clone(placement.input()), Some(placement)));
+    }
+    let [child] = plan.children()[..] else {
+        return Ok((plan, None));
+    };
+    let (below, placement) = without_placement(Arc::clone(child))?;
+    match placement {
+        None => Ok((plan, None)),
+        found => {
+            let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Ok((plan.replace_children(vec![below], changed)?, found))
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Copies of plans of DataFusion's, for executions of their own.
+//!
+//! A node keeps what an execution needs: counters, collected build sides, channels between partitions,
+//! filters that one operator tightens for another while both run. Executions that share a node share that, so
+//! a plan that is used again is copied node by node.
+
+use arrow::datatypes::Schema;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::physical_plan::{
+    FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::physical_planning_context::ScalarSubqueryResults;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::scalar_subquery::{ScalarSubqueryExec, ScalarSubqueryLink};
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use std::sync::Arc;
+
+/// Copies a node of our own over copies of its children; none for other nodes.
+pub(super) type CopyOwn<'a> = dyn Fn(
+        &Arc<dyn ExecutionPlan>,
+        &[Arc<dyn ExecutionPlan>],
+        &mut Renewal<'_>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>>
+    + 'a;
+
+/// One copying of a plan.
+pub(super) struct Renewal<'a> {
+    own: &'a CopyOwn<'a>,
+    /// Where subqueries of the plan leave their values, and where those of the copy do.
+    results: Vec<(ScalarSubqueryResults, ScalarSubqueryResults)>,
+}
+
+/// A copy of a plan of DataFusion's nodes alone, as it was before its first execution.
+pub(crate) fn renewed_host(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    Renewal::new(&|_, _, _| Ok(None)).copy(plan)
+}
+
+impl<'a> Renewal<'a> {
+    /// A copying that leaves nodes of our own to `own`.
+    pub(super) fn new(own: &'a CopyOwn<'a>) -> Self {
+        Self {
+            own,
+            results: Vec::new(),
+        }
+    }
+
+    /// A copy of a part of the plan.
+    pub(super) fn copy(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
+            return self.copy_subqueries(subqueries);
+        }
+        let children = plan.children().into_iter();
+        let children = children
+            .map(|child| self.copy(child))
+            .collect::<Result<Vec<_>>>()?;
+        let own = self.own;
+        if let Some(copy) = own(plan, &children, self)? {
+            return Ok(copy);
+        }
+        if let Some(scan) = plan.downcast_ref::<DataSourceExec>()
+            && let Some(copy) = parquet_scan(scan)
+        {
+            return Ok(copy);
+        }
+        let mut copy = Arc::clone(plan);
+        if !children.is_empty() {
+            // The children are copies: their properties are those that the node was made for.
+            let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            copy = copy.replace_children(children, same)?;
+        }
+        if reads_subquery(&copy)? {
+            return self.with_own_results(&copy);
+        }
+        if let Some(aggregate) = copy.downcast_ref::<AggregateExec>()
+            && let Some(rebuilt) = with_own_filter(aggregate)?
+        {
+            return Ok(rebuilt);
+        }
+        copy.reset_state()
+    }
+
+    /// A node that runs subqueries, and leaves their values where the copy's expressions look for them.
+    fn copy_subqueries(&mut self, plan: &ScalarSubqueryExec) -> Result<Arc<dyn ExecutionPlan>> {
+        let results = ScalarSubqueryResults::new(plan.subqueries().len());
+        self.results.push((plan.results().clone(), results.clone()));
+        let input = self.copy(plan.input())?;
+        let links = plan.subqueries().iter().map(|link| {
+            let plan = self.copy(&link.plan)?;
+            let index = link.index;
+            Ok(ScalarSubqueryLink { plan, index })
+        });
+        let links = links.collect::<Result<_>>()?;
+        Ok(Arc::new(ScalarSubqueryExec::new(input, links, results)))
+    }
+
+    /// Whether subqueries are among what is copied.
+    pub(super) fn has_subqueries(&self) -> bool {
+        !self.results.is_empty()
+    }
+
+    /// The expression, with values of the copy's subqueries.
+    pub(super) fn rebind(&self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let rebound = Arc::clone(expression).transform(|part| {
+            let Some(subquery) = part.downcast_ref::<ScalarSubqueryExpr>() else {
+                return Ok(Transformed::no(part));
+            };
+            let own =
+                (self.results.iter()).find(|(old, _)| ScalarSubqueryResults::ptr_eq(old, subquery.results()));
+            let Some((_, own)) = own else {
+                return Ok(Transformed::no(part));
+            };
+            let field = subquery.return_field(&Schema::empty())?;
+            #[expect(deprecated, reason = "what its number is nothing else tells")]
+            let index = subquery.index();
+            let own =
+                ScalarSubqueryExpr::new(field.data_type().clone(), field.is_nullable(), index, own.clone());
+            Ok(Transformed::yes(Arc::new(own) as Arc<dyn PhysicalExpr>))
+        });
+        Ok(rebound?.data)
+    }
+
+    /// A node whose expressions read values of the copy's subqueries; other nodes than these are not
+    /// renewable (`renew.rs`) with such expressions.
+    fn with_own_results(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            let predicate = self.rebind(filter.predicate())?;
+            let copy = FilterExecBuilder::from(filter).with_predicate(predicate);
+            return Ok(Arc::new(copy.build()?));
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            let columns = projection.expr().iter().map(|column| {
+                Ok(ProjectionExpr {
+                    expr: self.rebind(&column.expr)?,
+                    alias: column.alias.clone(),
+                })
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            return Ok(Arc::new(ProjectionExec::try_new(
+                columns,
+                Arc::clone(projection.input()),
+            )?));
+        }
+        Arc::clone(plan).reset_state()
+    }
+}
+
+/// Whether expressions of a node read values of subqueries.
+pub(super) fn reads_subquery(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let mut reads = false;
+    plan.apply_expressions(&mut |expression| {
+        reads |= expression.exists(|part| Ok(part.is::<ScalarSubqueryExpr>()))?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(reads)
+}
+
+/// Rows of the query's text, which no execution counts.
+pub(super) fn is_in_memory(scan: &DataSourceExec) -> bool {
+    scan.data_source().downcast_ref::<MemorySourceConfig>().is_some()
+}
+
+/// A scan of the same Parquet files with counters of its own; none where what the scan does cannot all be
+/// read off it.
+pub(super) fn parquet_scan(scan: &DataSourceExec) -> Option<Arc<dyn ExecutionPlan>> {
+    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let source = config.file_source().downcast_ref::<ParquetSource>()?;
+    let options = source.table_parquet_options();
+    let encrypted = options.crypto.factory_id.is_some() || options.crypto.file_decryption.is_some();
+    if encrypted || !config.output_ordering.is_empty() {
+        return None;
+    }
+    let mut copy =
+        ParquetSource::new(source.table_schema().clone()).with_table_parquet_options(options.clone());
+    if let Some(hint) = options.global.metadata_size_hint {
+        copy = copy.with_metadata_size_hint(hint);
+    }
+    if let Some(factory) = source.parquet_file_reader_factory() {
+        copy = copy.with_parquet_file_reader_factory(Arc::clone(factory));
+    }
+    if let Some(predicate) = source.filter() {
+        copy = copy.with_predicate(predicate);
+    }
+    let projection = source.projection()?;
+    let copy = copy.try_pushdown_projection(projection).ok()??;
+    if copy.projection() != Some(projection) {
+        return None;
+    }
+    let config = FileScanConfigBuilder::from(config.clone()).with_source(copy);
+    Some(DataSourceExec::from_data_source(config.build()))
+}
+
+/// An aggregate whose filter for its input, where it has one, is shared with no other: `replace_children` and
+/// `reset_state` share it.
+fn with_own_filter(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if aggregate.dynamic_expressions_produced().is_empty() {
+        return Ok(None);
+    }
+    let own = AggregateExec::try_new(
+        *aggregate.mode(),
+        aggregate.group_expr().clone(),
+        aggregate.aggr_expr().to_vec(),
+        aggregate.filter_expr().to_vec(),
+        Arc::clone(aggregate.input()),
+        aggregate.input_schema(),
+    )?;
+    let own = own.with_limit_options(aggregate.limit_options());
+    let alike = own.schema() == aggregate.schema();
+    Ok(alike.then(|| Arc::new(own) as Arc<dyn ExecutionPlan>))
+}

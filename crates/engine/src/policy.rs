@@ -1,0 +1,133 @@
+//! Tuning policies: the constants of each mechanism as one value that says what they mean.
+//!
+//! A policy holds what no setting forces and no measurement of the device tells (`galatea calibrate` does
+//! that for rates and latencies). It is declared beside its mechanism by [`policy!`]; [`all`] lists them, and
+//! `galatea policies` prints the list.
+
+use std::fmt::{Debug, Display, Formatter, Result};
+
+/// Declares a policy: a struct whose fields have documentation and a value, and `DEFAULT`, the value that the
+/// mechanism uses.
+macro_rules! policy {
+    (
+        $(#[doc = $about:literal])+
+        $visibility:vis struct $name:ident {
+            $($(#[doc = $meaning:literal])+ $field:ident: $type:ty = $value:expr,)+
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        $visibility struct $name {
+            $($(#[doc = $meaning])+ pub(crate) $field: $type,)+
+        }
+
+        impl $name {
+            /// The value in use.
+            pub(crate) const DEFAULT: Self = Self { $($field: $value,)+ };
+
+            /// Its constants, for people who read them.
+            pub(crate) fn listed() -> $crate::policy::Policy {
+                $crate::policy::Policy::new(
+                    stringify!($name),
+                    concat!($($about),+),
+                    vec![$($crate::policy::Constant::new(
+                        stringify!($field),
+                        &Self::DEFAULT.$field,
+                        concat!($($meaning),+),
+                    )),+],
+                )
+            }
+        }
+    };
+}
+pub(crate) use policy;
+
+/// A policy, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Name of its type.
+    pub name: &'static str,
+    /// What it decides.
+    pub about: String,
+    /// Its constants.
+    pub constants: Vec<Constant>,
+}
+
+/// A constant of a policy, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Constant {
+    /// Name.
+    pub name: &'static str,
+    /// Value, as Rust writes it.
+    pub value: String,
+    /// What it means, with its unit.
+    pub meaning: String,
+}
+
+impl Policy {
+    pub(crate) fn new(name: &'static str, about: &str, constants: Vec<Constant>) -> Self {
+        Self {
+            name,
+            about: sentence(about),
+            constants,
+        }
+    }
+}
+
+impl Constant {
+    pub(crate) fn new(name: &'static str, value: &dyn Debug, meaning: &str) -> Self {
+        Self {
+            name,
+            value: format!("{value:?}"),
+            meaning: sentence(meaning),
+        }
+    }
+}
+
+/// Lines of a doc comment as one.
+fn sentence(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+impl Display for Policy {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        writeln!(f, "{}: {}", self.name, self.about)?;
+        let width = |of: fn(&Constant) -> usize| self.constants.iter().map(of).max().unwrap_or(0);
+        let (names, values) = (width(|c| c.name.len()), width(|c| c.value.len()));
+        for Constant { name, value, meaning } in &self.constants {
+            writeln!(f, "  {name:names$}  {value:>values$}  {meaning}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Every policy of the engine.
+pub fn all() -> Vec<Policy> {
+    [
+        crate::placement::policies(),
+        crate::pipeline::policies(),
+        crate::execution::policies(),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn every_policy_is_listed_with_the_meaning_of_its_constants() {
+        let all = super::all();
+        assert!(all.len() >= 9);
+        for policy in &all {
+            assert!(policy.about.ends_with('.'), "{policy}");
+            for constant in &policy.constants {
+                assert!(constant.meaning.len() > 10, "{policy}");
+            }
+        }
+        let groups = all
+            .iter()
+            .find(|policy| policy.name == "GroupPolicy")
+            .expect("listed");
+        assert!(groups.to_string().contains("hot_share"), "{groups}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Buffers for exhausted heaps: read frames that come back, spare buffers, and buffers of other heaps.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use galatea_device::SharedMemory;
+use galatea_kernels::flow::FrameMemory;
+
+use super::host::Shared;
+use super::{Run, Thread};
+use crate::error::FlowError;
+
+impl Run<'_> {
+    /// Gives exhausted heaps a buffer: a spare one, or one that the host's heap does not use. How many, and
+    /// how many of them were another heap's.
+    pub(super) fn supply(&mut self, shared: &Shared, threads: &mut [Thread], now: Instant) -> (u64, u64) {
+        let (mut granted, mut stolen) = (0, 0);
+        for thread in threads {
+            let starved = thread.pulse.starved.load(Ordering::Relaxed);
+            let waited = thread.starved.still(u64::from(starved), now);
+            if !starved {
+                continue;
+            }
+            let link = &self.topology.links[thread.operator];
+            let Some(publisher) = link
+                .next
+                .and_then(|topic| self.host.topics[topic].publisher.as_ref())
+            else {
+                continue;
+            };
+            let heap = publisher.heap();
+            // Frames of the heap's other topics that have been read, whose publishers are busy or have left.
+            let of_heap = self
+                .host
+                .topics
+                .iter()
+                .filter_map(|topic| topic.publisher.as_ref());
+            let of_heap = of_heap.filter(|other| Arc::ptr_eq(other.heap(), heap));
+            if of_heap.map(|other| other.reclaim()).sum::<u64>() > 0 {
+                continue;
+            }
+            let memory = Arc::clone(heap.memory());
+            if grant_spare(&memory, &mut self.host.spares) {
+                granted += 1;
+            } else if waited > self.options.timeout {
+                shared.fail(exhausted(link.operator.name(), &memory, waited));
+            }
+        }
+        let Some(kernel) = &self.kernel else {
+            return (granted, stolen);
+        };
+        let mut unmet = None;
+        for heap in &kernel.memory.heaps {
+            let Some(memory) = &heap.memory else { continue };
+            let wanted = heap.words.get(heap.wanted).load(Ordering::Acquire);
+            if wanted == heap.heard.replace(wanted) || wanted as u32 as usize <= memory.buffers() {
+                // No block has asked since.
+                continue;
+            }
+            if memory.buffers() == memory.most_buffers() {
+                // A frame for each slot of its topics: one that was given back while a block probed others.
+                continue;
+            }
+            let own = grant_spare(memory, &mut self.host.spares);
+            let other = || {
+                let same = |bytes: usize| bytes >= memory.buffer_bytes();
+                let mut lenders = self
+                    .host
+                    .heaps
+                    .iter()
+                    .filter(|heap| same(heap.memory().buffer_bytes()));
+                let buffer = lenders.find_map(|heap| heap.lend_buffer())?;
+                memory.grant(buffer).ok()
+            };
+            let lent = !own && other().is_some();
+            if own || lent {
+                let number = memory.buffers() - 1;
+                if let Some(buffer) = memory.buffer(number) {
+                    heap.words
+                        .get(1 + number)
+                        .store(buffer.address(), Ordering::Relaxed);
+                    heap.words.get(0).store(number as u64 + 1, Ordering::Release);
+                }
+                granted += 1;
+                stolen += u64::from(lent);
+            } else {
+                unmet = Some(memory);
+            }
+        }
+        // Frames come back by themselves while subscribers read; else only a buffer helps.
+        let moved: u64 = self
+            .host
+            .subscribers
+            .iter()
+            .flatten()
+            .map(|subscriber| subscriber.read())
+            .sum();
+        let waited = self.progress.still(moved, now);
+        if let Some(memory) = unmet
+            && waited > self.options.timeout
+        {
+            shared.fail(exhausted("blocks of the device".to_owned(), memory, waited));
+        }
+        (granted, stolen)
+    }
+}
+
+/// Grants a heap a spare buffer of its size.
+fn grant_spare(memory: &FrameMemory, spares: &mut Vec<Arc<SharedMemory>>) -> bool {
+    let fits = spares
+        .iter()
+        .position(|spare| spare.len() >= memory.buffer_bytes());
+    let Some(fits) = fits.filter(|_| memory.buffers() < memory.most_buffers()) else {
+        return false;
+    };
+    memory.grant(spares.swap_remove(fits)).is_ok()
+}
+
+fn exhausted(who: String, memory: &FrameMemory, waited: Duration) -> FlowError {
+    FlowError::Exhausted {
+        who,
+        frame_bytes: memory.frame_bytes() as u64,
+        limit: (memory.buffers() * memory.frames_per_buffer()) as u64,
+        waited,
+    }
+}

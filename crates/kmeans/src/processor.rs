@@ -1,0 +1,104 @@
+//! Processors that execute passes, and the types that they share with the estimator.
+
+use galatea_kernels::kmeans::Centroids;
+
+use crate::labels::Labels;
+use crate::{KMeansError, Result};
+
+/// Progress after an iteration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Which of the restarts, from 0.
+    pub start: u32,
+    /// Iterations done.
+    pub iteration: u32,
+    /// Sum of the squares of how far centroids moved.
+    pub shift: f64,
+}
+
+/// When iterations end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rule {
+    pub(crate) max_iter: u32,
+    pub(crate) tolerance: f64,
+}
+
+/// The outcome of iterations.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Iterations {
+    pub(crate) iterations: u32,
+    pub(crate) shift: f64,
+    pub(crate) converged: bool,
+}
+
+/// The outcome of the last pass, which leaves centroids as they are.
+#[derive(Debug)]
+pub(crate) struct Finish {
+    pub(crate) masses: Vec<u64>,
+    pub(crate) inertia: f64,
+    pub(crate) labels: Option<Labels>,
+    pub(crate) cpu_chunks: u64,
+}
+
+impl Iterations {
+    /// Counts one more, in which centroids moved so far.
+    pub(crate) fn after(&mut self, shift: f64, rule: Rule) {
+        self.shift = shift;
+        self.iterations += 1;
+        self.converged = shift <= rule.tolerance;
+    }
+}
+
+/// The caller's callback, which is told of iterations and may stop them.
+pub(crate) struct Monitor<'a> {
+    /// The number of the first of the starts that go together.
+    first: u32,
+    tell: &'a mut dyn FnMut(Progress) -> bool,
+}
+
+impl<'a> Monitor<'a> {
+    /// Of starts that go together, the first of which has that number.
+    pub(crate) fn new(first: u32, tell: &'a mut dyn FnMut(Progress) -> bool) -> Self {
+        Self { first, tell }
+    }
+
+    /// Whether to go on, after an iteration of a start of those that go together.
+    pub(crate) fn tell(&mut self, start: usize, iteration: u32, shift: f64) -> bool {
+        (self.tell)(Progress {
+            start: self.first + start as u32,
+            iteration,
+            shift,
+        })
+    }
+}
+
+/// A processor that executes passes: the CPU or a device.
+pub(crate) trait Processor {
+    /// Moves the centroids of each start until the rule ends it, in passes that all of them share.
+    fn iterate(
+        &mut self,
+        starts: &mut [Centroids],
+        rule: Rule,
+        monitor: &mut Monitor<'_>,
+    ) -> Result<Vec<Iterations>>;
+    /// Masses and inertia of each start's centroids, in one pass, and labels, of a single start.
+    fn finish(&mut self, starts: &[Centroids], labels: bool) -> Result<Vec<Finish>>;
+}
+
+/// Iterations one by one; `iterate` says how far centroids moved, `tell` whether to go on after so many.
+pub(crate) fn iterations(
+    rule: Rule,
+    mut tell: impl FnMut(u32, f64) -> bool,
+    mut iterate: impl FnMut() -> Result<f64>,
+) -> Result<Iterations> {
+    let mut done = Iterations::default();
+    while done.iterations < rule.max_iter && !done.converged {
+        done.after(iterate()?, rule);
+        if !tell(done.iterations, done.shift) {
+            return Err(KMeansError::Cancelled {
+                iterations: done.iterations,
+            });
+        }
+    }
+    Ok(done)
+}
