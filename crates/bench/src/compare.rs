@@ -36,16 +36,16 @@ pub enum RowOrder {
 pub enum Difference {
     /// Columns differ in number, name or type.
     Columns {
-        /// What was expected.
+        /// The expected one.
         expected: String,
-        /// What came.
+        /// The actual one.
         actual: String,
     },
     /// The numbers of rows differ.
     Rows {
-        /// What was expected.
+        /// The expected one.
         expected: usize,
-        /// What came.
+        /// The actual one.
         actual: usize,
     },
     /// A value differs.
@@ -54,9 +54,9 @@ pub enum Difference {
         row: usize,
         /// The column's name.
         column: String,
-        /// What was expected.
+        /// The expected one.
         expected: String,
-        /// What came.
+        /// The actual one.
         actual: String,
     },
 }

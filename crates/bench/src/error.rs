@@ -1,4 +1,4 @@
-//! What can go wrong, with what was asked and what would help.
+//! Errors of generators and measurements.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ pub enum BenchError {
     /// A file could not be read or written.
     #[error("cannot {action} '{}': {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A Parquet file could not be written.
@@ -25,7 +25,7 @@ pub enum BenchError {
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What the writer said.
+        /// The writer's error.
         source: parquet::errors::ParquetError,
     },
     /// A name that a workload does not have.
@@ -33,17 +33,17 @@ pub enum BenchError {
     Unknown {
         /// Table or query.
         kind: &'static str,
-        /// What was asked for.
+        /// The requested one.
         name: String,
         /// The workload.
         workload: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
     /// A scale that a workload cannot have.
     #[error("invalid scale: {scale}\nhint: scales are from {min} to {max}")]
     Scale {
-        /// What was asked for.
+        /// The requested one.
         scale: f64,
         /// The smallest.
         min: f64,
@@ -58,9 +58,9 @@ pub enum BenchError {
     OtherData {
         /// The directory.
         path: PathBuf,
-        /// What is there.
+        /// The data that is there.
         found: String,
-        /// What was asked for.
+        /// The requested one.
         asked: String,
     },
     /// A directory that should hold a workload's tables does not.
@@ -73,21 +73,21 @@ pub enum BenchError {
         /// The files that were looked for.
         missing: String,
     },
-    /// Ctrl-C, or whatever asked to stop.
+    /// Cancelled, by Ctrl-C or the caller.
     #[error("cancelled")]
     Cancelled,
     /// DuckDB's side of a comparison failed.
     #[error("duckdb: {0}")]
     DuckDb(String),
-    /// A picture could not be drawn.
+    /// A figure could not be drawn.
     #[error("cannot draw '{}': {reason}", path.display())]
     Plot {
         /// The file.
         path: PathBuf,
-        /// What the library said.
+        /// The library's error.
         reason: String,
     },
-    /// A line of the table of other allocators is not what it should be: our mistake.
+    /// A malformed line of the table of other allocators, which is a bug.
     #[error("table of other allocators: not a row: {line}")]
     Facts {
         /// The line.
@@ -105,7 +105,7 @@ pub enum BenchError {
         /// The device's.
         found: u64,
     },
-    /// A result that is not what the same query gave before: a defect.
+    /// A result that differs from an earlier one of the same query: a defect.
     #[error("query {query}, {what}: the result differs from the first run's: {difference}")]
     Differs {
         /// The query.
@@ -126,7 +126,7 @@ pub enum BenchError {
         /// Why.
         reason: String,
     },
-    /// An experiment on what a query keeps in device memory, with one that keeps nothing there.
+    /// An experiment on residency, with a query that keeps nothing in device memory.
     #[error("query {query} keeps nothing in device memory: {reasons}")]
     NothingResident {
         /// The query.
@@ -134,18 +134,18 @@ pub enum BenchError {
         /// Why parts of it ran on the CPU.
         reasons: String,
     },
-    /// Clients that did not come back: a defect, or a machine much too slow.
+    /// Clients that did not end in time: a defect, or a machine much too slow.
     #[error("{clients} clients had no answer {seconds} s after they should have ended")]
     NoAnswer {
         /// How many were started.
         clients: usize,
-        /// How long was waited.
+        /// The time limit.
         seconds: u64,
     },
     /// A client's thread could not be started.
     #[error("cannot start a client: {0}")]
     Thread(std::io::Error),
-    /// A layout that cannot be had.
+    /// A layout that is impossible.
     #[error(transparent)]
     Layout(#[from] galatea_layout::LayoutError),
     /// The device heap's, or the device's.

@@ -1,16 +1,16 @@
 //! Workloads, measurements and their results.
 //!
 //! ```text
-//! workload/   what is run: generators of data, and the queries as published
-//! measure     how one query is run and timed, on Galatea and on DataFusion's CPU operators
+//! workload/   generators of data, and the queries as published
+//! measure     one query run and timed, on Galatea and on DataFusion's CPU operators
 //! duckdb      the same queries on DuckDB, where its Python module is installed
 //! allocator/  experiments on the device heap, which have no queries
 //! conflicts/  experiments on bank and value conflicts in shared memory
-//! residency/  queries with a part of what they read in device memory
+//! residency/  queries with a part of their data in device memory
 //! kmeans/     clustering: an iteration beside reading the points once
 //! concurrency/ many clients on one device
 //! compare     whether two results are the same
-//! result      what was measured: one row per run, written as CSV and JSON lines with the command that made them
+//! result      rows: one per run, written as CSV and JSON lines with the command that made them
 //! ```
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,8 @@ pub mod result;
 pub mod workload;
 
 pub use error::BenchError;
+pub use harness::plot::Figure;
+pub use harness::{Cells, Finding, Report};
 
 /// What this crate's functions return.
 pub type Result<T, E = BenchError> = std::result::Result<T, E>;

@@ -1,13 +1,12 @@
-//! Where a measurement was made: machine, commit, date.
+//! The surroundings of a measurement: machine, commit, date.
 
-use std::fs;
 use std::process::Command;
 
-use serde::{Deserialize, Serialize};
-
 use galatea_device::MachineMemory;
+use serde::{Deserialize, Serialize};
+use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
-/// What identifies a run's surroundings.
+/// The surroundings of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor, cores, memory, and the GPU where there is one.
@@ -21,7 +20,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// What every row of an experiment ends with, by column.
+    /// The last columns of every row of an experiment.
     pub(crate) fn cells(&self) -> [(&'static str, String); 4] {
         [
             ("machine", self.description.clone()),
@@ -31,8 +30,8 @@ impl Machine {
         ]
     }
 
-    /// Looks at this machine, whose GPU is `gpu`. A `commit` given wins over what git says, for binaries away
-    /// from their tree.
+    /// Describes this machine, whose GPU is `gpu`. `commit` replaces git's answer, for binaries away from
+    /// their working tree.
     pub fn look(gpu: Option<&str>, commit: Option<String>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut description = format!("{}, {cores} cores, {} GiB", processor(), memory_gib());
@@ -66,14 +65,12 @@ impl Machine {
 }
 
 fn processor() -> String {
-    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
-    model.map_or_else(
-        || std::env::consts::ARCH.to_string(),
-        |(_, name)| name.trim().to_string(),
-    )
+    let system = System::new_with_specifics(RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()));
+    let brand = system.cpus().first().map_or("", |processor| processor.brand());
+    match brand.trim() {
+        "" => std::env::consts::ARCH.to_string(),
+        brand => brand.to_string(),
+    }
 }
 
 fn memory_gib() -> u64 {

@@ -30,7 +30,7 @@ use crate::result::{Engine, ResultRow};
 use crate::workload::tables::Tables;
 use crate::workload::{Query, Workload};
 
-/// Where data is when a query begins.
+/// Residency of the data when a query begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// In device memory.
@@ -58,8 +58,8 @@ impl Mode {
         ("memory", Self::Memory),
     ];
 
-    /// Runs that warm a query up, where `asked` are wanted: what runs on the CPU alone does not hang on
-    /// earlier runs but for the files being cached.
+    /// Warm-up runs of a query, where `asked` are wanted: on the CPU, earlier runs matter only for the page
+    /// cache.
     fn warmups(self, asked: u32) -> u32 {
         match self {
             Self::Hot | Self::Host => asked,
@@ -68,7 +68,7 @@ impl Mode {
         }
     }
 
-    /// The settings that make it.
+    /// The settings of the mode.
     fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Hot | Self::Parquet => &[],
@@ -122,7 +122,7 @@ pub struct Run {
     pub planning: Duration,
     /// SQL text to the last row.
     pub total: Duration,
-    /// What the engine says about it.
+    /// The engine's report.
     pub report: Option<QueryReport>,
 }
 
@@ -173,9 +173,9 @@ pub struct Plan {
     pub warmups: u32,
     /// Settings of the sessions, by full name.
     pub settings: Vec<(String, String)>,
-    /// Where this happens.
+    /// The machine to record.
     pub machine: Machine,
-    /// What bounds it; none without a GPU.
+    /// The rates that bound it; none without a GPU.
     pub ceilings: Option<Ceilings>,
 }
 

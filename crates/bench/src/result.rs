@@ -1,9 +1,9 @@
-//! What was measured: one row per run of a query, self-describing, and how rows become files.
+//! Results of queries: one self-describing row per run, and their files.
 //!
 //! Every run is a row, warm-ups and first runs included; medians are for reading, rows are for keeping. A row
-//! holds all that it takes to run it again (machine, commit, seed, every parameter) and all that was seen
+//! holds all that it takes to repeat the run (machine, commit, seed, every parameter) and all observations
 //! (each phase's time, bytes, the measured ceiling and the fraction of it, never clamped: a fraction above 1
-//! is a wrong count of bytes, to be seen).
+//! shows a wrong count of bytes).
 //!
 //! ```text
 //! bench/results/2026-11-20-nvidia-h200/
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::{BenchError, Result};
 
-/// What ran a query.
+/// The engine that ran a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Engine {
@@ -55,7 +55,7 @@ pub struct ResultRow {
     pub query: String,
     /// What ran it.
     pub engine: Engine,
-    /// Where the data was: `hot`, `host`, `parquet`, `memory`.
+    /// Residency of the data: `hot`, `host`, `parquet`, `memory`.
     pub mode: String,
     /// Where the query ran: `GPU`, `CPU`, `GPU and CPU`.
     pub device: String,
@@ -63,7 +63,7 @@ pub struct ResultRow {
     pub reasons: String,
     /// The number of the run, from 0; runs before the first measured one have `warmup`.
     pub iteration: u32,
-    /// Whether the run warmed something up; medians leave it out.
+    /// Whether it is a warm-up run, which medians leave out.
     pub warmup: bool,
     /// Scale factor of the data.
     pub scale: f64,
@@ -100,7 +100,7 @@ pub struct ResultRow {
 }
 
 impl ResultRow {
-    /// Takes over what the engine reported, and the total that was measured around it.
+    /// Sets the phases from the engine's report, and the total measured around it.
     pub fn observe(&mut self, report: Option<&QueryReport>, planning: Duration, total: Duration) {
         let phases = report.map_or_else(QueryPhases::default, |report| report.phases);
         // An engine that times planning itself knows better; the clock around it includes the caller.
@@ -138,7 +138,7 @@ impl ResultRow {
             .collect();
         let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
         let seconds = |value: f64| format!("{value:.9}");
-        vec![
+        let mut cells = vec![
             ("benchmark", self.benchmark.clone()),
             ("query", self.query.clone()),
             ("engine", self.engine.to_string()),
@@ -161,11 +161,9 @@ impl ResultRow {
             ("link_bytes", self.link_bytes.to_string()),
             ("ceiling", optional(self.ceiling)),
             ("fraction", optional(self.fraction)),
-            ("machine", self.machine.description.clone()),
-            ("commit", self.machine.commit.clone()),
-            ("date", self.machine.date.clone()),
-            ("version", self.machine.version.clone()),
-        ]
+        ];
+        cells.extend(self.machine.cells());
+        cells
     }
 }
 

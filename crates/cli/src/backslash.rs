@@ -9,10 +9,10 @@ use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistr
 use crate::errors::CliError;
 use crate::output::{Format, Output, Target};
 
-/// Each command with its arguments, and what it does.
+/// Each command with its arguments and its description.
 const COMMANDS: [(&str, &str); 14] = [
     ("\\?", "this list"),
-    ("\\q", "leave"),
+    ("\\q", "quit"),
     ("\\d", "list the tables"),
     ("\\d TABLE", "list the columns of a table"),
     ("\\h", "list the statements that have help"),
@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 14] = [
     ("\\x [on|off]", "show rows as a line for each value"),
     (
         "\\timing [on|off]",
-        "say where the time of a query on a device went",
+        "show the times of the phases of a query on a device",
     ),
     ("\\quiet [on|off]", "print results only: no progress, no footer"),
     ("\\pset", "show the options of printing"),
@@ -36,12 +36,12 @@ const COMMANDS: [(&str, &str); 14] = [
     ),
 ];
 
-/// What the shell does after a command.
+/// The shell's action after a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// What comes after it.
+    /// Go on.
     Continue,
-    /// Leave.
+    /// Quit.
     Quit,
     /// Run a statement, and show all of its rows.
     Statement(String),
@@ -66,7 +66,7 @@ pub(crate) fn run(
         ("h", Some(statement)) => {
             let function: Function = statement.parse().map_err(|_| {
                 usage(format!(
-                    "no help on {statement}\nhint: \\h lists what there is help on"
+                    "no help on {statement}\nhint: \\h lists the statements with help"
                 ))
             })?;
             output.text(&format!("{}\n", function.function_details()?.trim()))?;
@@ -105,7 +105,7 @@ pub(crate) fn run(
         ("object_store_profiling", None) => {
             say(&format!("object_store_profiling is {}", stores.instrument_mode()));
         }
-        ("i", None) => return Err(usage("\\i wants the name of a file".to_string())),
+        ("i", None) => return Err(usage("\\i needs the name of a file".to_string())),
         _ => {
             return Err(usage(format!(
                 "unknown command: \\{text}\nhint: \\? lists the commands"
@@ -126,7 +126,7 @@ fn unquoted(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// What a switch is set to; without a value it turns over.
+/// The new value of a switch; without an argument it is inverted.
 fn switch(command: &str, value: Option<&str>, is: bool) -> Result<bool, CliError> {
     match value.map(str::to_ascii_lowercase).as_deref() {
         None => Ok(!is),
@@ -206,10 +206,10 @@ fn help() -> String {
     });
     let mut text = String::from("Statements end with a semicolon. Commands end with their line:\n");
     text.extend(lines);
-    text + "Tab completes names, settings and files. Ctrl-C cancels a query, Ctrl-D leaves.\n"
+    text + "Tab completes names, settings and files. Ctrl-C cancels a query, Ctrl-D quits.\n"
 }
 
-/// Says what a command did; programs that read results do not want it.
+/// Reports the effect of a command; not where programs read the results.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

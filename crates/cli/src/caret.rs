@@ -4,7 +4,7 @@ use datafusion::common::Location;
 use datafusion::error::DataFusionError;
 use unicode_width::UnicodeWidthStr;
 
-/// What the parser appends to its messages.
+/// The text between the parser's message and the place.
 const PLACE: &str = " at Line: ";
 
 /// The message of a parser's error without the place that it ends with, and the place.
@@ -36,7 +36,7 @@ pub(crate) fn location(error: &DataFusionError) -> Option<Location> {
     }
 }
 
-/// The line of `sql` at `location`, and a mark below what is there.
+/// The line of `sql` at `location`, and a mark below the place.
 pub(crate) fn shown(sql: &str, location: Location) -> Option<String> {
     let line = sql
         .lines()

@@ -1,5 +1,5 @@
-//! The line editor's helper: DataFusion's highlighting and hints, where a line ends, and completion of what a
-//! query is made of.
+//! The line editor's helper: DataFusion's highlighting and hints, where a line ends, and completion of names
+//! and keywords.
 //!
 //! Inside quotes after FROM, JOIN or LOCATION, file names; after SET and SHOW, settings; elsewhere keywords,
 //! tables, columns and functions. Names are read from the session's information schema before every line, so
@@ -22,7 +22,7 @@ use rustyline::{Context, Helper};
 
 use crate::script::is_complete;
 
-/// What can be completed in a session.
+/// The names of a session.
 #[derive(Debug, Default)]
 struct Names {
     words: BTreeSet<String>,
@@ -52,7 +52,7 @@ impl PromptHelper {
         self.inner.reset_hint();
     }
 
-    /// Reads the session's names anew. What cannot be read is not completed; the prompt goes on.
+    /// Reads the session's names again. Names that cannot be read are not completed.
     pub(crate) async fn refresh(&mut self, ctx: &SessionContext) {
         self.dialect = ctx.copied_config().options().sql_parser.dialect;
         self.inner.set_dialect(&self.dialect);
@@ -186,8 +186,7 @@ impl Hinter for PromptHelper {
 }
 
 impl Validator for PromptHelper {
-    /// A line is complete at its semicolon, whatever is in it: what is wrong is said when it runs, as
-    /// everywhere else.
+    /// A line is complete at its semicolon, whatever is in it: errors are reported when it runs.
     fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         if is_complete(ctx.input(), self.dialect.as_ref()) {
             self.inner.reset_hint();

@@ -1,8 +1,8 @@
-//! Error messages: one lower-case line that says what, then a hint that says what to do.
+//! Error messages: a lower-case line that states the problem, then a hint that states the remedy.
 //!
 //! DataFusion's errors carry the layers they passed through; a message is the innermost cause, in the user's
-//! words (the column, the file), and what there is instead. [`explain`] does that for common causes; every
-//! other error is shown as it is.
+//! words (the column, the file), with the names that exist. [`explain`] does that for common causes; every
+//! other error is shown unchanged.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use strsim::damerau_levenshtein;
 use crate::caret;
 use crate::output::is_closed;
 
-/// What ends a command.
+/// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// A statement failed.
     #[error("{}", explain(error, statement.as_deref()))]
     Query {
-        /// What DataFusion or we say.
+        /// The error.
         error: DataFusionError,
         /// The statement's text, where there is one.
         statement: Option<String>,
@@ -39,28 +39,28 @@ pub(crate) enum CliError {
     /// --data-path is not a directory that can be entered.
     #[error("cannot use the data path '{}': {cause}", path.display())]
     DataPath {
-        /// What was given.
+        /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// A file of -f cannot be read.
     #[error("cannot read '{}': {cause}", path.display())]
     File {
-        /// What was given.
+        /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// A file cannot be written.
     #[error("cannot write '{}': {cause}", path.display())]
     Written {
-        /// What was given.
+        /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
-    /// The program that reads the results has left.
+    /// The reader of the results has closed its end.
     #[error("standard output is closed")]
     Closed,
     /// Some statements of a prompt that is no terminal, or results that differ: already reported where they
@@ -70,7 +70,7 @@ pub(crate) enum CliError {
     /// Ctrl-C.
     #[error("cancelled")]
     Cancelled,
-    /// A bug of ours or of a library, stopped before it took the session with it.
+    /// A panic, caught so that the session survives.
     #[error("internal error: {0}\nhint: this is a bug; please report it with what is printed above")]
     Panicked(String),
 }
@@ -115,7 +115,7 @@ impl CliError {
         }
     }
 
-    /// What the process exits with.
+    /// The exit code of the process.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Cancelled => 130,
@@ -130,7 +130,7 @@ pub(crate) fn report(error: &CliError) {
     if matches!(error, CliError::Closed) {
         return;
     }
-    // A terminal that is gone gets no message.
+    // A closed terminal gets no message.
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn report(error: &CliError) {
 /// their own.
 pub(crate) fn explain(error: &DataFusionError, statement: Option<&str>) -> String {
     let (message, hint) = cause(error);
-    // Messages of ours bring their hints.
+    // Galatea's messages contain their hints.
     let (message, hint) = match (hint, message.split_once("\nhint: ")) {
         (None, Some((message, hint))) => (message.to_string(), Some(hint.to_string())),
         (hint, _) => (message, hint),
@@ -194,7 +194,7 @@ fn cause(error: &DataFusionError) -> (String, Option<String>) {
     }
 }
 
-/// Messages that are prose: ours bring their hints, DataFusion's get one where it helps.
+/// Errors that are plain text: Galatea's contain their hints, DataFusion's get one where it helps.
 fn plain_cause(message: &str) -> (String, Option<String>) {
     // A backtrace, where it is enabled, follows the message.
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
@@ -203,7 +203,7 @@ fn plain_cause(message: &str) -> (String, Option<String>) {
         .and_then(|rest| rest.strip_suffix("' not found"))
     {
         let name = name.trim_start_matches("datafusion.public.");
-        let hint = "SHOW TABLES lists the tables there are; a file is a table in quotes: FROM 'file.parquet'";
+        let hint = "SHOW TABLES lists the tables; a file is a table in quotes: FROM 'file.parquet'";
         return (format!("no such table: {name}"), Some(hint.to_string()));
     }
     if message.contains("Cannot coerce") || message.contains("Cannot infer common argument type") {

@@ -1,8 +1,8 @@
-//! Ctrl-C: the first cancels what runs, a second one leaves.
+//! Ctrl-C: the first cancels the statement, a second one ends the process.
 //!
 //! The signal is waited for on a thread of its own. Inside the query runtime it might be missed: signals are
 //! seen by a worker that is idle, and a query can keep all of them computing. A signal that is not waited
-//! for ends the process, so a second Ctrl-C leaves whatever is still being cancelled.
+//! for ends the process, so a second Ctrl-C does so even while a query is being cancelled.
 
 use std::any::Any;
 use std::process;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 ///
 /// A cancelled query is dropped at the next point where it yields. Operators that compute for long between
 /// such points would keep the thread that polls them from anything else, so they are polled elsewhere:
-/// control comes back at once, and what is left of the query ends by itself or with the process.
+/// control returns at once, and the rest of the query ends by itself or with the process.
 pub(crate) async fn interruptible<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, CliError>
 where
     T: Send + 'static,
@@ -39,12 +39,12 @@ where
         let done = runtime.block_on(async {
             tokio::select! {
                 done = work() => Some(done),
-                // Told to stop, or nothing waits for the result.
+                // Cancelled, or the result is no longer awaited.
                 _ = stopped => None,
             }
         });
         if let Some(done) = done {
-            // After Ctrl-C the result is not wanted.
+            // After Ctrl-C the result is discarded.
             let _ = send.send(done);
         }
     };
@@ -60,7 +60,7 @@ where
         },
         () = pressed() => {
             let _ = stop.send(());
-            // A query that yields ends in good order.
+            // A query that yields is dropped properly.
             let _ = tokio::time::timeout(PATIENCE, &mut receive).await;
             abandon();
             Err(CliError::Cancelled)
@@ -87,8 +87,7 @@ fn queries() -> Result<Handle, CliError> {
     }
 }
 
-/// Leaves the threads of a cancelled query to themselves: they may go on for long, and the next query needs
-/// threads.
+/// Abandons the threads of a cancelled query: they may run for long, and the next query needs threads.
 fn abandon() {
     let runtime = QUERIES.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(runtime) = runtime {
@@ -96,14 +95,14 @@ fn abandon() {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_string())
 }
 
-/// Counts Ctrl-C; who waits for it subscribes.
+/// Counts Ctrl-C, for subscribers.
 static PRESSED: OnceLock<watch::Sender<u64>> = OnceLock::new();
 
 /// Resolves at the next Ctrl-C; never where the system has no such signal.

@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What is shown where `RUST_LOG` does not say otherwise.
+/// The filter without `RUST_LOG`.
 const DEFAULT: &str = "galatea=warn";
 
 /// Shows messages from now on.

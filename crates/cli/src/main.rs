@@ -1,19 +1,19 @@
 //! `galatea`: SQL over files, on the GPU where there is one.
 //!
 //! ```text
-//! arguments/  what was typed, as clap reads it
+//! arguments/  the command line, as clap parses it
 //! commands/   one file per subcommand, the prompt among them
 //! session     the session that all of them share
 //! shell       runs text: from arguments, files, standard input, the prompt
 //! script      text as statements and backslash commands
 //! statements  one statement: plan, run, print, footer
-//! plan        from a statement to what runs
+//! plan        from a statement to a plan
 //! backslash   the prompt's own commands
 //! output/     formats, tables fitted to the terminal, the pager
 //! progress    bars
 //! errors      error messages, with a mark in the statement (caret) and a hint
 //! log         warnings of the engine
-//! interrupt   Ctrl-C cancels, a second one leaves
+//! interrupt   Ctrl-C cancels, a second one ends the process
 //! ```
 //!
 //! Exit codes: 0 success, 1 an error, 2 wrong arguments, 130 cancelled by Ctrl-C.
@@ -79,7 +79,7 @@ fn start(arguments: Arguments) -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| CliError::Other(format!("cannot start threads: {cause}")))?;
     let result = runtime.block_on(commands::run(arguments));
-    // What still generates data may hold a thread; it must not hold the process.
+    // A thread may still generate data; the process does not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(200));
     result
 }

@@ -1,8 +1,8 @@
-//! From a statement to what runs.
+//! From a statement to a plan.
 //!
 //! DataFusion's command registers the object stores that a statement names (`s3://`, `gs://`), which its
-//! library does not. So statements go through that command, over a session that keeps the plan in place of
-//! running it: printing is ours.
+//! library does not. So statements go through that command, over a session that keeps the plan instead of
+//! running it, since results are printed here.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use object_store::ObjectStore;
 use url::Url;
 
-/// What a statement asks for.
+/// The kind of a statement's result.
 pub(crate) enum Planned {
     /// Rows. `complete`: short ones, of which all are shown.
     Rows { frame: DataFrame, complete: bool },

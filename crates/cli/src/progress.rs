@@ -71,7 +71,7 @@ impl Progress for Bars {
             ));
         });
         if skipped {
-            // A table that was there needs no bar; what is told about it is told by the command.
+            // A table that exists needs no bar; the command reports it.
             tracing::debug!(table, rows, "complete already");
         }
     }
@@ -92,7 +92,7 @@ pub(crate) fn steps(quiet: bool, prefix: &str, length: u64) -> ProgressBar {
 /// How long a statement runs before its progress is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Shows what a statement is doing, from its first second on, until its result is printed.
+/// Shows the activity of a statement, from its first second on, until its result is printed.
 pub(crate) struct Watch(Mutex<Option<Watcher>>);
 
 /// A thread of its own: queries may keep those of the runtime computing.

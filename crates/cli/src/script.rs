@@ -1,5 +1,4 @@
-//! Text as a sequence of statements and commands, from wherever it comes: arguments, files, standard input,
-//! the prompt.
+//! Text of arguments, files, standard input and the prompt as a sequence of statements and commands.
 //!
 //! Statements end at semicolons, as DataFusion's own tokenizer sees them: not those in quotes or comments.
 //! Where a statement could begin, a backslash begins a command, which takes the rest of its line.
@@ -7,7 +6,7 @@
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-/// One thing to do.
+/// A statement or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
     /// A statement, without its semicolon and the space around it, with its comments.
@@ -59,7 +58,7 @@ impl<'a> Offsets<'a> {
     }
 }
 
-/// What `text` says to do, in order.
+/// The statements and commands of `text`, in order.
 pub(crate) fn inputs(text: &str, dialect: &str) -> Vec<Input> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -94,7 +93,7 @@ fn next_inputs<'a>(text: &'a str, dialect: &str, found: &mut Vec<Input>) -> Opti
             _ => begun = true,
         }
     }
-    // What cannot be read, an open string for example, is for the parser to refuse.
+    // The parser refuses text without tokens, an open string for example.
     if begun || !readable {
         found.push(Input::Statement(text[start..].trim().to_string()));
     }

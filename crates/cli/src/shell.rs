@@ -1,5 +1,4 @@
-//! One session and what it does: statements and commands, whether they come from arguments, files, standard
-//! input or the prompt.
+//! A session that runs statements and commands from arguments, files, standard input and the prompt.
 
 use std::fs;
 use std::path::Path;
@@ -21,19 +20,19 @@ pub(crate) struct Shell {
     pub(crate) output: Output,
 }
 
-/// What an error does to the statements after it.
+/// Handling of errors in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnError {
-    /// They do not run.
+    /// The statements after it do not run.
     Stop,
-    /// They run; the error is shown where it happens.
+    /// The statements after it run; the error is shown at once.
     Continue,
 }
 
 /// How a script ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// At its end; so many errors were shown.
+    /// At its end.
     Through {
         /// Statements and commands that failed.
         failed: usize,
@@ -72,7 +71,7 @@ impl Shell {
         Ok(Ended::Through { failed })
     }
 
-    /// Runs a command; false to leave.
+    /// Runs a command; false to quit.
     async fn command(&mut self, text: &str) -> Result<bool, CliError> {
         match backslash::run(&mut self.output, &self.stores, text)? {
             Next::Continue => Ok(true),

@@ -1,4 +1,4 @@
-//! One statement: plan, run, print, and a footer that says where it ran.
+//! One statement: plan, run, print, and a footer with the device it ran on.
 
 use std::io::{self, Write};
 use std::sync::{Arc, LazyLock};
@@ -62,7 +62,7 @@ pub(crate) async fn run(
             text += &format!("\n{}", phases(&report.phases));
         }
     }
-    // Programs read the result alone: what is said about it goes to standard error.
+    // Programs read the result alone: the footer goes to standard error.
     if output.form().is_for_readers() && output.target.path().is_none() {
         let _ = writeln!(io::stdout(), "{text}\n");
     } else {
@@ -84,7 +84,7 @@ async fn execute(
     if let Some(layout) = is_layout {
         let frame = layout.execute(ctx).await?;
         let printed = rows(output, frame, RowLimit(None), watch).await;
-        // No query: there is nothing to say of where it ran.
+        // Not a query: it ran on no device.
         if let Some(reports) = galatea::reports(ctx) {
             reports.clear();
         }
@@ -157,7 +157,7 @@ async fn rows(output: &Output, frame: DataFrame, limit: RowLimit, watch: &Watch)
     write_rows(output, stream, limit, &options, &memory, watch).await
 }
 
-/// What was printed, and how long it took.
+/// The amount printed, and the time it took.
 fn summary(printed: &Printed, elapsed: Duration) -> String {
     let seconds = format!("{:.3} s.", elapsed.as_secs_f64());
     if printed.columns == 0 && printed.rows == 0 {
@@ -178,8 +178,7 @@ fn summary(printed: &Printed, elapsed: Duration) -> String {
     format!("{text} in {seconds}")
 }
 
-/// Whether this machine has no GPU that can be used, which is said in full once: at the start, and by
-/// `galatea doctor`.
+/// Whether this machine has no usable GPU: the reason is shown once, at the start, and by `galatea doctor`.
 static WITHOUT_GPU: LazyLock<bool> = LazyLock::new(|| galatea_device::probe().usable().is_err());
 
 /// Where a query ran, and why not on the GPU.
@@ -195,7 +194,7 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
         return text + ", no GPU here.";
     }
     if let [first, others @ ..] = report.reasons.as_slice() {
-        // A reason may bring a hint on lines of its own: EXPLAIN shows all, the footer is one line.
+        // A reason may have a hint on further lines: EXPLAIN shows all, the footer one.
         let first = first.lines().next().unwrap_or_default();
         let on_cpu = if report.device == QueryDevice::Cpu {
             ""
@@ -215,7 +214,7 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
     text
 }
 
-/// Where a query's time went, as far as it is known.
+/// The times of a query's phases, as far as they are known.
 fn phases(phases: &QueryPhases) -> String {
     let parts = [
         ("planning", phases.planning),

@@ -1,4 +1,4 @@
-//! What this program is made of, for `--version` and for reports of bugs.
+//! Versions of the program and its parts, for `--version` and reports of bugs.
 
 /// The commit it was built from, or `unknown`.
 pub(crate) const COMMIT: &str = env!("GALATEA_COMMIT");

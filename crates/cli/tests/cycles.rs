@@ -226,30 +226,6 @@ fn cycles(edges: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<String>> {
     found.into_iter().collect()
 }
 
-/// Files that still import each other, by crate: other groups, and other files in these, fail. The list
-/// shrinks.
-const KNOWN: [(&str, &[&str]); 1] = [(
-    "store",
-    &[
-        "encode",
-        "encode::placed",
-        "encode::plan",
-        "file",
-        "file::layout",
-        "file::native",
-        "file::version",
-        "ingest",
-        "store",
-        "table",
-        "table::layouts",
-    ],
-)];
-
-fn is_known(name: &str, cycle: &[String]) -> bool {
-    let within = |files: &[&str]| cycle.iter().all(|file| files.contains(&file.as_str()));
-    KNOWN.iter().any(|(of, files)| *of == name && within(files))
-}
-
 #[test]
 fn files_of_a_crate_do_not_import_each_other() {
     let mut report = String::new();
@@ -263,7 +239,7 @@ fn files_of_a_crate_do_not_import_each_other() {
         });
         let edges = edges(&sources(texts));
         let name = entry.file_name().to_string_lossy().into_owned();
-        for cycle in cycles(&edges).iter().filter(|cycle| !is_known(&name, cycle)) {
+        for cycle in &cycles(&edges) {
             report += &format!("{name}: {}\n", cycle.join(", "));
             for module in cycle {
                 let parts = module.split("::").filter(|part| !part.is_empty());

@@ -1,20 +1,12 @@
 //! What messages and documents name as a setting is one.
 
+mod sources;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use galatea::GalateaConfig;
-
-fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
+use sources::source_files;
 
 /// The names after `galatea.` in a text, where that is no part of a longer word.
 fn named(text: &str) -> Vec<&str> {
@@ -37,7 +29,7 @@ fn every_setting_that_is_named_exists() {
     );
     let mut files = Vec::new();
     for entry in fs::read_dir("..").expect("the crates").flatten() {
-        sources(&entry.path().join("src"), &mut files);
+        source_files(&entry.path().join("src"), &["rs"], &mut files);
     }
     files.extend(
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| Path::new("../..").join(name)),

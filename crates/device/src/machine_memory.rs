@@ -4,7 +4,8 @@
 //! limit, and the least counts. Both versions are read: version 2 (`0::/path` in `/proc/self/cgroup`,
 //! `memory.max`) and version 1 (`N:memory:/path`, `memory.limit_in_bytes`). In a container the path may be
 //! that of the host, where the container's own group is mounted as the root: folders that are not there are
-//! passed over on the way up, and the root is always read.
+//! passed over on the way up, and the root is always read. `sysinfo` does not replace this: its
+//! `cgroup_limits` reads the root of the mount alone, and counts files in the page cache as used.
 
 use std::fs;
 use std::path::{Path, PathBuf};

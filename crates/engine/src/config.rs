@@ -16,30 +16,23 @@
 //! [`SettingValue`]. Settings are read when a query is planned: a running query is not touched by a later
 //! `SET`.
 
+mod choices;
+mod policies;
+mod values;
+
 use std::any::Any;
-use std::fmt::{self, Display};
-use std::str::FromStr;
 
 use datafusion::common::config_err;
 use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
-pub use policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
+pub use self::choices::{DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, RowOutput};
+pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
+pub use self::values::{BlockThreads, Count, GroupCopies, MemoryLimit, SettingValue, Switch};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";
-
-/// A value that a setting can hold.
-///
-/// Parsing is total over text and its inverse is [`Display`]: what `SHOW` prints can be `SET` again.
-pub trait SettingValue: Display + Sized {
-    /// What is accepted, as help shows it: `auto, cpu or gpu`.
-    fn accepts() -> String;
-
-    /// Reads a value, or says nothing: the caller's error names the setting and [`accepts`](Self::accepts).
-    fn parse(text: &str) -> Option<Self>;
-}
 
 /// One row of the reference: a setting as documentation shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +194,7 @@ settings! {
         /// shared copies them into the shared memory of each block, by key; placed has them there by the
         /// slots of a placed key column; auto takes shared memory for the dimensions that fit, where rows are
         /// many. A dimension that cannot be where it was forced to be is in the cache.
-        pub dimensions: DimensionHome = DimensionHome::Auto,
+        pub dimensions: DimensionMemory = DimensionMemory::Auto,
         /// Finished plans that are kept for queries that come again, 0 for none. A plan is used again for the
         /// same query with the same settings over tables and files that have not changed, if nothing that was
         /// measured since speaks for another one.
@@ -251,321 +244,6 @@ fn unknown_hint(key: &str) -> String {
     match close {
         Some((_, name)) => format!("did you mean {PREFIX}.{name}? settings are {all}"),
         None => format!("settings are {all}"),
-    }
-}
-
-/// Writes an enum whose variants are a setting's words.
-macro_rules! words {
-    ($(#[doc = $help:literal])+ $name:ident { $( $(#[doc = $variant_help:literal])+ $variant:ident = $word:literal, )+ }) => {
-        $(#[doc = $help])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name { $( $(#[doc = $variant_help])+ $variant, )+ }
-
-        impl Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $( Self::$variant => $word, )+ })
-            }
-        }
-
-        impl SettingValue for $name {
-            fn accepts() -> String {
-                one_of(&[$( $word ),+])
-            }
-
-            fn parse(text: &str) -> Option<Self> {
-                $( if text.eq_ignore_ascii_case($word) { return Some(Self::$variant); } )+
-                None
-            }
-        }
-    };
-}
-
-/// `a, b or c`.
-fn one_of(words: &[&str]) -> String {
-    match words {
-        [] => String::new(),
-        [only] => (*only).to_string(),
-        [first @ .., last] => format!("{} or {last}", first.join(", ")),
-    }
-}
-
-mod policies;
-
-words! {
-    /// Where a session's queries run (`galatea.device`).
-    DeviceChoice {
-        /// The GPU where it is there and expected to be faster, the CPU otherwise.
-        Auto = "auto",
-        /// DataFusion's CPU operators only.
-        Cpu = "cpu",
-        /// The GPU; planning fails when there is none.
-        Gpu = "gpu",
-        /// The emulated device: the GPU's kernels run on the CPU, for tests.
-        Emulated = "emulated",
-    }
-}
-
-words! {
-    /// What happens where a subtree cannot run on the GPU (`galatea.fallback`).
-    Fallback {
-        /// It runs on the CPU, visibly.
-        Allow = "allow",
-        /// The query is refused with the reasons.
-        Error = "error",
-    }
-}
-
-words! {
-    /// How groups are accumulated (`galatea.group_by`).
-    GroupBy {
-        /// What the model finds cheapest.
-        Auto = "auto",
-        /// In registers of each thread.
-        Registers = "registers",
-        /// In shared memory, a copy per thread.
-        Threads = "threads",
-        /// In shared memory, copies for groups of lanes.
-        Copies = "copies",
-        /// In shared memory, in the slots of a placed column.
-        Placed = "placed",
-        /// Accumulators in device memory, one set for every possible group.
-        Dense = "dense",
-        /// A hash table in device memory.
-        Hash = "hash",
-    }
-}
-
-words! {
-    /// Which rows of a group are added up before it is updated (`galatea.group_combine`).
-    GroupCombine {
-        /// What the model finds cheapest.
-        Auto = "auto",
-        /// None.
-        Off = "off",
-        /// Consecutive rows of a thread.
-        Runs = "runs",
-        /// The rows of a warp's lanes.
-        Warps = "warps",
-    }
-}
-
-words! {
-    /// Where dimensions are looked up (`galatea.dimensions`).
-    DimensionHome {
-        /// In shared memory where they fit and rows are many, by slot if that saves decoding.
-        Auto = "auto",
-        /// In device memory, through the cache.
-        Cache = "cache",
-        /// In shared memory, by key.
-        Shared = "shared",
-        /// In shared memory, by the slots of a placed column.
-        Placed = "placed",
-    }
-}
-
-words! {
-    /// Where the rows of a filter go before they are returned (`galatea.row_output`).
-    RowOutput {
-        /// Direct where few rows are expected to pass, the heap otherwise.
-        Auto = "auto",
-        /// Columns with room for every row there could be, up to a limit at which they are drained.
-        Direct = "direct",
-        /// Columns of the exact size, after a pass that counts.
-        Counted = "counted",
-        /// Pages of the device heap, taken as rows come.
-        Heap = "heap",
-    }
-}
-
-/// A limit on memory: none given, bytes, or a share of what there is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemoryLimit {
-    /// The documented default of the setting.
-    Auto,
-    /// So many bytes.
-    Bytes(u64),
-    /// So many hundredths of the whole, 1 to 100.
-    Percent(u8),
-}
-
-impl MemoryLimit {
-    /// The limit in bytes, of `total` bytes there are; `auto` is what [`MemoryLimit::Auto`] means to the
-    /// caller.
-    pub fn resolve(self, total: u64, auto: u64) -> u64 {
-        match self {
-            Self::Auto => auto,
-            Self::Bytes(bytes) => bytes,
-            Self::Percent(percent) => total / 100 * u64::from(percent),
-        }
-    }
-}
-
-/// Binary units, largest first, with their spellings.
-const UNITS: [(&str, &[&str], u32); 4] = [
-    ("TiB", &["tib", "tb", "t"], 40),
-    ("GiB", &["gib", "gb", "g"], 30),
-    ("MiB", &["mib", "mb", "m"], 20),
-    ("KiB", &["kib", "kb", "k"], 10),
-];
-
-impl Display for MemoryLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Auto => f.write_str("auto"),
-            Self::Percent(percent) => write!(f, "{percent}%"),
-            Self::Bytes(bytes) => {
-                let exact = UNITS
-                    .iter()
-                    .find(|(_, _, shift)| bytes != 0 && bytes % (1 << shift) == 0);
-                match exact {
-                    Some((unit, _, shift)) => write!(f, "{} {unit}", bytes >> shift),
-                    None => write!(f, "{bytes} B"),
-                }
-            }
-        }
-    }
-}
-
-impl SettingValue for MemoryLimit {
-    fn accepts() -> String {
-        "auto, a size such as '8 GiB' or '512 MiB' (binary units), or a percentage such as '50%'".to_string()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.to_ascii_lowercase();
-        if text == "auto" {
-            return Some(Self::Auto);
-        }
-        if let Some(percent) = text.strip_suffix('%') {
-            let percent = percent.trim_end().parse().ok()?;
-            return (1..=100).contains(&percent).then_some(Self::Percent(percent));
-        }
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(text.len());
-        let (number, unit) = (text[..digits].trim(), text[digits..].trim());
-        let shift = match unit {
-            "" | "b" => 0,
-            _ => {
-                UNITS
-                    .iter()
-                    .find(|(_, spellings, _)| spellings.contains(&unit))?
-                    .2
-            }
-        };
-        match number.parse::<u64>() {
-            Ok(whole) => whole
-                .checked_mul(1 << shift)
-                .filter(|bytes| *bytes > 0)
-                .map(Self::Bytes),
-            // '1.5 GiB': a fraction of a unit, down to whole bytes.
-            Err(_) => {
-                let bytes = f64::from_str(number).ok()? * (1_u64 << shift) as f64;
-                (1.0..u64::MAX as f64)
-                    .contains(&bytes)
-                    .then_some(Self::Bytes(bytes as u64))
-            }
-        }
-    }
-}
-
-/// On or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Switch(pub bool);
-
-impl Display for Switch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0 { "true" } else { "false" })
-    }
-}
-
-impl SettingValue for Switch {
-    fn accepts() -> String {
-        one_of(&["true", "false"])
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        match text.to_ascii_lowercase().as_str() {
-            "true" | "on" => Some(Self(true)),
-            "false" | "off" => Some(Self(false)),
-            _ => None,
-        }
-    }
-}
-
-/// A whole number from `MIN` to `MAX`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Count<const MIN: u64, const MAX: u64>(pub u64);
-
-/// Threads of a block: a power of two from 32 to 1024; 0: whatever suits the pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct BlockThreads(pub u32);
-
-impl Display for BlockThreads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("auto"),
-            threads => threads.fmt(f),
-        }
-    }
-}
-
-impl SettingValue for BlockThreads {
-    fn accepts() -> String {
-        "auto, 32, 64, 128, 256, 512 or 1024".to_string()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        if text.eq_ignore_ascii_case("auto") {
-            return Some(Self(0));
-        }
-        text.parse()
-            .ok()
-            .filter(|n: &u32| n.is_power_of_two() && (32..=1024).contains(n))
-            .map(Self)
-    }
-}
-
-/// Copies of a group: a power of two up to 32; 0: as many as the model finds best.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct GroupCopies(pub u32);
-
-impl Display for GroupCopies {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl SettingValue for GroupCopies {
-    fn accepts() -> String {
-        "0, 1, 2, 4, 8, 16 or 32".to_string()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let copies = text.parse().ok();
-        copies
-            .filter(|n: &u32| *n == 0 || n.is_power_of_two() && *n <= 32)
-            .map(Self)
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> Display for Count<MIN, MAX> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl<const MIN: u64, const MAX: u64> SettingValue for Count<MIN, MAX> {
-    fn accepts() -> String {
-        format!("a whole number from {MIN} to {MAX}")
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        text.replace('_', "")
-            .parse()
-            .ok()
-            .filter(|n| (MIN..=MAX).contains(n))
-            .map(Self)
     }
 }
 
@@ -677,6 +355,27 @@ mod tests {
             options()
                 .set(&setting.name, &setting.default)
                 .expect(&setting.name);
+        }
+    }
+
+    #[test]
+    fn units_of_sizes_are_binary_however_they_are_spelled() {
+        let spelled = [
+            "8589934592",
+            "8589934592 B",
+            "8 GiB",
+            "8gib",
+            "8 GB",
+            "8g",
+            "8192MiB",
+            "0.0078125 TiB",
+        ];
+        for size in spelled {
+            assert_eq!(
+                MemoryLimit::parse(size),
+                Some(MemoryLimit::Bytes(8 << 30)),
+                "{size}"
+            );
         }
     }
 

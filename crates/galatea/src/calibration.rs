@@ -1,4 +1,4 @@
-//! Calibrating a session's device: what its cost model assumes, measured.
+//! Calibrating a session's device: measuring the rates that its cost model uses.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ pub enum CalibrateError {
     /// The session has no device.
     #[error("there is nothing to calibrate: {0}")]
     NoDevice(Reason),
-    /// The device cannot be measured, or what was measured cannot be kept.
+    /// The device cannot be measured, or the calibration cannot be written.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
 
-/// Measures the session's device, which should be idle: what its memory, its link and its atomics do. Keeps
-/// the figures in the cache folder, where every session on this machine finds them; this one uses them at
-/// once. Takes a few seconds, and blocks.
+/// Measures the session's device, which should be idle: the rates of its memory, its link and its atomics.
+/// Keeps the figures in the cache folder, where every session on this machine finds them; this one uses them
+/// at once. Takes a few seconds, and blocks.
 ///
 /// Without it the cost model of grouped aggregation has an H200's figures, scaled to the device's
 /// multiprocessors.
@@ -51,7 +51,7 @@ pub fn calibrate(ctx: &SessionContext) -> Result<Calibrated, CalibrateError> {
     Ok(device(ctx)?.calibrate()?)
 }
 
-/// Removes what was measured of the session's device; whether something was.
+/// Removes the calibration of the session's device; returns whether there was one.
 ///
 /// # Errors
 /// [`CalibrateError`].

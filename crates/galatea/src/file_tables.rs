@@ -1,8 +1,8 @@
-//! The tables of files that queries name, each one object as long as it would be made alike.
+//! The tables of files that queries name, each one object for as long as its definition stays the same.
 //!
 //! A name is resolved anew for each query. Kept plans know a table of files by its object, so a name that
-//! stands for the same locations, read in the same way with the same schema, is given the same object; which
-//! files there are, and whether they have changed, is not its matter.
+//! stands for the same locations, read in the same way with the same schema, is given the same object. Its
+//! files may have changed in between: the plan cache checks that.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use datafusion::datasource::listing::{ListingOptions, ListingTable};
 use lru::LruCache;
 use parking_lot::Mutex;
 
-/// Names remembered at most.
+/// Most names remembered.
 const NAMES: NonZeroUsize = NonZeroUsize::new(256).expect("above zero");
 
 /// Tables by the names that queries have for them.
@@ -32,7 +32,7 @@ impl Default for FileTables {
 }
 
 impl FileTables {
-    /// The table that a name stands for: the one it stood for before, if that is alike.
+    /// The table that a name stands for: the previous one, if its definition is the same.
     pub(crate) fn known(&self, name: &str, table: ListingTable) -> Arc<dyn TableProvider> {
         let mut tables = self.0.lock();
         if let Some(known) = tables.get(name)
@@ -46,7 +46,7 @@ impl FileTables {
     }
 }
 
-/// Whether two tables of queries read the same locations alike.
+/// Whether two tables read the same locations in the same way.
 fn alike(one: &ListingTable, other: &ListingTable) -> bool {
     one.table_paths() == other.table_paths()
         && one.schema() == other.schema()

@@ -64,7 +64,7 @@ impl FileQueries {
         });
         let catalogs = Arc::clone(ctx.state().catalog_list());
         ctx.register_catalog_list(Arc::new(DynamicFileCatalog::new(catalogs, files)));
-        // A session that cannot take it names columns by the path.
+        // Without the rule, columns are qualified by the path.
         let _ = ctx.register_relation_planner(Arc::new(FileNames));
     }
 
@@ -198,7 +198,7 @@ fn has_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// Whether a name that is neither table nor file was meant as a file.
+/// Whether a name that is neither table nor file looks like a path.
 fn reads_like_a_file(name: &str) -> bool {
     let (extension, _) =
         ListingTableConfig::infer_file_extension_and_compression_type(name).unwrap_or_default();
@@ -289,13 +289,13 @@ fn format_of(files: &[PathBuf], state: &SessionState) -> Result<(Arc<dyn FileFor
     Ok((format, ending))
 }
 
-/// Refuses files of no bytes where even a table without rows has some. DataFusion would leave them out
-/// without a word, and with them whatever they should have held.
+/// Refuses empty files of formats in which even a table without rows has bytes. DataFusion would skip them
+/// silently, and with them the rows they should have held.
 fn refuse_empty(files: &[PathBuf], ending: &str) -> Result<()> {
     if ![".parquet", ".arrow", ".avro"].contains(&ending.to_ascii_lowercase().as_str()) {
         return Ok(());
     }
-    // A file that cannot be asked is the reader's to report.
+    // The reader reports a file whose metadata cannot be read.
     let is_empty = |file: &&PathBuf| fs::metadata(file).is_ok_and(|found| found.len() == 0);
     match files.iter().find(is_empty) {
         Some(empty) => plan_err!(
@@ -314,8 +314,8 @@ fn csv(state: &SessionState) -> CsvFormat {
         .with_has_header(has_header)
 }
 
-/// Whether a JSON file is one array rather than one object a line. A file that cannot be read is the reader's
-/// to report.
+/// Whether a JSON file is one array rather than one object a line. The reader reports a file that cannot
+/// be read.
 fn begins_with_bracket(file: &Path) -> bool {
     let mut start = [0; 64];
     let read = fs::File::open(file)

@@ -1,4 +1,4 @@
-//! Turning a context that exists into a Galatea one, and nothing else about it.
+//! Turning an existing context into a Galatea one, and leaving the rest of it unchanged.
 //!
 //! The rules of a [`SessionState`] can only be set by building a state anew, and the builder registers what
 //! it is given once more: the default catalog, which would be empty then, and every function under its name

@@ -72,8 +72,8 @@ use datafusion::prelude::SessionContext;
 ///
 /// Registers the settings under `galatea.`, the rules that place subtrees on the GPU, and a query planner
 /// around the session's own that uses finished plans again. Catalogs, tables, functions, other rules and
-/// settings stay as they are. Who replaces the query planner afterwards sets `galatea.plan_cache` to 0, as
-/// does who wants optimised logical plans:
+/// settings stay as they are. Set `galatea.plan_cache` to 0 after replacing the query planner, or to get
+/// optimised logical plans:
 /// [`SessionState::optimize`](datafusion::execution::SessionState::optimize) leaves queries to the planner
 /// otherwise.
 pub fn install(ctx: &SessionContext) -> Result<()> {
@@ -94,7 +94,7 @@ pub(crate) fn install_with(ctx: &SessionContext, emulator: Option<EmulatorOption
     let Some((runtime, config)) = install_rules(ctx, emulator) else {
         return Ok(());
     };
-    // Where there is a device, tables the session creates are kept as it reads them.
+    // With a device, tables that the session creates are stored encoded, as the device reads them.
     if runtime.usable(&config).is_ok() {
         galatea_store::install(ctx, Arc::clone(runtime.store(&config)))?;
     }
@@ -160,7 +160,7 @@ fn with_placement(
 
 /// The report of the session's last query; none when it has planned none, or is not a Galatea session.
 ///
-/// Of queries at once this is the one planned last; [`query_report`] gives that of each plan.
+/// Of concurrent queries this is the one planned last; [`query_report`] gives that of each plan.
 pub fn last_query_report(ctx: &SessionContext) -> Option<QueryReport> {
     reports(ctx)?.last()
 }

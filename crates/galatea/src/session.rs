@@ -93,7 +93,7 @@ impl SessionBuilder {
         }
         let runtime = match self.runtime {
             Some(runtime) => runtime,
-            // Listings are not cached: a query sees the files there are when it is planned.
+            // Listings are not cached: a query sees the files that exist when it is planned.
             None => RuntimeEnvBuilder::new()
                 .with_cache_manager(CacheManagerConfig::default().with_list_files_cache_limit(0))
                 .build_arc()?,

@@ -1,4 +1,4 @@
-//! What the device holds and does, as tables: `SELECT * FROM galatea_memory()` and `SELECT * FROM
+//! Contents and activity of the device as tables: `SELECT * FROM galatea_memory()` and `SELECT * FROM
 //! galatea_queries()`.
 //!
 //! They are read when a query over them runs. Without an open device they have no rows.
@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use galatea_engine::runtime::Runtime;
 use galatea_memory::regions::RegionKind;
 
-/// Which of the tables.
+/// The two tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SystemTable {
     /// A row per column that has, or had, pages in device memory, and per working region of a query.

@@ -69,8 +69,8 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
 /// ```
 ///
 /// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight
-/// and the morsels and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Morsels do
-/// not cross the end of a chunk. A morsel counts as a block: morsels of one block follow each other, but which
+/// and the morsels and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Morsels do not
+/// cross the end of a chunk. A morsel counts as a block: morsels of one block follow each other, but which
 /// ones depends on the size of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
@@ -82,8 +82,8 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Blocks of `threads` threads that take morsels of `morsel_rows` rows, each thread `rows_per_thread` of them
-    /// a step.
+    /// Blocks of `threads` threads that take morsels of `morsel_rows` rows, each thread `rows_per_thread` of
+    /// them a step.
     ///
     /// # Errors
     /// [`LayoutError::Shape`] where threads are not whole warps of 32, or morsels not whole steps.
@@ -95,7 +95,12 @@ impl Tiles {
     ///
     /// # Errors
     /// Those of [`Tiles::new`], and [`LayoutError::Width`] for more than 32 lanes.
-    pub fn of_warps(lanes: usize, threads: usize, rows_per_thread: usize, morsel_rows: usize) -> Result<Self> {
+    pub fn of_warps(
+        lanes: usize,
+        threads: usize,
+        rows_per_thread: usize,
+        morsel_rows: usize,
+    ) -> Result<Self> {
         if !(1..=WIDEST as usize).contains(&lanes) {
             return Err(LayoutError::Width {
                 what: "lanes",

@@ -2,8 +2,7 @@
 //!
 //! DataFusion makes an in-memory table of such a statement and registers it. [`StoreSchemaProvider`] encodes
 //! it at that moment and registers a [`StoredTable`] in its place. Other tables (views, files, other sources)
-//! pass through unchanged, and so does an in-memory table with a type that has no encoding: it stays what it
-//! is.
+//! pass through unchanged, and so does an in-memory table with a type that has no encoding.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ impl StoreSchemaProvider {
         let schema = memory.schema();
         let mut batches: Vec<RecordBatch> = Vec::new();
         for partition in &memory.batches {
-            // Nobody writes a table that is not registered yet.
+            // A table that is not registered yet has no writer.
             let Ok(partition) = partition.try_read() else {
                 return exec_err!("table {name} is being written while it is registered");
             };

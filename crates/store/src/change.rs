@@ -1,7 +1,7 @@
 //! `DELETE`, `UPDATE` and `TRUNCATE`: a plan node that changes a stored table when it is executed.
 //!
 //! Planning only turns expressions into physical ones. An execution decodes the current rows, applies the
-//! change to all of them, encodes the outcome and replaces the table's snapshot at the end, so that an error
+//! change to all of them, encodes the result and replaces the table's snapshot at the end, so that an error
 //! on the way, or a stream that is dropped, changes nothing. Each execution is a statement of its own, over
 //! the rows that are there when it begins.
 
@@ -24,7 +24,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 
 use crate::error::StoreError;
-use crate::ingest::{Cancellation, on_pool};
+use crate::pool::{Cancellation, on_pool};
 use crate::table::StoredTable;
 
 /// What happens to the rows for which the condition is true.
@@ -148,8 +148,8 @@ fn selected(condition: &ArrayRef) -> Result<BooleanArray> {
     })
 }
 
-/// The column with new values in the affected rows. Only those are evaluated: the others may raise what
-/// nobody asked for.
+/// The column with new values in the affected rows. Only those are evaluated: errors of other rows do not
+/// concern the statement.
 fn assigned(
     batch: &RecordBatch,
     affected: &BooleanArray,
@@ -270,7 +270,7 @@ impl StoredTable {
         let cancellation = Cancellation::default();
         let _cancel = cancellation.on_drop();
         on_pool(move || {
-            // Held until the work is done, even when nobody waits for it any more.
+            // Held until the work is done, even if the caller stops waiting.
             let _change = change;
             let mut changed = Vec::new();
             let mut count = 0;

@@ -16,8 +16,10 @@
 //! included: there the base is the largest that fits an `i64` and the code spans the rest (codes are unsigned
 //! 64-bit).
 //!
-//! Rows that are null hold code 0 (an empty string in text), a value of the domain that nobody may look at.
+//! Null rows hold code 0 (an empty string in text). That is a placeholder: readers must check the validity
+//! bitmap first.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -41,7 +43,8 @@ pub enum Encoding {
     Integer {
         /// Bytes per code.
         width: Width,
-        /// The greatest common divisor of the differences within chunks; at least 1.
+        /// The greatest common divisor of the differences between values of a chunk, over all chunks; at
+        /// least 1.
         factor: u64,
     },
     /// One byte per row, 0 or 1.
@@ -60,11 +63,12 @@ pub enum Encoding {
         /// 2 GiB of bytes.
         values: ArrayRef,
     },
-    /// Integers or a dictionary whose codes are slots of a table with copies, see [`PlacedLayout`].
+    /// Integers or a dictionary whose codes are slots of a table with replicated values, see
+    /// [`PlacedLayout`].
     Placed {
         /// Bytes per slot.
         width: Width,
-        /// What slots mean.
+        /// The mapping from slots to codes.
         layout: Arc<PlacedLayout>,
     },
     /// Per chunk `rows + 1` offsets into the chunk's bytes.
@@ -113,7 +117,7 @@ pub struct ScalarRange {
     pub exact: bool,
 }
 
-/// What is known of a chunk's values without reading them.
+/// Bounds and null count of a chunk's values, known without reading them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone {
     /// A lower bound of the valid values that are not NaN; none when there are none.
@@ -133,7 +137,7 @@ pub struct Zone {
 /// One chunk of a column.
 #[derive(Debug, Clone)]
 pub struct Chunk {
-    /// Names these rows of this column: shared by the columns that later have more chunks.
+    /// Names these rows of this column: shared with columns made by appending further chunks.
     pub identity: Arc<Identity>,
     /// Rows in the chunk, at least 1.
     pub rows: u32,
@@ -167,16 +171,17 @@ pub struct Column {
     /// Whether a NaN is among the values.
     pub has_nan: bool,
     pub(crate) slab_bytes: u64,
-    /// Names these contents. Copies of them go when it does, see [`Identity::tell`]; dropped after the
-    /// chunks.
+    /// Names these contents. Holders of copies drop them when it is dropped, see [`Identity::tell`]; it is
+    /// dropped after the chunks.
     pub identity: Arc<Identity>,
-    /// Names the encoding: shared by the columns that an append made of this one without encoding it anew.
-    /// They have the same width, factor, dictionary and slots; rows, bounds and NULLs may have come.
+    /// Names the encoding: shared by columns that were appended to without being encoded again. They have the
+    /// same width, factor, dictionary and slots, while rows, bounds and the null count may differ.
     pub lineage: Arc<Identity>,
 }
 
 impl Column {
-    /// Host memory held by the column in bytes: its slabs, its dictionary, and what its slots mean.
+    /// Host memory held by the column in bytes: its slabs, its dictionary, and the table that maps slots
+    /// to codes.
     pub fn bytes(&self) -> u64 {
         self.slab_bytes + self.dictionary_bytes() + self.placed().map_or(0, |layout| layout.bytes())
     }
@@ -219,11 +224,92 @@ impl Column {
         }
     }
 
-    /// What slots mean, for [`Encoding::Placed`].
+    /// The mapping from slots to codes, for [`Encoding::Placed`].
     pub fn placed(&self) -> Option<&Arc<PlacedLayout>> {
         match &self.encoding {
             Encoding::Placed { layout, .. } => Some(layout),
             _ => None,
         }
+    }
+
+    /// A column of these chunks, whose slabs and bounds are derived from them.
+    pub(crate) fn of_chunks(
+        name: String,
+        data_type: DataType,
+        encoding: Encoding,
+        lineage: Arc<Identity>,
+        chunks: Vec<Chunk>,
+    ) -> Self {
+        let views = |chunk: &Chunk| {
+            let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
+            views.map(|view| {
+                view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64))
+            })
+        };
+        let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
+        Self {
+            identity: Arc::default(),
+            lineage,
+            name,
+            data_type,
+            encoding,
+            range: range(&chunks),
+            null_count: chunks.iter().map(|chunk| u64::from(chunk.zone.null_count)).sum(),
+            has_nan: chunks.iter().any(|chunk| chunk.zone.has_nan),
+            chunks,
+            slab_bytes: slabs.values().sum(),
+        }
+    }
+
+    /// The first `kept` chunks of this column, followed by those of one with the same encoding.
+    pub(crate) fn extended(&self, kept: usize, added: Self) -> Self {
+        let chunks = self.chunks[..kept].iter().cloned().chain(added.chunks).collect();
+        let (encoding, lineage) = (self.encoding.clone(), Arc::clone(&self.lineage));
+        Self::of_chunks(added.name, added.data_type, encoding, lineage, chunks)
+    }
+}
+
+/// Bounds over all chunks that have a value; none when one of them is not bounded.
+fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
+    let mut bounds: Option<ScalarRange> = None;
+    for chunk in chunks {
+        let Zone { min, max, exact, .. } = &chunk.zone;
+        let (Some(min), Some(max)) = (min, max) else {
+            if min.is_none() && max.is_none() {
+                continue;
+            }
+            return None;
+        };
+        bounds = Some(match bounds {
+            None => ScalarRange {
+                min: min.clone(),
+                max: max.clone(),
+                exact: *exact,
+            },
+            Some(held) => ScalarRange {
+                min: if less(min, &held.min) {
+                    min.clone()
+                } else {
+                    held.min
+                },
+                max: if less(&held.max, max) {
+                    max.clone()
+                } else {
+                    held.max
+                },
+                exact: held.exact && *exact,
+            },
+        });
+    }
+    bounds
+}
+
+/// Order of bounds of one column.
+fn less(left: &Scalar, right: &Scalar) -> bool {
+    match (left, right) {
+        (Scalar::Integer(left), Scalar::Integer(right)) => left < right,
+        (Scalar::Float(left), Scalar::Float(right)) => left.total_cmp(right).is_lt(),
+        (Scalar::Bytes(left), Scalar::Bytes(right)) => left < right,
+        _ => false,
     }
 }

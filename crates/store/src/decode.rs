@@ -1,7 +1,7 @@
 //! From encoded columns back to Arrow, exactly: the type of the schema and the same values.
 //!
-//! Decoding is what the CPU's scan does, and what tests compare with. Null rows come back as nulls over some
-//! value of the domain, which no consumer may look at.
+//! The CPU's scan decodes, and tests compare with its result. Null rows become Arrow nulls, whose values are
+//! undefined.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ impl Decoder {
         &self.column
     }
 
-    /// How many of the rows from `start` on, up to `rows`, decode into one array of reasonable size; at least
-    /// 1 of them.
+    /// Number of rows from `start` on, at least 1 and at most `rows`, that decode into one array: fewer than
+    /// `rows` where their text or the keys of an Arrow dictionary would be too large.
     pub fn batch_rows(&self, chunk: usize, start: usize, rows: usize) -> usize {
         let rows = rows.min(self.most_rows()).max(1);
         let Encoding::Text { offset_width } = &self.column.encoding else {
@@ -77,8 +77,8 @@ impl Decoder {
         fitting.start
     }
 
-    /// Rows of which an Arrow dictionary surely has keys for all values: chunks may have more values than the
-    /// batches that they were made of, each with a dictionary of its own.
+    /// Number of rows for which the key type of the Arrow dictionary suffices: a chunk may have more distinct
+    /// values than each of the batches it was encoded from.
     fn most_rows(&self) -> usize {
         let DataType::Dictionary(key, _) = &self.column.data_type else {
             return usize::MAX;

@@ -1,4 +1,4 @@
-//! What can go wrong in the store, by who can do something about it.
+//! Errors of the store: refusals, after which the caller reads the data another way, and failures.
 //!
 //! [`StoreError::UnsupportedType`], [`StoreError::UnsupportedSource`], [`StoreError::SchemaMismatch`],
 //! [`StoreError::StoreLimit`] and [`StoreError::HostMemory`] are refusals: the data may be fine, the store
@@ -52,7 +52,7 @@ pub enum StoreError {
         /// The setting that raises it.
         knob: &'static str,
     },
-    /// A file's contents cannot be read as what they claim to be.
+    /// A file's contents are not of its format.
     #[error("cannot read {file}{}{}: {source}", display_column(.column), display_row_group(.row_group))]
     CorruptFile {
         /// Location of the file.
@@ -61,7 +61,7 @@ pub enum StoreError {
         column: Option<String>,
         /// The Parquet row group being read, when the failure is in one.
         row_group: Option<usize>,
-        /// What the reader said.
+        /// The reader's error.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A file of a table cannot be reached.
@@ -69,7 +69,7 @@ pub enum StoreError {
     Io {
         /// Location of the file.
         file: String,
-        /// What the file system or object store said.
+        /// The error of the file system or object store.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A file column cannot be read as the table's column.
@@ -84,8 +84,8 @@ pub enum StoreError {
         /// Why not.
         reason: String,
     },
-    /// A column cannot be placed for the banks of shared memory.
-    #[error("column {column} cannot be placed: {reason}")]
+    /// A column cannot be laid out for the banks of shared memory.
+    #[error("column {column} cannot have a conflict layout: {reason}")]
     NotPlaceable {
         /// Name of the column.
         column: String,
@@ -109,9 +109,9 @@ pub enum StoreError {
         bytes: u64,
         /// Bytes of encoded columns that were in use and could not be evicted.
         used: u64,
-        /// What the allocator said.
+        /// The allocator's error.
         reason: String,
-        /// The setting that keeps the store within what there is.
+        /// The setting that bounds the store's memory.
         knob: &'static str,
     },
     /// The load was cancelled: its future was dropped.

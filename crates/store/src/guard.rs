@@ -3,7 +3,7 @@
 //! DataFusion hands a table the filters that it finds in the optimized plan, and a statement without any is
 //! about all rows. Conditions need not be there as filters: one that is never true has become an empty
 //! relation, one on other tables a join. The rule runs last. It puts the first back as a filter, and refuses
-//! what cannot be said by filters, for stored tables.
+//! conditions that are no filters, for stored tables.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::table::StoredTable;
 
-/// See the module.
+/// The rule; see the module.
 #[derive(Debug)]
 pub(crate) struct KeepConditions;
 
@@ -43,7 +43,7 @@ impl OptimizerRule for KeepConditions {
             }
             Rows::Other(node) => not_impl_err!(
                 "{} of table {} by a condition that is not on its rows alone ({node})\n\
-                 hint: INSERT OVERWRITE the rows that shall be there",
+                 hint: INSERT OVERWRITE the remaining rows",
                 statement.op.name(),
                 statement.table_name
             ),

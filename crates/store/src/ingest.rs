@@ -5,9 +5,7 @@
 //! Memory in flight is two chunks of Arrow data per partition plus the chunks already narrowed.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
@@ -23,109 +21,10 @@ use crate::decode::Decoder;
 use crate::encode::{ColumnEncoder, LocalChunk, Plan};
 use crate::error::{Result, StoreError};
 use crate::ledger::Reservation;
+use crate::meter::Meter;
 use crate::placed::{ConflictLayout, DenseColumn, PlacedLayout};
-use crate::source::{LoadProgress, ProgressCallback};
+use crate::pool::{Cancellation, on_pool};
 use crate::store::Store;
-
-/// Set when nobody waits for the work any more.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Cancellation(Arc<AtomicBool>);
-
-impl Cancellation {
-    /// # Errors
-    /// [`StoreError::Cancelled`], if so.
-    pub(crate) fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) {
-            Err(StoreError::Cancelled)
-        } else {
-            Ok(())
-        }
-    }
-
-    /// Cancels when dropped.
-    pub(crate) fn on_drop(&self) -> CancelOnDrop {
-        CancelOnDrop(self.clone())
-    }
-}
-
-/// See [`Cancellation::on_drop`].
-#[derive(Debug)]
-pub(crate) struct CancelOnDrop(Cancellation);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Runs work on rayon's pool and waits for it without blocking the async runtime.
-pub(crate) async fn on_pool<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    rayon::spawn(move || {
-        // A panic would end the process on a rayon thread.
-        let result =
-            catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-        // Nobody waits any more: the load was cancelled.
-        drop(sender.send(result));
-    });
-    receiver.await.unwrap_or(Err(StoreError::Cancelled))
-}
-
-fn panicked(panic: &(dyn std::any::Any + Send)) -> StoreError {
-    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    StoreError::Internal(format!("panic while encoding: {}", text.unwrap_or_default()))
-}
-
-/// Counts what a load has done, for its progress callback.
-#[derive(Clone)]
-pub(crate) struct Meter {
-    callback: Option<ProgressCallback>,
-    rows_total: Option<u64>,
-    columns: u64,
-    cells: Arc<AtomicU64>,
-    bytes_read: Arc<AtomicU64>,
-    bytes_encoded: Arc<AtomicU64>,
-}
-
-impl Meter {
-    pub(crate) fn new(callback: Option<ProgressCallback>, rows_total: Option<u64>, columns: usize) -> Self {
-        Self {
-            callback,
-            rows_total,
-            columns: columns.max(1) as u64,
-            cells: Arc::default(),
-            bytes_read: Arc::default(),
-            bytes_encoded: Arc::default(),
-        }
-    }
-
-    /// Rows times columns encoded so far, and the bytes of them.
-    pub(crate) fn totals(&self) -> (u64, u64) {
-        (
-            self.cells.load(Ordering::Relaxed),
-            self.bytes_encoded.load(Ordering::Relaxed),
-        )
-    }
-
-    /// Adds a column of a chunk.
-    pub(crate) fn add(&self, rows: u64, bytes_read: u64, bytes_encoded: u64) {
-        let cells = self.cells.fetch_add(rows, Ordering::Relaxed) + rows;
-        let bytes_read = self.bytes_read.fetch_add(bytes_read, Ordering::Relaxed) + bytes_read;
-        let bytes_encoded = self.bytes_encoded.fetch_add(bytes_encoded, Ordering::Relaxed) + bytes_encoded;
-        if let Some(callback) = &self.callback {
-            let rows_done = cells / self.columns;
-            callback(LoadProgress {
-                rows_done,
-                rows_total: self.rows_total,
-                bytes_read,
-                bytes_encoded,
-            });
-        }
-    }
-}
 
 /// Cuts a sequence of batches into chunks.
 #[derive(Debug)]
@@ -180,7 +79,7 @@ pub(crate) struct EncodedChunk {
 /// Encodes chunks of record batches.
 pub(crate) struct ChunkEncoder {
     pub(crate) table: String,
-    /// Rows a chunk aims at.
+    /// Target number of rows of a chunk.
     pub(crate) chunk_rows: usize,
     pub(crate) encoders: Vec<ColumnEncoder>,
     pub(crate) store: Arc<Store>,
@@ -200,7 +99,7 @@ impl ChunkEncoder {
         Self::with_chunk_rows(store, table, schema, dictionary, meter, store.chunk_rows())
     }
 
-    /// As [`Self::new`], for chunks of a size that was decided before.
+    /// As [`Self::new`], for chunks of a given target size.
     pub(crate) fn with_chunk_rows(
         store: &Arc<Store>,
         table: &str,
@@ -239,7 +138,7 @@ impl ChunkEncoder {
         })
     }
 
-    /// Counts an encoded column of a chunk, making room for it.
+    /// Reserves the memory of an encoded column of a chunk, evicting others where necessary.
     pub(crate) fn account(&self, chunk: LocalChunk, bytes_read: u64) -> Result<LocalChunk> {
         let bytes = chunk.size();
         self.store.admit(
@@ -311,12 +210,13 @@ impl ChunkEncoder {
         chunks.collect()
     }
 
-    /// Places a column for the banks of shared memory. Codes of its rows are counted until it is written.
+    /// Lays a column out for the banks of shared memory. The codes of its rows are reserved until it is
+    /// written.
     pub(crate) fn place_column(
         &self,
         encoder: &ColumnEncoder,
         column: &Column,
-        wish: ConflictLayout,
+        layout: ConflictLayout,
     ) -> Result<Arc<Column>> {
         let refused = |reason| StoreError::NotPlaceable {
             column: encoder.name.clone(),
@@ -326,7 +226,7 @@ impl ChunkEncoder {
         let codes = size_of::<u32>() as u64 * column.rows();
         let needed = self.reservation.bytes() + codes;
         self.store.admit(&self.table, &self.reservation, codes, needed)?;
-        let (layout, slots) = PlacedLayout::new(dense, wish).map_err(refused)?;
+        let (layout, slots) = PlacedLayout::new(dense, layout).map_err(refused)?;
         Ok(Arc::new(
             self.write(codes, encoder.plan_placed(column, layout, slots))?,
         ))
@@ -413,11 +313,11 @@ fn check_schema_of(encoder: &ChunkEncoder, stream: &SendableRecordBatchStream) -
     }
 }
 
-pub(crate) fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
+fn joined<T>(result: Result<Result<T>, tokio::task::JoinError>) -> Result<T> {
     match result {
         Ok(result) => result,
         Err(error) if error.is_cancelled() => Err(StoreError::Cancelled),
-        // The stream's code panicked: not ours.
+        // The stream's code panicked, not the store's.
         Err(error) => Err(StoreError::DataFusion(Box::new(DataFusionError::ExecutionJoin(
             Box::new(error),
         )))),

@@ -1,9 +1,8 @@
 //! Accounting of the host memory the store holds.
 //!
-//! The ledger does not count what the store believes it holds; it keeps weak references to the slabs,
-//! dictionaries and layouts themselves and adds up those still alive. So an evicted column that a running
-//! query still reads is counted until the query lets go of it, and a column dropped anywhere is no longer
-//! counted, without anybody reporting it. Bytes that are about to become slabs (columns being encoded) are
+//! The ledger keeps weak references to slabs, dictionaries and layouts and adds up those still alive. So an
+//! evicted column is counted until the last query that reads it is done, and a column dropped anywhere is no
+//! longer counted, without being reported. Bytes that are about to become slabs (columns being encoded) are
 //! counted as reservations.
 
 use std::ptr;
@@ -17,7 +16,7 @@ use galatea_device::HostMemory;
 
 use crate::placed::PlacedLayout;
 
-/// What is held, and what may be.
+/// The store's memory: allocations that are alive, reservations, and the limit.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     limit: AtomicU64,
@@ -65,7 +64,7 @@ impl Ledger {
         self.slabs.lock().push((Arc::downgrade(slab), bytes));
     }
 
-    /// Tracks what the slots of a placed column mean, once however many columns share it.
+    /// Tracks the layout of a placed column, once however many columns share it.
     pub(crate) fn track_layout(&self, layout: &Arc<PlacedLayout>) {
         let mut layouts = self.layouts.lock();
         if !layouts

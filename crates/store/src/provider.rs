@@ -20,7 +20,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 
 use crate::change::StoreChangeExec;
-use crate::ingest::on_pool;
+use crate::pool::on_pool;
 use crate::scan::{StoreScanExec, column_statistics};
 use crate::table::StoredTable;
 

@@ -1,7 +1,7 @@
 //! Zone maps: which chunks may hold a row that a filter keeps.
 //!
 //! DataFusion's pruning predicate turns a filter into a condition on minima, maxima and null counts
-//! (comparisons, BETWEEN, IN, IS NULL, LIKE with a prefix, and what it cannot judge is taken as maybe); the
+//! (comparisons, BETWEEN, IN, IS NULL, LIKE with a prefix; anything else counts as maybe); the
 //! chunks' zones are its statistics. For dictionary columns equality is exact: a literal that is not in the
 //! dictionary, or whose code is outside a chunk's codes, is not in the chunk.
 //!

@@ -123,13 +123,13 @@ impl StoreScanExec {
         &self.projection
     }
 
-    /// Conditions that hold for every row that matters, over the table's whole schema. The scan does not
+    /// The pushed-down filters, over the table's whole schema. The scan skips chunks by them and does not
     /// apply them to rows.
     pub fn filters(&self) -> &[Arc<dyn PhysicalExpr>] {
         &self.filters
     }
 
-    /// Rows that are enough.
+    /// The limit: the scan may end after so many rows.
     pub fn limit(&self) -> Option<usize> {
         self.limit
     }
@@ -173,7 +173,7 @@ impl TotalByteSize for Statistics {
     }
 }
 
-/// What the zones say of a whole column, in DataFusion's terms.
+/// The statistics of a whole column by its zones.
 pub(crate) fn column_statistics(column: &Column) -> ColumnStatistics {
     let bound = |side: fn(&crate::column::ScalarRange) -> &Scalar| {
         let Some(range) = &column.range else {

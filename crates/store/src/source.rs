@@ -1,4 +1,4 @@
-//! Where encoded columns come from: the interface between the store and what reads it.
+//! The interface between the store and its readers.
 //!
 //! A [`ColumnSource`] is a table that can produce encoded columns. [`crate::StoredTable`] has them already;
 //! [`crate::FileTable`] reads and encodes a column on first use and keeps it in the [`crate::Store`]. Either
@@ -13,10 +13,10 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 
 use crate::column::Column;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 
-/// Names one version of one table's contents: never given to two different contents within a process, so it
-/// is a key for what is derived from them (copies in device memory, statistics).
+/// Names one version of one table's contents. Two different contents never share one within a process, so it
+/// is a key for derived data (copies in device memory, statistics).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(u64);
 
@@ -48,7 +48,21 @@ pub struct TableView {
     pub columns: Vec<Arc<Column>>,
 }
 
-/// What a caller needs of the encodings.
+/// Checks indices of columns.
+///
+/// # Errors
+/// [`StoreError::UnknownColumn`] for an index that is not below `count`.
+pub(crate) fn check_columns(columns: &[usize], count: usize) -> Result<()> {
+    match columns.iter().find(|index| **index >= count) {
+        Some(index) => Err(StoreError::UnknownColumn {
+            index: *index,
+            columns: count,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Requirements of the caller on the encodings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadHints {
     /// Columns (indices into the table's schema) of strings or binaries that must be
@@ -56,7 +70,7 @@ pub struct LoadHints {
     pub dictionary: Vec<usize>,
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadProgress {
     /// Rows done, averaged over the columns being loaded.
@@ -85,7 +99,8 @@ pub trait ColumnSource: Send + Sync + Debug {
     /// load.
     fn identity(&self) -> TableId;
 
-    /// The columns with these indices, if all are encoded already as the hints ask; reads nothing.
+    /// The columns with these indices, if all are in memory in an encoding that satisfies the hints; reads
+    /// nothing.
     fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>>;
 
     /// Gives the columns with these indices, reading and encoding them first where necessary. Dropping the

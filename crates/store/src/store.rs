@@ -1,26 +1,25 @@
 //! The store: one memory limit over all encoded columns of a session.
 //!
 //! Stored tables are the only copy of their data and stay. Columns of files are copies that can be read
-//! again: they are kept while memory allows, and the least recently used go first, column by column, when a
-//! load needs room. A column that a query still reads is not evicted, for that would free nothing. What a
-//! load needs and cannot get is an error with the numbers in it ([`StoreError::StoreLimit`]); the caller then
-//! streams the data instead.
+//! again: they are kept while memory allows, and evicted column by column, the least recently used first,
+//! when a load needs room. A column that a query still reads is not evicted, since that would free nothing. A
+//! load that does not get the memory it needs fails with the numbers ([`StoreError::StoreLimit`]); the caller
+//! then streams the data instead.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use galatea_device::HostMemory;
+use galatea_device::{HostMemory, MachineMemory};
 use parking_lot::Mutex;
 
 use crate::column::Column;
 use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
-use crate::file::FileVersions;
 use crate::ledger::{Ledger, Reservation};
 use crate::source::TableId;
-use galatea_device::MachineMemory;
+use crate::version::FileVersions;
 
-/// Rows a chunk aims at.
+/// Target number of rows of a chunk.
 pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 
 /// Settings of a [`Store`].
@@ -28,8 +27,8 @@ pub(crate) const DEFAULT_CHUNK_ROWS: usize = 1 << 20;
 pub struct StoreOptions {
     /// Host memory for encoded columns, in bytes; `None` is half of the machine's memory.
     pub memory_limit: Option<u64>,
-    /// Rows a chunk aims at: batches are gathered up to it, Parquet chunks are as many whole row groups as
-    /// fit.
+    /// Target number of rows of a chunk: batches are gathered up to it, Parquet chunks are as many whole row
+    /// groups as fit.
     pub chunk_rows: usize,
 }
 
@@ -46,7 +45,7 @@ impl Default for StoreOptions {
 #[derive(Debug)]
 pub struct Store {
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) files: FileVersions,
+    pub(crate) file_versions: FileVersions,
     chunk_rows: AtomicUsize,
     cache: Mutex<Cache>,
     /// Held while room is made, so that two loads do not both count on the same free bytes.
@@ -72,19 +71,19 @@ impl Store {
         let limit = options.memory_limit.unwrap_or_else(default_memory_limit);
         Arc::new(Self {
             ledger: Arc::new(Ledger::new(limit)),
-            files: FileVersions::default(),
+            file_versions: FileVersions::default(),
             chunk_rows: AtomicUsize::new(chunk_target(options.chunk_rows)),
             cache: Mutex::default(),
             admission: Mutex::default(),
         })
     }
 
-    /// Rows a chunk aims at.
+    /// Target number of rows of a chunk.
     pub fn chunk_rows(&self) -> usize {
         self.chunk_rows.load(Ordering::Relaxed)
     }
 
-    /// Changes the rows a chunk aims at. What is encoded already stays as it is; files are read again.
+    /// Changes the target number of rows of a chunk. Stored tables keep their chunks; files are read again.
     pub fn set_chunk_rows(&self, rows: usize) {
         self.chunk_rows.store(chunk_target(rows), Ordering::Relaxed);
     }
@@ -94,7 +93,7 @@ impl Store {
         self.ledger.limit()
     }
 
-    /// Host memory for others, under the store's limit.
+    /// Host memory for data spilled from a device, under the store's limit.
     pub fn spill_memory(self: &Arc<Self>) -> SpillMemory {
         SpillMemory {
             store: Arc::clone(self),
@@ -117,7 +116,7 @@ impl Store {
         self.cache.lock().columns.len()
     }
 
-    /// Lets go of every column of a file. Those still read stay in memory until their last reader is done.
+    /// Drops every column of a file. Columns in use stay in memory until their last reader is done.
     pub fn clear_cache(&self) {
         self.cache.lock().columns.clear();
     }
@@ -190,7 +189,7 @@ impl Store {
         }
     }
 
-    /// Evicts the least recently used column that nobody reads.
+    /// Evicts the least recently used column without a reader.
     fn evict_one(&self) -> bool {
         let mut cache = self.cache.lock();
         let unused = cache
@@ -214,7 +213,7 @@ impl Store {
     }
 }
 
-/// Host memory of the store that holds what has no room on a device; see [`Store::spill_memory`].
+/// Host memory under the store's limit for data spilled from a device; see [`Store::spill_memory`].
 #[derive(Debug)]
 pub struct SpillMemory {
     store: Arc<Store>,
@@ -222,7 +221,7 @@ pub struct SpillMemory {
 }
 
 impl SpillMemory {
-    /// Takes so many bytes, evicting columns of files where necessary; whether the limit has room for them.
+    /// Reserves bytes, evicting columns of files where necessary; false if the limit has no room for them.
     pub fn take(&self, bytes: u64) -> bool {
         let admitted = self
             .store
@@ -236,7 +235,7 @@ impl SpillMemory {
     }
 }
 
-/// Rows that a chunk can aim at.
+/// The target within the limits of a chunk.
 fn chunk_target(rows: usize) -> usize {
     rows.clamp(1, u32::MAX as usize)
 }
@@ -254,7 +253,7 @@ mod tests {
     use crate::table::StoredTable;
 
     #[test]
-    fn columns_of_files_go_when_the_system_has_no_memory() {
+    fn columns_of_files_are_evicted_when_allocation_fails() {
         let store = Store::new(StoreOptions::default());
         let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
         let batch = RecordBatch::try_from_iter([("n", values)]).expect("one column");

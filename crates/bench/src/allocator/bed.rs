@@ -1,4 +1,4 @@
-//! What every experiment stands on: pools of a strategy, kernels, timed runs.
+//! The test bed of all experiments: pools of a strategy, kernels, timed runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Regime {
     }
 }
 
-/// What requests ask for.
+/// Sizes of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sizes {
     /// All the same number of bytes.
@@ -111,7 +111,7 @@ pub(super) struct Case {
     pub(super) page_bytes: u64,
 }
 
-/// What came out of it.
+/// The measurements of a case.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     pub(super) allocate: Option<Summary>,

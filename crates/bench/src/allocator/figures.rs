@@ -215,19 +215,15 @@ fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &threads in &extent.threads {
         null(bed, report, Experiment::Scaling, threads)?;
         for size in sizes.clone() {
-            for strategy in TIMED {
-                for regime in [Regime::Warm, Regime::Hold] {
-                    timed(
-                        bed,
-                        report,
-                        Experiment::Scaling,
-                        strategy,
-                        regime,
-                        Sizes::Fixed(size),
-                        threads,
-                    )?;
-                }
-            }
+            let strategies = &TIMED;
+            timed(
+                bed,
+                report,
+                Experiment::Scaling,
+                strategies,
+                Sizes::Fixed(size),
+                threads,
+            )?;
         }
     }
     Ok(())
@@ -243,19 +239,15 @@ fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     {
         null(bed, report, Experiment::Sizes, threads)?;
         for &size in &bed.extent.sizes {
-            for strategy in [Strategy::Window, Strategy::Bump, Strategy::Queue, Strategy::Runs] {
-                for regime in [Regime::Warm, Regime::Hold] {
-                    timed(
-                        bed,
-                        report,
-                        Experiment::Sizes,
-                        strategy,
-                        regime,
-                        Sizes::Fixed(size),
-                        threads,
-                    )?;
-                }
-            }
+            let strategies = &[Strategy::Window, Strategy::Bump, Strategy::Queue, Strategy::Runs];
+            timed(
+                bed,
+                report,
+                Experiment::Sizes,
+                strategies,
+                Sizes::Fixed(size),
+                threads,
+            )?;
         }
     }
     Ok(())
@@ -265,34 +257,43 @@ fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
 fn mixed(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &threads in &bed.extent.threads {
         for &size in bed.extent.sizes.iter().filter(|size| **size >= 256) {
-            for strategy in [Strategy::Runs, Strategy::Window] {
-                for regime in [Regime::Warm, Regime::Hold] {
-                    timed(
-                        bed,
-                        report,
-                        Experiment::Mixed,
-                        strategy,
-                        regime,
-                        Sizes::Mixed(size),
-                        threads,
-                    )?;
-                }
-            }
+            let strategies = &[Strategy::Runs, Strategy::Window];
+            timed(
+                bed,
+                report,
+                Experiment::Mixed,
+                strategies,
+                Sizes::Mixed(size),
+                threads,
+            )?;
         }
     }
     Ok(())
 }
 
-/// Measures a case of the pool of the paper's size, unless that has no room for the requests.
+/// Measures strategies in both regimes, over a pool of the paper's size where that has room for the requests.
 fn timed(
     bed: &Bed,
     report: &mut AllocatorReport,
     experiment: Experiment,
-    strategy: Strategy,
-    regime: Regime,
+    strategies: &[Strategy],
     sizes: Sizes,
     threads: usize,
 ) -> Result<()> {
+    for &strategy in strategies {
+        for regime in [Regime::Warm, Regime::Hold] {
+            let Some(case) = case(bed, strategy, regime, sizes, threads) else {
+                continue;
+            };
+            let outcome = bed.measure(case, false)?;
+            report.rows.push(measured(report, experiment, case, &outcome));
+        }
+    }
+    Ok(())
+}
+
+/// The case of a pool of the paper's size; none where that has no room for the requests.
+fn case(bed: &Bed, strategy: Strategy, regime: Regime, sizes: Sizes, threads: usize) -> Option<Case> {
     let (Sizes::Fixed(bytes) | Sizes::Mixed(bytes)) = sizes;
     // Units such that a request is at most a word of the bitmap.
     let page_bytes = if strategy == Strategy::Runs {
@@ -300,22 +301,19 @@ fn timed(
     } else {
         bytes.max(8).next_multiple_of(8)
     };
-    // More pages than the largest number a heap has are of no use to any experiment.
+    // More pages serve no experiment.
     let pages = (bed.extent.pool_bytes / page_bytes).min(1 << 29);
     if threads as u64 * bytes.next_multiple_of(page_bytes) > pages * page_bytes {
-        return Ok(());
+        return None;
     }
-    let case = Case {
+    Some(Case {
         strategy,
         regime,
         sizes,
         threads,
         pages,
         page_bytes,
-    };
-    let outcome = bed.measure(case, false)?;
-    report.rows.push(measured(report, experiment, case, &outcome));
-    Ok(())
+    })
 }
 
 /// Figure 11: the same request until one is refused; then what was handed out, of the whole pool.

@@ -25,14 +25,15 @@ mod figures;
 mod others;
 mod plot;
 mod report;
-mod write;
+mod summary;
 
 pub use bed::Extent;
-pub use report::{AllocatorReport, Finding, Row};
+pub use report::{AllocatorReport, Row};
 
 use galatea_device::Device;
 
 use crate::Result;
+use crate::harness::{by_name, name_of};
 use crate::machine::Machine;
 
 /// An experiment, by the paper's figure.
@@ -71,10 +72,7 @@ impl Experiment {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(_, experiment)| *experiment == self)
-            .map_or("", |(name, _)| *name)
+        name_of(&Self::NAMES, &self)
     }
 
     /// The paper's figure.
@@ -91,7 +89,7 @@ impl Experiment {
         }
     }
 
-    /// What the paper says came out.
+    /// The paper's result.
     pub fn paper(self) -> &'static str {
         match self {
             Self::Contention => {
@@ -125,11 +123,7 @@ impl std::str::FromStr for Experiment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, experiment)| *experiment);
-        found.ok_or_else(|| format!("experiments are {}", Self::NAMES.map(|(name, _)| name).join(", ")))
+        by_name(&Self::NAMES, text)
     }
 }
 

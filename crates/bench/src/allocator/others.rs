@@ -1,5 +1,4 @@
-//! Allocators that are not ours: what their own programs did on the reference machine, committed as a table
-//! of facts.
+//! Other allocators: results of their own programs on the reference machine, committed as a table.
 
 use super::Experiment;
 use super::report::Row;

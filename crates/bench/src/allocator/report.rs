@@ -1,11 +1,11 @@
-//! What was measured: rows, files, and the sentences that compare with the paper.
+//! The rows of a report, and the findings that compare them with the paper.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
 use super::Experiment;
-use crate::harness::Findings;
+use crate::harness::{Cells, Finding};
 use crate::machine::Machine;
 use crate::result::Summary;
 
@@ -54,7 +54,7 @@ pub struct Row {
     pub expected_tas: Option<f64>,
     /// Bound of WAS by Equation 3 or 5.
     pub was_bound: Option<f64>,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -98,7 +98,7 @@ impl Row {
         self.release_ms = summary.map(|summary| summary.median * 1e3);
     }
 
-    pub(super) fn cells(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         vec![
             ("experiment", self.experiment.clone()),
@@ -122,26 +122,11 @@ impl Row {
             ("was", real(self.was)),
             ("expected_tas", real(self.expected_tas)),
             ("was_bound", real(self.was_bound)),
-            ("machine", self.machine.description.clone()),
-            ("commit", self.machine.commit.clone()),
-            ("date", self.machine.date.clone()),
-            ("version", self.machine.version.clone()),
         ]
     }
 }
 
-/// The paper's outcome of an experiment beside ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The experiment.
-    pub experiment: Experiment,
-    /// What the paper says.
-    pub paper: &'static str,
-    /// What came out here.
-    pub ours: String,
-}
-
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct AllocatorReport {
     /// Rows, ours and others'.
@@ -164,10 +149,10 @@ impl AllocatorReport {
     pub(super) fn find(&mut self, experiments: &[Experiment]) {
         self.findings = experiments
             .iter()
-            .map(|experiment| Finding {
-                experiment: *experiment,
-                paper: experiment.paper(),
-                ours: self.outcome(*experiment),
+            .map(|experiment| {
+                let figure = experiment.figure().to_string();
+                let ours = self.outcome(*experiment);
+                Finding::new(&figure, experiment.name(), experiment.paper(), ours)
             })
             .collect();
     }
@@ -272,19 +257,5 @@ impl AllocatorReport {
             }
         }
         text
-    }
-
-    /// The findings as a table in Markdown.
-    pub fn summary(&self) -> String {
-        let mut findings = Findings::new();
-        for Finding {
-            experiment,
-            paper,
-            ours,
-        } in &self.findings
-        {
-            findings.add(&experiment.figure().to_string(), experiment.name(), paper, ours);
-        }
-        findings.finish()
     }
 }

@@ -3,6 +3,7 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
 use super::{AllocatorReport, Experiment, Extent, run};
+use crate::Report;
 use crate::machine::Machine;
 
 fn all() -> AllocatorReport {

@@ -13,7 +13,7 @@ use super::load::Tally;
 use super::{Bed, ConcurrencyReport};
 use crate::{BenchError, Result, measure};
 
-/// How often it is looked whether the query has gone.
+/// Interval of polls for the end of the query.
 const LOOK: Duration = Duration::from_micros(50);
 
 impl Bed<'_> {

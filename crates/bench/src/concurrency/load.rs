@@ -33,7 +33,7 @@ pub(super) struct Known {
     pub(super) result: Vec<RecordBatch>,
 }
 
-/// What a client sends, by number of the query.
+/// The queries that a client sends, by number.
 #[derive(Debug, Clone)]
 pub(super) enum Script {
     /// These, over and over.
@@ -166,7 +166,7 @@ impl Tally {
     }
 }
 
-/// A query's result, and what the engine says of its run.
+/// A query's result and the engine's report.
 async fn run(ctx: &SessionContext, sql: &str) -> Result<(Vec<RecordBatch>, Option<QueryReport>)> {
     let plan = ctx.sql(sql).await?.create_physical_plan().await?;
     let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;

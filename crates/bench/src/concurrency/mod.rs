@@ -54,7 +54,7 @@ pub struct Experiments {
     pub beside: bool,
     /// Cancelled queries.
     pub cancel: bool,
-    /// Arrivals whatever runs.
+    /// An open system.
     pub open: bool,
 }
 
@@ -71,19 +71,19 @@ pub struct Plan {
     pub clients: Vec<usize>,
     /// How long each configuration runs.
     pub time: Duration,
-    /// The limit on device memory, as the setting is written; none leaves what the settings say.
+    /// The limit on device memory, as the setting is written; none keeps the setting.
     pub limit: Option<String>,
-    /// What the orders of queries are drawn from.
+    /// Seed of the orders of queries.
     pub seed: u64,
     /// Settings of the sessions, by full name; the GPU is forced where they name no device.
     pub settings: Vec<(String, String)>,
-    /// Where this happens.
+    /// The machine to record.
     pub machine: Machine,
-    /// What bounds it; none without a GPU.
+    /// The rates that bound it; none without a GPU.
     pub ceilings: Option<Ceilings>,
 }
 
-/// The device, the queries and what is known of them.
+/// The device, the queries, and the regions that each query reads.
 struct Bed<'a> {
     plan: &'a Plan,
     session: DeviceSession,
@@ -100,8 +100,8 @@ impl Plan {
     /// Runs the experiments; `done` is told after each configuration.
     ///
     /// # Errors
-    /// A query that fails when it is alone, clients that do not come back, and what devices fail with. What
-    /// fails or is wrong beside others is counted: [`ConcurrencyReport::problems`].
+    /// A query that fails when it is alone, clients that do not end in time, and errors of devices.
+    /// Failures and wrong results of concurrent queries are counted: [`ConcurrencyReport::problems`].
     pub async fn measure(&self, mut done: impl FnMut(&str)) -> Result<ConcurrencyReport> {
         let mut report = ConcurrencyReport::new(self.machine.clone());
         if self.queries.is_empty() {
@@ -152,7 +152,7 @@ impl<'a> Bed<'a> {
             None => bed.session.device()?,
         };
         bed.limit = device.device().budget().limit();
-        // Twice, so that kernels are compiled for this limit and what fits is there.
+        // Twice, so that kernels are compiled for this limit and data that fits is resident.
         for known in bed.known.iter().chain(bed.known.iter()) {
             let run = measure::run(&bed.session.ctx, &known.query.sql).await?;
             compare(&known.result, &run.batches, RowOrder::Any).map_err(|difference| {
@@ -185,7 +185,7 @@ impl<'a> Bed<'a> {
         Ok((tallies, budget.peak()))
     }
 
-    /// A row of what clients did.
+    /// A row of the clients' tallies.
     fn row(&self, experiment: &str, clients: usize, tally: &Tally, peak: u64) -> Row {
         Row::new(self.plan, experiment, clients, tally, (peak, self.limit))
     }

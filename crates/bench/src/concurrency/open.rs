@@ -1,4 +1,4 @@
-//! An open system: queries come when they come, whatever runs (MultiQx §7.5).
+//! An open system: queries arrive independently of those that run (MultiQx §7.5).
 
 use std::sync::Arc;
 use std::thread;
@@ -22,7 +22,7 @@ const LOAD: f64 = 2.0;
 /// Clients that measure the rate of the first policy: enough to have the next query ready.
 const CLIENTS: u64 = 4;
 
-/// When each query comes, and which it is.
+/// Arrival time and number of each query.
 pub(super) fn trace(seed: u64, rate: f64, time: Duration, queries: usize) -> Vec<(Duration, usize)> {
     let mut random = SmallRng::seed_from_u64(seed);
     let (mut at, mut arrivals) = (0.0, Vec::new());
@@ -68,7 +68,7 @@ impl Bed<'_> {
         self.session.set("admission", "default").await
     }
 
-    /// Has each query come at its time, on a thread of its own, and waits for all.
+    /// Starts each query at its arrival time, on a thread of its own, and waits for all.
     async fn replay(&self, arrivals: &[(Duration, usize)]) -> Result<Tally> {
         let start = Instant::now();
         let mut answers = Vec::new();
@@ -82,7 +82,7 @@ impl Bed<'_> {
                 let mut tally = Tally::default();
                 runtime.block_on(tally.run(&ctx, number, &known[number], due));
                 tally.seconds = start.elapsed().as_secs_f64();
-                // The replay may have lost patience.
+                // The replay may have timed out.
                 let _ = send.send(tally);
             };
             let thread = thread::Builder::new()

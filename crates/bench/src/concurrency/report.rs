@@ -1,16 +1,14 @@
-//! What was measured: rows, tables, files and figures.
+//! The rows of a report, its tables and figures.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
 use super::load::Tally;
-use crate::Result;
-use crate::harness::Files;
 use crate::harness::plot::{Figure, Figures};
+use crate::harness::{Cells, Report};
 use crate::machine::Machine;
 use crate::result::Summary;
 
@@ -71,11 +69,11 @@ pub struct Row {
     pub wrong: u64,
     /// Queries of which something fell back to the CPU.
     pub fell_back: u64,
-    /// What orders were drawn from.
+    /// Seed of the orders of queries.
     pub seed: u64,
     /// Settings, as `name=value`.
     pub settings: String,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -129,16 +127,16 @@ impl Row {
         }
     }
 
-    /// Counts what went wrong elsewhere in the same configuration.
+    /// Adds the failures of another client in the same configuration.
     pub(super) fn add_problems(&mut self, tally: &Tally) {
         self.failures += tally.failures;
         self.wrong += tally.wrong;
         self.fell_back += tally.fell_back;
     }
 
-    fn cells(&self) -> Vec<(&'static str, String)> {
+    fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
-        let mut cells = vec![
+        vec![
             ("experiment", self.experiment.clone()),
             ("workload", self.workload.clone()),
             ("scale", self.scale.to_string()),
@@ -168,21 +166,19 @@ impl Row {
             ("fell_back", self.fell_back.to_string()),
             ("seed", self.seed.to_string()),
             ("settings", self.settings.clone()),
-        ];
-        cells.extend(self.machine.cells());
-        cells
+        ]
     }
 }
 
 /// A measured value of a row.
 type Value = fn(&Row) -> Option<f64>;
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyReport {
     /// One per configuration.
     pub rows: Vec<Row>,
-    /// What failed, was wrong, or fell back to the CPU, each once.
+    /// Failures, wrong results and fallbacks to the CPU, each once.
     pub problems: BTreeSet<String>,
     machine: Machine,
 }
@@ -232,9 +228,21 @@ impl ConcurrencyReport {
         let failures = |row: &Row| if naive(row) { 0 } else { row.failures };
         self.rows.iter().map(|row| failures(row) + row.wrong).sum()
     }
+}
+
+impl Report for ConcurrencyReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        row.cells()
+    }
 
     /// Tables in Markdown, of the experiments there were.
-    pub fn summary(&self) -> String {
+    fn summary(&self) -> String {
         let cell = |value: Option<f64>, digits: usize| {
             value.map_or_else(|| "-".to_string(), |value| format!("{value:.digits$}"))
         };
@@ -421,17 +429,7 @@ impl ConcurrencyReport {
         figures.finish()
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and figures below `root`; returns the directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: self.figures(),
-        };
-        files.write(root, name, command, &self.machine)
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::load::{Script, Tally};
 use super::open::{POLICIES, trace};
 use super::{Experiments, Plan};
+use crate::Report;
 use crate::machine::Machine;
 use crate::measure::Ceilings;
 use crate::workload::Workload;

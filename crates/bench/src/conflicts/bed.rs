@@ -1,5 +1,5 @@
-//! What the experiments on a device stand on: columns in device memory, queries checked against the CPU,
-//! timed runs.
+//! The test bed of experiments on a device: columns in device memory, queries checked against the CPU, timed
+//! runs.
 
 use std::cell::OnceCell;
 
@@ -35,7 +35,7 @@ const ENTRIES: [&str; 15] = [
 pub(super) const ROW_BYTES: u64 = 12;
 /// Rows that a thread loads before it uses the first.
 pub(super) const STEPS: u64 = 4;
-/// What results hold before a kernel writes them.
+/// The contents of results before a kernel writes them.
 const POISON: u8 = 0xa5;
 
 /// The paper's queries (§4).
@@ -298,7 +298,7 @@ impl Bed {
         self.launched(&kernel, shape, summary)
     }
 
-    /// What a launch was.
+    /// The geometry and time of a launch.
     pub(super) fn launched(
         &self,
         kernel: &Function,

@@ -1,6 +1,5 @@
-//! The constants of the model of costs, as `galatea calibrate` measures them, and what they rest on: what
-//! updates cost by the lanes that meet, and what matching and reading do. The measuring is
-//! [`GroupingProbes`].
+//! The constants of the model of costs, as `galatea calibrate` measures them, and their basis: the costs of
+//! updates by the number of conflicting lanes, of matching, and of reading. [`GroupingProbes`] measures them.
 
 use galatea_engine::calibration::machine;
 use galatea_kernels::{ConflictingLanes, GroupingProbes, Update};

@@ -1,4 +1,4 @@
-//! Columns, and what the queries must return.
+//! Columns, and the expected results of queries.
 
 use galatea_layout::Frequencies;
 use rayon::prelude::*;

@@ -4,7 +4,7 @@ use galatea_layout::Tiles;
 
 use crate::Result;
 
-/// Sizes, and what is varied.
+/// Sizes and varied parameters.
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// Rows of the largest table.
@@ -39,7 +39,7 @@ pub struct Extent {
     pub morsel_rows: usize,
     /// Measured runs; two more warm up.
     pub runs: usize,
-    /// What columns are drawn from.
+    /// Seed of the columns.
     pub seed: u64,
 }
 

@@ -42,11 +42,12 @@ mod summary;
 mod way;
 
 pub use extent::Extent;
-pub use report::{ConflictsReport, Finding, Row};
+pub use report::{ConflictsReport, Row};
 
 use galatea_device::Device;
 
 use crate::Result;
+use crate::harness::{by_name, name_of};
 use crate::machine::Machine;
 use bed::Bed;
 
@@ -56,7 +57,7 @@ const READS_ONLY: &str = "reads only";
 /// An experiment, by the paper's table or figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Experiment {
-    /// Conflicts before anything is done about them.
+    /// Conflicts of the original columns.
     Table1,
     /// Copies by rows, skew and window.
     Figure3,
@@ -98,10 +99,7 @@ impl Experiment {
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(_, experiment)| *experiment == self)
-            .map_or("", |(name, _)| *name)
+        name_of(&Self::NAMES, &self)
     }
 
     /// Whether it runs kernels.
@@ -109,7 +107,7 @@ impl Experiment {
         !matches!(self, Self::Table1 | Self::Figure3 | Self::Figure4 | Self::Figure9)
     }
 
-    /// What the paper says came out.
+    /// The paper's result.
     pub fn paper(self) -> &'static str {
         match self {
             Self::Table1 => {
@@ -146,11 +144,7 @@ impl std::str::FromStr for Experiment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, experiment)| *experiment);
-        found.ok_or_else(|| format!("experiments are {}", Self::NAMES.map(|(name, _)| name).join(", ")))
+        by_name(&Self::NAMES, text)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Experiments without a device: conflicts of columns, and what it takes to place them.
+//! Experiments without a device: conflicts of columns, and the cost of layouts.
 
 use std::num::NonZeroUsize;
 
@@ -97,7 +97,7 @@ pub(super) fn threads(extent: &Extent, report: &mut ConflictsReport) -> Result<(
     Ok(())
 }
 
-/// What a placement is called in rows.
+/// The name of a layout in rows.
 pub(super) fn layout(goal: Goal) -> String {
     match goal {
         Goal::Reads => "placed for reads".to_string(),
@@ -107,7 +107,7 @@ pub(super) fn layout(goal: Goal) -> String {
 }
 
 impl Row {
-    /// What was placed and what it took.
+    /// Sets the size, copies and time of a layout.
     pub(super) fn set_placement(&mut self, goal: Goal, report: &galatea_layout::PlacementReport) {
         self.window = match goal {
             Goal::Reads => None,

@@ -1,4 +1,4 @@
-//! The model of costs beside the alternatives: what it predicts for each, and how good its choice is.
+//! The model of costs beside the alternatives: its predictions, and the quality of its choice.
 
 use galatea_layout::Frequencies;
 use galatea_layout::model::{

@@ -1,4 +1,4 @@
-//! What was measured: rows, files, findings.
+//! The rows of a report.
 
 use galatea_layout::model;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,17 @@ use super::Experiment;
 use super::bed::Launched;
 use super::way::Way;
 use crate::BenchError;
+use crate::harness::{Cells, Finding};
 use crate::machine::Machine;
 
-/// One configuration of one experiment. What does not apply is `None`.
+/// One configuration of one experiment. Columns that do not apply are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The experiment's name.
     pub experiment: String,
     /// `Q1`, `Q2` (counts), `Q2 sum`; empty without a query.
     pub query: String,
-    /// Original column, placed column, or way of summing; of the machine, what was measured.
+    /// Original column, placed column, or way of summing; of the machine, the constant.
     pub layout: String,
     /// Rows of the table.
     pub rows: u64,
@@ -68,7 +69,7 @@ pub struct Row {
     pub rows_per_second: Option<f64>,
     /// How many times faster than over the original column.
     pub speed_up: Option<f64>,
-    /// What the model of costs says, in milliseconds.
+    /// Predicted by the cost model, in milliseconds.
     pub predicted_ms: Option<f64>,
     /// Of the machine: the measured constant.
     pub constant: Option<f64>,
@@ -107,7 +108,7 @@ impl Row {
         }
     }
 
-    pub(super) fn cells(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
         let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
         vec![
@@ -153,26 +154,11 @@ impl Row {
                     .map_or_else(String::new, |constant| format!("{constant:.6e}")),
             ),
             ("seed", self.seed.to_string()),
-            ("machine", self.machine.description.clone()),
-            ("commit", self.machine.commit.clone()),
-            ("date", self.machine.date.clone()),
-            ("version", self.machine.version.clone()),
         ]
     }
 }
 
-/// The paper's outcome of an experiment beside ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// The experiment.
-    pub experiment: Experiment,
-    /// What the paper says.
-    pub paper: &'static str,
-    /// What came out here.
-    pub ours: String,
-}
-
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug)]
 pub struct ConflictsReport {
     /// The rows.

@@ -1,59 +1,58 @@
-//! What a report says beside the paper, and its files.
+//! The summary of a report beside the paper.
 
-use std::path::{Path, PathBuf};
-
-use super::report::{ConflictsReport, Finding, Row};
+use super::report::{ConflictsReport, Row};
 use super::{Experiment, outcome, plot};
-use crate::Result;
-use crate::harness::{Files, Findings};
+use crate::harness::plot::Figure;
+use crate::harness::{Cells, Finding, Report, table_of};
+use crate::machine::Machine;
 
 impl ConflictsReport {
     /// Draws the findings from the rows.
     pub(super) fn find(&mut self, experiments: &[Experiment]) {
         self.findings = experiments
             .iter()
-            .map(|experiment| Finding {
-                experiment: *experiment,
-                paper: experiment.paper(),
-                ours: outcome::of(self, *experiment),
+            .map(|experiment| {
+                let (name, ours) = (experiment.name(), outcome::of(self, *experiment));
+                Finding::new(figure(name), name, experiment.paper(), ours)
             })
             .collect();
     }
+}
 
-    /// The findings as a table in Markdown; and tables of the alternatives and of the model's constants,
-    /// where there are any.
-    pub fn summary(&self) -> String {
-        let mut findings = Findings::new();
-        for finding in &self.findings {
-            let name = finding.experiment.name();
-            let figure = name
-                .rsplit('-')
-                .next()
-                .filter(|number| number.parse::<u32>().is_ok());
-            findings.add(figure.unwrap_or(""), name, finding.paper, &finding.ours);
-        }
+/// The number at the end of the name of an experiment, which is the paper's; empty where it has none.
+fn figure(name: &str) -> &str {
+    let number = name.rsplit('-').next().unwrap_or_default();
+    if number.parse::<u32>().is_ok() { number } else { "" }
+}
+
+impl Report for ConflictsReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        row.cells()
+    }
+
+    /// The findings, and tables of the alternatives and of the model's constants, where there are any.
+    fn summary(&self) -> String {
         let failures = self
             .failures
             .iter()
             .map(|(experiment, error)| format!("\n{} failed: {error}\n", experiment.name()));
-        findings.finish()
+        table_of(&self.findings)
             + &failures.collect::<String>()
             + &outcome::winners(self)
             + &outcome::constants(self)
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the
-    /// directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: plot::figures(self),
-        };
-        files.write(root, name, command, &self.machine)
+    fn figures(&self) -> Vec<Figure> {
+        plot::figures(self)
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }

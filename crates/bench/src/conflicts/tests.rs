@@ -3,6 +3,7 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
 use super::{ConflictsReport, Experiment, Extent, Row, run};
+use crate::Report;
 use crate::machine::Machine;
 
 /// Odd seeds switch threads at every access of memory.

@@ -75,7 +75,7 @@ impl Way {
         }
     }
 
-    /// What the model of costs calls it.
+    /// Its name in the cost model.
     pub(super) fn layout(self) -> Option<AccumulatorLayout> {
         match self {
             Self::Placed => Some(AccumulatorLayout::Placed),

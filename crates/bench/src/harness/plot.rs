@@ -1,4 +1,4 @@
-//! Pictures, as SVG: lines of points, both axes logarithmic.
+//! Figures as SVG: lines of points, both axes logarithmic.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,8 +10,9 @@ use crate::{BenchError, Result};
 const WIDTH: u32 = 960;
 const HEIGHT: u32 = 560;
 
-/// A picture: its name, its axes, and the points of each line.
-pub(crate) struct Figure {
+/// A figure: its name, its axes, and the points of each line.
+#[derive(Debug)]
+pub struct Figure {
     pub(crate) name: String,
     title: String,
     x: &'static str,
@@ -19,12 +20,12 @@ pub(crate) struct Figure {
     lines: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
-/// Pictures by name, while they are collected.
+/// Figures by name, while they are collected.
 #[derive(Default)]
 pub(crate) struct Figures(BTreeMap<String, Figure>);
 
 impl Figures {
-    /// Adds a point to a line of a picture; nothing where it has no place on logarithmic axes.
+    /// Adds a point to a line of a figure; values that are not positive have no point on logarithmic axes.
     pub(crate) fn point(
         &mut self,
         name: &str,
@@ -47,7 +48,7 @@ impl Figures {
         line.push((x_value, y_value));
     }
 
-    /// The pictures, by name.
+    /// The figures, by name.
     pub(crate) fn finish(self) -> Vec<Figure> {
         self.0.into_values().collect()
     }
@@ -66,7 +67,7 @@ impl Figure {
             let (least, most) = values.fold((f64::INFINITY, 0.0), |(least, most): (f64, f64), v| {
                 (least.min(v), most.max(v))
             });
-            // A single value still has a picture.
+            // A range around a single value.
             (least * 0.8)..(most * 1.25)
         };
         let (x, y) = (range(|point| point.0), range(|point| point.1));

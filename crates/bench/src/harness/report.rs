@@ -1,4 +1,4 @@
-//! Findings beside a paper's, and how rows become files.
+//! Reports of experiments: rows, findings beside a paper's, and their files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,54 +9,95 @@ use super::plot::Figure;
 use crate::machine::Machine;
 use crate::{BenchError, Result, result};
 
-/// Findings as a table in Markdown.
-pub(crate) struct Findings(String);
+/// Names and values of a row's columns, in the order of the CSV file.
+pub type Cells = Vec<(&'static str, String)>;
 
-impl Findings {
-    pub(crate) fn new() -> Self {
-        Self("| figure | experiment | the paper | here |\n| --- | --- | --- | --- |\n".to_string())
+/// The results of an experiment.
+pub trait Report {
+    /// One configuration, or one run.
+    type Row: Serialize;
+
+    /// The rows, in the order of the files.
+    fn rows(&self) -> &[Self::Row];
+
+    /// The columns of a row in the CSV file; those of the machine follow them.
+    fn cells(row: &Self::Row) -> Cells;
+
+    /// Tables in Markdown.
+    fn summary(&self) -> String;
+
+    /// Figures of the rows, by name.
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
     }
 
-    pub(crate) fn add(&mut self, figure: &str, experiment: &str, paper: &str, ours: &str) {
-        // Writing to a String does not fail.
-        let _ = writeln!(self.0, "| {figure} | {experiment} | {paper} | {ours} |");
-    }
+    /// The machine it was measured on.
+    fn machine(&self) -> &Machine;
 
-    pub(crate) fn finish(self) -> String {
-        self.0
-    }
-}
-
-/// What a report writes: rows as named cells and as JSON, its summary in Markdown, its pictures.
-pub(crate) struct Files<'a, R> {
-    /// The rows.
-    pub(crate) rows: &'a [R],
-    /// Cells of a row.
-    pub(crate) cells: fn(&R) -> Vec<(&'static str, String)>,
-    /// What is said of them.
-    pub(crate) summary: String,
-    /// What is drawn of them.
-    pub(crate) figures: Vec<Figure>,
-}
-
-impl<R: Serialize> Files<'_, R> {
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per figure below `root`; returns the
-    /// directory.
-    pub(crate) fn write(self, root: &Path, name: &str, command: &str, machine: &Machine) -> Result<PathBuf> {
-        let csv = result::csv_of(self.rows.iter().map(self.cells));
-        let line = |row: &R| serde_json::to_string(row).expect("a row is plain data") + "\n";
-        let json: String = self.rows.iter().map(line).collect();
+    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` with `command` and the summary, and one SVG per
+    /// figure below `root`; returns the directory.
+    ///
+    /// # Errors
+    /// [`BenchError::Io`], [`BenchError::Plot`].
+    fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
+        let machine = self.machine();
+        let cells = |row| [Self::cells(row), machine.cells().into()].concat();
+        let csv = result::csv_of(self.rows().iter().map(cells));
+        let line = |row: &Self::Row| serde_json::to_string(row).expect("a row is plain data") + "\n";
+        let json: String = self.rows().iter().map(line).collect();
         let directory = result::directory(root, machine);
         std::fs::create_dir_all(&directory).map_err(BenchError::io("create", &directory))?;
         let mut section = format!(
             "## {name}\n\n```\n{command}\n```\n\nCommit {}.\n\n{}\n",
-            machine.commit, self.summary
+            machine.commit,
+            self.summary()
         );
-        for figure in self.figures {
+        for figure in self.figures() {
             let file = format!("{name}-{}.svg", figure.name);
             figure.draw(&directory.join(&file))?;
+            // Writing to a String does not fail.
             let _ = writeln!(section, "![{file}]({file})");
         }
         result::write_files(root, name, machine, &csv, &json, &section)
     }
+}
+
+/// A paper's result beside ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The paper's figure; empty where it has none.
+    pub figure: String,
+    /// The experiment.
+    pub experiment: String,
+    /// The paper's result.
+    pub paper: &'static str,
+    /// The result here.
+    pub ours: String,
+}
+
+impl Finding {
+    pub(crate) fn new(figure: &str, experiment: &str, paper: &'static str, ours: String) -> Self {
+        Self {
+            figure: figure.to_string(),
+            experiment: experiment.to_string(),
+            paper,
+            ours,
+        }
+    }
+}
+
+/// Findings as a table in Markdown.
+pub(crate) fn table_of(findings: &[Finding]) -> String {
+    let mut text = "| figure | experiment | the paper | here |\n| --- | --- | --- | --- |\n".to_string();
+    for finding in findings {
+        let Finding {
+            figure,
+            experiment,
+            paper,
+            ours,
+        } = finding;
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "| {figure} | {experiment} | {paper} | {ours} |");
+    }
+    text
 }

@@ -1,4 +1,4 @@
-//! Sessions whose device is looked into: its memory, its limit, and further sessions beside the first.
+//! Sessions with access to their device: its memory, its limit, and further sessions that share it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{BenchError, Result};
 /// The setting of the limit on device memory.
 pub(crate) const LIMIT: &str = "galatea.gpu_memory_limit";
 
-/// A session over a workload's tables, and what it shares with its clients.
+/// A session over a workload's tables; its runtime is shared with its clients.
 pub(crate) struct DeviceSession {
     /// The session.
     pub(crate) ctx: SessionContext,
@@ -20,8 +20,8 @@ pub(crate) struct DeviceSession {
 }
 
 impl DeviceSession {
-    /// A session with its tables registered. It runs on the GPU unless `settings` say otherwise: what stays
-    /// on the CPU for being faster there is not what these experiments are about.
+    /// A session with its tables registered. It runs on the GPU unless `settings` say otherwise:
+    /// these experiments measure the device even where the CPU would be faster.
     ///
     /// # Errors
     /// A setting that is refused, tables that cannot be read.
@@ -52,8 +52,7 @@ impl DeviceSession {
             })
     }
 
-    /// Limits device memory from now on, and empties it of pages: what was there before the limit would stay
-    /// above it.
+    /// Limits device memory from now on, and evicts all pages: those from before the limit could exceed it.
     ///
     /// # Errors
     /// A limit that is refused; the device's.
@@ -83,7 +82,7 @@ impl DeviceSession {
 }
 
 /// The bytes of each region that are in device memory, by the region's name and size. Queries over the same
-/// tables meet in them.
+/// tables share regions.
 pub(crate) fn resident(device: &DeviceRuntime) -> Vec<((String, u64), u64)> {
     let regions = device.memory().regions().into_iter();
     let here = regions.filter(|region| region.device_bytes > 0);

@@ -7,7 +7,7 @@ use crate::result::Summary;
 
 /// Runs before the measured ones.
 pub(crate) const WARMUPS: usize = 2;
-/// Times that work is done at most in a row.
+/// Most repetitions of work in a row.
 const MOST_REPEATS: u32 = 32;
 
 /// Times work on a stream by events: device time alone.
@@ -45,8 +45,8 @@ impl Clock {
         Ok(Summary::of(seconds))
     }
 
-    /// Median time of some work done many times in a row, so that what the host takes to submit it is hidden;
-    /// as often as takes half a millisecond. A single run, which is for profilers, is of the work done once.
+    /// Median time of work repeated for half a millisecond, which hides the host's time of submitting it.
+    /// With a single run, for profilers, the work is done once.
     pub(crate) fn sustained(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
         const ENOUGH: f64 = 0.5e-3;
         let once = self.time(&mut work)?;

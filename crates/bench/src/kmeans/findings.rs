@@ -3,7 +3,7 @@
 //! Figures 5.12 (values lost) and 5.15 (chunk sizes of copies, `galatea bench residency`) are left out.
 
 use super::Row;
-use crate::harness::Findings;
+use crate::harness::{Finding, table_of};
 
 /// The fastest of some rows, ms.
 fn best(rows: &[Row], wanted: impl Fn(&Row) -> bool) -> Option<f64> {
@@ -21,7 +21,7 @@ fn verdict(holds: bool) -> &'static str {
 
 /// A table, one line a claim that rows speak of.
 pub(super) fn findings(rows: &[Row]) -> String {
-    let mut found = Findings::new();
+    let mut found = Vec::new();
     let mut shapes: Vec<(u32, u32)> = rows.iter().map(|row| (row.features, row.clusters)).collect();
     shapes.sort_unstable();
     shapes.dedup();
@@ -38,7 +38,12 @@ pub(super) fn findings(rows: &[Row]) -> String {
                 multi / single,
                 cross / single
             );
-            found.add("5.11", "d=4 k=4, executions", "9.1x, 2x, 19.3x", &ours);
+            found.push(Finding::new(
+                "5.11",
+                "d=4 k=4, executions",
+                "9.1x, 2x, 19.3x",
+                ours,
+            ));
         }
         if let (Some(single), Some(multi), 4) = (single, multi, d) {
             let ratio = multi / single;
@@ -51,12 +56,12 @@ pub(super) fn findings(rows: &[Row]) -> String {
                 _ => ("equal", (0.9..=1.1).contains(&ratio)),
             };
             let ours = format!("{}: {ratio:.2}x", verdict(holds));
-            found.add(
+            found.push(Finding::new(
                 "5.13",
                 &format!("d=4 k={k}, single- over multi-pass"),
                 paper,
-                &ours,
-            );
+                ours,
+            ));
         }
         if let (Some(single), Some(multi), Some(cross), 4) = (single, multi, cross, k) {
             let ratio = multi / single;
@@ -70,20 +75,20 @@ pub(super) fn findings(rows: &[Row]) -> String {
                 verdict(holds && cross / single > 3.4),
                 cross / single
             );
-            found.add(
+            found.push(Finding::new(
                 "5.14",
                 &format!("d={d} k=4, single- over multi-pass"),
                 paper,
-                &ours,
-            );
+                ours,
+            ));
         }
         streaming(&mut found, rows, (d, k));
     }
-    found.finish()
+    table_of(&found)
 }
 
 /// Figure 5.10: which mass sum is the fastest.
-fn mass_sums(found: &mut Findings, rows: &[Row], k: u32, d: u32) {
+fn mass_sums(found: &mut Vec<Finding>, rows: &[Row], k: u32, d: u32) {
     let time = |sums: &'static str| {
         best(rows, |row| {
             of("mass sum", "resident", d, k)(row) && row.sums == sums
@@ -109,11 +114,11 @@ fn mass_sums(found: &mut Findings, rows: &[Row], k: u32, d: u32) {
         verdict(holds && local < atomic),
         local / atomic
     );
-    found.add("5.10", &format!("k={k}, labels only"), paper, &ours);
+    found.push(Finding::new("5.10", &format!("k={k}, labels only"), paper, ours));
 }
 
 /// Figure 5.9: Cluster Merge against Partitioned Features, in passes whose labels are known.
-fn feature_sums(found: &mut Findings, rows: &[Row], (d, k): (u32, u32)) {
+fn feature_sums(found: &mut Vec<Finding>, rows: &[Row], (d, k): (u32, u32)) {
     let time = |sums: &'static str| {
         best(rows, |row| {
             of("multi-pass", "resident", d, k)(row) && row.sums == sums
@@ -140,11 +145,11 @@ fn feature_sums(found: &mut Findings, rows: &[Row], (d, k): (u32, u32)) {
     };
     let ours = format!("{}: {ratio:.2}x{how}", verdict(holds));
     let what = format!("d={d} k={k}, partitioned features over cluster merge, multi-pass");
-    found.add("5.9", &what, paper, &ours);
+    found.push(Finding::new("5.9", &what, paper, ours));
 }
 
 /// Figure 5.16: points that stay in host memory.
-fn streaming(found: &mut Findings, rows: &[Row], (d, k): (u32, u32)) {
+fn streaming(found: &mut Vec<Finding>, rows: &[Row], (d, k): (u32, u32)) {
     for execution in ["single-pass", "multi-pass"] {
         let streamed = of(execution, "streamed", d, k);
         if let Some(row) = rows.iter().find(|row| streamed(row))
@@ -156,12 +161,12 @@ fn streaming(found: &mut Findings, rows: &[Row], (d, k): (u32, u32)) {
                 verdict(share > 0.9),
                 100.0 * share
             );
-            found.add(
+            found.push(Finding::new(
                 "5.16",
                 &format!("d={d} k={k}, {execution}, streamed"),
                 "the link is saturated",
-                &ours,
-            );
+                ours,
+            ));
         }
     }
     let time = |place| best(rows, of("single-pass", place, d, k));
@@ -177,11 +182,11 @@ fn streaming(found: &mut Findings, rows: &[Row], (d, k): (u32, u32)) {
             let sum = 1.0 / (1.0 / device + 1.0 / cpu);
             ours += &format!("; both {:.0} % of the sum of their rates", 100.0 * sum / both);
         }
-        found.add(
+        found.push(Finding::new(
             "5.16",
             &format!("d={d} k={k}, streamed against the CPU"),
             paper,
-            &ours,
-        );
+            ours,
+        ));
     }
 }

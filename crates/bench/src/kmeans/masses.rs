@@ -9,7 +9,6 @@ use rayon::prelude::*;
 use super::{Experiment, Plan, Row};
 use crate::Result;
 use crate::harness::Clock;
-use crate::result::Summary;
 
 /// Labels made by one task.
 const TASK: usize = 1 << 16;
@@ -52,39 +51,18 @@ pub(super) fn measure(
         masses.launch(stream, In(&labels), InOut(&mut counts))?;
         let right = stream.read(&counts, ..)? == expected;
         let time = clock.sustained(|| Ok(masses.launch(stream, In(&labels), InOut(&mut counts))?))?;
-        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
-        let median = ms(|time| time.median);
+        let mut row = Row::new(Experiment::Masses.name(), "mass sum", "resident", &plan.machine);
+        row.set_time(points, bytes.len() as u64, time, None);
         rows.push(Row {
-            experiment: Experiment::Masses.name().to_string(),
-            execution: "mass sum".to_string(),
-            place: "resident".to_string(),
-            features: 0,
             clusters,
-            points,
-            bytes: bytes.len() as u64,
-            scores: String::new(),
             sums: way.name().to_string(),
             points_per_thread: (16 / width) as u32,
-            ahead: false,
             threads: masses.threads(),
             copies: 1,
             blocks: masses.blocks(),
             shared_bytes: way.shared_bytes(clusters, masses.threads()),
-            registers: 0,
-            spilled_bytes: 0,
-            runs: plan.runs as u64,
-            ms_median: median,
-            ms_min: ms(|time| time.min),
-            ms_max: ms(|time| time.max),
-            predicted_ms: f64::NAN,
-            floor_ms: None,
-            ratio: None,
-            gbytes_s: bytes.len() as f64 / median / 1e6,
-            mpoints_s: points as f64 / median / 1e3,
-            label_mismatch: 0.0,
-            centroid_error: 0.0,
             right,
-            machine: plan.machine.clone(),
+            ..row
         });
     }
     Ok(rows)

@@ -26,13 +26,12 @@ use galatea_memory::regions::MemoryManager;
 use crate::Result;
 use crate::harness::Clock;
 use crate::machine::Machine;
-use crate::result::Summary;
 use generate::Generator;
 
 /// Points that shapes are verified on.
 const VERIFIED: u64 = (1 << 17) + 17;
 
-/// What is compared.
+/// An experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Experiment {
     /// Ways of summing, in a single pass over points on the device.
@@ -64,7 +63,7 @@ impl Experiment {
 /// Experiments by name.
 ///
 /// # Errors
-/// A name that there is not, with those there are.
+/// An unknown name, with the known ones.
 pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
     let of = |name: &String| {
         let found = Experiment::ALL
@@ -79,7 +78,7 @@ pub fn experiments(names: &[String]) -> Result<Vec<Experiment>, String> {
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What to compare.
+    /// The experiments.
     pub experiments: Vec<Experiment>,
     /// Numbers of features.
     pub features: Vec<u32>,
@@ -97,12 +96,12 @@ pub struct Plan {
     pub shapes: usize,
     /// Bytes of shared memory that a block may take.
     pub shared_limit: Option<u64>,
-    /// Where this happens.
+    /// The machine to record.
     pub machine: Machine,
 }
 
 impl Plan {
-    /// What shapes have to be.
+    /// Requirements on shapes.
     fn wanted(&self, scores: Option<Scores>, sums: Option<Sums>) -> Wanted {
         Wanted {
             scores,
@@ -123,7 +122,7 @@ impl Plan {
 /// Ways of finding the nearest centroids by name.
 ///
 /// # Errors
-/// A name that there is not, with those there are.
+/// An unknown name, with the known ones.
 pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
     let all = [Scores::Lanes, Scores::Matrix];
     let of = |name: &String| {
@@ -139,7 +138,7 @@ pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
 /// Ways of summing by name.
 ///
 /// # Errors
-/// A name that there is not, with those there are.
+/// An unknown name, with the known ones.
 pub fn ways(names: &[String]) -> Result<Vec<Sums>, String> {
     let of = |name: &String| {
         let found = Sums::ALL.into_iter().find(|sums| sums.name() == name);
@@ -190,7 +189,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                             report.rows.push(row);
                         }
                     }
-                    // Once for all features: there are none.
+                    // Labels have no features: once for all numbers of them.
                     Experiment::Masses if features == plan.features[0] => {
                         report.rows.extend(masses::measure(
                             device,
@@ -211,7 +210,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
             }
             done(features, clusters);
         }
-        // The next points need the room.
+        // The next points need the memory.
         manager.clear()?;
     }
     Ok(report)
@@ -308,43 +307,21 @@ impl Case<'_> {
         // The first brings the points to the device.
         run.queue_iteration()?;
         let time = self.clock.sustained(|| Ok(run.queue_iteration()?))?;
-        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
         let clock_rate = machine.rounds_per_second / f64::from(machine.multiprocessors);
         let warps = self.points.len() as f64 / 32.0 / f64::from(machine.multiprocessors);
-        let (registers, spilled) = run.registers();
-        let median = ms(|time| time.median);
-        Ok(Row {
-            experiment: Experiment::Iteration.name().to_string(),
-            execution: execution.name().to_string(),
-            place: "resident".to_string(),
-            features: shape.features,
-            clusters: shape.clusters,
-            points: self.points.len(),
-            bytes: self.points.bytes(),
-            scores: shape.scores.name().to_string(),
-            sums: shape.sums.name().to_string(),
-            points_per_thread: shape.points,
-            ahead: shape.ahead,
-            threads: shape.threads,
-            copies: shape.copies,
-            blocks: run.blocks(),
-            shared_bytes: shape.shared_bytes(),
-            registers,
-            spilled_bytes: spilled,
-            runs: plan.runs as u64,
-            ms_median: median,
-            ms_min: ms(|time| time.min),
-            ms_max: ms(|time| time.max),
-            predicted_ms: 1e3 * cost.cycles * warps / clock_rate,
-            floor_ms: self.floor,
-            ratio: self.floor.map(|floor| median / floor),
-            gbytes_s: self.points.bytes() as f64 / median / 1e6,
-            mpoints_s: self.points.len() as f64 / median / 1e3,
-            label_mismatch: verified.label_mismatch,
-            centroid_error: verified.centroid_error,
-            right: verified.is_right(),
-            machine: plan.machine.clone(),
-        })
+        let mut row = Row::new(
+            Experiment::Iteration.name(),
+            execution.name(),
+            "resident",
+            &plan.machine,
+        );
+        row.set_shape(shape);
+        row.set_time(self.points.len(), self.points.bytes(), time, self.floor);
+        row.set_verified(&verified);
+        row.blocks = run.blocks();
+        (row.registers, row.spilled_bytes) = run.registers();
+        row.predicted_ms = 1e3 * cost.cycles * warps / clock_rate;
+        Ok(row)
     }
 }
 

@@ -1,13 +1,17 @@
-//! What was measured: rows, the table, files.
+//! The rows of a report.
 
+use galatea_kmeans::PassShape;
 use serde::{Deserialize, Serialize};
 
+use super::verify::Verified;
+use crate::harness::Cells;
 use crate::machine::Machine;
+use crate::result::Summary;
 
 /// One shape of a pass over one set of points.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured.
+    /// The experiment.
     pub experiment: String,
     /// single-pass, multi-pass or cross-processing.
     pub execution: String,
@@ -27,11 +31,11 @@ pub struct Row {
     pub sums: String,
     /// Points that a thread holds.
     pub points_per_thread: u32,
-    /// Whether it asks for the next before.
+    /// Whether the next points are loaded ahead.
     pub ahead: bool,
     /// Threads of a block.
     pub threads: u32,
-    /// Copies of what a block shares.
+    /// Replicas of the accumulators of a block.
     pub copies: u32,
     /// Blocks that run at once.
     pub blocks: u64,
@@ -39,7 +43,7 @@ pub struct Row {
     pub shared_bytes: u64,
     /// Registers of a thread.
     pub registers: u32,
-    /// Bytes of a thread that registers are spilled to.
+    /// Bytes of spilled registers of a thread.
     pub spilled_bytes: u32,
     /// Measured runs.
     pub runs: u64,
@@ -49,7 +53,7 @@ pub struct Row {
     pub ms_min: f64,
     /// Slowest.
     pub ms_max: f64,
-    /// By the model.
+    /// Predicted by the model.
     pub predicted_ms: f64,
     /// Reading as many bytes once, or copying them to the device where they are streamed.
     pub floor_ms: Option<f64>,
@@ -65,15 +69,61 @@ pub struct Row {
     pub centroid_error: f64,
     /// Whether differences are those of rounding.
     pub right: bool,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
 
 impl Row {
-    pub(super) fn cells(&self) -> Vec<(&'static str, String)> {
+    /// A row of an experiment without a measurement yet.
+    pub(super) fn new(experiment: &str, execution: &str, place: &str, machine: &Machine) -> Self {
+        Self {
+            experiment: experiment.to_string(),
+            execution: execution.to_string(),
+            place: place.to_string(),
+            predicted_ms: f64::NAN,
+            machine: machine.clone(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn set_shape(&mut self, shape: PassShape) {
+        self.features = shape.features;
+        self.clusters = shape.clusters;
+        self.scores = shape.scores.name().to_string();
+        self.sums = shape.sums.name().to_string();
+        self.points_per_thread = shape.points;
+        self.ahead = shape.ahead;
+        self.threads = shape.threads;
+        self.copies = shape.copies;
+        self.shared_bytes = shape.shared_bytes();
+    }
+
+    /// Sets the time of an iteration over `points` of `bytes` bytes in all; the floor is in milliseconds.
+    pub(super) fn set_time(&mut self, points: u64, bytes: u64, time: Option<Summary>, floor_ms: Option<f64>) {
+        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
+        let median = ms(|time| time.median);
+        (self.points, self.bytes) = (points, bytes);
+        self.runs = time.as_ref().map_or(0, |time| time.runs as u64);
+        self.ms_median = median;
+        self.ms_min = ms(|time| time.min);
+        self.ms_max = ms(|time| time.max);
+        self.floor_ms = floor_ms;
+        self.ratio = floor_ms.map(|floor| median / floor);
+        self.gbytes_s = bytes as f64 / median / 1e6;
+        self.mpoints_s = points as f64 / median / 1e3;
+    }
+
+    /// Sets the errors relative to 64-bit floats.
+    pub(super) fn set_verified(&mut self, verified: &Verified) {
+        self.label_mismatch = verified.label_mismatch;
+        self.centroid_error = verified.centroid_error;
+        self.right = verified.is_right();
+    }
+
+    pub(super) fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
-        let mut cells = vec![
+        vec![
             ("experiment", self.experiment.clone()),
             ("execution", self.execution.clone()),
             ("place", self.place.clone()),
@@ -103,13 +153,11 @@ impl Row {
             ("label_mismatch", format!("{:.3e}", self.label_mismatch)),
             ("centroid_error", format!("{:.3e}", self.centroid_error)),
             ("right", self.right.to_string()),
-        ];
-        cells.extend(self.machine.cells());
-        cells
+        ]
     }
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct KmeansReport {
     /// One per shape.

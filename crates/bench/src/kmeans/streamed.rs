@@ -104,40 +104,17 @@ pub(super) fn measure(
         let time = Summary::of(times);
         let verified = verify::verify(&on, case.fewer, shape, execution)?;
         let right = verified.is_right() && (share.is_some() || cpu_agrees(&on, case)?);
-        let ms = |value: fn(&Summary) -> f64| time.as_ref().map_or(f64::NAN, |time| 1e3 * value(time));
-        let median = ms(|time| time.median);
-        rows.push(Row {
-            experiment: Experiment::Streaming.name().to_string(),
-            execution: execution.name().to_string(),
-            place: place.to_string(),
-            features: shape.features,
-            clusters: shape.clusters,
-            points: points.len(),
-            bytes: points.bytes(),
-            scores: shape.scores.name().to_string(),
-            sums: shape.sums.name().to_string(),
-            points_per_thread: shape.points,
-            ahead: shape.ahead,
-            threads: shape.threads,
-            copies: shape.copies,
-            blocks: 0,
-            shared_bytes: shape.shared_bytes(),
-            registers: 0,
-            spilled_bytes: 0,
-            runs: time.as_ref().map_or(0, |time| time.runs as u64),
-            ms_median: median,
-            ms_min: ms(|time| time.min),
-            ms_max: ms(|time| time.max),
-            predicted_ms: f64::NAN,
-            floor_ms: floor,
-            ratio: floor.map(|floor| median / floor),
-            gbytes_s: points.bytes() as f64 / median / 1e6,
-            mpoints_s: points.len() as f64 / median / 1e3,
-            label_mismatch: verified.label_mismatch,
-            centroid_error: verified.centroid_error,
-            right,
-            machine: plan.machine.clone(),
-        });
+        let mut row = Row::new(
+            Experiment::Streaming.name(),
+            execution.name(),
+            place,
+            &plan.machine,
+        );
+        row.set_shape(shape);
+        row.set_time(points.len(), points.bytes(), time, floor);
+        row.set_verified(&verified);
+        row.right = right;
+        rows.push(row);
     }
     Ok(rows)
 }

@@ -1,17 +1,24 @@
-//! What a report says, and its files.
+//! The summary of a report.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use super::findings;
 use super::report::{KmeansReport, Row};
-use crate::Result;
-use crate::harness::Files;
+use crate::harness::{Cells, Report};
+use crate::machine::Machine;
 
-impl KmeansReport {
-    /// The rows as a table in Markdown.
-    #[must_use]
-    pub fn summary(&self) -> String {
+impl Report for KmeansReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        row.cells()
+    }
+
+    fn summary(&self) -> String {
         let mut text = String::from(
             "| execution | place | d | k | scores | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
              | --- | --- | ---: | ---: | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
@@ -51,17 +58,7 @@ impl KmeansReport {
         text
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl` and `<name>.md` below `root`; returns the directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io).
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: Vec::new(),
-        };
-        files.write(root, name, command, &self.machine)
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }

@@ -3,6 +3,7 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
 use super::{Experiment, Plan, experiments, run, scores, ways};
+use crate::Report;
 use crate::machine::Machine;
 
 #[test]

@@ -19,7 +19,7 @@ fn tie(features: usize, point: f64, centroid: f64) -> f64 {
 /// distance: so many times, taken for points around centres in a box.
 const RADIUS: f64 = 3.0;
 
-/// How a shape did.
+/// Errors of a shape.
 pub(super) struct Verified {
     /// Share of points whose label is another one than the reference's, ties or not.
     pub(super) label_mismatch: f64,

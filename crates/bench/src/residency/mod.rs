@@ -1,8 +1,8 @@
 //! Residency: how a query's time follows the share of its data that device memory has room for.
 //!
 //! A query runs once without a limit, which tells how many bytes it keeps in device memory. Then the limit is
-//! set to shares of these bytes, in turn; after each change device memory is emptied once, and runs that do
-//! not count bring back what fits. A measured run finds a part of its data resident and gets the rest over
+//! set to shares of these bytes, in turn; after each change device memory is emptied once, and unmeasured
+//! runs bring back what fits. A measured run finds a part of its data resident and gets the rest over
 //! the link, so that no engine is faster than
 //!
 //! ```text
@@ -42,9 +42,9 @@ pub struct Plan {
     pub iterations: u32,
     /// Settings of the sessions, by full name; the GPU is forced where they name no device.
     pub settings: Vec<(String, String)>,
-    /// Where this happens.
+    /// The machine to record.
     pub machine: Machine,
-    /// What bounds it; none without a GPU.
+    /// The rates that bound it; none without a GPU.
     pub ceilings: Option<Ceilings>,
 }
 
@@ -72,7 +72,7 @@ impl Plan {
         report: &mut ResidencyReport,
         done: &mut impl FnMut(&Query),
     ) -> Result<()> {
-        // Of its own for each query: what others left in device memory must not count as its bytes.
+        // A session for each query: data of others in device memory must not count as its bytes.
         let session = DeviceSession::open(&self.tables, &self.settings).await?;
         let first = measure::run(&session.ctx, &query.sql).await?;
         let device = session.device()?;

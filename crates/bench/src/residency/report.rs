@@ -1,14 +1,12 @@
-//! What was measured: rows, the table of medians, files and figures.
+//! The rows of a report, its table of medians and its figures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
-use crate::harness::Files;
 use crate::harness::plot::{Figure, Figures};
+use crate::harness::{Cells, Report};
 use crate::machine::Machine;
 use crate::measure::Ceilings;
 use crate::result::Summary;
@@ -43,11 +41,11 @@ pub struct Row {
     pub rows: u64,
     /// SQL text to the last row.
     pub total_ms: f64,
-    /// Kernels, with their waiting for what is streamed.
+    /// Kernels, including waits for streamed data.
     pub kernel_ms: f64,
     /// Copies over the link.
     pub transfer_ms: f64,
-    /// What the measured rates allow; none where they were not measured.
+    /// Lower bound by the measured rates; none where they were not measured.
     pub bound_ms: Option<f64>,
     /// Total time over the bound.
     pub ratio: Option<f64>,
@@ -61,7 +59,7 @@ pub struct Row {
     pub reasons: String,
     /// Settings, as `name=value`.
     pub settings: String,
-    /// Where it was measured.
+    /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -90,9 +88,9 @@ impl Row {
         (self.ratio, self.kernel_ratio) = (over(self.total_ms), over(self.kernel_ms));
     }
 
-    fn cells(&self) -> Vec<(&'static str, String)> {
+    fn cells(&self) -> Cells {
         let real = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.6}"));
-        let mut cells = vec![
+        vec![
             ("workload", self.workload.clone()),
             ("scale", self.scale.to_string()),
             ("query", self.query.clone()),
@@ -118,9 +116,7 @@ impl Row {
             ("fell_back", self.fell_back.to_string()),
             ("reasons", self.reasons.clone()),
             ("settings", self.settings.clone()),
-        ];
-        cells.extend(self.machine.cells());
-        cells
+        ]
     }
 }
 
@@ -136,7 +132,7 @@ struct Sum {
     bound: f64,
 }
 
-/// Everything that was measured.
+/// All measurements.
 #[derive(Debug, Clone)]
 pub struct ResidencyReport {
     /// One per run: by query, those without a limit first, then by share.
@@ -167,40 +163,6 @@ impl ResidencyReport {
     fn cases(&self) -> impl Iterator<Item = &[Row]> {
         self.rows
             .chunk_by(|a, b| (&a.query, a.share) == (&b.query, b.share))
-    }
-
-    /// Medians of each query at each share, as a table in Markdown.
-    pub fn summary(&self) -> String {
-        let mut text = String::from(
-            "| query | share | limit | resident MB | link MB | total ms | kernel ms | bound ms | total / bound | kernel / bound | ran on |\n\
-             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
-        );
-        for runs in self.cases() {
-            let first = &runs[0];
-            let cell = |value: Value, digits: usize| {
-                let median = Summary::of(runs.iter().filter_map(value));
-                median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
-            };
-            let share = first
-                .share
-                .map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
-            // Writing to a String does not fail.
-            let _ = writeln!(
-                text,
-                "| {} | {share} | {:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
-                first.query,
-                first.limit_bytes as f64 / 1e6,
-                cell(|row| Some(row.resident_bytes as f64 / 1e6), 3),
-                cell(|row| Some(row.link_bytes as f64 / 1e6), 3),
-                cell(|row| Some(row.total_ms), 3),
-                cell(|row| Some(row.kernel_ms), 3),
-                cell(|row| row.bound_ms, 3),
-                cell(|row| row.ratio, 2),
-                cell(|row| row.kernel_ratio, 2),
-                first.device,
-            );
-        }
-        text + &self.flights()
     }
 
     /// The medians of flights of queries, and of all of them, added up at each share: a flight of the Star
@@ -247,6 +209,52 @@ impl ResidencyReport {
         }
         text
     }
+}
+
+impl Report for ResidencyReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        row.cells()
+    }
+
+    /// Medians of each query at each share, as a table in Markdown.
+    fn summary(&self) -> String {
+        let mut text = String::from(
+            "| query | share | limit | resident MB | link MB | total ms | kernel ms | bound ms | total / bound | kernel / bound | ran on |\n\
+             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+        );
+        for runs in self.cases() {
+            let first = &runs[0];
+            let cell = |value: Value, digits: usize| {
+                let median = Summary::of(runs.iter().filter_map(value));
+                median.map_or_else(|| "-".to_string(), |all| format!("{:.digits$}", all.median))
+            };
+            let share = first
+                .share
+                .map_or_else(|| "no limit".to_string(), |share| format!("{share} %"));
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {share} | {:.3} | {} | {} | {} | {} | {} | {} | {} | {} |",
+                first.query,
+                first.limit_bytes as f64 / 1e6,
+                cell(|row| Some(row.resident_bytes as f64 / 1e6), 3),
+                cell(|row| Some(row.link_bytes as f64 / 1e6), 3),
+                cell(|row| Some(row.total_ms), 3),
+                cell(|row| Some(row.kernel_ms), 3),
+                cell(|row| row.bound_ms, 3),
+                cell(|row| row.ratio, 2),
+                cell(|row| row.kernel_ratio, 2),
+                first.device,
+            );
+        }
+        text + &self.flights()
+    }
 
     fn figures(&self) -> Vec<Figure> {
         let mut figures = Figures::default();
@@ -273,18 +281,7 @@ impl ResidencyReport {
         figures.finish()
     }
 
-    /// Writes `<name>.csv`, `<name>.jsonl`, `<name>.md` and one SVG per query below `root`; returns the
-    /// directory.
-    ///
-    /// # Errors
-    /// [`BenchError::Io`](crate::BenchError::Io), [`BenchError::Plot`](crate::BenchError::Plot).
-    pub fn write(&self, root: &Path, name: &str, command: &str) -> Result<PathBuf> {
-        let files = Files {
-            rows: &self.rows,
-            cells: Row::cells,
-            summary: self.summary(),
-            figures: self.figures(),
-        };
-        files.write(root, name, command, &self.machine)
+    fn machine(&self) -> &Machine {
+        &self.machine
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::Plan;
 use crate::BenchError;
+use crate::Report;
 use crate::machine::Machine;
 use crate::measure::Ceilings;
 use crate::workload::Workload;

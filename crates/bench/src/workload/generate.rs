@@ -128,7 +128,7 @@ impl GenerateOptions {
     }
 }
 
-/// What a generator reports. Called from several threads.
+/// Progress of a generator. Called from several threads.
 pub trait Progress: Sync {
     /// A table begins; `rows` is an estimate.
     fn started(&self, table: &str, rows: u64);
@@ -138,7 +138,7 @@ pub trait Progress: Sync {
     fn finished(&self, table: &str, rows: u64, bytes: u64, skipped: bool);
 }
 
-/// Watches nothing.
+/// Ignores progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProgress;
 
@@ -150,7 +150,7 @@ impl Progress for NoProgress {
 
 /// Writes the tables that are missing and returns the manifest of all.
 ///
-/// `cancel` is looked at after every batch; a cancelled run leaves no half-written file.
+/// `cancel` is checked after every batch; a cancelled run leaves no half-written file.
 ///
 /// # Errors
 /// An unknown table, a scale out of bounds, data of other parameters in the directory, a full or unwritable

@@ -1,4 +1,4 @@
-//! What a directory of generated data holds: one JSON file, written after every table.
+//! The manifest of a directory of generated data: one JSON file, written after every table.
 //!
 //! A second run with the same parameters finds in it that there is nothing to do; one with others, that it
 //! would mix data.
@@ -32,7 +32,7 @@ pub struct Manifest {
     pub compression: String,
     /// Files per large table.
     pub parts: usize,
-    /// What is complete.
+    /// The complete files.
     pub tables: BTreeMap<String, Vec<DataFile>>,
 }
 
@@ -83,7 +83,7 @@ impl Manifest {
         fs::rename(&temporary, &path).map_err(BenchError::io("write", &path))
     }
 
-    /// What was generated, in a few words.
+    /// A short description of the data.
     pub fn describe(&self) -> String {
         format!(
             "{} at scale {} by {}, {}, {} part(s)",

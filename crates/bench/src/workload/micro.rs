@@ -32,7 +32,7 @@ use super::random::RowRandom;
 /// This generator; the version changes when rows do.
 pub const GENERATOR: &str = "galatea micro 1";
 
-/// What all random values derive from.
+/// The seed of all random values.
 pub const SEED: u64 = 4_711;
 
 /// The one table.

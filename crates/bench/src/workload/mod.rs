@@ -1,4 +1,4 @@
-//! What is run: published workloads, their data and their queries.
+//! Published workloads: their data and their queries.
 //!
 //! | workload | data | queries |
 //! | --- | --- | --- |
@@ -29,7 +29,7 @@ use generate::TableGenerator;
 pub struct Query {
     /// Its published name: `1` to `22` for TPC-H, `1.1` to `4.3` for the Star Schema Benchmark.
     pub name: String,
-    /// What it asks, in a few words; empty where the workload says nothing.
+    /// A short description; empty where the workload has none.
     pub title: String,
     /// Its text, without a semicolon.
     pub sql: String,

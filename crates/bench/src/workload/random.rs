@@ -1,4 +1,4 @@
-//! Random numbers that belong to a place, not to an order.
+//! Random numbers by position, independent of the order of generation.
 //!
 //! A value is a function of (seed, table, row, column): any chunk of a table can be made alone, on any
 //! thread, and comes out the same. The function is the finaliser of splitmix64, applied to each of the four

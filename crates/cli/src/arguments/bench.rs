@@ -27,14 +27,14 @@ pub(crate) struct BenchArguments {
     /// Only these queries, separated by commas.
     #[arg(long, value_delimiter = ',')]
     pub(crate) queries: Vec<String>,
-    /// What to measure, separated by commas: hot (in device memory), host (in host memory), parquet (first
+    /// Modes, separated by commas: hot (in device memory), host (in host memory), parquet (first
     /// run from files), cpu (DataFusion over the files), memory (DataFusion over tables in memory).
     #[arg(long, value_delimiter = ',', default_value = "hot,cpu", value_name = "MODES")]
     pub(crate) mode: Vec<Mode>,
     /// Measured runs of each query.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iterations: u32,
-    /// Runs before them that do not count.
+    /// Warm-up runs before them.
     #[arg(long, default_value_t = 1)]
     pub(crate) warmups: u32,
     /// DuckDB in the same run: auto takes it when python3 has the module duckdb.
@@ -71,7 +71,7 @@ pub(crate) enum PartBench {
     Conflicts(ConflictsArguments),
     /// k-means: an iteration over points on the device, beside reading them once.
     Kmeans(KmeansArguments),
-    /// Queries whose data device memory has room for a part of, beside what the measured rates allow.
+    /// Queries with a part of their data in device memory, beside the bound by measured rates.
     Residency(ResidencyArguments),
     /// Streams: topologies of operators on CPU and device, beside a kernel launched for each batch.
     Flow(LinkArguments),
@@ -110,8 +110,8 @@ pub(crate) struct TablesArguments {
 pub(crate) struct ResidencyArguments {
     #[command(flatten)]
     pub(crate) tables: TablesArguments,
-    /// Limits on device memory, separated by commas, in hundredths of what each query keeps there without
-    /// one.
+    /// Limits on device memory, separated by commas, in percent of the bytes that each query keeps there
+    /// without a limit.
     #[arg(
         long,
         value_delimiter = ',',
@@ -139,7 +139,7 @@ pub(crate) struct ConcurrencyArguments {
     /// How long each configuration runs.
     #[arg(long, default_value_t = 5.0, value_parser = parse_seconds)]
     pub(crate) seconds: f64,
-    /// Device memory there is for all: galatea.gpu_memory_limit.
+    /// Device memory of all clients together: galatea.gpu_memory_limit.
     #[arg(long, value_name = "SIZE")]
     pub(crate) limit: Option<String>,
     /// Which queries may use the device at once: galatea.admission.
@@ -163,7 +163,7 @@ pub(crate) struct ConcurrencyArguments {
     /// Latency of the first of the queries, alone and beside a client that repeats the last.
     #[arg(long)]
     pub(crate) beside: bool,
-    /// What the clients' orders of queries are drawn from.
+    /// Seed of the clients' orders of queries.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Name of the written files.
@@ -200,7 +200,7 @@ pub(crate) struct AllocatorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
-    /// What to compare, separated by commas: iteration, the ways of summing; variants, the thesis' executions
+    /// Experiments, separated by commas: iteration, the ways of summing; variants, the thesis' executions
     /// and sums; masses, histograms of labels; streaming, points in host memory.
     #[arg(long, value_delimiter = ',', default_value = "iteration")]
     pub(crate) experiment: Vec<String>,
@@ -210,8 +210,8 @@ pub(crate) struct KmeansArguments {
     /// Numbers of clusters, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 16, 64, 256])]
     pub(crate) clusters: Vec<u32>,
-    /// Bytes of points, 2 GiB by default.
-    #[arg(long)]
+    /// Size of the points, 2 GiB by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Measured runs of each shape.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
@@ -224,12 +224,12 @@ pub(crate) struct KmeansArguments {
     /// default where --shapes is more than one.
     #[arg(long, value_delimiter = ',')]
     pub(crate) sums: Vec<String>,
-    /// So many shapes of a pass by each way of summing, the cheapest by the model first; by default the one
-    /// that is chosen.
+    /// Number of shapes of a pass for each way of summing, the cheapest by the model first; by default the
+    /// one that is chosen.
     #[arg(long, default_value_t = 0)]
     pub(crate) shapes: u32,
-    /// Bytes of shared memory that a block may take, 49152 as in the thesis; all there is by default.
-    #[arg(long, value_name = "BYTES")]
+    /// Shared memory that a block may take, 48 KiB as in the thesis; all of it by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) shared: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
@@ -254,8 +254,8 @@ pub(crate) struct LinkArguments {
     /// Measured runs of each point.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Bytes that a run moves each way, 2 GiB by default.
-    #[arg(long)]
+    /// Size of the data that a run moves each way, 2 GiB by default.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
@@ -287,7 +287,7 @@ pub(crate) struct ConflictsArguments {
     /// Skews of the columns, separated by commas; 0 to 2 by default.
     #[arg(long, value_delimiter = ',', value_name = "NUMBERS")]
     pub(crate) thetas: Vec<f64>,
-    /// What columns are drawn from; another one each time by default. Rows record it.
+    /// Seed of the columns; by default another one each time. Rows record it.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Write rows and figures below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .svg with a
@@ -300,6 +300,14 @@ pub(crate) struct ConflictsArguments {
     /// The commit to record, where there is no git to ask.
     #[arg(long)]
     pub(crate) commit: Option<String>,
+}
+
+/// Bytes of a size in binary units, spelled as in settings.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let sizes = parse_size::Config::new().with_binary();
+    sizes
+        .parse_size(text)
+        .map_err(|reason| format!("{reason}, expected bytes or a size such as '2 GiB'"))
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {
@@ -349,6 +357,14 @@ mod tests {
         let parsed = Arguments::parse_from(["galatea", "bench", "tpch"]);
         assert!(matches!(parsed.command, Some(Command::Bench(bench)) if bench.workload.is_some()));
         assert!(Arguments::try_parse_from(["galatea", "bench"]).is_err());
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        let sizes = ["49152", "48 KiB", "48k", "0.75 MiB", "2gb"].map(parse_size);
+        assert_eq!(sizes, [48 << 10, 48 << 10, 48 << 10, 768 << 10, 2 << 30].map(Ok));
+        let refused = parse_size("2 elephants").expect_err("no unit");
+        assert!(refused.contains("'2 GiB'"), "{refused}");
     }
 
     #[test]

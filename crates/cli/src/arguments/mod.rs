@@ -1,4 +1,4 @@
-//! What was typed. Doc comments here are the help.
+//! The command line. Doc comments here are the help.
 
 mod bench;
 
@@ -38,15 +38,15 @@ pub(crate) struct Arguments {
     pub(crate) query: QueryArguments,
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// Print the version and leave: with the commit, and the versions of DataFusion and NVRTC.
+    /// Print the version and exit: with the commit, and the versions of DataFusion and NVRTC.
     #[arg(short = 'V', long)]
     pub(crate) version: bool,
 }
 
-/// What every command understands.
+/// Arguments of every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionArguments {
-    /// Set a setting before anything runs: --set galatea.device=cpu. Repeatable.
+    /// Change a setting first: --set galatea.device=cpu. Repeatable.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_setting, global = true)]
     pub(crate) settings: Vec<(String, String)>,
     /// The directory that relative paths start from.
@@ -63,10 +63,10 @@ pub(crate) struct QueryArguments {
     /// SQL, or files: statements that are run, files whose rows are shown, .sql files that are run.
     #[arg(value_name = "SQL|FILE")]
     pub(crate) inputs: Vec<String>,
-    /// Run these statements and leave. Repeatable; runs after the files.
+    /// Run these statements and exit. Repeatable; runs after the files.
     #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
     pub(crate) commands: Vec<String>,
-    /// Run the statements of these files and leave.
+    /// Run the statements of these files and exit.
     #[arg(short, long = "file", value_name = "FILE", num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
     /// How results are printed; automatic is table.
@@ -75,7 +75,7 @@ pub(crate) struct QueryArguments {
     /// Rows of a table that are shown: a number, or inf for all.
     #[arg(long, default_value = "40")]
     pub(crate) maxrows: RowLimit,
-    /// The start-up file of the prompt, in place of the user's.
+    /// The start-up file of the prompt, instead of the user's.
     #[arg(long, value_name = "FILE", conflicts_with = "no_startup")]
     pub(crate) startup: Option<PathBuf>,
     /// No start-up file.
@@ -101,16 +101,16 @@ pub(crate) enum Color {
 pub(crate) enum Command {
     /// Generate TPC-H, run some queries, show where each ran and how fast.
     Demo(DemoArguments),
-    /// Say what this machine offers: GPU, driver, compiler, bandwidths, caches, settings.
+    /// Show the capabilities of this machine: GPU, driver, compiler, bandwidths, caches, settings.
     Doctor(DoctorArguments),
     /// Print the tuning constants of every mechanism, with their meaning; no setting changes them.
     Policies,
     /// Measure the GPU, which should be idle: the constants of the cost model, and bandwidths. Takes a few
-    /// seconds; every later session on this machine uses what was found.
+    /// seconds; every later session on this machine uses the result.
     Calibrate(CalibrateArguments),
-    /// Say what a column's values do to a GPU.
+    /// Analyse how a GPU processes a column.
     Analyze {
-        /// What to look at.
+        /// The analysis.
         #[command(subcommand)]
         what: Analysis,
     },
@@ -133,8 +133,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Analysis {
-    /// How lanes that group by a column conflict in shared memory, and what copies or a placement would make
-    /// of it.
+    /// Bank and value conflicts of grouping by a column in shared memory, also with replicated accumulators
+    /// and with a conflict layout.
     ///
     /// Tables that -c and -f of the same command create can be named.
     Conflicts(AnalyzeArguments),
@@ -169,7 +169,7 @@ pub(crate) struct DoctorArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArguments {
-    /// Remove what was measured.
+    /// Remove the measurements.
     #[arg(long)]
     pub(crate) forget: bool,
 }

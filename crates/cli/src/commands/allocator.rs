@@ -1,25 +1,16 @@
 //! `galatea bench allocator`: the device heap's experiments, the paper's outcome beside ours, and the rows
 //! for keeping.
 
-use std::io::{self, Write};
-
-use galatea_bench::BenchError;
 use galatea_bench::allocator::{self, Experiment, Extent};
 use galatea_bench::machine::Machine;
-use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
-use super::bench::command_line;
+use super::bench::{open_device, show};
 use crate::arguments::{AllocatorArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &AllocatorArguments) -> Result<(), CliError> {
-    let device = if arguments.emulated {
-        Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
-    } else {
-        Device::gpu(0, DeviceOptions::default())
-    }
-    .map_err(BenchError::from)?;
+    let device = open_device(arguments.emulated)?;
     let mut extent = if arguments.emulated {
         Extent::emulated()
     } else {
@@ -39,10 +30,5 @@ pub(crate) fn run(session: &SessionArguments, arguments: &AllocatorArguments) ->
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    let _ = writeln!(io::stdout(), "{}", report.summary());
-    if let Some(out) = &arguments.out {
-        let written = report.write(out, &arguments.name, &command_line())?;
-        let _ = writeln!(io::stdout(), "written to {}", written.display());
-    }
-    Ok(())
+    show(&report, arguments.out.as_deref(), &arguments.name)
 }

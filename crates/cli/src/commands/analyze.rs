@@ -1,4 +1,4 @@
-//! `galatea analyze conflicts`: what grouping by a column does to the banks of shared memory.
+//! `galatea analyze conflicts`: bank and value conflicts of grouping by a column.
 
 use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result};
@@ -18,7 +18,7 @@ pub(crate) async fn run(
     arguments: &AnalyzeArguments,
 ) -> Result<(), CliError> {
     let mut shell = super::shell(session, query).await?;
-    // What -c and -f make can be looked at; what they print is not asked for here.
+    // Tables made by -c and -f can be analysed; the output of these statements is not shown.
     shell.output.quiet = true;
     super::run_all(&mut shell, query).await?;
 

@@ -1,17 +1,17 @@
 //! `galatea bench`: a workload's queries in several modes, medians and ratios, and the rows for keeping.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use galatea_bench::compare::{RowOrder, compare};
-use galatea_bench::duckdb;
 use galatea_bench::machine::Machine;
 use galatea_bench::measure::{Ceilings, Measured, Mode, Plan};
 use galatea_bench::result::{self, ResultRow, Summary, summaries};
 use galatea_bench::workload::generate::GenerateOptions;
 use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
-use galatea_device::{Device, DeviceOptions};
+use galatea_bench::{Report, duckdb};
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
 use super::generate::{data_directory, with_progress};
 use crate::arguments::{BenchArguments, DuckDb, SessionArguments};
@@ -36,17 +36,13 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &BenchArguments) 
     };
     let tables = Tables::find(workload, &directory)?;
     let queries = workload.select(tables.scale, &arguments.queries)?;
-    let gpu = galatea_device::probe()
-        .devices
-        .first()
-        .map(|device| device.name.clone());
     let plan = Plan {
         tables,
         queries,
         iterations: arguments.iterations,
         warmups: arguments.warmups,
         settings: session.settings.clone(),
-        machine: Machine::look(gpu.as_deref(), arguments.commit.clone()),
+        machine: machine(false, arguments.commit.clone()),
         ceilings: ceilings(),
     };
 
@@ -110,19 +106,42 @@ fn default_name(workload: Workload, modes: &[Mode]) -> String {
     format!("{workload}-{}", modes.join("-"))
 }
 
-/// What was typed, so that it can be done again.
-pub(super) fn command_line() -> String {
-    let arguments = std::env::args().skip(1).map(|argument| {
-        if argument.contains([' ', '\'', '"', '*']) {
-            format!("'{}'", argument.replace('\'', "'\\''"))
-        } else {
-            argument
-        }
-    });
-    std::iter::once("galatea".to_string())
-        .chain(arguments)
-        .collect::<Vec<_>>()
-        .join(" ")
+/// The command line, quoted for a shell.
+fn command_line() -> String {
+    let arguments: Vec<String> = std::iter::once("galatea".to_string())
+        .chain(std::env::args().skip(1))
+        .collect();
+    // Arguments of a process have no byte 0, the one that cannot be quoted.
+    shlex::try_join(arguments.iter().map(String::as_str)).unwrap_or_else(|_| arguments.join(" "))
+}
+
+/// Prints the summary of a report, and writes its files below `out`.
+pub(super) fn show(report: &impl Report, out: Option<&Path>, name: &str) -> Result<(), CliError> {
+    let _ = writeln!(io::stdout(), "{}", report.summary());
+    if let Some(out) = out {
+        let written = report.write(out, name, &command_line())?;
+        let _ = writeln!(io::stdout(), "written to {}", written.display());
+    }
+    Ok(())
+}
+
+/// The device that experiments run on.
+pub(super) fn open_device(emulated: bool) -> galatea_bench::Result<Device> {
+    let options = DeviceOptions::default();
+    Ok(match emulated {
+        true => Device::emulated(EmulatorOptions::default(), options)?,
+        false => Device::gpu(0, options)?,
+    })
+}
+
+/// The machine that rows are recorded with.
+pub(super) fn machine(emulated: bool, commit: Option<String>) -> Machine {
+    let gpus = || galatea_device::probe().devices.into_iter();
+    let device = match emulated {
+        true => Some("emulated device".to_string()),
+        false => gpus().next().map(|gpu| gpu.name),
+    };
+    Machine::look(device.as_deref(), commit)
 }
 
 /// Queries whose results are not the same in two modes.

@@ -1,11 +1,10 @@
 //! `galatea bench concurrency`: many clients on one device.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use galatea_bench::concurrency::{Experiments, Plan};
 
-use super::bench::{ceilings, command_line};
+use super::bench::{ceilings, show};
 use super::residency::Typed;
 use crate::arguments::{ConcurrencyArguments, SessionArguments};
 use crate::errors::CliError;
@@ -68,11 +67,7 @@ pub(crate) async fn run(
     };
     let report = interruptible(move || async move { plan.measure(done).await }).await??;
     bar.finish_and_clear();
-    let _ = writeln!(io::stdout(), "{}", report.summary());
-    if let Some(out) = &arguments.tables.out {
-        let written = report.write(out, &arguments.name, &command_line())?;
-        let _ = writeln!(io::stdout(), "written to {}", written.display());
-    }
+    show(&report, arguments.tables.out.as_deref(), &arguments.name)?;
     match report.defects() {
         0 => Ok(()),
         defects => Err(CliError::Other(format!(

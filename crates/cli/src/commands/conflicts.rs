@@ -1,27 +1,17 @@
 //! `galatea bench conflicts`: experiments on conflicts in shared memory, the paper's outcome beside ours, and
 //! the rows for keeping.
 
-use std::io::{self, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use galatea_bench::conflicts::{self, Experiment, Extent};
-use galatea_bench::machine::Machine;
-use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
-use super::bench::command_line;
+use super::bench::{machine, open_device, show};
 use crate::arguments::{ConflictsArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) -> Result<(), CliError> {
-    let open = || {
-        let device = if arguments.emulated {
-            Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
-        } else {
-            Device::gpu(0, DeviceOptions::default())
-        };
-        Ok(device?)
-    };
+    let open = || open_device(arguments.emulated);
     let mut extent = if arguments.emulated {
         Extent::emulated()
     } else {
@@ -44,24 +34,14 @@ pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) ->
     } else {
         arguments.experiments.clone()
     };
-    let gpu = galatea_device::probe().devices.into_iter().next();
-    let device = if arguments.emulated {
-        Some("emulated device".to_string())
-    } else {
-        gpu.map(|device| device.name)
-    };
-    let machine = Machine::look(device.as_deref(), arguments.commit.clone());
+    let machine = machine(arguments.emulated, arguments.commit.clone());
     let bar = steps(session.quiet, "conflicts", experiments.len() as u64);
     let report = conflicts::run(open, &extent, &experiments, &machine, |experiment| {
         bar.set_message(experiment.name().to_string());
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    let _ = writeln!(io::stdout(), "{}", report.summary());
-    if let Some(out) = &arguments.out {
-        let written = report.write(out, &arguments.name, &command_line())?;
-        let _ = writeln!(io::stdout(), "written to {}", written.display());
-    }
+    show(&report, arguments.out.as_deref(), &arguments.name)?;
     if report.failures.is_empty() {
         return Ok(());
     }
@@ -70,7 +50,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &ConflictsArguments) ->
     Err(CliError::Other(failures.collect::<Vec<_>>().join("\n")))
 }
 
-/// The time, for want of anything better that is never the same.
+/// The time in microseconds: another seed in each run.
 fn fresh_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(1, |since| since.as_micros() as u64)

@@ -30,7 +30,7 @@ const TPCH: [&str; 6] = ["1", "3", "6", "12", "14", "18"];
 /// Rows of a result that are shown.
 const SHOWN: usize = 5;
 
-/// Questions someone may ask of an unknown table.
+/// Questions about the tables.
 fn ad_hoc() -> Vec<Query> {
     let query = |name: &str, title: &str, sql: &str| Query {
         name: name.to_string(),
@@ -220,7 +220,7 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Standard output; a closed one ends the demo by its own.
+/// Standard output; closing it ends the demo.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
@@ -249,7 +249,7 @@ impl Summary {
         }
     }
 
-    /// Compares with the CPU's result and says how that went.
+    /// Compares with the CPU's result and reports the outcome.
     fn check(&mut self, expected: &Run, actual: &Run) -> String {
         self.cpu_time += expected.total;
         let cpu = milliseconds(expected.total);

@@ -1,7 +1,6 @@
-//! `galatea doctor`: what this machine offers, and what to do about what it does not.
+//! `galatea doctor`: the capabilities of this machine, and remedies for missing ones.
 //!
-//! Nothing here fails: a machine without a GPU is a machine that queries run on, by DataFusion's CPU
-//! operators.
+//! It never fails: without a GPU, queries run by DataFusion's CPU operators.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,12 +15,13 @@ use galatea_device::{
 };
 use galatea_engine::calibration;
 use galatea_engine::config::DeviceChoice;
+use walkdir::WalkDir;
 
 use crate::arguments::{DoctorArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::session;
 
-/// What queries run on, in a few words: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
+/// The processor of queries, in short: `NVIDIA H200`, or `the CPU (no CUDA driver)`.
 pub(crate) fn device_line() -> String {
     match galatea_device::probe().usable() {
         Ok(device) => device.name.clone(),
@@ -191,7 +191,7 @@ fn rate(bytes_per_second: f64) -> String {
     format!("{:.1} GB/s", bytes_per_second / 1e9)
 }
 
-/// What was measured of the device, or how to measure it; measured now if it was asked for.
+/// The calibration of the device, or how to make it; made now if requested.
 fn calibration(report: &mut Report, device: &Device, measure: bool) {
     report.section("Measured");
     let found = match measure {
@@ -239,7 +239,7 @@ fn rates(report: &mut Report, measured: &Calibration) {
     );
 }
 
-/// What the cost model of grouped aggregation assumes.
+/// The constants of the cost model of grouped aggregation.
 fn constants(report: &mut Report, source: &str, device: &Device, measured: Option<&GroupingRates>) {
     report.row("constants of the cost model", source);
     for (name, value) in calibration::rates(&calibration::machine(device.info(), measured)).figures() {
@@ -286,16 +286,13 @@ fn caches(report: &mut Report) {
 
 /// Files and bytes below `path`.
 fn usage(path: &Path) -> (u64, u64) {
-    let Ok(metadata) = fs::symlink_metadata(path) else {
-        return (0, 0);
-    };
-    if !metadata.is_dir() {
-        return (1, metadata.len());
-    }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let entries = WalkDir::new(path).into_iter().flatten();
     entries
-        .map(|entry| usage(&entry.path()))
-        .fold((0, 0), |(files, size), (f, s)| (files + f, size + s))
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|metadata| !metadata.is_dir())
+        .fold((0, 0), |(files, size), metadata| {
+            (files + 1, size + metadata.len())
+        })
 }
 
 fn settings(report: &mut Report, ctx: &SessionContext) {

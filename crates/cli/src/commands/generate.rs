@@ -59,7 +59,7 @@ pub(crate) fn data_directory(name: &str) -> Result<PathBuf, CliError> {
     Ok(cache.path().join("data").join(name))
 }
 
-/// Generates what is missing, with bars on a terminal; Ctrl-C stops it and leaves no half-written file.
+/// Generates missing tables, with bars on a terminal; Ctrl-C stops it and leaves no half-written file.
 pub(crate) async fn with_progress(options: GenerateOptions, quiet: bool) -> Result<Manifest, CliError> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = cancel.clone();

@@ -1,24 +1,15 @@
 //! `galatea bench kmeans`: iterations of k-means beside the read floor, and the rows for keeping.
 
-use std::io::{self, Write};
-
-use galatea_bench::BenchError;
 use galatea_bench::kmeans::{self, Plan};
 use galatea_bench::machine::Machine;
-use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
-use super::bench::command_line;
+use super::bench::{open_device, show};
 use crate::arguments::{KmeansArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Result<(), CliError> {
-    let device = if arguments.emulated {
-        Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
-    } else {
-        Device::gpu(0, DeviceOptions::default())
-    }
-    .map_err(BenchError::from)?;
+    let device = open_device(arguments.emulated)?;
     let bytes = if arguments.emulated { 1 << 20 } else { 2 << 30 };
     let plan = Plan {
         experiments: kmeans::experiments(&arguments.experiment).map_err(CliError::Other)?,
@@ -42,10 +33,5 @@ pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Re
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    let _ = writeln!(io::stdout(), "{}", report.summary());
-    if let Some(out) = &arguments.out {
-        let written = report.write(out, &arguments.name, &command_line())?;
-        let _ = writeln!(io::stdout(), "written to {}", written.display());
-    }
-    Ok(())
+    show(&report, arguments.out.as_deref(), &arguments.name)
 }

@@ -4,27 +4,17 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use galatea_bench::BenchError;
-use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_flow::bench as streams;
 use galatea_memory::transfer as ways;
 
+use super::bench::open_device;
 use crate::arguments::LinkArguments;
 use crate::errors::CliError;
 
-/// Bytes of a run where nobody says how many.
+/// Bytes of a run by default.
 const BYTES: u64 = 2 << 30;
 
-fn open(arguments: &LinkArguments) -> Result<Device, CliError> {
-    let device = if arguments.emulated {
-        Device::emulated(EmulatorOptions::default(), DeviceOptions::default())
-    } else {
-        Device::gpu(0, DeviceOptions::default())
-    };
-    Ok(device.map_err(BenchError::from)?)
-}
-
-/// The experiments asked for, in their order; all where none is.
+/// The requested experiments, in their order; all by default.
 fn chosen(asked: &[String], known: &[&'static str]) -> Result<Vec<&'static str>, CliError> {
     if let Some(unknown) = asked.iter().find(|name| !known.contains(&name.as_str())) {
         let known = known.join(", ");
@@ -62,7 +52,7 @@ fn keep(
 
 pub(crate) fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     let names = chosen(&arguments.experiment, &streams::EXPERIMENTS)?;
-    let device = open(arguments)?;
+    let device = open_device(arguments.emulated)?;
     let mut scale = if arguments.emulated {
         streams::Scale::small()
     } else {
@@ -84,7 +74,7 @@ pub(crate) fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
 
 pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {
     let names = chosen(&arguments.experiment, &ways::EXPERIMENTS)?;
-    let device = open(arguments)?;
+    let device = open_device(arguments.emulated)?;
     let bytes = if arguments.emulated { 1 << 20 } else { BYTES / 2 };
     let scale = ways::Scale {
         bytes: usize::try_from(arguments.bytes.unwrap_or(bytes)).unwrap_or(usize::MAX),

@@ -1,4 +1,4 @@
-//! `galatea completions` and `galatea man`: what the arguments' own description is turned into.
+//! `galatea completions` and `galatea man`: made from the description of the arguments.
 
 use std::fs;
 use std::io::{self, Write};

@@ -24,7 +24,7 @@ use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
 use crate::shell::{Ended, OnError, Shell};
 
-/// Runs what was asked for.
+/// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
     let Arguments {
         session,
@@ -89,7 +89,7 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
     })
 }
 
-/// Files first, then commands, then what has no flag; without any of them, the prompt.
+/// Files first, then commands, then arguments without a flag; without any of them, the prompt.
 async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
     let mut shell = shell(arguments, query).await?;
     if query.files.is_empty() && query.commands.is_empty() && query.inputs.is_empty() {
@@ -99,7 +99,7 @@ async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result
     run_all(&mut shell, query).await
 }
 
-/// Runs all that the arguments say, up to the first that fails.
+/// Runs files, commands and inputs up to the first that fails.
 async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     for path in &query.files {
         if shell.run_file(path).await? == Ended::Quit {

@@ -1,5 +1,5 @@
 //! The prompt: history, completion, highlighting, a start-up file. Where standard input is no terminal, it is
-//! a script; all of its statements run, whichever fails, and the exit code tells.
+//! a script; all of its statements run, even if some fail, which the exit code shows.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         && let Some(path) = query.startup.clone().or_else(startup_file)
         && let Err(error) = shell.run_file(&path).await
     {
-        // The prompt opens whatever the file says.
+        // An error in the file does not keep the prompt from opening.
         errors::report(&error);
     }
     let config = Config::builder()
@@ -76,7 +76,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         // The first time there is no file.
         let _ = editor.load_history(path);
     }
-    // A second Ctrl-C in a row leaves, whether the first cancelled a query or cleared a line.
+    // A second Ctrl-C in a row quits, whether the first cancelled a query or cleared a line.
     let mut interrupted = false;
     loop {
         if let Some(helper) = editor.helper_mut() {
@@ -87,7 +87,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
             Err(ReadlineError::Interrupted) if interrupted => break,
             Err(ReadlineError::Interrupted) => {
                 interrupted = true;
-                let _ = writeln!(io::stdout(), "press Ctrl-C again, Ctrl-D or \\q to leave");
+                let _ = writeln!(io::stdout(), "press Ctrl-C again, Ctrl-D or \\q to quit");
                 if let Some(helper) = editor.helper() {
                     helper.reset_hint();
                 }
@@ -117,7 +117,7 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
 fn greet() {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!(
-        "galatea {version} on {}. \\? for help, \\q to leave.\n",
+        "galatea {version} on {}. \\? for help, \\q to quit.\n",
         super::doctor::device_line()
     );
     if let Err(missing) = galatea_device::probe().usable() {

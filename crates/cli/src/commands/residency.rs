@@ -1,13 +1,11 @@
-//! `galatea bench residency`: queries whose data device memory has room for a part of.
-
-use std::io::{self, Write};
+//! `galatea bench residency`: queries with a part of their data in device memory.
 
 use galatea_bench::machine::Machine;
 use galatea_bench::residency::Plan;
 use galatea_bench::workload::tables::Tables;
 use galatea_bench::workload::{Query, Workload};
 
-use super::bench::{ceilings, command_line};
+use super::bench::{ceilings, machine, show};
 use crate::arguments::{ResidencyArguments, SessionArguments, TablesArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
@@ -35,15 +33,10 @@ pub(crate) async fn run(session: &SessionArguments, arguments: &ResidencyArgumen
     };
     let report = interruptible(move || async move { plan.measure(done).await }).await??;
     bar.finish_and_clear();
-    let _ = writeln!(io::stdout(), "{}", report.summary());
-    if let Some(out) = &arguments.tables.out {
-        let written = report.write(out, &arguments.name, &command_line())?;
-        let _ = writeln!(io::stdout(), "written to {}", written.display());
-    }
-    Ok(())
+    show(&report, arguments.tables.out.as_deref(), &arguments.name)
 }
 
-/// What the experiments on device memory share of what was typed.
+/// The parameters common to the experiments on device memory.
 pub(super) struct Typed {
     pub(super) tables: Tables,
     pub(super) queries: Vec<Query>,
@@ -63,17 +56,11 @@ impl Typed {
         }
         let device = settings.iter().rev().find(|(name, _)| name == "galatea.device");
         let emulated = device.is_some_and(|(_, device)| device.eq_ignore_ascii_case("emulated"));
-        let gpu = galatea_device::probe().devices.into_iter().next();
-        let name = if emulated {
-            Some("emulated device".to_string())
-        } else {
-            gpu.map(|gpu| gpu.name)
-        };
         Ok(Self {
             tables,
             queries,
             settings,
-            machine: Machine::look(name.as_deref(), arguments.commit.clone()),
+            machine: machine(emulated, arguments.commit.clone()),
             emulated,
         })
     }

@@ -114,7 +114,7 @@ impl fmt::Display for Width {
     }
 }
 
-/// What the user has chosen, by arguments or in the prompt.
+/// The options of printing, from arguments or the prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     /// The form of results.

@@ -10,7 +10,7 @@ use crate::interrupt;
 /// Leaves the text on the screen where it fits, does not fold lines, and shows colours.
 const DEFAULT: &str = "less -FSRX";
 
-/// Shows `text` in a pager until it is left; false where there is none.
+/// Shows `text` in a pager until the user quits it; false if there is no pager.
 pub(crate) fn show(text: &str) -> bool {
     let pager = environment::pager().unwrap_or_else(|| DEFAULT.to_string());
     // Ctrl-C is the pager's as long as it runs.
@@ -24,9 +24,9 @@ pub(crate) fn show(text: &str) -> bool {
         return false;
     };
     if let Some(mut input) = child.stdin.take() {
-        // A pager that is left early closes its end.
+        // A pager that is quit early closes its end.
         let _ = input.write_all(text.as_bytes());
     }
-    // The shell's code for a command that is not there.
+    // The shell's code for an unknown command.
     child.wait().is_ok_and(|status| status.code() != Some(127))
 }

@@ -10,13 +10,13 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::Format;
 
-/// A long value keeps so many columns of text, if the table is too wide.
+/// Columns of text that are kept of a long value if the table is too wide.
 const LONG: usize = 32;
 
-/// What stands for what is left out.
+/// Stands for omitted values.
 const LEFT_OUT: &str = "…";
 
-/// A result as text, and how much of it is shown.
+/// A result as text, and the part of it that is shown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// The text, with an end of line.
@@ -96,7 +96,7 @@ fn escaped(cell: &str, format: Format) -> String {
     }
 }
 
-/// Cuts long values and chooses the columns that fit into `width`; none stands for those that are left out.
+/// Cuts long values and chooses the columns that fit into `width`; none stands for omitted ones.
 fn fit(names: &[String], rows: &mut [Vec<String>], width: usize) -> Vec<Option<usize>> {
     let widths = |rows: &[Vec<String>]| -> Vec<usize> {
         let of = |column: usize| {

@@ -44,7 +44,7 @@ impl Write for Target {
     }
 }
 
-/// Whether the program that reads standard output has left: libraries turn that error into text.
+/// Whether the reader of standard output has closed it: libraries turn that error into text.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 fn note_closed(error: &io::Error) {

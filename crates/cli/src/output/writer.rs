@@ -17,7 +17,7 @@ use super::table::{self, Shown};
 use super::{Format, Output, RowLimit, Target};
 use crate::progress::Watch;
 
-/// How much of a result was printed.
+/// The amount of a result that was printed.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     /// Rows of the result.

@@ -69,7 +69,7 @@ fn emulated(directory: &Path, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn what_cannot_be_timed_is_not_calibrated() {
+fn a_device_without_times_is_not_calibrated() {
     let directory = samples();
     let ran = emulated(directory.path(), &["calibrate"]);
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));

@@ -42,7 +42,7 @@ fn columns_are_placed_by_a_statement() {
 }
 
 #[test]
-fn statements_that_cannot_be_carried_out_say_why() {
+fn refused_statements_give_a_reason() {
     let directory = samples();
     let error_of = |sql: &str| {
         let sql = format!("{TABLE}; {sql}");
@@ -63,8 +63,8 @@ fn statements_that_cannot_be_carried_out_say_why() {
     hint: tables are t; a file is a table in quotes: 'file.parquet'
     ");
     insta::assert_snapshot!(error_of("ALTER TABLE t SET (conflict_layout.f = 'auto')"), @r"
-    error: column f cannot be placed: floats have no codes
-    hint: integers, dates, times, decimals and strings that repeat can be placed
+    error: column f cannot have a conflict layout: floats have no codes
+    hint: integers, dates, times, decimals and strings that repeat can have one
     ");
     insta::assert_snapshot!(error_of("ALTER TABLE t SET (conflict_layout = 'auto', conflict_depth = 3)"), @r"
     error: unknown option: conflict_depth

@@ -59,7 +59,7 @@ fn tpch_is_generated_once_and_the_same_on_any_number_of_threads() {
             "SELECT sum(l_extendedprice) FROM 'two/lineitem.parquet' WHERE l_orderkey < 100"
         ),
     );
-    // Other parameters in the same place are refused, or replace what is there.
+    // Other parameters in the same place are refused, or replace the data.
     let ran = generate("one", &["--compression", "zstd"]);
     assert_eq!(ran.code, 1);
     assert!(

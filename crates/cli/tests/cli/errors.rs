@@ -28,7 +28,7 @@ fn missing_tables() {
     error: no such table: orders
     line 1: SELECT * FROM orders
                           ^^^^^^
-    hint: SHOW TABLES lists the tables there are; a file is a table in quotes: FROM 'file.parquet'
+    hint: SHOW TABLES lists the tables; a file is a table in quotes: FROM 'file.parquet'
     ");
 }
 

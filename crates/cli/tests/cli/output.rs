@@ -37,7 +37,7 @@ fn the_emulated_device_runs_a_query() {
 }
 
 #[test]
-fn the_emulated_device_is_for_who_starts_the_command() {
+fn only_the_command_line_allows_the_emulated_device() {
     let directory = samples();
     let sql = "SET galatea.device = 'emulated'; SELECT count(*) FROM 'parts/*.parquet' WHERE id > 1";
     let ran = galatea(directory.path(), &["-c", sql]);
@@ -169,7 +169,7 @@ fn settings_are_shown_and_set() {
 }
 
 #[test]
-fn the_doctor_says_where_queries_run() {
+fn the_doctor_shows_where_queries_run() {
     let directory = samples();
     let ran = galatea(directory.path(), &["doctor", "--set", "galatea.device=cpu"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -378,7 +378,7 @@ fn warnings_are_shown() {
 }
 
 #[test]
-fn a_reader_that_leaves_early_is_no_error() {
+fn a_closed_standard_output_is_no_error() {
     let directory = samples();
     let sql = "SELECT value FROM generate_series(1, 1000000)";
     let mut command = command(directory.path(), &["-q", "--format", "csv", "-c", sql]);

@@ -1,4 +1,4 @@
-//! The prompt in a pseudo-terminal, as somebody types into it.
+//! The prompt in a pseudo-terminal.
 
 use std::path::Path;
 use std::process::Command;
@@ -49,7 +49,7 @@ impl Prompt {
         String::from_utf8_lossy(found.before()).into_owned()
     }
 
-    fn leaves(&mut self) {
+    fn quits(&mut self) {
         self.types("\\q");
         self.0.expect(Eof).expect("the prompt ends");
     }
@@ -61,7 +61,7 @@ const SIZE: (u16, u16) = (80, 24);
 fn a_session() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
-    prompt.shows("\\? for help, \\q to leave.");
+    prompt.shows("\\? for help, \\q to quit.");
     prompt
         .types("SELECT id, name FROM 'a.csv' ORDER BY id;")
         .shows("| 1  | one  |");
@@ -84,14 +84,14 @@ fn a_session() {
     prompt.shows("^^^^^");
     prompt.types("\\?").shows("\\object_store_profiling");
     prompt.types("\\d").shows("df_settings");
-    prompt.leaves();
+    prompt.quits();
 }
 
 #[test]
 fn wide_rows_fit_the_terminal() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), (60, 24), &[]);
-    prompt.shows("to leave.");
+    prompt.shows("to quit.");
     let columns: Vec<String> = (1..=20).map(|n| format!("{n} AS column_{n}")).collect();
     prompt.types(&format!("SELECT {};", columns.join(", ")));
     let table = prompt.shows("of 20 columns shown)");
@@ -112,7 +112,7 @@ fn wide_rows_fit_the_terminal() {
     prompt
         .types(&format!("SELECT {};", columns.join(", ")))
         .shows("| column_11 |");
-    prompt.leaves();
+    prompt.quits();
 }
 
 /// A prompt that shows all rows, through that pager where they are many.
@@ -128,7 +128,7 @@ fn paged(directory: &tempfile::TempDir, pager: &str) -> Prompt {
     let mut command = command(directory.path(), &options);
     command.env("GALATEA_PAGER", pager);
     let mut prompt = Prompt::with(command, SIZE);
-    prompt.shows("to leave.");
+    prompt.shows("to quit.");
     prompt
 }
 
@@ -149,13 +149,13 @@ fn long_results_go_through_the_pager() {
         unpaged.contains("| 98 ") && !unpaged.contains("paged"),
         "{unpaged}"
     );
-    // A pager that is not there is no reason to lose a result.
-    prompt.leaves();
+    // Without the pager, the result is printed.
+    prompt.quits();
     let mut prompt = paged(&directory, "no-such-pager");
     prompt
         .types("SELECT value FROM generate_series(1, 100);")
         .shows("| 100 ");
-    prompt.leaves();
+    prompt.quits();
 }
 
 #[test]
@@ -170,26 +170,26 @@ fn the_startup_file_runs_first() {
     prompt
         .types("SELECT n + 1 AS answer FROM mine;")
         .shows("answer | 42");
-    prompt.leaves();
+    prompt.quits();
     let mut prompt = Prompt::start(directory.path(), SIZE, &["--no-startup"]);
     prompt
         .types("SELECT * FROM mine;")
         .shows("error: no such table: mine");
-    prompt.leaves();
+    prompt.quits();
 }
 
 #[test]
 fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
-    prompt.shows("to leave.");
+    prompt.shows("to quit.");
     prompt.types(
         "SELECT sum(a.value * b.value) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b;",
     );
-    // What runs for longer than a second says so.
+    // A statement shows its progress after a second.
     prompt.shows("Ctrl-C cancels");
     prompt.0.send([3_u8]).expect("interrupted");
     prompt.shows("error: cancelled");
     prompt.types("SELECT 6 * 7 AS answer;").shows("| 42     |");
-    prompt.leaves();
+    prompt.quits();
 }

@@ -1,4 +1,4 @@
-//! Running the binary, and what varies from run to run taken out of what it says.
+//! Running the binary, with times and reasons that vary removed from its output.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,17 +1,17 @@
 //! The source files of the workspace, for tests that read them.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+use walkdir::WalkDir;
 
 /// Adds the files below a directory that have one of the extensions.
 pub(crate) fn source_files(directory: &Path, extensions: &[&str], found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let path = entry.path();
+    let paths = WalkDir::new(directory)
+        .into_iter()
+        .flatten()
+        .map(walkdir::DirEntry::into_path);
+    found.extend(paths.filter(|path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if path.is_dir() {
-            source_files(&path, extensions, found);
-        } else if extension.is_some_and(|extension| extensions.contains(&extension)) {
-            found.push(path);
-        }
-    }
+        extension.is_some_and(|extension| extensions.contains(&extension))
+    }));
 }

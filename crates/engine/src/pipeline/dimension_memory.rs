@@ -20,7 +20,7 @@ use super::column_access::ColumnAccess;
 use super::options::KernelOptions;
 use super::plan::{PipelinePlan, SinkPlan};
 use crate::code::{Code, line};
-use crate::config::DimensionHome;
+use crate::config::DimensionMemory;
 use crate::expression::{
     ColumnKind, Dimension, EntryIndex, Expr, ExprKind, PackedDimension, PackedLayout, Parameters, widens,
 };
@@ -176,7 +176,7 @@ impl DimensionInput<'_> {
     /// The ways to pack the dimension, best first, or why there is none.
     fn candidates(&self, dimension: usize, uses: &Uses) -> Result<Vec<Candidate>, String> {
         let forced = self.options.dimensions;
-        if forced == DimensionHome::Cache {
+        if forced == DimensionMemory::Cache {
             return Err("forced".into());
         }
         let [key] = uses.keys[dimension].as_slice() else {
@@ -197,9 +197,9 @@ impl DimensionInput<'_> {
         let mut ways = Vec::new();
         if let Some((k, access)) = column_of(key).map(|k| (k, &self.columns[k])) {
             let by_slot = match forced {
-                DimensionHome::Placed => true,
-                DimensionHome::Auto => !uses.decoded.contains(&k),
-                DimensionHome::Cache | DimensionHome::Shared => false,
+                DimensionMemory::Placed => true,
+                DimensionMemory::Auto => !uses.decoded.contains(&k),
+                DimensionMemory::Cache | DimensionMemory::Shared => false,
             };
             if let (true, Some(placed)) = (by_slot, &access.placed) {
                 let index = EntryIndex::Slot {
@@ -214,7 +214,7 @@ impl DimensionInput<'_> {
             }
         }
         ways.push(candidate("shared", EntryIndex::Key, found.indices().into(), None));
-        if forced == DimensionHome::Placed {
+        if forced == DimensionMemory::Placed {
             ways.retain(|way| way.slots.is_some());
         }
         if ways.is_empty() {
@@ -253,7 +253,7 @@ impl DimensionInput<'_> {
         }
         let machine = &self.options.machine;
         let (block, busy) = block(machine, self.options.block, bytes);
-        if self.options.dimensions == DimensionHome::Auto {
+        if self.options.dimensions == DimensionMemory::Auto {
             if !busy {
                 return Err(format!("{} leave too few threads", size(bytes)));
             }

@@ -1,6 +1,6 @@
 //! What a generated kernel is made by besides its plan and data.
 
-use crate::config::{DimensionHome, GroupBy, GroupCombine, RowOutput};
+use crate::config::{DimensionMemory, GroupBy, GroupCombine, RowOutput};
 use galatea_layout::model::Machine;
 
 /// Tuning of a generated kernel that is not decided by the data.
@@ -29,7 +29,7 @@ pub struct KernelOptions {
     /// Where rows that are returned go.
     pub row_output: RowOutput,
     /// Which memory dimensions are looked up in.
-    pub dimensions: DimensionHome,
+    pub dimensions: DimensionMemory,
 }
 
 impl KernelOptions {

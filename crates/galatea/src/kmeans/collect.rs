@@ -71,7 +71,7 @@ pub(super) async fn rows(
     })
 }
 
-/// The points of columns of batches. `goes_on` is asked after each batch.
+/// The points of columns of batches. `goes_on` is called after each batch; its error ends the work.
 ///
 /// # Errors
 /// NULL, NaN and infinite values, with column and number; host memory.

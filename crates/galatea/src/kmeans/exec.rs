@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use super::Function;
 use super::collect::{self, Rows, failed};
 
-/// What a node does, whatever its input.
+/// The parameters of a node apart from its input.
 #[derive(Debug, Clone)]
 pub(super) struct Task {
     pub(super) function: Function,
@@ -87,7 +87,7 @@ impl DisplayAs for KMeansExec {
     }
 }
 
-/// Has the clustering stop when the stream is dropped.
+/// Stops the clustering on drop of the stream.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -121,7 +121,7 @@ impl Execution {
     fn run(mut self) -> Result<Vec<RecordBatch>> {
         let labels = self.task.function == Function::Labels;
         let all: Vec<usize> = (0..self.task.features.len()).collect();
-        // For centroids, features are all that was kept.
+        // For centroids, only features were kept.
         let columns = if labels { &self.task.features } else { &all };
         let rows: usize = self.rows.batches.iter().map(RecordBatch::num_rows).sum();
         self.rows.grow(4 * (rows * columns.len()) as u64)?;
@@ -138,7 +138,7 @@ impl Execution {
         }
     }
 
-    /// On the device where it is usable; what it cannot do, on the CPU.
+    /// On the device where one is usable, else or after a refusal on the CPU.
     fn fit(&self, points: &Points, labels: bool) -> Result<Model> {
         let reason = match self.on_device(points, labels) {
             Ok(Ok(model)) => {
@@ -170,13 +170,13 @@ impl Execution {
         fitted.map_err(|error| failed(self.name(), &error))
     }
 
-    /// Whether to go on.
+    /// Records the progress; false once cancelled.
     fn tell(&self, progress: Progress) -> bool {
         self.iterations.set(progress.iteration as usize);
         !self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// The inner error: why not on the device.
+    /// The inner error is the reason for the CPU.
     fn on_device(&self, points: &Points, labels: bool) -> Result<Result<Model, String>, KMeansError> {
         let (runtime, config) = (&self.task.runtime, &self.config);
         let device = match runtime.usable(config).and_then(|()| runtime.device(config)) {

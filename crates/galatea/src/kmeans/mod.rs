@@ -8,13 +8,13 @@
 //! `kmeans_assign(point, centroids)` is a scalar function ([`assign`]).
 //!
 //! DataFusion's table functions take constants only, so both are planned as relations: the query that is the
-//! first argument is planned where it stands, CTEs and all, and becomes the input of a [`KMeansExec`] when
+//! first argument is planned in its scope, CTEs included, and becomes the input of a [`KMeansExec`] when
 //! the scan is planned. Its operators are optimised, placed on the device and reported with those of the
 //! query around it.
 //!
 //! Rows of the input are read partition by partition into [`Points`](galatea_kmeans::Points). The clustering
 //! runs on the session's device where that is usable, the emulated one in tests, and on the CPU elsewhere;
-//! what runs on another thread than the stream's stops when the stream is dropped.
+//! work on other threads stops when the stream is dropped.
 
 mod assign;
 mod collect;
@@ -41,7 +41,7 @@ use galatea_engine::runtime::Runtime;
 use settings::Settings;
 use table::KMeansTable;
 
-/// Which of the functions.
+/// The two functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
     /// A row a cluster.
@@ -63,7 +63,7 @@ impl Function {
 #[derive(Debug)]
 struct KMeansPlanner {
     runtime: Arc<Runtime>,
-    /// Those whose names the session does not use.
+    /// The functions whose names are free in the session.
     functions: Vec<Function>,
 }
 

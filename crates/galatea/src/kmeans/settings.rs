@@ -11,11 +11,11 @@ use super::Function;
 
 const NAMES: &str = "k, max_iter, tol, init, n_init, seed, features";
 
-/// What a call asks for.
+/// The parameters of a call.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) kmeans: KMeans,
-    /// Columns that are features; all where nothing is said.
+    /// Columns that are features; all by default.
     pub(super) features: Option<Vec<String>>,
 }
 

@@ -1,5 +1,5 @@
-//! What grouping by a column does to the banks of shared memory, and what copies or a placement would make of
-//! it.
+//! Analysis of the bank and value conflicts of grouping by a column, with replicated accumulators and with a
+//! conflict layout.
 
 use std::sync::Arc;
 
@@ -20,28 +20,28 @@ use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError,
 use super::rounded;
 use super::table::{LaidOutTable, column_index, provider, runtime};
 
-/// Replicas of the accumulators that are compared.
+/// Numbers of replicas that are compared.
 const REPLICAS: [u32; 4] = [1, 2, 8, 32];
-/// Accesses that the prediction counts on.
+/// Accesses that the prediction samples.
 const SAMPLED_ACCESSES: usize = 4096;
 
-/// Conflicts of one way to lay out the accumulators, under one way to walk the rows.
+/// Conflicts of one layout of the accumulators under one access pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConflictLine {
-    /// Whose pattern.
+    /// The access pattern: the paper's or a pipeline's.
     pub pattern: &'static str,
-    /// Where accumulators lie.
+    /// The layout of the accumulators.
     pub accumulators: String,
     /// Entries of the table, copies and holes among them.
     pub slots: u64,
-    /// What was counted.
+    /// The conflicts.
     pub conflicts: Conflicts,
 }
 
-/// What [`analyse_conflicts`] found.
+/// Result of [`analyse_conflicts`].
 #[derive(Debug, Clone)]
 pub struct ConflictAnalysis {
-    /// Rows looked at.
+    /// Rows sampled.
     pub rows: u64,
     /// Rows of the column.
     pub all_rows: u64,
@@ -49,7 +49,7 @@ pub struct ConflictAnalysis {
     pub groups: u64,
     /// The lines.
     pub lines: Vec<ConflictLine>,
-    /// The device of the prediction, and how its rates are known.
+    /// The device of the prediction, and whether its rates were measured.
     pub device: String,
     /// Each layout's predicted time for one 64-bit sum per group, on that device.
     pub prediction: Choice,
@@ -59,7 +59,7 @@ impl ConflictAnalysis {
     /// The lines as rows.
     ///
     /// # Errors
-    /// None that is known: Arrow's, for columns of different lengths.
+    /// Arrow's, for columns of different lengths, which does not occur.
     pub fn batch(&self) -> Result<RecordBatch> {
         let texts = |text: &dyn Fn(&ConflictLine) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(self.lines.iter().map(text)))
@@ -92,11 +92,10 @@ impl ConflictAnalysis {
 }
 
 /// Analyses the accesses that grouping by `column` of `table` makes to one 4-byte accumulator per group,
-/// looking at no more than `rows` rows from the first on. The table is any that a query can name, a file's
-/// path among them.
+/// sampling the first `rows` rows. The table is any that a query can name, paths of files included.
 ///
 /// # Errors
-/// [`super::ConflictLayoutError`] for tables and columns that there are not, [`StoreError::NotPlaceable`] for
+/// [`super::ConflictLayoutError`] for unknown tables and columns, [`StoreError::NotPlaceable`] for
 /// columns whose groups have no dense numbers in shared memory, and DataFusion's.
 pub async fn analyse_conflicts(
     ctx: &SessionContext,
@@ -218,7 +217,7 @@ fn analyse(
     })
 }
 
-/// Adds the lines of a pattern; returns what a placement for it means to an aggregation.
+/// Adds the lines of a pattern; returns the parameters of its layout for the cost model.
 fn compare<P: AccessPattern>(
     name: &'static str,
     codes: &[u32],

@@ -1,4 +1,4 @@
-//! What can be asked of conflict layouts and cannot be had.
+//! Errors of statements about conflict layouts.
 
 use datafusion::error::DataFusionError;
 
@@ -6,13 +6,13 @@ use datafusion::error::DataFusionError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConflictLayoutError {
-    /// An option that is none of ours, beside one that is.
+    /// An unknown option beside a known one.
     #[error(
         "unknown option: {option}\n\
          hint: options are conflict_layout, conflict_layout.<column>, conflict_window and conflict_budget"
     )]
     Option {
-        /// What was written.
+        /// As written in the statement.
         option: String,
     },
     /// A value that the option does not accept.
@@ -20,9 +20,9 @@ pub enum ConflictLayoutError {
     Value {
         /// The option.
         option: String,
-        /// What was written.
+        /// As written in the statement.
         value: String,
-        /// What it accepts.
+        /// The accepted values.
         accepts: &'static str,
     },
     /// A statement that lays out no column.
@@ -31,11 +31,11 @@ pub enum ConflictLayoutError {
     )]
     Nothing,
     /// There is no such table.
-    #[error("no such table: {table}\nhint: {}", tables_there_are(.tables))]
+    #[error("no such table: {table}\nhint: {}", known_tables(.tables))]
     Table {
-        /// What was written.
+        /// As written in the statement.
         table: String,
-        /// Those there are in its schema.
+        /// The tables of its schema.
         tables: Vec<String>,
     },
     /// There is no such column.
@@ -43,25 +43,25 @@ pub enum ConflictLayoutError {
     Column {
         /// The table.
         table: String,
-        /// What was written.
+        /// As written in the statement.
         column: String,
-        /// Those there are.
+        /// The columns of the table.
         columns: Vec<String>,
     },
     /// The table is neither in the store nor in files.
     #[error(
         "{table} cannot be laid out: it is {what}\n\
-         hint: tables that CREATE TABLE ... AS makes in a session with a device can be, and files"
+         hint: files can be, and tables made by CREATE TABLE ... AS in a session with a device"
     )]
     NotStored {
         /// The table.
         table: String,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
-    /// No device would read the column.
+    /// The session has no device that would profit.
     #[error(
-        "conflict layouts serve queries on a device, and this session has none: {reason}\nhint: galatea --set galatea.device=emulated shows what they would do"
+        "conflict layouts serve queries on a device, and this session has none: {reason}\nhint: galatea --set galatea.device=emulated shows their effect"
     )]
     NoDevice {
         /// Why there is none.
@@ -74,7 +74,7 @@ pub enum ConflictLayoutError {
     NoSession,
 }
 
-fn tables_there_are(tables: &[String]) -> String {
+fn known_tables(tables: &[String]) -> String {
     let files = "a file is a table in quotes: 'file.parquet'";
     match tables {
         [] => format!("there are no tables; {files}"),

@@ -1,5 +1,5 @@
-//! Placed columns in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and what a column's values do to
-//! the banks.
+//! Conflict layouts in SQL: `ALTER TABLE t SET (conflict_layout = 'auto')`, and the analysis of bank
+//! conflicts of a column.
 //!
 //! DataFusion plans no such statement, so [`sql`] looks at every text first and hands on all others.
 
@@ -29,14 +29,14 @@ use self::table::LaidOutTable;
 ///
 /// | option | values | meaning |
 /// | --- | --- | --- |
-/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can be placed: for atomics, for reads, against updates of one copy only, or as they are stored unplaced; auto is writes, but columns of at most 256 values stay one byte a row unless more copies save more than a second byte costs |
-/// | `conflict_layout.<column>` | the same | one column, which must be one that can be placed |
+/// | `conflict_layout` | `'auto'`, `'writes'`, `'reads'`, `'values'`, `'none'` | every column of the table that can have a layout: for atomics, for reads, against value conflicts only, or none; auto is writes, but columns of at most 256 values stay one byte a row unless more copies save more than a second byte costs |
+/// | `conflict_layout.<column>` | the same | one column; an error if it cannot have the layout |
 /// | `conflict_window` | a whole number, 16 by default | accesses of a block before the present one whose copies are not used again |
 /// | `conflict_budget` | a number from 1 on | copies per value, on average; by default as many as fit 64 KiB of 8-byte slots, for auto as said there |
 ///
-/// The result has a row per column: what it became, its table with copies, and mean rounds of an access to
-/// shared memory before and after. Tables of the store and files can be altered; files are placed for this
-/// session, not rewritten.
+/// The result has a row per column: its layout, the size of the table with copies, and mean rounds of an
+/// access to shared memory before and after. Tables of the store and files can be altered; the layout of
+/// files is this session's, they are not rewritten.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -51,8 +51,8 @@ use self::table::LaidOutTable;
 /// ```
 ///
 /// # Errors
-/// DataFusion's; [`ConflictLayoutError`] for tables, columns and values that there are not, and
-/// [`galatea_store::StoreError::NotPlaceable`] for a column named that cannot be placed.
+/// DataFusion's; [`ConflictLayoutError`] for unknown tables, columns and values, and
+/// [`galatea_store::StoreError::NotPlaceable`] for a named column that cannot have the layout.
 pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     let config = ctx.copied_config();
     match ConflictLayoutStatement::parse(&config.options().sql_parser, text)? {
@@ -71,16 +71,16 @@ impl ConflictLayoutStatement {
         self.check_columns(&table.schema())?;
         let mut changes = Vec::new();
         for (index, field) in table.schema().fields().iter().enumerate() {
-            let Some((wish, named)) = self.wish(field.name()) else {
+            let Some((layout, named)) = self.layout_of(field.name()) else {
                 continue;
             };
-            changes.push(Change::make(&table, index, wish, named).await?);
+            changes.push(Change::make(&table, index, layout, named).await?);
         }
         ctx.read_batch(batch(&changes)?)
     }
 }
 
-/// How laying out a column ended.
+/// The outcome for one column.
 struct Change {
     name: String,
     before: Option<Arc<Column>>,
@@ -93,19 +93,19 @@ impl Change {
     async fn make(
         table: &LaidOutTable,
         index: usize,
-        wish: Option<ConflictLayout>,
+        layout: Option<ConflictLayout>,
         named: bool,
     ) -> Result<Self> {
         let name = table.schema().field(index).name().clone();
         let start = Instant::now();
         let done = async {
             let before = table.column(index).await?;
-            table.set_layout(index, wish).await?;
+            table.set_layout(index, layout).await?;
             Ok::<_, StoreError>((before, table.column(index).await?))
         };
         let (columns, reason) = match done.await {
             Ok(columns) => (Some(columns), None),
-            // What was asked of all columns is done to those that it can be done to.
+            // A statement about all columns skips those that cannot have the layout.
             Err(StoreError::NotPlaceable { reason, .. }) if !named => {
                 let before = table.column(index).await?;
                 (Some((Arc::clone(&before), before)), Some(reason.to_string()))
@@ -126,7 +126,7 @@ impl Change {
     fn layout(&self) -> &'static str {
         match self.after.as_ref().and_then(|column| column.placed()) {
             None => "none",
-            Some(layout) => match layout.wish.goal {
+            Some(layout) => match layout.requested.goal {
                 Goal::Reads => "reads",
                 Goal::Writes { .. } => "writes",
                 Goal::WritesByValue { .. } => "values",
@@ -135,7 +135,7 @@ impl Change {
     }
 }
 
-/// Rounded to so many decimals.
+/// `number` rounded to `decimals` decimals.
 fn rounded(number: f64, decimals: i32) -> f64 {
     let unit = 10_f64.powi(decimals);
     (number * unit).round() / unit

@@ -1,4 +1,4 @@
-//! `ALTER TABLE t SET (conflict_layout = 'auto', ...)`: from text to what shall become of which column.
+//! `ALTER TABLE t SET (conflict_layout = 'auto', ...)`: its parser.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use galatea_store::placed::Room;
 
 use super::error::ConflictLayoutError;
 
-/// What all options begin with.
+/// The prefix of all options.
 const PREFIX: &str = "conflict_";
 const LAYOUTS: &str = "auto, writes, reads, values or none";
 
@@ -26,9 +26,9 @@ const LAYOUTS: &str = "auto, writes, reads, values or none";
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConflictLayoutStatement {
     table: TableReference,
-    /// What every column shall be.
+    /// The layout of all columns, if given; the inner `None` removes layouts.
     all: Option<Option<ConflictLayout>>,
-    /// What certain columns shall be.
+    /// The layouts of named columns.
     columns: BTreeMap<String, Option<ConflictLayout>>,
 }
 
@@ -36,14 +36,14 @@ pub struct ConflictLayoutStatement {
 type Written = (Vec<String>, String);
 
 impl ConflictLayoutStatement {
-    /// The statement in `text`, read with the session's options; none where it is another, DataFusion's to
-    /// read or to refuse.
+    /// Parses `text` with the session's options; `None` for any other statement, which DataFusion then parses
+    /// or refuses.
     ///
     /// # Errors
     /// [`ConflictLayoutError`] for unknown options and for values that an option does not accept; a parser's
-    /// error for what begins as one and ends as none.
+    /// error if the options are malformed.
     pub fn parse(options: &SqlParserOptions, text: &str) -> Result<Option<Self>> {
-        // Most statements say nothing of it: they need not be read twice.
+        // Few statements name an option; the others need not be parsed twice.
         if !text.to_ascii_lowercase().contains(PREFIX) {
             return Ok(None);
         }
@@ -109,7 +109,7 @@ impl ConflictLayoutStatement {
             columns: BTreeMap::new(),
         };
         for (name, value) in written.iter().filter(|(name, _)| name[0] == "conflict_layout") {
-            let wish = match value.to_ascii_lowercase().as_str() {
+            let layout = match value.to_ascii_lowercase().as_str() {
                 "auto" => Some((Goal::Writes { window }, Room::Auto)),
                 "writes" => Some((Goal::Writes { window }, Room::Table)),
                 "values" => Some((Goal::WritesByValue { window }, Room::Table)),
@@ -123,14 +123,14 @@ impl ConflictLayoutStatement {
                     });
                 }
             };
-            let wish = wish.map(|(goal, room)| ConflictLayout {
+            let layout = layout.map(|(goal, room)| ConflictLayout {
                 goal,
                 room: budget.unwrap_or(room),
             });
             match name.get(1) {
-                None => statement.all = Some(wish),
+                None => statement.all = Some(layout),
                 Some(column) => {
-                    statement.columns.insert(column.clone(), wish);
+                    statement.columns.insert(column.clone(), layout);
                 }
             }
         }
@@ -145,15 +145,15 @@ impl ConflictLayoutStatement {
         &self.table
     }
 
-    /// What a column shall be, if anything was said of it, and whether it was named.
-    pub(super) fn wish(&self, column: &str) -> Option<(Option<ConflictLayout>, bool)> {
+    /// The layout given for a column, if any, and whether the statement names the column.
+    pub(super) fn layout_of(&self, column: &str) -> Option<(Option<ConflictLayout>, bool)> {
         match self.columns.get(column) {
-            Some(wish) => Some((*wish, true)),
-            None => self.all.map(|wish| (wish, false)),
+            Some(layout) => Some((*layout, true)),
+            None => self.all.map(|layout| (layout, false)),
         }
     }
 
-    /// Whether all columns named are there.
+    /// Checks that the named columns exist.
     pub(super) fn check_columns(&self, schema: &Schema) -> Result<(), ConflictLayoutError> {
         let unknown = self
             .columns
@@ -231,7 +231,10 @@ mod tests {
         let statement = parse("alter table T set (conflict_layout = 'auto');");
         let statement = statement.expect("valid").expect("ours");
         assert_eq!(statement.table().to_string(), "t");
-        assert_eq!(statement.wish("any"), Some((Some(ConflictLayout::AUTO), false)));
+        assert_eq!(
+            statement.layout_of("any"),
+            Some((Some(ConflictLayout::AUTO), false))
+        );
         let statement = parse(
             "ALTER TABLE s.\"T\" SET (conflict_layout.Flag = writes, \"conflict_layout.Flag\" = 'reads', \
              conflict_layout.\"a.b\" = 'none', conflict_window = 2, conflict_budget = 1.5)",
@@ -244,20 +247,23 @@ mod tests {
         };
         let window = 2;
         assert_eq!(
-            statement.wish("flag"),
+            statement.layout_of("flag"),
             Some((Some(bounded(Goal::Writes { window })), true))
         );
-        assert_eq!(statement.wish("Flag"), Some((Some(bounded(Goal::Reads)), true)));
-        assert_eq!(statement.wish("a.b"), Some((None, true)));
-        assert_eq!(statement.wish("other"), None);
+        assert_eq!(
+            statement.layout_of("Flag"),
+            Some((Some(bounded(Goal::Reads)), true))
+        );
+        assert_eq!(statement.layout_of("a.b"), Some((None, true)));
+        assert_eq!(statement.layout_of("other"), None);
         let statement =
             parse("ALTER TABLE 'd/f.parquet' SET (conflict_layout = 'none', conflict_layout.k = 'values')");
         let statement = statement.expect("valid").expect("ours");
         assert_eq!(statement.table(), &TableReference::bare("d/f.parquet"));
-        assert_eq!(statement.wish("x"), Some((None, false)));
+        assert_eq!(statement.layout_of("x"), Some((None, false)));
         let window = ConflictLayout::WINDOW;
         assert_eq!(
-            statement.wish("k"),
+            statement.layout_of("k"),
             Some((Some(wish(Goal::WritesByValue { window })), true))
         );
     }

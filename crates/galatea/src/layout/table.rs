@@ -1,4 +1,4 @@
-//! Tables whose columns can be placed: those of the store, and files.
+//! Tables whose columns can have conflict layouts: those of the store, and files.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use galatea_store::{Column, ColumnSource, ConflictLayout, FileTable, LoadHints, 
 
 use super::error::ConflictLayoutError;
 
-/// A table whose columns can be placed.
+/// A table whose columns can have conflict layouts.
 pub(super) enum LaidOutTable {
     Stored(StoredTable),
     Files(Arc<FileTable>),
@@ -114,7 +114,7 @@ pub(super) async fn provider(ctx: &SessionContext, name: &TableReference) -> Res
     Err(ConflictLayoutError::Table { table, tables }.into())
 }
 
-/// What the session's queries share, and its settings.
+/// The session's runtime and settings.
 pub(super) fn runtime(ctx: &SessionContext) -> Result<(Arc<Runtime>, GalateaConfig)> {
     let state = ctx.state();
     let runtime = state.config().get_extension::<Runtime>();
@@ -122,7 +122,7 @@ pub(super) fn runtime(ctx: &SessionContext) -> Result<(Arc<Runtime>, GalateaConf
     Ok((runtime, GalateaConfig::of(state.config_options())))
 }
 
-/// The index of a column, by its name or, where there is none such, its name in lower case.
+/// The index of a column by its name, or else by its name in lower case.
 pub(super) fn column_index(schema: &Schema, table: &TableReference, name: &str) -> Result<usize> {
     let lower = name.to_lowercase();
     let found = [name, &lower]

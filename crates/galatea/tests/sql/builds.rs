@@ -280,7 +280,7 @@ async fn many_clients_with_little_memory_agree() {
         futures::future::join_all(clients),
     )
     .await;
-    for client in all.expect("nobody waits for ever") {
+    for client in all.expect("no client waits for ever") {
         client.expect("right answers");
     }
 }

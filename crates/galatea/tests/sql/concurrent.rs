@@ -1,5 +1,5 @@
 //! Many queries at once on one device, under budgets that not all of them fit in, and every policy: each gets
-//! its own answer, on the device, nobody waits for ever, and all memory comes back.
+//! its own answer, on the device, no query waits for ever, and all memory is freed.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
@@ -114,7 +114,7 @@ async fn check(case: &Case) {
     let clients: Vec<_> = clients.collect();
     let all = futures::future::join_all(clients);
     let ended = tokio::time::timeout(WATCHDOG, all).await;
-    for client in ended.expect("nobody waits for ever") {
+    for client in ended.expect("no client waits for ever") {
         client.expect("right answers");
     }
     let state = pair.gpu.state();
@@ -163,7 +163,7 @@ async fn priorities_change_no_answer() {
         })
         .collect();
     let ended = tokio::time::timeout(WATCHDOG, futures::future::join_all(clients)).await;
-    for client in ended.expect("nobody waits for ever") {
+    for client in ended.expect("no client waits for ever") {
         client.expect("right answers");
     }
 }
@@ -203,7 +203,7 @@ async fn queries_that_fit_alone_wait_for_each_other() {
         })
         .collect();
     let ended = tokio::time::timeout(WATCHDOG, futures::future::join_all(clients)).await;
-    for client in ended.expect("nobody waits for ever") {
+    for client in ended.expect("no client waits for ever") {
         client.expect("on the device");
     }
 }

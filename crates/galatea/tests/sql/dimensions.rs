@@ -28,18 +28,24 @@ async fn place(pair: &Pair, table: &str) {
 }
 
 /// Where EXPLAIN ANALYZE says that the dimensions of the topmost pipeline were.
-async fn homes(pair: &Pair, sql: &str) -> String {
+async fn memories_of(pair: &Pair, sql: &str) -> String {
     let analysed = text(pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-    let (_, homes) = analysed
+    let (_, memories) = analysed
         .split_once(", dimensions=[")
         .unwrap_or_else(|| panic!("no dimensions in\n{analysed}"));
-    homes.split_once(']').map_or(homes, |(homes, _)| homes).to_owned()
+    memories
+        .split_once(']')
+        .map_or(memories, |(memories, _)| memories)
+        .to_owned()
 }
 
-async fn assert_homes(pair: &Pair, sql: &str, expected: &[&str]) {
-    let homes = homes(pair, sql).await;
+async fn assert_memories(pair: &Pair, sql: &str, expected: &[&str]) {
+    let memories = memories_of(pair, sql).await;
     for part in expected {
-        assert!(homes.contains(part), "{part} is missing of [{homes}]\n{sql}");
+        assert!(
+            memories.contains(part),
+            "{part} is missing of [{memories}]\n{sql}"
+        );
     }
 }
 
@@ -55,7 +61,7 @@ fn table(pair: &Pair, name: &str, columns: Vec<(&str, ArrayRef)>) {
 
 #[tokio::test]
 async fn stars_agree_wherever_dimensions_are() {
-    for (settings, placed, home) in [
+    for (settings, placed, memory) in [
         (&[STRICT, CACHE][..], false, "d0: cache (forced)"),
         (&[STRICT, SHARED], false, "d0: shared "),
         (
@@ -88,7 +94,7 @@ async fn stars_agree_wherever_dimensions_are() {
         for column in ["number", "text", "price"] {
             let table = &column[..1];
             let sql = format!("SELECT sum(d.size), max(d.paid) FROM f JOIN {table} d ON f.{column} = d.k");
-            assert_homes(&pair, &sql, &[home]).await;
+            assert_memories(&pair, &sql, &[memory]).await;
         }
     }
 }
@@ -96,8 +102,8 @@ async fn stars_agree_wherever_dimensions_are() {
 /// Dimensions around the sizes of words and of tables of bytes, with values of every width.
 #[tokio::test]
 async fn dimensions_of_any_size_agree() {
-    for home in [SHARED, PLACED] {
-        let pair = Pair::new(&[STRICT, home]);
+    for memory in [SHARED, PLACED] {
+        let pair = Pair::new(&[STRICT, memory]);
         let rows = 1500;
         let keys = |row: i64| (row % 11 > 0).then_some(row * row % 263 - 2);
         let facts: Vec<(&str, ArrayRef)> = vec![
@@ -167,7 +173,7 @@ async fn dimensions_of_any_size_agree() {
                 ),
             ];
             table(&pair, "d", columns);
-            let context = format!("{home:?}, {size} keys");
+            let context = format!("{memory:?}, {size} keys");
             for sql in [
                 "SELECT count(*) FROM f JOIN d ON f.a = d.k",
                 "SELECT count(*), sum(d.one), sum(d.few), count(d.few) FROM f JOIN d ON f.a = d.k",
@@ -179,8 +185,8 @@ async fn dimensions_of_any_size_agree() {
                 pair.check(sql, false, &context).await;
             }
             let sql = "SELECT count(*), sum(d.few) FROM f JOIN d ON f.a = d.k";
-            let way = format!("d0: {} ", home.1);
-            assert_homes(&pair, sql, &[&way]).await;
+            let way = format!("d0: {} ", memory.1);
+            assert_memories(&pair, sql, &[&way]).await;
             for ctx in [&pair.cpu, &pair.gpu] {
                 ctx.deregister_table("d").expect("registered");
             }
@@ -200,7 +206,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
         vec![("a", Arc::new(Int64Array::from_iter_values((0..rows).map(row))))],
     );
     // Values of 31 bits and a bit for each key: four bytes, and four for what is absent.
-    for (keys, home) in [
+    for (keys, memory) in [
         (24_831, "d0: shared 97.0 KB"),
         (24_832, "d0: cache (97.0 KB more than 97.0 KB of shared memory)"),
     ] {
@@ -216,11 +222,11 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
         table(&pair, &name, columns);
         let sql = format!("SELECT count(*), sum(d.size) FROM f JOIN {name} d ON f.a = d.k");
         pair.check(&sql, true, &name).await;
-        assert_homes(&pair, &sql, &[home]).await;
+        assert_memories(&pair, &sql, &[memory]).await;
         // Beside groups there is a quarter of the room.
         let sql = format!("SELECT d.size % 7 AS g, count(*) FROM f JOIN {name} d ON f.a = d.k GROUP BY g");
         pair.check(&sql, true, &name).await;
-        assert_homes(
+        assert_memories(
             &pair,
             &sql,
             &["d0: cache (97.0 KB more than 22.8 KB of shared memory)"],
@@ -232,10 +238,10 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
     pair.table("n", &[dimension("k", small, 7)]);
     let sql = "SELECT n.name, count(*), sum(d.size) FROM f, d24831 d, n WHERE f.a = d.k AND f.a = n.k GROUP BY n.name";
     pair.check(sql, true, "one of two").await;
-    let homes = homes(&pair, sql).await;
+    let memories = memories_of(&pair, sql).await;
     assert!(
-        homes.contains("shared ") && homes.contains("cache (97.0 KB more than"),
-        "{homes}"
+        memories.contains("shared ") && memories.contains("cache (97.0 KB more than"),
+        "{memories}"
     );
 }
 
@@ -271,7 +277,7 @@ async fn dimensions_and_groups_share_the_shared_memory() {
                 "SELECT f.v, sum(n.parent) FROM f JOIN n ON f.a = n.k GROUP BY f.v",
             ] {
                 pair.check(sql, true, &context).await;
-                assert_homes(&pair, sql, &[&format!("d0: {} ", way.1)]).await;
+                assert_memories(&pair, sql, &[&format!("d0: {} ", way.1)]).await;
             }
             if group_by != "threads" {
                 let analysed = text(&pair, &format!("EXPLAIN ANALYZE {by_key}")).await;
@@ -343,40 +349,40 @@ async fn placed_keys_serve_joins_after_appends() {
         }
         for sql in queries {
             pair.check(sql, true, insert).await;
-            assert_homes(&pair, sql, &["d0: placed "]).await;
+            assert_memories(&pair, sql, &["d0: placed "]).await;
         }
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_where_it_was_forced_to_be_says_so() {
+async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
     let pair = Pair::new(&[PLACED]);
     star(&pair, 900, 8);
     let sum = |key: &str| format!("SELECT sum(d.size) FROM f JOIN n d ON {key} = d.k");
-    assert_homes(
+    assert_memories(
         &pair,
         &sum("f.number"),
         &["d0: cache (its key is no placed column)"],
     )
     .await;
     place(&pair, "f").await;
-    assert_homes(&pair, &sum("f.number"), &["d0: placed "]).await;
+    assert_memories(&pair, &sum("f.number"), &["d0: placed "]).await;
     let moved = sum("f.number + 1");
-    assert_homes(&pair, &moved, &["d0: cache (its key is no placed column)"]).await;
+    assert_memories(&pair, &moved, &["d0: cache (its key is no placed column)"]).await;
     pair.check(&moved, true, "an expression").await;
 
     // Nothing is forced: what is copied must be worth it.
     let pair = Pair::new(&[STRICT]);
     let keys: ArrayRef = Arc::new(Int32Array::from_iter_values((0..100).map(|key| key * 160)));
     pair.table("d", &[dimension("k", keys, 5)]);
-    for (name, rows, home) in [
+    for (name, rows, memory) in [
         ("few", 300, "d0: cache (few rows)"),
         ("many", 9000, "d0: shared "),
     ] {
         pair.table(name, &[facts(rows, 4)]);
         let sql = format!("SELECT count(*), sum(d.parent) FROM {name} f JOIN d ON f.number = d.k");
         pair.check(&sql, true, name).await;
-        assert_homes(&pair, &sql, &[home]).await;
+        assert_memories(&pair, &sql, &[memory]).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What EXPLAIN says.
+//! The text of EXPLAIN.
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
@@ -47,7 +47,7 @@ async fn explain_shows_pipelines_strategies_and_reasons() {
 }
 
 #[tokio::test]
-async fn explain_analyze_shows_groups_that_waited_in_pages() {
+async fn explain_analyze_shows_overflow_rows() {
     // Once because the table was full, or several times because the heap was, too.
     for (limit, launches) in [("auto", 1), ("1 MiB", 2)] {
         let pair = Pair::new(&[

@@ -1,5 +1,5 @@
 //! Driver calls that fail while two queries run at once: each query gets the CPU's answer or, where it may
-//! not fall back, a typed error; never a wrong result, nobody waits for ever, all device memory comes back,
+//! not fall back, a typed error; never a wrong result, no query waits for ever, all device memory is freed,
 //! and the next query uses the device as if nothing had been.
 
 use crate::compare::{Pair, same};

@@ -187,8 +187,8 @@ async fn the_model_sees_skew_and_runs() {
 
 #[tokio::test]
 async fn groups_in_device_memory_are_warp_aggregated() {
-    for home in ["dense", "hash"] {
-        let pair = Pair::new(&[("galatea.group_by", home)]);
+    for forced in ["dense", "hash"] {
+        let pair = Pair::new(&[("galatea.group_by", forced)]);
         pair.table("t", &[rows(6000, 500, Skew::Hot, 8)]);
         for sql in QUERIES {
             let found = strategy(&pair, sql).await;
@@ -227,7 +227,7 @@ async fn placed_columns_are_grouped_by_slot() {
 }
 
 #[tokio::test]
-async fn copies_that_memory_has_no_room_for_are_left_out() {
+async fn replicas_that_do_not_fit_memory_are_omitted() {
     // Five bytes a row: in a MiB there is room for 32 copies beside 150,000 rows, and not beside 195,000.
     for (rows, copies) in [(150_000, true), (195_000, false)] {
         let pair = Pair::new(&[

@@ -123,7 +123,7 @@ async fn a_dry_heap_loses_no_row() {
 }
 
 #[tokio::test]
-async fn groups_that_wait_in_a_dry_heap_lose_no_row() {
+async fn overflow_rows_survive_an_exhausted_heap() {
     for (limit, block, collide) in [
         ("4 MiB", "32", "false"),
         ("8 MiB", "256", "false"),

@@ -260,7 +260,7 @@ async fn dimensions_without_rows_have_no_partners() {
 
 /// Keys at the ends of their type, and of types wider than the fact's.
 #[tokio::test]
-async fn keys_of_other_widths_meet() {
+async fn keys_of_different_widths_join() {
     let pair = Pair::new(&[STRICT]);
     let ends = [i64::MIN, i64::MIN + 1, -1, 0, 7, i64::MAX - 1, i64::MAX];
     let rows = |of: &[i64]| -> ArrayRef {
@@ -307,7 +307,7 @@ pub(crate) async fn text(pair: &Pair, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_dimension_falls_back_with_numbers() {
+async fn unsupported_dimensions_fall_back_with_numbers() {
     let pair = Pair::new(&[]);
     pair.table("f", &[facts(500, 4)]);
     let twice: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 2]));

@@ -233,7 +233,7 @@ async fn it_runs_on_the_device_and_says_so() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_clustered_is_named() {
+async fn input_that_cannot_be_clustered_is_named() {
     let pair = Pair::new(&[]);
     let batch = rows(100);
     pair.table("t", std::slice::from_ref(&batch));
@@ -301,7 +301,7 @@ async fn what_cannot_be_clustered_is_named() {
 
 /// A setting that forbids to fall back.
 #[tokio::test]
-async fn without_fallback_what_the_device_cannot_do_is_an_error() {
+async fn without_fallback_a_refusal_is_an_error() {
     let pair = Pair::new(&[
         ("galatea.fallback", "error"),
         ("galatea.gpu_memory_limit", "64KB"),

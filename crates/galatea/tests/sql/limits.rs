@@ -1,4 +1,4 @@
-//! What stops early, what is refused early, and what an earlier run has shown.
+//! Pipelines that stop early, early refusals, and facts remembered from earlier runs.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};

@@ -1,4 +1,4 @@
-//! What stored tables leave behind when they go, and what is copied when they grow.
+//! Memory freed when stored tables are dropped, and chunks copied when they grow.
 
 use crate::compare::same;
 use datafusion::arrow::array::RecordBatch;
@@ -142,7 +142,7 @@ async fn an_insert_copies_its_own_rows() {
     let plan = run(&ctx, "EXPLAIN SELECT x FROM t").await;
     let plan = format!("{}", pretty_format_batches(&plan).expect("text"));
     assert!(plan.contains("/6"), "four full chunks, 16 rows and 4:\n{plan}");
-    // Values that nobody expected have the pipeline bound anew, and are in the answer.
+    // Values outside the bounds bind the pipeline anew, and are in the answer.
     run(&ctx, "INSERT INTO t VALUES (-5000000000000000000, 'new')").await;
     for sql in QUERIES {
         let (rows, _) = on_device(&ctx, sql).await;

@@ -123,7 +123,7 @@ async fn constants_of_subqueries_are_known_when_the_query_runs() {
         let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "1000")]);
         star(&pair, rows, seed);
         for sql in SCALARS {
-            // Twice: kept pipelines meet other constants.
+            // Twice: kept pipelines run with other constants.
             for _ in 0..2 {
                 pair.check(sql, false, &format!("{rows} rows, seed {seed}")).await;
             }

@@ -1,4 +1,4 @@
-//! Placed columns: every query answers as over columns that are not, and the statement says what it did.
+//! Columns with conflict layouts: queries answer as without, and the statement reports the layouts.
 
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ async fn inserts_and_the_way_back() {
 }
 
 #[tokio::test]
-async fn files_are_placed_for_every_query() {
+async fn layouts_of_files_hold_for_every_query() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("t.parquet");
     let pair = Pair::new(&[]);
@@ -222,7 +222,7 @@ async fn files_are_placed_for_every_query() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_laid_out_is_refused() {
+async fn columns_that_cannot_have_a_layout_are_refused() {
     let pair = Pair::new(&[]);
     pair.table("t", &[batch(300, 8, Shape::Ordinary)]);
     run(&pair.gpu, "CREATE VIEW w AS SELECT k FROM t").await;
@@ -237,7 +237,7 @@ async fn what_cannot_be_laid_out_is_refused() {
         ),
         (
             "ALTER TABLE t SET (conflict_layout.f64 = 'auto')",
-            "column f64 cannot be placed: floats have no codes\nhint: ",
+            "column f64 cannot have a conflict layout: floats have no codes\nhint: ",
         ),
         (
             "ALTER TABLE t SET (conflict_layout.i32 = 'auto')",

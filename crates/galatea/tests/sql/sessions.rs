@@ -1,4 +1,4 @@
-//! What a session may do, and what it says of itself.
+//! Permissions and reports of sessions.
 
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;

@@ -1,5 +1,5 @@
 //! A query gives way to one that came before it: between two launches it parks what it has collected, others
-//! move that to the host or to a file, and when its turn comes again it goes on where it was.
+//! move that to the host or to a file, and when its turn comes again it continues where it was.
 
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};

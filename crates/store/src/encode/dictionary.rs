@@ -27,8 +27,9 @@ use rayon::prelude::*;
 use std::hash::BuildHasher;
 
 use super::codes::Codes;
+use super::fixed::integer_zone;
 use super::text::{Arena, LocalText, Strings, TextBuilder, prefix};
-use crate::column::Width;
+use crate::column::{Width, Zone};
 use crate::error::{Result, StoreError};
 use crate::prune::dictionary_code;
 
@@ -385,4 +386,12 @@ fn values_array<'a>(
             false => Arc::new(LargeBinaryArray::try_new(offsets, data, None)?),
         })
     }
+}
+
+/// The zone of a chunk with these ranks, the first of which is that of null rows.
+pub(super) fn rank_zone(ranks: &[u32], null_count: u32) -> Zone {
+    let used = ranks.get(1..).unwrap_or_default();
+    let range = used.iter().min().zip(used.iter().max());
+    let range = range.map(|(minimum, maximum)| (i128::from(*minimum), i128::from(*maximum)));
+    integer_zone(range, null_count)
 }

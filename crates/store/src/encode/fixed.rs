@@ -50,7 +50,7 @@ pub(crate) struct LocalFloats<T> {
 
 /// A float that is stored as `Stored`.
 pub(crate) trait Float: Copy + Send + Sync + 'static {
-    /// What it is stored as.
+    /// The stored type.
     type Stored: bytemuck::Pod + Into<f64> + Send + Sync;
     /// Zero.
     const ZERO: Self;

@@ -86,13 +86,23 @@ pub(crate) struct LocalIntegers {
     pub(crate) range: Option<(i128, i128)>,
     /// Divides all differences of valid values; 0 when there is at most one value.
     pub(crate) divisor: u64,
-    /// What the codes are divided by: the divisor where that narrows them, else 1.
+    /// The divisor where dividing narrows the codes, else 1.
     pub(crate) factor: u64,
     /// `(value - minimum) / factor`; 0 for null rows.
     pub(crate) codes: Codes,
 }
 
 impl LocalIntegers {
+    /// Those of a chunk whose rows are all NULL.
+    pub(crate) fn zeros(rows: usize) -> Self {
+        Self {
+            range: None,
+            divisor: 0,
+            factor: 1,
+            codes: Codes::Zero(rows),
+        }
+    }
+
     /// The value of a code.
     pub(crate) fn value(&self, code: u64) -> i128 {
         let minimum = self.range.map_or(0, |(minimum, _)| minimum);
@@ -105,12 +115,7 @@ impl LocalIntegers {
 pub(crate) fn encode<T: Integer>(pieces: &[Piece<'_, T>]) -> LocalIntegers {
     let rows = pieces.iter().map(|piece| piece.values.len()).sum();
     let Some(anchor) = pieces.iter().find_map(Piece::first_valid) else {
-        return LocalIntegers {
-            range: None,
-            divisor: 0,
-            factor: 1,
-            codes: Codes::Zero(rows),
-        };
+        return LocalIntegers::zeros(rows);
     };
     let (mut minimum, mut maximum) = (anchor, anchor);
     let mut common = CommonDivisor::default();

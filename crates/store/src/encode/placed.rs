@@ -1,54 +1,16 @@
-//! Chunks of placed columns: the slots that a placement chose, and rows that come after it.
+//! Chunks of placed columns: the slots chosen for its rows, and rows appended later.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use galatea_device::HostView;
 
+use super::chunk::{LocalChunk, LocalValues};
 use super::codes::Codes;
+use super::dictionary::rank_zone;
 use super::fixed::integer_zone;
 use super::integer::LocalIntegers;
-use super::plan::rank_zone;
-use super::{LocalChunk, LocalValues};
-use crate::column::{Chunk, Column, Encoding, Width, Zone};
+use crate::column::{Chunk, Encoding, Width, Zone};
 use crate::placed::{CodeMeaning, PlacedLayout};
-
-/// The slots of one chunk, as placed.
-#[derive(Debug)]
-pub(crate) struct LocalSlots {
-    slots: Arc<Vec<u32>>,
-    rows: Range<usize>,
-    zone: Zone,
-}
-
-impl LocalSlots {
-    pub(super) fn size(&self) -> usize {
-        self.rows.len() * size_of::<u32>()
-    }
-}
-
-impl LocalChunk {
-    /// The chunks of a column whose rows were placed in these slots.
-    pub(super) fn of_slots(column: &Column, slots: Vec<u32>) -> Vec<Self> {
-        let slots = Arc::new(slots);
-        let mut end = 0;
-        let chunk = |chunk: &Chunk| {
-            let start = end;
-            end += chunk.rows as usize;
-            Self {
-                rows: chunk.rows,
-                null_count: chunk.zone.null_count,
-                validity: chunk.validity.as_ref().map(|bits| bits.as_slice().to_vec()),
-                values: LocalValues::Slots(LocalSlots {
-                    slots: Arc::clone(&slots),
-                    rows: start..end,
-                    zone: chunk.zone.clone(),
-                }),
-            }
-        };
-        column.chunks.iter().map(chunk).collect()
-    }
-}
 
 /// How chunks of a placed column are written.
 #[derive(Debug)]

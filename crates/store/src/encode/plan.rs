@@ -1,26 +1,25 @@
 //! The decision for a whole column, and its layout in host memory.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use galatea_device::{HostMemory, HostView};
 use rayon::prelude::*;
 
-use super::dictionary::{LocalDictionary, Merged, merge};
+use super::chunk::{LocalChunk, LocalValues};
+use super::dictionary::{LocalDictionary, Merged, merge, rank_zone};
+use super::encoder::ColumnEncoder;
 use super::fixed::{float_zone, integer_zone};
 use super::integer::{Frame, LocalIntegers};
+use super::kind::Kind;
 use super::placed::PlacedChunks;
 use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
 use super::text::{Offsets, text_zone};
-use super::{ColumnEncoder, Kind, LocalChunk, LocalValues};
-use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width, Zone};
+use crate::column::{Chunk, Column, Encoding, Width, Zone};
 use crate::error::{Result, StoreError};
-use crate::ingest::Cancellation;
 use crate::ledger::Ledger;
 use crate::placed::PlacedLayout;
-use galatea_device::{HostMemory, HostView};
-use galatea_memory::Identity;
+use crate::pool::Cancellation;
 
 /// How a column will be stored.
 #[derive(Debug)]
@@ -89,7 +88,7 @@ impl ColumnEncoder {
         }
     }
 
-    /// Plans to store a column in the slots it was placed in.
+    /// Plans to store a column as the slots of its rows.
     pub(crate) fn plan_placed(&self, column: &Column, layout: PlacedLayout, slots: Vec<u32>) -> Plan {
         let chunks = LocalChunk::of_slots(column, slots);
         self.planned(Decision::Placed(PlacedChunks::new(layout)), chunks)
@@ -171,18 +170,6 @@ impl ColumnEncoder {
             .map(|chunk| u64::from(chunk.rows - chunk.null_count))
             .sum();
         merge(&dictionaries, utf8, rows, self.dictionary)
-    }
-}
-
-impl LocalChunk {
-    fn needs_wide_offsets(&self) -> bool {
-        matches!(&self.values, LocalValues::Text(text) if matches!(text.values.offsets, Offsets::Eight(_)))
-    }
-
-    fn make_text(&mut self) {
-        if let LocalValues::Dictionary(dictionary) = &self.values {
-            self.values = LocalValues::Text(dictionary.to_text(self.rows as usize));
-        }
     }
 }
 
@@ -390,14 +377,6 @@ impl Decision {
     }
 }
 
-/// The zone of a chunk with these ranks, the first of which is that of null rows.
-pub(super) fn rank_zone(ranks: &[u32], null_count: u32) -> Zone {
-    let used = ranks.get(1..).unwrap_or_default();
-    let range = used.iter().min().zip(used.iter().max());
-    let range = range.map(|(minimum, maximum)| (i128::from(*minimum), i128::from(*maximum)));
-    integer_zone(range, null_count)
-}
-
 fn mismatch() -> StoreError {
     StoreError::Internal("a chunk does not have its column's encoding".to_owned())
 }
@@ -409,86 +388,4 @@ fn write_wide(integers: &LocalIntegers, target: &mut [i128]) {
             *target = integers.value(code);
         }
     });
-}
-
-impl Column {
-    fn of_chunks(
-        name: String,
-        data_type: DataType,
-        encoding: Encoding,
-        lineage: Arc<Identity>,
-        chunks: Vec<Chunk>,
-    ) -> Self {
-        let views = |chunk: &Chunk| {
-            let views = [Some(&chunk.data), chunk.offsets.as_ref(), chunk.validity.as_ref()];
-            views.map(|view| {
-                view.map(|view| (Arc::as_ptr(view.memory()) as usize, view.memory().len() as u64))
-            })
-        };
-        let slabs: BTreeMap<usize, u64> = chunks.iter().flat_map(views).flatten().collect();
-        Self {
-            identity: Arc::default(),
-            lineage,
-            name,
-            data_type,
-            encoding,
-            range: range(&chunks),
-            null_count: chunks.iter().map(|chunk| u64::from(chunk.zone.null_count)).sum(),
-            has_nan: chunks.iter().any(|chunk| chunk.zone.has_nan),
-            chunks,
-            slab_bytes: slabs.values().sum(),
-        }
-    }
-
-    /// The first `kept` chunks of this column, followed by those of one with the same encoding.
-    pub(crate) fn extended(&self, kept: usize, added: Self) -> Self {
-        let chunks = self.chunks[..kept].iter().cloned().chain(added.chunks).collect();
-        let (encoding, lineage) = (self.encoding.clone(), Arc::clone(&self.lineage));
-        Self::of_chunks(added.name, added.data_type, encoding, lineage, chunks)
-    }
-}
-
-/// Bounds over all chunks that have a value; none when one of them is not bounded.
-fn range(chunks: &[Chunk]) -> Option<ScalarRange> {
-    let mut bounds: Option<ScalarRange> = None;
-    for chunk in chunks {
-        let Zone { min, max, exact, .. } = &chunk.zone;
-        let (Some(min), Some(max)) = (min, max) else {
-            if min.is_none() && max.is_none() {
-                continue;
-            }
-            return None;
-        };
-        bounds = Some(match bounds {
-            None => ScalarRange {
-                min: min.clone(),
-                max: max.clone(),
-                exact: *exact,
-            },
-            Some(held) => ScalarRange {
-                min: if less(min, &held.min) {
-                    min.clone()
-                } else {
-                    held.min
-                },
-                max: if less(&held.max, max) {
-                    max.clone()
-                } else {
-                    held.max
-                },
-                exact: held.exact && *exact,
-            },
-        });
-    }
-    bounds
-}
-
-/// Order of bounds of one column.
-fn less(left: &Scalar, right: &Scalar) -> bool {
-    match (left, right) {
-        (Scalar::Integer(left), Scalar::Integer(right)) => left < right,
-        (Scalar::Float(left), Scalar::Float(right)) => left.total_cmp(right).is_lt(),
-        (Scalar::Bytes(left), Scalar::Bytes(right)) => left < right,
-        _ => false,
-    }
 }

@@ -82,7 +82,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    /// Where a chunk's views are; chunks come in the order they were placed in.
+    /// Where a chunk's views are; chunks come in the order of the layout.
     pub(super) fn targets(&mut self, places: &Places) -> Targets<'a> {
         Targets {
             data: self.cut(&places.data),

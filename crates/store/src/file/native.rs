@@ -18,12 +18,12 @@ use datafusion::physical_expr::expressions::Column as ColumnExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::version::Version;
-use super::{FileTable, SourceFile};
+use super::load::Load;
 use crate::column::Column;
 use crate::error::{Result, StoreError};
-use crate::ingest::{ChunkEncoder, EncodedChunk, Meter, ingest_plan, on_pool};
-use crate::source::{LoadHints, ProgressCallback};
+use crate::ingest::{EncodedChunk, ingest_plan};
+use crate::pool::on_pool;
+use crate::version::SourceFile;
 
 /// Partitions that large files are cut into. A constant, so that every load of a version has the same chunks.
 const PARTITIONS: usize = 16;
@@ -132,44 +132,20 @@ impl NativeScan {
             cut.unwrap_or_else(|| Arc::new(config)),
         )))
     }
-}
 
-/// Where a projection gives a column of the table as it is.
-fn position(projection: &ProjectionExprs, column: usize) -> Option<usize> {
-    projection.iter().position(|projected| {
-        projected
-            .expr
-            .downcast_ref::<ColumnExpr>()
-            .is_some_and(|projected| projected.index() == column)
-    })
-}
-
-impl FileTable {
-    pub(super) async fn load_native(
-        &self,
-        version: &Arc<Version>,
-        scan: &NativeScan,
-        columns: &[usize],
-        hints: &LoadHints,
-        progress: Option<&ProgressCallback>,
-    ) -> Result<Vec<Arc<Column>>> {
-        let limit = self.store.memory_limit();
-        if let Some(needed) = version.known_too_large(columns, limit) {
-            return Err(self.too_large(needed, 0));
-        }
-        let schema = self.projected(columns)?;
-        let rows = version
-            .chunk_rows
-            .get()
-            .map(|rows| rows.iter().map(|rows| u64::from(*rows)).sum());
-        let meter = Meter::new(progress.cloned(), rows, columns.len());
-        let dictionary = |index: usize| hints.dictionary.contains(&columns[index]);
-        let chunk_rows = version.chunk_target;
-        let encoder =
-            ChunkEncoder::with_chunk_rows(&self.store, &self.name, &schema, dictionary, meter, chunk_rows)?;
+    /// Reads columns, with their rows in the order of the files.
+    pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
+        let Load {
+            files,
+            version,
+            columns,
+            ..
+        } = load;
+        let known = version.chunk_rows.get();
+        let encoder = load.encoder(known.map(|rows| rows.iter().map(|rows| u64::from(*rows)).sum()))?;
         let _cancel = encoder.cancellation.on_drop();
-        let plan = scan.plan(&self.fresh_files().await?, &self.name, columns)?;
-        let context = context(&self.runtime);
+        let plan = self.plan(&files.now().await?, &files.name, columns)?;
+        let context = context(&files.runtime);
         let chunks = match ingest_plan(&encoder, &plan, &context, true).await {
             Err(error @ StoreError::StoreLimit { needed, .. }) => {
                 version.refuse(columns, needed);
@@ -180,12 +156,22 @@ impl FileTable {
         let chunk_rows: Vec<u32> = chunks.iter().map(|chunk: &EncodedChunk| chunk.rows).collect();
         if version.chunk_rows.get_or_init(|| chunk_rows.clone()) != &chunk_rows {
             return Err(StoreError::Io {
-                file: self.name.clone(),
+                file: files.name.clone(),
                 source: "it has other rows than when it was read before".into(),
             });
         }
         on_pool(move || encoder.finish(chunks)).await
     }
+}
+
+/// Where a projection gives a column of the table as it is.
+fn position(projection: &ProjectionExprs, column: usize) -> Option<usize> {
+    projection.iter().position(|projected| {
+        projected
+            .expr
+            .downcast_ref::<ColumnExpr>()
+            .is_some_and(|projected| projected.index() == column)
+    })
 }
 
 fn context(runtime: &Arc<RuntimeEnv>) -> Arc<TaskContext> {

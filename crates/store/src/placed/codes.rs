@@ -1,4 +1,4 @@
-//! The rows of a column as dense codes: what is placed, and what is analysed.
+//! The rows of a column as dense codes: input of layouts and of the analysis of conflicts.
 
 use arrow::array::Array;
 use galatea_device::HostView;
@@ -18,12 +18,12 @@ pub struct DenseColumn<'a> {
     pub values: usize,
     /// The code of NULL rows, the last; none where there are none.
     pub null: Option<u32>,
-    /// What the others mean.
+    /// The meaning of the others.
     pub meaning: CodeMeaning,
 }
 
 impl<'a> DenseColumn<'a> {
-    /// Most codes: as many as the table of a placed column has slots.
+    /// Most codes: the number of slots of the largest table.
     pub const LIMIT: u64 = TABLE_BYTES / SLOT_BYTES as u64;
 
     /// The column as codes: dictionary ranks, or integers from the least on in steps of their common divisor.
@@ -115,7 +115,7 @@ impl<'a> DenseColumn<'a> {
     }
 }
 
-/// How many codes an integer column takes from its least value on, and what they mean.
+/// Number and meaning of the codes of an integer column, counted from its least value.
 fn of_integers(column: &Column, width: Width, factor: u64) -> Result<(u128, CodeMeaning), NotPlaceable> {
     let Some(ScalarRange {
         min: Scalar::Integer(min),

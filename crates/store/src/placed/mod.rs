@@ -1,6 +1,6 @@
-//! Placed columns: encodings whose codes are slots of a table with copies, so that grouping by the column
-//! keeps the lanes of a warp in different banks of shared memory (Sitaridi & Ross, DaMoN 2012;
-//! `galatea_layout` says how).
+//! Placed columns, those with a conflict layout: their codes are slots of a table in which values are
+//! replicated, so that grouping by the column keeps the lanes of a warp in different banks of shared memory
+//! (Sitaridi & Ross, DaMoN 2012; `galatea_layout` has the algorithm).
 //!
 //! ```text
 //! column         R   N   R   A  NULL  R        values A N R, NULL the last
@@ -11,14 +11,14 @@
 //! slot codes     0→0  1→1  2→2  3→0  4→2  5→2          what a slot decodes to; NULL and holes to 0
 //! ```
 //!
-//! What a code means is what it meant before: a rank in the dictionary, or a multiple of a factor above a
-//! base, which is now the same for all chunks. Zones, ranges and validity bitmaps stay as they were. NULL
-//! rows have a value of their own, so that they too can be grouped by slot.
+//! A code has the meaning it has without a layout: a rank in the dictionary, or a multiple of a factor above
+//! a base, which is here the same for all chunks. Zones, ranges and validity bitmaps do not change. NULL rows
+//! have a value of their own, so that they too can be grouped by slot.
 //!
-//! A column stays placed when rows are appended: they take the first copy of their value, whose slot is the
-//! value itself. Where values come that the layout does not have, the column is placed again. That a column
-//! shall be placed is remembered beside it: a column that cannot be, for want of rows or for too many values,
-//! is as soon as it can, and columns of files are whenever they are loaded.
+//! Appended rows take the first copy of their value, whose slot is the value itself. A value that the layout
+//! lacks makes the append lay the column out again. The requested layout is kept with the table: a column
+//! that cannot have it, without rows or with too many values, gets it once it can, and columns of files get
+//! it whenever they are loaded.
 
 mod codes;
 mod pattern;
@@ -36,46 +36,45 @@ pub use self::codes::DenseColumn;
 pub use self::pattern::{ChunkTiles, PIPELINE_TILES, TileShape};
 use crate::width::Width;
 
-/// Bytes of shared memory that the table with copies may take, [`SLOT_BYTES`] each slot: what leaves room for
-/// three blocks on a multiprocessor.
+/// Most bytes of shared memory of the table with copies, [`SLOT_BYTES`] each slot: three blocks fit a
+/// multiprocessor.
 pub const TABLE_BYTES: u64 = 64 << 10;
 /// Bytes of a slot: one 64-bit accumulator.
 pub const SLOT_BYTES: u32 = 8;
 
-/// How a column shall be placed.
+/// A requested layout: the conflicts to avoid and the memory for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConflictLayout {
     /// Which conflicts to avoid.
     pub goal: Goal,
-    /// How many copies it may take.
+    /// Limit on copies.
     pub room: Room,
 }
 
-/// How large a table with copies may become; never larger than [`TABLE_BYTES`].
+/// Limit on the size of a table with copies, in addition to [`TABLE_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Room {
     /// As [`Room::Table`], but a column of at most 256 values keeps to 256 slots, whose numbers are one byte,
     /// unless more of them save more than the wider column costs to read. Where 256 slots are too few for the
     /// window, it is smaller.
     Auto,
-    /// All that there is.
+    /// [`TABLE_BYTES`] alone.
     Table,
-    /// So many copies per value, on average.
+    /// Copies per value, on average.
     Copies(f64),
 }
 
 impl ConflictLayout {
-    /// Accesses whose copies are not used again, unless said otherwise: most of the gain is there (§4, Figure
-    /// 5).
+    /// The default window: accesses whose copies are not used again. Larger ones gain little (§4, Figure 5).
     pub const WINDOW: usize = 16;
 
-    /// For writes, which does for reads too: the layout where nothing is known of the queries.
+    /// The layout where the queries are unknown: for writes, which avoids conflicts of reads as well.
     pub const AUTO: Self = Self {
         goal: Goal::Writes { window: Self::WINDOW },
         room: Room::Auto,
     };
 
-    /// Places a column of codes below `values`.
+    /// Lays out a column of codes below `values`.
     ///
     /// # Errors
     /// Those of [`galatea_layout::place`].
@@ -128,7 +127,7 @@ impl ConflictLayout {
 /// Slots whose numbers are one byte.
 const BYTE_SLOTS: usize = 256;
 
-/// A goal, and what there may be room for where it needs too many copies: a quarter of the window, and none.
+/// A goal, followed by those with a quarter of its window and without one, which need fewer copies.
 fn with_smaller_windows(goal: Goal) -> Vec<Goal> {
     let mut goals: Vec<Goal> = match goal {
         Goal::Reads => vec![goal],
@@ -143,9 +142,9 @@ fn with_smaller_windows(goal: Goal) -> Vec<Goal> {
     goals
 }
 
-/// Time that a query takes of an access by a column of so many bytes a row, in rounds: it reads and updates
-/// at once, and waits for the slower, by the model's figures of an H200 (reading a byte of each row: 1.7
-/// rounds). The query counts rows by group and reads nothing else, so that conflicts matter most.
+/// Predicted time of an access, in rounds, of a query that counts rows by a column of `bytes` bytes a row.
+/// Reads and updates overlap, so it is the longer of the two, by the model's figures of an H200 (reading a
+/// byte of each row takes 1.7 rounds). Such a query reads nothing else, so conflicts weigh most.
 fn counting(bytes: u32, rounds: f64) -> f64 {
     const ROWS: f64 = 32.0;
     let machine = Machine::H200;
@@ -153,7 +152,7 @@ fn counting(bytes: u32, rounds: f64) -> f64 {
     read.max(rounds)
 }
 
-/// What the code of a value means.
+/// The meaning of a value's code.
 #[derive(Debug, Clone)]
 pub enum CodeMeaning {
     /// A rank in a sorted dictionary.
@@ -170,19 +169,19 @@ pub enum CodeMeaning {
     },
 }
 
-/// What the slots of a placed column mean, and how good they are.
+/// The layout of a placed column: the mapping from slots to codes, and its quality.
 pub struct PlacedLayout {
     /// The value of each slot. Values are the codes, then NULL where the column had NULL rows.
     pub map: SlotMap,
     /// The value of NULL rows: the number of the others.
     pub null: Option<u32>,
-    /// What a code means.
+    /// The meaning of codes.
     pub meaning: CodeMeaning,
-    /// The pattern it was placed for.
+    /// The access pattern that the layout was made for.
     pub tiles: TileShape,
-    /// What was asked for.
-    pub wish: ConflictLayout,
-    /// What it took and what came of it.
+    /// The layout as requested.
+    pub requested: ConflictLayout,
+    /// Slots, copies and time that the layout took.
     pub report: PlacementReport,
     /// Mean rounds of an access to one accumulator per value, before and after, of writes or of reads as the
     /// goal is.
@@ -196,22 +195,22 @@ impl fmt::Debug for PlacedLayout {
             .field("values", &self.map.values())
             .field("slots", &self.map.slots())
             .field("null", &self.null)
-            .field("wish", &self.wish)
+            .field("requested", &self.requested)
             .finish_non_exhaustive()
     }
 }
 
 impl PlacedLayout {
-    /// Places the rows of a column; also returns their slots.
+    /// Lays out the rows of a column; also returns their slots.
     pub(crate) fn new(
         column: DenseColumn<'_>,
-        wish: ConflictLayout,
+        requested: ConflictLayout,
     ) -> Result<(Self, Vec<u32>), NotPlaceable> {
         let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
         let pattern = tiles.in_chunks(&column.chunk_rows())?;
         let codes = column.codes();
-        let before = wish.rounds(&codes, &pattern);
-        let placement = wish.place(codes, values, &pattern)?;
+        let before = requested.rounds(&codes, &pattern);
+        let placement = requested.place(codes, values, &pattern)?;
         // NULL is the last value, holes are beyond all.
         let codes = values - usize::from(null.is_some());
         let slot_code = |&value: &u32| if (value as usize) < codes { value } else { 0 };
@@ -221,9 +220,9 @@ impl PlacedLayout {
             null,
             meaning: column.meaning,
             tiles,
-            wish,
+            requested,
             report: placement.report,
-            rounds: (before, wish.rounds(&placement.slots, &pattern)),
+            rounds: (before, requested.rounds(&placement.slots, &pattern)),
         };
         Ok((layout, placement.slots))
     }
@@ -265,12 +264,12 @@ impl PlacedLayout {
     }
 }
 
-/// Why a column cannot be placed.
+/// Why a column cannot have a conflict layout.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotPlaceable {
     /// Its values are not dense codes.
-    #[error("{0}\nhint: integers, dates, times, decimals and strings that repeat can be placed")]
+    #[error("{0}\nhint: integers, dates, times, decimals and strings that repeat can have one")]
     Encoding(&'static str),
     /// There is no row.
     #[error("the column has no rows")]
@@ -286,7 +285,7 @@ pub enum NotPlaceable {
         /// The most.
         limit: u64,
     },
-    /// The placement refused.
+    /// The algorithm refused.
     #[error(transparent)]
     Layout(#[from] LayoutError),
 }

@@ -1,4 +1,4 @@
-//! The pattern columns are placed for: how pipelines walk the rows of a table's chunks.
+//! The access pattern that columns are laid out for: the order in which pipelines read the rows of chunks.
 
 use galatea_layout::{AccessPattern, LayoutError, Tiles};
 
@@ -13,9 +13,9 @@ pub struct TileShape {
     pub morsel_rows: u32,
 }
 
-/// The pattern of Galatea's pipelines that group: blocks of the default size of `galatea.block_threads`,
-/// eight rows per thread, morsels of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are placed
-/// for it; a pipeline that walks otherwise reads them right, and with more conflicts.
+/// The pattern of pipelines that group: blocks of the default size of `galatea.block_threads`, eight rows per
+/// thread, morsels of four steps (`crates/engine/src/pipeline/generate.rs`). Columns are laid out for it; a
+/// pipeline with another pattern reads them correctly, with more conflicts.
 pub const PIPELINE_TILES: TileShape = TileShape {
     threads: 256,
     rows_per_thread: 8,

@@ -1,11 +1,11 @@
 //! Tables that live in the store: an immutable snapshot of encoded columns, replaced as a whole by inserts.
 //!
 //! Readers hold the [`Snapshot`] they planned with, so an insert never changes what a running query sees. An
-//! insert appends chunks: last chunks of no more rows than come are taken up again together with those, and
-//! where the new rows fit a column's encoding (width, factor, dictionary) the earlier chunks are shared with
-//! the snapshot before, with their identities. Where they do not, the column is encoded anew.
+//! insert appends chunks: the last chunks are encoded again together with the new rows if those are as many,
+//! and where the new rows fit a column's encoding (width, factor, dictionary) the earlier chunks are shared
+//! with the snapshot before, with their identities. Where they do not, the column is encoded anew.
 
-mod layouts;
+mod snapshot;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,186 +21,17 @@ use galatea_memory::Identity;
 use parking_lot::RwLock;
 use rayon::prelude::*;
 
-use crate::column::{Column, Encoding};
-use crate::decode::Decoder;
+pub use self::snapshot::Snapshot;
+use crate::column::Column;
 use crate::encode::{ColumnEncoder, LocalChunk};
-use crate::error::{Result, StoreError};
-use crate::ingest::{
-    ChunkEncoder, Chunker, EncodedChunk, Meter, encode_rest, ingest_plan, ingest_stream, on_pool,
-};
+use crate::error::Result;
+use crate::ingest::{ChunkEncoder, Chunker, EncodedChunk, encode_rest, ingest_plan, ingest_stream};
+use crate::meter::Meter;
 use crate::placed::ConflictLayout;
-use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView};
+use crate::pool::on_pool;
+use crate::reencode::Reencoder;
+use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
 use crate::store::Store;
-
-pub(crate) use self::layouts::{relaid, relaid_if_possible};
-
-/// One version of a stored table.
-#[derive(Debug)]
-pub struct Snapshot {
-    store: Arc<Store>,
-    name: String,
-    schema: SchemaRef,
-    /// Names this version.
-    pub id: TableId,
-    /// Rows of each chunk.
-    pub chunk_rows: Vec<u32>,
-    /// All columns, in schema order.
-    pub columns: Vec<Arc<Column>>,
-    /// Columns that shall be placed, and are where that is possible.
-    pub layouts: BTreeMap<usize, ConflictLayout>,
-    /// Dictionary versions of text columns, made when first asked for.
-    dictionaries: tokio::sync::Mutex<HashMap<usize, Arc<Column>>>,
-}
-
-impl Snapshot {
-    /// Rows in all chunks.
-    pub fn rows(&self) -> u64 {
-        self.chunk_rows.iter().map(|rows| u64::from(*rows)).sum()
-    }
-
-    /// Name of the table.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// All columns.
-    pub fn view(&self) -> TableView {
-        TableView {
-            id: self.id,
-            schema: Arc::clone(&self.schema),
-            rows: self.rows(),
-            chunk_rows: self.chunk_rows.clone(),
-            columns: self.columns.clone(),
-        }
-    }
-
-    /// Decodes the whole table.
-    pub(crate) fn decode(&self) -> Result<Vec<RecordBatch>> {
-        self.decode_chunks(0..self.chunk_rows.len())
-    }
-
-    fn decode_chunks(&self, chunks: std::ops::Range<usize>) -> Result<Vec<RecordBatch>> {
-        let decoders = self
-            .columns
-            .iter()
-            .map(Decoder::new)
-            .collect::<Result<Vec<_>>>()?;
-        let mut batches = Vec::new();
-        for chunk in chunks {
-            let rows = self.chunk_rows[chunk] as usize;
-            let mut start = 0;
-            while start < rows {
-                let fitting = decoders
-                    .iter()
-                    .map(|decoder| decoder.batch_rows(chunk, start, rows - start))
-                    .min();
-                let end = start + fitting.unwrap_or(rows - start);
-                let arrays = decoders.iter().map(|decoder| decoder.decode(chunk, start..end));
-                let arrays = arrays.collect::<Result<Vec<_>>>()?;
-                let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(end - start));
-                batches.push(RecordBatch::try_new_with_options(
-                    Arc::clone(&self.schema),
-                    arrays,
-                    &options,
-                )?);
-                start = end;
-            }
-        }
-        Ok(batches)
-    }
-
-    /// The column as a dictionary, encoding it anew where it is not.
-    async fn dictionary(&self, index: usize) -> Result<Arc<Column>> {
-        let column = &self.columns[index];
-        if !matches!(column.encoding, Encoding::Text { .. }) {
-            return Ok(Arc::clone(column));
-        }
-        let mut dictionaries = self.dictionaries.lock().await;
-        if let Some(column) = dictionaries.get(&index) {
-            return Ok(Arc::clone(column));
-        }
-        let (store, name, schema) = (
-            Arc::clone(&self.store),
-            self.name.clone(),
-            Arc::clone(&self.schema),
-        );
-        let text = Arc::clone(column);
-        let made = on_pool(move || text_to_dictionary(&store, &name, &schema, index, &text)).await?;
-        dictionaries.insert(index, Arc::clone(&made));
-        Ok(made)
-    }
-}
-
-/// Encodes a text column again, as a dictionary.
-pub(crate) fn text_to_dictionary(
-    store: &Arc<Store>,
-    table: &str,
-    schema: &SchemaRef,
-    index: usize,
-    column: &Arc<Column>,
-) -> Result<Arc<Column>> {
-    let schema = schema.project(&[index])?;
-    let encoder = ChunkEncoder::new(store, table, &schema, |_| true, Meter::new(None, None, 1))?;
-    let chunks = encoder.reencode(&encoder.encoders[0], column, column.chunks.len())?;
-    encoder.finish_column(&encoder.encoders[0], chunks)
-}
-
-#[async_trait]
-impl ColumnSource for Snapshot {
-    fn name(&self) -> &str {
-        Self::name(self)
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn identity(&self) -> TableId {
-        self.id
-    }
-
-    fn kept(&self, columns: &[usize], _hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
-        columns
-            .iter()
-            .map(|index| self.columns.get(*index).cloned())
-            .collect()
-    }
-
-    async fn load(
-        &self,
-        columns: &[usize],
-        hints: &LoadHints,
-        _progress: Option<ProgressCallback>,
-    ) -> Result<TableView> {
-        check_columns(columns, self.columns.len())?;
-        let mut encoded = Vec::with_capacity(columns.len());
-        for index in columns {
-            encoded.push(match hints.dictionary.contains(index) {
-                true => self.dictionary(*index).await?,
-                false => Arc::clone(&self.columns[*index]),
-            });
-        }
-        Ok(TableView {
-            id: self.id,
-            schema: Arc::new(self.schema.project(columns)?),
-            rows: self.rows(),
-            chunk_rows: self.chunk_rows.clone(),
-            columns: encoded,
-        })
-    }
-}
-
-/// # Errors
-/// [`StoreError::UnknownColumn`] for an index that is not below `count`.
-pub(crate) fn check_columns(columns: &[usize], count: usize) -> Result<()> {
-    match columns.iter().find(|index| **index >= count) {
-        Some(index) => Err(StoreError::UnknownColumn {
-            index: *index,
-            columns: count,
-        }),
-        None => Ok(()),
-    }
-}
 
 /// A table held encoded in host memory. Cheap to clone; clones are the same table.
 #[derive(Debug, Clone)]
@@ -220,7 +51,7 @@ struct Shared {
     change: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The current snapshot, and what tells holders of its plans when it is not current any more.
+/// The current snapshot, and the identity by whose end holders of plans over it are notified.
 #[derive(Debug)]
 struct Current {
     snapshot: Arc<Snapshot>,
@@ -241,7 +72,7 @@ impl Shared {
     fn set_current(&self, snapshot: Snapshot) {
         let after = Current::new(Arc::new(snapshot)).into_inner();
         let before = std::mem::replace(&mut *self.current.write(), after);
-        // Told after the lock is free: holders let go of what they made of the snapshot before.
+        // Notified after the lock is released: holders drop objects made of the previous snapshot.
         drop(before);
     }
 }
@@ -307,7 +138,7 @@ impl StoredTable {
     }
 
     fn from_chunks(encoder: &ChunkEncoder, schema: SchemaRef, chunks: Vec<EncodedChunk>) -> Result<Self> {
-        let snapshot = snapshot(encoder, &schema, chunks)?;
+        let snapshot = snapshot(encoder, &schema, chunks, BTreeMap::new())?;
         Ok(Self {
             shared: Arc::new(Shared {
                 store: Arc::clone(&encoder.store),
@@ -338,14 +169,14 @@ impl StoredTable {
         }
     }
 
-    /// The version that is current now.
+    /// The current version.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.shared.current.read().snapshot)
     }
 
-    /// The version that is current now, and an identity that goes when the table is dropped or has another
-    /// version. Who keeps what holds the version's snapshot, a plan for instance, keeps a weak reference to
-    /// the identity and asks to be told.
+    /// The current version, and an identity that is dropped when the table is, or when it gets another
+    /// version. A cache of objects that hold the snapshot, plans for instance, keeps a weak reference to the
+    /// identity and subscribes to its end ([`Identity::tell`]).
     pub fn version(&self) -> (TableId, Arc<Identity>) {
         let current = self.shared.current.read();
         (current.snapshot.id, Arc::clone(&current.identity))
@@ -381,7 +212,7 @@ impl StoredTable {
         let change = self.lock_changes().await;
         let table = self.clone();
         on_pool(move || {
-            // Held until the work is done, even when nobody waits for it any more.
+            // Held until the work is done, even if the caller stops waiting.
             let _change = change;
             table.append_now(batches)
         })
@@ -418,21 +249,10 @@ impl StoredTable {
             .zip(&before.columns)
             .zip(columns)
             .map(append);
-        let after = Snapshot {
-            store: Arc::clone(store),
-            name: name.clone(),
-            schema: Arc::clone(schema),
-            id: TableId::next(),
-            chunk_rows: before.chunk_rows[..kept]
-                .iter()
-                .copied()
-                .chain(added_rows)
-                .collect(),
-            columns: columns.collect::<Result<Vec<_>>>()?,
-            layouts: before.layouts.clone(),
-            dictionaries: tokio::sync::Mutex::default(),
-        };
-        self.shared.set_current(after.relaid()?);
+        let chunk_rows = before.chunk_rows[..kept].iter().copied().chain(added_rows);
+        let (chunk_rows, columns) = (chunk_rows.collect(), columns.collect::<Result<Vec<_>>>()?);
+        let after = Snapshot::new(store, name, schema, chunk_rows, columns, before.layouts.clone());
+        self.shared.set_current(after.with_layouts()?);
         Ok(rows as u64)
     }
 
@@ -444,23 +264,56 @@ impl StoredTable {
         let encoder = ChunkEncoder::new(store, name, schema, |_| false, Meter::new(None, None, 1))?;
         let chunks = encode_batches(&encoder, batches)?;
         let layouts = self.snapshot().layouts.clone();
-        let after = Snapshot {
-            layouts,
-            ..snapshot(&encoder, schema, chunks)?
-        };
-        self.shared.set_current(after.relaid()?);
+        let after = snapshot(&encoder, schema, chunks, layouts)?;
+        self.shared.set_current(after.with_layouts()?);
         Ok(())
     }
 
-    /// Keeps others from changing the table.
+    /// Lays columns, given by their indices, out for the banks of shared memory, or stores them without a
+    /// layout (`None`): a new snapshot, atomically. Later inserts keep the layout. Rows keep their order.
+    ///
+    /// # Errors
+    /// [`StoreError::NotPlaceable`] for the first column that cannot have the layout,
+    /// [`StoreError::UnknownColumn`], or the store's memory limit is reached; the table is then unchanged.
+    pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
+        check_columns(columns, self.shared.schema.fields().len())?;
+        let change = self.lock_changes().await;
+        let (table, indices) = (self.clone(), columns.to_vec());
+        on_pool(move || {
+            let _change = change;
+            table.lay_out_now(&indices, layout)
+        })
+        .await
+    }
+
+    fn lay_out_now(&self, indices: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
+        let Shared {
+            store, name, schema, ..
+        } = self.shared.as_ref();
+        let before = self.snapshot();
+        let (mut columns, mut layouts) = (before.columns.clone(), before.layouts.clone());
+        for &index in indices {
+            columns[index] = Reencoder::new(store, name, schema, index)?.laid_out(&columns[index], layout)?;
+            match layout {
+                Some(layout) => layouts.insert(index, layout),
+                None => layouts.remove(&index),
+            };
+        }
+        let chunk_rows = before.chunk_rows.clone();
+        let after = Snapshot::new(store, name, schema, chunk_rows, columns, layouts);
+        self.shared.set_current(after);
+        Ok(())
+    }
+
+    /// Excludes other changes of the table while it is held.
     pub(crate) async fn lock_changes(&self) -> tokio::sync::OwnedMutexGuard<()> {
         Arc::clone(&self.shared.change).lock_owned().await
     }
 }
 
-/// How many chunks stay as they are when `added` rows come. The last ones are encoded again together with the
-/// new rows as long as they are no more than those: then inserts leave few small chunks, however many there
-/// are, and a row is seldom encoded again. What is taken up fits one chunk.
+/// Number of chunks that an append of `added` rows leaves as they are. The last ones are encoded again
+/// together with the new rows as long as they have no more rows than those, and all fit one chunk: so many
+/// small inserts leave few small chunks, and each row is encoded a logarithmic number of times.
 fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
     let mut kept = chunk_rows.len();
     let mut taken = 0;
@@ -474,7 +327,7 @@ fn kept_chunks(chunk_rows: &[u32], added: usize, target: usize) -> usize {
     kept
 }
 
-/// Encodes batches that are all there, chunks in parallel.
+/// Encodes batches that are in memory, chunks in parallel.
 fn encode_batches(
     encoder: &ChunkEncoder,
     batches: impl IntoIterator<Item = RecordBatch>,
@@ -489,25 +342,23 @@ fn encode_batches(
         .collect()
 }
 
-fn snapshot(encoder: &ChunkEncoder, schema: &SchemaRef, chunks: Vec<EncodedChunk>) -> Result<Snapshot> {
+fn snapshot(
+    encoder: &ChunkEncoder,
+    schema: &SchemaRef,
+    chunks: Vec<EncodedChunk>,
+    layouts: BTreeMap<usize, ConflictLayout>,
+) -> Result<Snapshot> {
     let chunk_rows = chunk_rows(&chunks);
-    Ok(Snapshot {
-        store: Arc::clone(&encoder.store),
-        name: encoder.table.clone(),
-        schema: Arc::clone(schema),
-        id: TableId::next(),
-        chunk_rows,
-        columns: encoder.finish(chunks)?,
-        layouts: BTreeMap::new(),
-        dictionaries: tokio::sync::Mutex::default(),
-    })
+    let columns = encoder.finish(chunks)?;
+    let (store, table) = (&encoder.store, &encoder.table);
+    Ok(Snapshot::new(store, table, schema, chunk_rows, columns, layouts))
 }
 
 fn chunk_rows(chunks: &[EncodedChunk]) -> Vec<u32> {
     chunks.iter().map(|chunk| chunk.rows).collect()
 }
 
-/// Columns of chunks instead of chunks of columns.
+/// The chunks by column.
 fn transpose(columns: usize, chunks: Vec<EncodedChunk>) -> Vec<Vec<LocalChunk>> {
     let mut transposed: Vec<Vec<LocalChunk>> = (0..columns).map(|_| Vec::new()).collect();
     for chunk in chunks {

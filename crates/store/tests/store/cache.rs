@@ -146,7 +146,7 @@ async fn progress_ends_with_all_rows() {
 }
 
 #[tokio::test]
-async fn the_least_recently_used_column_goes_first() {
+async fn the_least_recently_used_column_is_evicted_first() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.parquet");
     write(&path, 4, 0);

@@ -1,4 +1,4 @@
-//! Placed columns: the same values, other codes; through appends, changes, and eviction.
+//! Columns with conflict layouts: the same values, other codes; through appends, changes, and eviction.
 
 use std::fs::File;
 use std::path::Path;
@@ -35,9 +35,9 @@ fn column(table: &StoredTable) -> Arc<Column> {
     Arc::clone(&table.snapshot().columns[0])
 }
 
-async fn placed(array: &ArrayRef, wish: ConflictLayout) -> Arc<Column> {
+async fn placed(array: &ArrayRef, requested: ConflictLayout) -> Arc<Column> {
     let table = table(array);
-    table.set_conflict_layout(&[0], Some(wish)).await.unwrap();
+    table.set_conflict_layout(&[0], Some(requested)).await.unwrap();
     column(&table)
 }
 
@@ -45,8 +45,8 @@ fn layout(column: &Column) -> &PlacedLayout {
     column.placed().expect("a placed column")
 }
 
-/// Integers of few values that meet in one bank, `step` apart from `base` on, every `nulls`th row NULL (0:
-/// none).
+/// Integers of few values that conflict in one bank, `step` apart from `base` on, every `nulls`th row NULL
+/// (0: none).
 fn integers(rows: usize, values: i64, base: i64, step: i64, nulls: usize) -> ArrayRef {
     let value = |row: usize| base + (row as i64 * 7 + row as i64 / 13) % values * step;
     let valid = |row: &usize| nulls == 0 || !row.is_multiple_of(nulls);
@@ -82,7 +82,7 @@ fn slots(column: &Column) -> Vec<u32> {
     column.chunks.iter().flat_map(of_chunk).collect()
 }
 
-/// What a placed column promises, from its slots alone.
+/// Checks the invariants of a layout, from the slots alone.
 fn check(array: &ArrayRef, before: &Column, column: &Arc<Column>, what: &str) {
     assert_same(array, &decoded(column), what);
     assert_eq!(column.null_count, before.null_count, "{what}");
@@ -124,7 +124,7 @@ fn check(array: &ArrayRef, before: &Column, column: &Arc<Column>, what: &str) {
 
 #[tokio::test]
 async fn every_shape_comes_back() {
-    let wish = ConflictLayout::AUTO;
+    let requested = ConflictLayout::AUTO;
     for rows in [1, 31, 32, 33, 255, 2999, 3000, 3001, 8192, 8193, 9500] {
         let arrays: Vec<(&str, ArrayRef)> = vec![
             ("integers", integers(rows, 5, -3, 32, 0)),
@@ -140,7 +140,10 @@ async fn every_shape_comes_back() {
             let what = format!("{name}, {rows} rows");
             let table = table(&array);
             let before = column(&table);
-            table.set_conflict_layout(&[0], Some(wish)).await.expect(&what);
+            table
+                .set_conflict_layout(&[0], Some(requested))
+                .await
+                .expect(&what);
             let after = column(&table);
             check(&array, &before, &after, &what);
             // And back.
@@ -188,11 +191,11 @@ async fn skewed_values_have_copies_and_conflicts_go() {
     // Half of the rows share a value: with a window it needs more copies than there are banks.
     let skewed = (0..50_000).map(|row: i64| if row % 2 == 0 { 0 } else { row * row % 13 });
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(skewed));
-    let wish = ConflictLayout {
+    let requested = ConflictLayout {
         room: Room::Table,
         ..ConflictLayout::AUTO
     };
-    let column = placed(&array, wish).await;
+    let column = placed(&array, requested).await;
     let layout = layout(&column);
     assert!(layout.report.most_copies > 32, "{:?}", layout.report);
     let chunk_rows: Vec<u32> = column.chunks.iter().map(|chunk| chunk.rows).collect();
@@ -214,17 +217,17 @@ async fn skewed_values_have_copies_and_conflicts_go() {
         });
     }
     // Bounded, and for reads.
-    let wish = ConflictLayout {
+    let requested = ConflictLayout {
         room: Room::Copies(2.0),
         ..ConflictLayout::AUTO
     };
-    let bounded = placed(&array, wish).await;
+    let bounded = placed(&array, requested).await;
     assert!(self::layout(&bounded).map.slots() <= 26);
-    let wish = ConflictLayout {
+    let requested = ConflictLayout {
         goal: Goal::Reads,
         room: Room::Table,
     };
-    let column = placed(&integers(9500, 200, 0, 32, 0), wish).await;
+    let column = placed(&integers(9500, 200, 0, 32, 0), requested).await;
     let (before, after) = self::layout(&column).rounds;
     assert!(after < before && after < 1.1, "{before} {after}");
 }
@@ -238,11 +241,11 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
         Arc::new(Int64Array::from_iter_values((0..20_000).map(value)))
     };
     let placed_in = async |array: &ArrayRef, room| {
-        let wish = ConflictLayout {
+        let requested = ConflictLayout {
             room,
             ..ConflictLayout::AUTO
         };
-        let column = placed(array, wish).await;
+        let column = placed(array, requested).await;
         let layout = layout(&column);
         assert_eq!(layout.map.decode(&slots(&column)).unwrap().len(), 20_000);
         (layout.map.slots(), layout.width(), layout.rounds)
@@ -262,7 +265,7 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
         );
         assert!(free < 1.1, "{values} values: {free}");
     }
-    // No slot is to spare: half of the lanes of every access would meet.
+    // No slot is to spare: half of the lanes of every access would conflict.
     let array = half(256);
     let (slots, width, (before, after)) = placed_in(&array, Room::Auto).await;
     assert!(slots > 256 && width == Width::Two, "{slots} slots");
@@ -284,11 +287,14 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_placed_is_refused_with_numbers() {
-    let refused = async |array: ArrayRef, wish: ConflictLayout| {
+async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
+    let refused = async |array: ArrayRef, requested: ConflictLayout| {
         let table = table(&array);
         let before = table.snapshot();
-        let error = table.set_conflict_layout(&[0], Some(wish)).await.unwrap_err();
+        let error = table
+            .set_conflict_layout(&[0], Some(requested))
+            .await
+            .unwrap_err();
         assert_eq!(table.snapshot().id, before.id, "the table is unchanged");
         match error {
             StoreError::NotPlaceable { column, reason } => {
@@ -340,7 +346,7 @@ async fn what_cannot_be_placed_is_refused_with_numbers() {
 }
 
 #[tokio::test]
-async fn appended_rows_take_first_copies_and_placed_rows_keep_theirs() {
+async fn appended_rows_take_first_copies_and_earlier_rows_keep_theirs() {
     for nulls in [0, 5] {
         for rows in [100, CHUNK, 2 * CHUNK + 2000] {
             let (first, more) = (words(rows, nulls), words(150, nulls));
@@ -368,7 +374,7 @@ async fn appended_rows_take_first_copies_and_placed_rows_keep_theirs() {
 }
 
 #[tokio::test]
-async fn new_values_place_the_column_again() {
+async fn new_values_lay_the_column_out_again() {
     let first = integers(5000, 10, 100, 20, 0);
     for (name, more) in [
         ("within", vec![Some(100), Some(280)]),
@@ -392,7 +398,7 @@ async fn new_values_place_the_column_again() {
         assert_eq!(kept, name == "within", "{name}");
         assert_eq!(layout(&after).null.is_some(), name == "null");
     }
-    // Values beyond the limit: stored unplaced, and placed again when they are gone.
+    // Values beyond the limit: stored without a layout, and laid out again when they are deleted.
     let table = table(&first);
     table
         .set_conflict_layout(&[0], Some(ConflictLayout::AUTO))
@@ -410,13 +416,13 @@ async fn new_values_place_the_column_again() {
     run("DELETE FROM t WHERE c > 1000000").await;
     assert!(column(&table).placed().is_some());
     assert_same(&first, &decoded(&column(&table)), "after a deletion");
-    // Emptied, nothing can be placed; rows that come are.
+    // An empty column has no layout; inserted rows have.
     run("TRUNCATE TABLE t").await;
     assert!(column(&table).placed().is_none());
     run("INSERT INTO t VALUES (5), (7), (5)").await;
     assert!(column(&table).placed().is_some());
-    let unplaced = table.set_conflict_layout(&[0], None).await;
-    unplaced.unwrap();
+    let without_layout = table.set_conflict_layout(&[0], None).await;
+    without_layout.unwrap();
     run("INSERT INTO t VALUES (9)").await;
     assert!(column(&table).placed().is_none());
 }
@@ -439,7 +445,7 @@ async fn queries_and_zones_see_no_difference() {
     let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
     plain.register_batch("t", batch.clone()).unwrap();
     let table = StoredTable::from_batches(&store(), "t", batch.schema(), [batch]).unwrap();
-    let unplaced = table.snapshot();
+    let without_layout = table.snapshot();
     table
         .set_conflict_layout(&[0, 1, 2], Some(ConflictLayout::AUTO))
         .await
@@ -482,7 +488,12 @@ async fn queries_and_zones_see_no_difference() {
     let hints = LoadHints { dictionary: vec![1] };
     let view = snapshot.load(&[1], &hints, None).await.unwrap();
     assert!(view.columns[0].placed().is_some() && view.columns[0].dictionary().is_some());
-    assert!(unplaced.columns.iter().all(|column| column.placed().is_none()));
+    assert!(
+        without_layout
+            .columns
+            .iter()
+            .all(|column| column.placed().is_none())
+    );
 }
 
 fn write(path: &Path, array: &ArrayRef) {
@@ -494,7 +505,7 @@ fn write(path: &Path, array: &ArrayRef) {
 }
 
 #[tokio::test]
-async fn columns_of_files_are_placed_whenever_they_are_loaded() {
+async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
     let directory = tempfile::tempdir().unwrap();
     let (parquet, csv) = (directory.path().join("f.parquet"), directory.path().join("f.csv"));
     let array = integers(20_000, 12, 5, 64, 0);
@@ -527,9 +538,9 @@ async fn columns_of_files_are_placed_whenever_they_are_loaded() {
                 .columns[0],
         );
         assert!(before.placed().is_none());
-        let wish = Some(ConflictLayout::AUTO);
-        table.set_conflict_layout(&[0], wish).await.unwrap();
-        // Another query's scan of the same file finds it placed, before and after it was evicted.
+        let requested = Some(ConflictLayout::AUTO);
+        table.set_conflict_layout(&[0], requested).await.unwrap();
+        // Another query's scan of the same file finds it laid out, before and after eviction.
         let scan = scan(&context, "select c from t where c > 100").await;
         let other = store.file_table(&scan, &context.runtime_env()).unwrap();
         let load = async || {
@@ -547,7 +558,7 @@ async fn columns_of_files_are_placed_whenever_they_are_loaded() {
         let again = load().await;
         assert!(again.placed().is_some(), "{path}: after eviction");
         assert_same(&array, &decoded(&again), path);
-        // A file with values that cannot be placed is loaded all the same.
+        // A file with values that cannot have a layout is loaded without.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         if file == &parquet {
             let wide = integers(20_000, 15_000, 0, 1, 0);
@@ -555,7 +566,7 @@ async fn columns_of_files_are_placed_whenever_they_are_loaded() {
             let changed = load().await;
             assert!(changed.placed().is_none());
             assert_same(&wide, &decoded(&changed), path);
-            let refused = table.set_conflict_layout(&[0], wish).await;
+            let refused = table.set_conflict_layout(&[0], requested).await;
             assert!(matches!(refused, Err(StoreError::NotPlaceable { .. })));
             write(file, &array);
         }
@@ -566,20 +577,20 @@ async fn columns_of_files_are_placed_whenever_they_are_loaded() {
 }
 
 #[tokio::test]
-async fn memory_of_a_placement_is_counted_and_bounded() {
+async fn memory_of_a_layout_is_counted_and_bounded() {
     let array = integers(20_000, 12, 5, 64, 0);
     let batch = batch(Arc::clone(&array));
     let store = store();
     let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).unwrap();
-    let unplaced = store.memory_used();
+    let without_layout = store.memory_used();
     let auto = Some(ConflictLayout::AUTO);
-    store.set_memory_limit(unplaced + 50_000);
-    // Four bytes a row are needed while it is placed.
+    store.set_memory_limit(without_layout + 50_000);
+    // Laying it out needs four bytes a row.
     match table.set_conflict_layout(&[0], auto).await {
         Err(StoreError::StoreLimit { needed, .. }) => assert!(needed >= 80_000, "{needed}"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(store.memory_used(), unplaced);
+    assert_eq!(store.memory_used(), without_layout);
     store.set_memory_limit(1 << 30);
     table.set_conflict_layout(&[0], auto).await.unwrap();
     assert_eq!(store.memory_used(), column(&table).bytes());

@@ -1,4 +1,4 @@
-//! What goes in comes out, for every type, at the sizes where loops end.
+//! Encoding and decoding is the identity, for every type, at the boundary sizes of loops.
 
 use std::sync::Arc;
 

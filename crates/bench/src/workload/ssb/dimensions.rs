@@ -222,17 +222,46 @@ fn owned(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
     )
 }
 
-pub(super) struct Supplier {
-    pub(super) rows: u64,
+/// A dimension whose rows are made from their numbers, from 0 on.
+pub(super) struct Dimension {
+    name: &'static str,
+    rows: u64,
+    batch: fn(Range<u64>) -> RecordBatch,
 }
 
-impl TableGenerator for Supplier {
+impl Dimension {
+    pub(super) fn supplier(rows: u64) -> Self {
+        Self {
+            name: "supplier",
+            rows,
+            batch: suppliers,
+        }
+    }
+
+    pub(super) fn customer(rows: u64) -> Self {
+        Self {
+            name: "customer",
+            rows,
+            batch: customers,
+        }
+    }
+
+    pub(super) fn part(rows: u64) -> Self {
+        Self {
+            name: "part",
+            rows,
+            batch: parts,
+        }
+    }
+}
+
+impl TableGenerator for Dimension {
     fn name(&self) -> &'static str {
-        "supplier"
+        self.name
     }
 
     fn schema(&self) -> SchemaRef {
-        owned(party("s", "Supplier", Stream::Supplier, 0..0)).schema()
+        (self.batch)(0..0).schema()
     }
 
     fn expected_rows(&self) -> u64 {
@@ -244,54 +273,21 @@ impl TableGenerator for Supplier {
     }
 
     fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
-        one_batch(owned(party(
-            "s",
-            "Supplier",
-            Stream::Supplier,
-            chunk_of(self.rows, index, chunks),
-        )))
+        one_batch((self.batch)(chunk_of(self.rows, index, chunks)))
     }
 }
 
-pub(super) struct Customer {
-    pub(super) rows: u64,
+fn suppliers(rows: Range<u64>) -> RecordBatch {
+    owned(party("s", "Supplier", Stream::Supplier, rows))
 }
 
 const SEGMENTS: [&str; 5] = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
 
-impl Customer {
-    fn rows(keys: Range<u64>) -> RecordBatch {
-        let mut columns = party("c", "Customer", Stream::Customer, keys.clone());
-        let segment = |row: u64| RowRandom::new(SEED, Stream::Customer as u64, row + 1).choose(6, &SEGMENTS);
-        columns.push(("c_mktsegment".to_string(), strings(keys.map(segment))));
-        owned(columns)
-    }
-}
-
-impl TableGenerator for Customer {
-    fn name(&self) -> &'static str {
-        "customer"
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Self::rows(0..0).schema()
-    }
-
-    fn expected_rows(&self) -> u64 {
-        self.rows
-    }
-
-    fn natural_chunks(&self) -> usize {
-        self.rows.div_ceil(ROWS_PER_CHUNK) as usize
-    }
-
-    fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
-        one_batch(Self::rows(chunk_of(self.rows, index, chunks)))
-    }
-}
-
-pub(super) struct Part {
-    pub(super) rows: u64,
+fn customers(rows: Range<u64>) -> RecordBatch {
+    let mut columns = party("c", "Customer", Stream::Customer, rows.clone());
+    let segment = |row: u64| RowRandom::new(SEED, Stream::Customer as u64, row + 1).choose(6, &SEGMENTS);
+    columns.push(("c_mktsegment".to_string(), strings(rows.map(segment))));
+    owned(columns)
 }
 
 const COLORS: [&str; 92] = [
@@ -398,78 +394,54 @@ const CONTAINERS: ([&str; 5], [&str; 8]) = (
     ["CASE", "BOX", "BAG", "JAR", "PKG", "PACK", "CAN", "DRUM"],
 );
 
-impl Part {
-    fn rows(rows: Range<u64>) -> RecordBatch {
-        let keys = || rows.clone().map(|row| row + 1);
-        let random = |key: u64| RowRandom::new(SEED, Stream::Part as u64, key);
-        let category = |key: u64| (random(key).range(0, 1, 5), random(key).range(1, 1, 5));
-        let kind = |key: u64| {
-            let words = [(4, 6), (5, 5), (6, 5)].iter().zip(TYPES);
-            let words = words.map(|((column, count), words)| random(key).choose(*column, &words[..*count]));
-            words.collect::<Vec<_>>().join(" ")
-        };
-        let container = |key: u64| {
-            let random = random(key);
-            format!(
-                "{} {}",
-                random.choose(8, &CONTAINERS.0),
-                random.choose(9, &CONTAINERS.1)
-            )
-        };
-        let name = |key: u64| {
-            format!(
-                "{} {}",
-                random(key).choose(10, &COLORS),
-                random(key).choose(11, &COLORS)
-            )
-        };
-        batch(vec![
-            ("p_partkey", longs(keys().map(|key| key as i64))),
-            ("p_name", strings(keys().map(name))),
-            (
-                "p_mfgr",
-                strings(keys().map(|key| format!("MFGR#{}", category(key).0))),
-            ),
-            (
-                "p_category",
-                strings(keys().map(|key| format!("MFGR#{}{}", category(key).0, category(key).1))),
-            ),
-            (
-                "p_brand1",
-                strings(keys().map(|key| {
-                    let (manufacturer, category) = category(key);
-                    format!("MFGR#{manufacturer}{category}{}", random(key).range(2, 1, 40))
-                })),
-            ),
-            (
-                "p_color",
-                strings(keys().map(|key| random(key).choose(3, &COLORS))),
-            ),
-            ("p_type", strings(keys().map(kind))),
-            ("p_size", ints(keys().map(|key| random(key).range(7, 1, 50)))),
-            ("p_container", strings(keys().map(container))),
-        ])
-    }
-}
-
-impl TableGenerator for Part {
-    fn name(&self) -> &'static str {
-        "part"
-    }
-
-    fn schema(&self) -> SchemaRef {
-        Self::rows(0..0).schema()
-    }
-
-    fn expected_rows(&self) -> u64 {
-        self.rows
-    }
-
-    fn natural_chunks(&self) -> usize {
-        self.rows.div_ceil(ROWS_PER_CHUNK) as usize
-    }
-
-    fn chunk(&self, index: usize, chunks: usize) -> Box<dyn Iterator<Item = RecordBatch> + Send> {
-        one_batch(Self::rows(chunk_of(self.rows, index, chunks)))
-    }
+fn parts(rows: Range<u64>) -> RecordBatch {
+    let keys = || rows.clone().map(|row| row + 1);
+    let random = |key: u64| RowRandom::new(SEED, Stream::Part as u64, key);
+    let category = |key: u64| (random(key).range(0, 1, 5), random(key).range(1, 1, 5));
+    let kind = |key: u64| {
+        let words = [(4, 6), (5, 5), (6, 5)].iter().zip(TYPES);
+        let words = words.map(|((column, count), words)| random(key).choose(*column, &words[..*count]));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let container = |key: u64| {
+        let random = random(key);
+        format!(
+            "{} {}",
+            random.choose(8, &CONTAINERS.0),
+            random.choose(9, &CONTAINERS.1)
+        )
+    };
+    let name = |key: u64| {
+        format!(
+            "{} {}",
+            random(key).choose(10, &COLORS),
+            random(key).choose(11, &COLORS)
+        )
+    };
+    batch(vec![
+        ("p_partkey", longs(keys().map(|key| key as i64))),
+        ("p_name", strings(keys().map(name))),
+        (
+            "p_mfgr",
+            strings(keys().map(|key| format!("MFGR#{}", category(key).0))),
+        ),
+        (
+            "p_category",
+            strings(keys().map(|key| format!("MFGR#{}{}", category(key).0, category(key).1))),
+        ),
+        (
+            "p_brand1",
+            strings(keys().map(|key| {
+                let (manufacturer, category) = category(key);
+                format!("MFGR#{manufacturer}{category}{}", random(key).range(2, 1, 40))
+            })),
+        ),
+        (
+            "p_color",
+            strings(keys().map(|key| random(key).choose(3, &COLORS))),
+        ),
+        ("p_type", strings(keys().map(kind))),
+        ("p_size", ints(keys().map(|key| random(key).range(7, 1, 50)))),
+        ("p_container", strings(keys().map(container))),
+    ])
 }

@@ -43,9 +43,9 @@ pub fn tables(scale: f64) -> Vec<Box<dyn TableGenerator>> {
     let rows = Rows::at(scale);
     vec![
         Box::new(dimensions::Date),
-        Box::new(dimensions::Supplier { rows: rows.suppliers }),
-        Box::new(dimensions::Customer { rows: rows.customers }),
-        Box::new(dimensions::Part { rows: rows.parts }),
+        Box::new(dimensions::Dimension::supplier(rows.suppliers)),
+        Box::new(dimensions::Dimension::customer(rows.customers)),
+        Box::new(dimensions::Dimension::part(rows.parts)),
         Box::new(lineorder::LineOrder { rows }),
     ]
 }

@@ -135,7 +135,7 @@ fn sums(key: usize, groups: Vec<Expr>) -> PipelinePlan {
     )
 }
 
-fn options(dimensions: DimensionHome) -> KernelOptions {
+fn options(dimensions: DimensionMemory) -> KernelOptions {
     KernelOptions {
         block: 0,
         items: 16,
@@ -187,8 +187,8 @@ fn rows_touch_shared_memory_alone() {
         let dimension = dimension(if key == 0 { keys(90) } else { words(90) }, 5);
         let plan = sums(key, Vec::new());
         for (memory, placed, index) in [
-            (DimensionHome::Shared, false, "dim0_0["),
-            (DimensionHome::Placed, true, "u32(q0[i])"),
+            (DimensionMemory::Shared, false, "dim0_0["),
+            (DimensionMemory::Placed, true, "u32(q0[i])"),
         ] {
             let bound = bound(&plan, &facts(4000, placed), &dimension, options(memory));
             assert_eq!(gathers(&bound), 0, "{}", bound.source);
@@ -206,7 +206,7 @@ fn rows_touch_shared_memory_alone() {
             &plan,
             &facts(4000, false),
             &dimension,
-            options(DimensionHome::Cache),
+            options(DimensionMemory::Cache),
         );
         assert!(gathers(&cached) >= 2, "{}", cached.source);
         assert_eq!(cached.dynamic_shared, 0);
@@ -222,7 +222,7 @@ fn dimensions_of_one_shape_share_a_kernel() {
             &plan,
             &facts,
             &dimension(numbers(0..keys), low),
-            options(DimensionHome::Shared),
+            options(DimensionMemory::Shared),
         );
         (bound.source, bound.dynamic_shared)
     });
@@ -238,7 +238,7 @@ fn blocks_have_room_for_dimensions_and_groups() {
     let (mut packed, mut cached) = (0, 0);
     for groups in groups {
         for shared_bytes in (0..12).map(|step| 1 << step << 7).chain([2_000, 5_000, 100_000]) {
-            for memory in [DimensionHome::Auto, DimensionHome::Shared] {
+            for memory in [DimensionMemory::Auto, DimensionMemory::Shared] {
                 let shape = KernelOptions {
                     shared_bytes,
                     ..options(memory)
@@ -274,7 +274,7 @@ fn ways_that_need_less_room_are_second() {
     let memory = |plan, placed, keys, shared_bytes| {
         let shape = KernelOptions {
             shared_bytes,
-            ..options(DimensionHome::Auto)
+            ..options(DimensionMemory::Auto)
         };
         let bound = bound(plan, &many(placed), &dimension(keys, 0), shape);
         (bound.dimensions[0].clone(), gathers(&bound))
@@ -311,7 +311,7 @@ fn large_dimensions_take_larger_blocks_or_stay_in_the_cache() {
             &sums(0, Vec::new()),
             &facts,
             &dimension(numbers(0..keys), 0),
-            options(DimensionHome::Auto),
+            options(DimensionMemory::Auto),
         );
         let threads = machine.resident_blocks(bound.block, bound.dynamic_shared.into()) * bound.block;
         assert!(
@@ -329,7 +329,10 @@ fn large_dimensions_take_larger_blocks_or_stay_in_the_cache() {
         (1024, "shared 195.3 KB"),
         (256, "cache (976.6 KB more than 225.0 KB of shared memory)"),
     ];
-    assert_eq!(memories, expected.map(|(block, memory)| (block, memory.to_owned())));
+    assert_eq!(
+        memories,
+        expected.map(|(block, memory)| (block, memory.to_owned()))
+    );
 }
 
 #[test]
@@ -354,10 +357,10 @@ fn nvrtc_compiles_lookups_of_every_kind() {
     let dimensions = [dimension(numbers(0..60), 0), dimension(Arc::new(words), 0)];
     for key in [0, 1] {
         for (memory, placed) in [
-            (DimensionHome::Cache, false),
-            (DimensionHome::Shared, false),
-            (DimensionHome::Shared, true),
-            (DimensionHome::Placed, true),
+            (DimensionMemory::Cache, false),
+            (DimensionMemory::Shared, false),
+            (DimensionMemory::Shared, true),
+            (DimensionMemory::Placed, true),
         ] {
             let facts = facts(4000, placed);
             let outputs = SinkPlan::Materialise {
@@ -421,7 +424,7 @@ fn groups_know_what_dimensions_take() {
         ..facts(4000, false)
     };
     let groups = vec![column(0)];
-    for memory in [DimensionHome::Cache, DimensionHome::Auto] {
+    for memory in [DimensionMemory::Cache, DimensionMemory::Auto] {
         let bound = bound(
             &sums(0, groups.clone()),
             &facts,

@@ -1,4 +1,4 @@
-//! Executions of one kept plan do not meet.
+//! Executions of one kept plan share no state.
 
 use super::{QUERIES, afresh, ask, run, session, statistics, value};
 use crate::compare::same;

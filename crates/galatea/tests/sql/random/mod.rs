@@ -201,7 +201,7 @@ async fn many_queries_of_one_session_are_in_flight() {
         let queries: Vec<_> = (0..12 + environment::campaign() / 10)
             .map(|number| (first + number, Grammar::new(first + number).any()))
             .collect();
-        // Each twice: the second meets the first's columns, kernels and buffers at work.
+        // Each twice: the second finds the first's columns, kernels and buffers in use.
         let running = queries.iter().chain(&queries).map(|(seed, query)| {
             let context = format!("in flight, seed {seed}, {settings:?}");
             let pair = &pair;

@@ -1,12 +1,16 @@
 //! The row groups of a table's Parquet files, and the chunks made of them.
 
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use ::parquet::file::metadata::ParquetMetaData;
+use bytes::Bytes;
 use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use futures::{StreamExt, TryStreamExt};
+use object_store::ObjectStore;
 
-use super::{FileTable, SourceFile};
+use super::source_file::SourceFile;
 use crate::error::{Result, StoreError};
 
 /// Footers that are read at the same time.
@@ -14,36 +18,80 @@ const CONCURRENT_FOOTERS: usize = 32;
 
 /// Consecutive row groups of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Run {
-    pub(super) file: usize,
-    pub(super) row_groups: std::ops::Range<usize>,
-    pub(super) rows: usize,
+pub(crate) struct Run {
+    pub(crate) file: usize,
+    pub(crate) row_groups: std::ops::Range<usize>,
+    pub(crate) rows: usize,
 }
 
 /// A file with its footer.
 #[derive(Debug)]
-pub(super) struct OpenFile {
-    pub(super) source: SourceFile,
-    pub(super) metadata: Arc<ParquetMetaData>,
+pub(crate) struct OpenFile {
+    pub(crate) source: SourceFile,
+    pub(crate) metadata: Arc<ParquetMetaData>,
 }
 
-/// All files of a version.
+impl OpenFile {
+    /// Reads a range (start and length) of a local file.
+    pub(crate) fn read(&self, (start, length): (u64, u64)) -> Result<Bytes> {
+        let error = |error: std::io::Error| StoreError::Io {
+            file: self.source.name(),
+            source: error.into(),
+        };
+        let Some(path) = &self.source.path else {
+            return Err(StoreError::Io {
+                file: self.source.name(),
+                source: "the object store gave fewer ranges than it was asked for".into(),
+            });
+        };
+        // A damaged footer may state any length; the decoder reports missing bytes with their place.
+        let length = length.min(self.source.meta.size.saturating_sub(start));
+        let mut file = File::open(path).map_err(error)?;
+        file.seek(SeekFrom::Start(start)).map_err(error)?;
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(length as usize)
+            .map_err(|refused| error(std::io::Error::new(std::io::ErrorKind::OutOfMemory, refused)))?;
+        file.take(length).read_to_end(&mut bytes).map_err(error)?;
+        Ok(bytes.into())
+    }
+
+    /// The error of contents that cannot be read.
+    pub(crate) fn corrupt(
+        &self,
+        column: Option<&String>,
+        row_group: Option<usize>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> StoreError {
+        StoreError::CorruptFile {
+            file: self.source.name(),
+            column: column.cloned(),
+            row_group,
+            source: source.into(),
+        }
+    }
+}
+
+/// The row groups of all files of a version.
 #[derive(Debug)]
-pub(super) struct Layout {
-    pub(super) files: Vec<OpenFile>,
+pub(crate) struct RowGroups {
+    pub(crate) files: Vec<OpenFile>,
     /// Each chunk: whole row groups, of several files where they are small.
-    pub(super) chunks: Vec<Vec<Run>>,
+    pub(crate) chunks: Vec<Vec<Run>>,
 }
 
-impl Layout {
-    /// Reads the footers.
-    pub(super) async fn read(table: &FileTable, chunk_target: usize) -> Result<Self> {
-        let sources = table.fresh_files().await?;
+impl RowGroups {
+    /// Reads the footers, and makes chunks of at most `chunk_target` rows, but of one row group at least.
+    pub(crate) async fn read(
+        objects: &dyn ObjectStore,
+        sources: Vec<SourceFile>,
+        chunk_target: usize,
+    ) -> Result<Self> {
         let footers = sources.into_iter().map(|source| {
             async move {
                 // DataFusion's cache tells versions of a file apart by size and time of change alone: not
                 // asked.
-                let metadata = DFParquetMetadata::new(table.objects.as_ref(), &source.meta)
+                let metadata = DFParquetMetadata::new(objects, &source.meta)
                     .with_page_index_policy(Some(::parquet::file::metadata::PageIndexPolicy::Skip))
                     .fetch_metadata()
                     .await
@@ -75,7 +123,7 @@ impl Layout {
         Ok(Self { files, chunks })
     }
 
-    pub(super) fn chunk_rows(&self) -> Vec<u32> {
+    pub(crate) fn chunk_rows(&self) -> Vec<u32> {
         let rows = |runs: &Vec<Run>| runs.iter().map(|run| run.rows).sum::<usize>() as u32;
         self.chunks.iter().map(rows).collect()
     }

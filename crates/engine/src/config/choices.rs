@@ -1,0 +1,89 @@
+//! Settings whose values are words.
+
+use super::values::words;
+
+words! {
+    /// Where a session's queries run (`galatea.device`).
+    DeviceChoice {
+        /// The GPU where it is there and expected to be faster, the CPU otherwise.
+        Auto = "auto",
+        /// DataFusion's CPU operators only.
+        Cpu = "cpu",
+        /// The GPU; planning fails when there is none.
+        Gpu = "gpu",
+        /// The emulated device: the GPU's kernels run on the CPU, for tests.
+        Emulated = "emulated",
+    }
+}
+
+words! {
+    /// What happens where a subtree cannot run on the GPU (`galatea.fallback`).
+    Fallback {
+        /// It runs on the CPU, visibly.
+        Allow = "allow",
+        /// The query is refused with the reasons.
+        Error = "error",
+    }
+}
+
+words! {
+    /// How groups are accumulated (`galatea.group_by`).
+    GroupBy {
+        /// What the model finds cheapest.
+        Auto = "auto",
+        /// In registers of each thread.
+        Registers = "registers",
+        /// In shared memory, a copy per thread.
+        Threads = "threads",
+        /// In shared memory, copies for groups of lanes.
+        Copies = "copies",
+        /// In shared memory, in the slots of a placed column.
+        Placed = "placed",
+        /// Accumulators in device memory, one set for every possible group.
+        Dense = "dense",
+        /// A hash table in device memory.
+        Hash = "hash",
+    }
+}
+
+words! {
+    /// Which rows of a group are added up before it is updated (`galatea.group_combine`).
+    GroupCombine {
+        /// What the model finds cheapest.
+        Auto = "auto",
+        /// None.
+        Off = "off",
+        /// Consecutive rows of a thread.
+        Runs = "runs",
+        /// The rows of a warp's lanes.
+        Warps = "warps",
+    }
+}
+
+words! {
+    /// Where dimensions are looked up (`galatea.dimensions`).
+    DimensionMemory {
+        /// In shared memory where they fit and rows are many, by slot if that saves decoding.
+        Auto = "auto",
+        /// In device memory, through the cache.
+        Cache = "cache",
+        /// In shared memory, by key.
+        Shared = "shared",
+        /// In shared memory, by the slots of a placed column.
+        Placed = "placed",
+    }
+}
+
+words! {
+    /// Where the rows of a filter go before they are returned (`galatea.row_output`).
+    RowOutput {
+        /// Direct where few rows are expected to pass, the heap otherwise.
+        Auto = "auto",
+        /// Columns with room for every row there could be, up to a limit at which they are drained.
+        Direct = "direct",
+        /// Columns of the exact size, after a pass that counts.
+        Counted = "counted",
+        /// Pages of the device heap, taken as rows come.
+        Heap = "heap",
+    }
+}

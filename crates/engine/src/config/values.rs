@@ -1,0 +1,215 @@
+//! Types of settings: what each accepts, and how it is shown.
+
+use std::fmt::{self, Display};
+
+/// A value that a setting can hold.
+///
+/// Parsing is total over text and its inverse is [`Display`]: what `SHOW` prints can be `SET` again.
+pub trait SettingValue: Display + Sized {
+    /// What is accepted, as help shows it: `auto, cpu or gpu`.
+    fn accepts() -> String;
+
+    /// Reads a value, or says nothing: the caller's error names the setting and [`accepts`](Self::accepts).
+    fn parse(text: &str) -> Option<Self>;
+}
+
+/// Writes an enum whose variants are a setting's words.
+macro_rules! words {
+    ($(#[doc = $help:literal])+ $name:ident { $( $(#[doc = $variant_help:literal])+ $variant:ident = $word:literal, )+ }) => {
+        $(#[doc = $help])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $name { $( $(#[doc = $variant_help])+ $variant, )+ }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self { $( Self::$variant => $word, )+ })
+            }
+        }
+
+        impl $crate::config::values::SettingValue for $name {
+            fn accepts() -> String {
+                $crate::config::values::one_of(&[$( $word ),+])
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                $( if text.eq_ignore_ascii_case($word) { return Some(Self::$variant); } )+
+                None
+            }
+        }
+    };
+}
+
+/// `a, b or c`.
+pub(super) fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_string(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+pub(super) use words;
+
+/// A limit on memory: none given, bytes, or a share of what there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MemoryLimit {
+    /// The documented default of the setting.
+    Auto,
+    /// So many bytes.
+    Bytes(u64),
+    /// So many hundredths of the whole, 1 to 100.
+    Percent(u8),
+}
+
+impl MemoryLimit {
+    /// The limit in bytes, of `total` bytes there are; `auto` is what [`MemoryLimit::Auto`] means to the
+    /// caller.
+    pub fn resolve(self, total: u64, auto: u64) -> u64 {
+        match self {
+            Self::Auto => auto,
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => total / 100 * u64::from(percent),
+        }
+    }
+}
+
+/// Binary units, largest first.
+const UNITS: [(&str, u64); 4] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+];
+
+impl Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Auto => f.write_str("auto"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+            // Exact, so that it can be set again: crates that print sizes round.
+            Self::Bytes(bytes) => match UNITS.iter().find(|(_, unit)| bytes != 0 && bytes % unit == 0) {
+                Some((name, unit)) => write!(f, "{} {name}", bytes / unit),
+                None => write!(f, "{bytes} B"),
+            },
+        }
+    }
+}
+
+impl SettingValue for MemoryLimit {
+    fn accepts() -> String {
+        "auto, a size such as '8 GiB' or '512 MiB' (binary units), or a percentage such as '50%'".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("auto") {
+            return Some(Self::Auto);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent = percent.trim_end().parse().ok()?;
+            return (1..=100).contains(&percent).then_some(Self::Percent(percent));
+        }
+        let sizes = parse_size::Config::new().with_binary();
+        let bytes = sizes.parse_size(text).ok()?;
+        (bytes > 0).then_some(Self::Bytes(bytes))
+    }
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Switch(pub bool);
+
+impl Display for Switch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { "true" } else { "false" })
+    }
+}
+
+impl SettingValue for Switch {
+    fn accepts() -> String {
+        one_of(&["true", "false"])
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "on" => Some(Self(true)),
+            "false" | "off" => Some(Self(false)),
+            _ => None,
+        }
+    }
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Count<const MIN: u64, const MAX: u64>(pub u64);
+
+impl<const MIN: u64, const MAX: u64> Display for Count<MIN, MAX> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> SettingValue for Count<MIN, MAX> {
+    fn accepts() -> String {
+        format!("a whole number from {MIN} to {MAX}")
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        text.replace('_', "")
+            .parse()
+            .ok()
+            .filter(|n| (MIN..=MAX).contains(n))
+            .map(Self)
+    }
+}
+
+/// Threads of a block: a power of two from 32 to 1024; 0: whatever suits the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockThreads(pub u32);
+
+impl Display for BlockThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("auto"),
+            threads => threads.fmt(f),
+        }
+    }
+}
+
+impl SettingValue for BlockThreads {
+    fn accepts() -> String {
+        "auto, 32, 64, 128, 256, 512 or 1024".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("auto") {
+            return Some(Self(0));
+        }
+        text.parse()
+            .ok()
+            .filter(|n: &u32| n.is_power_of_two() && (32..=1024).contains(n))
+            .map(Self)
+    }
+}
+
+/// Copies of a group: a power of two up to 32; 0: as many as the model finds best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupCopies(pub u32);
+
+impl Display for GroupCopies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl SettingValue for GroupCopies {
+    fn accepts() -> String {
+        "0, 1, 2, 4, 8, 16 or 32".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let copies = text.parse().ok();
+        copies
+            .filter(|n: &u32| *n == 0 || n.is_power_of_two() && *n <= 32)
+            .map(Self)
+    }
+}

@@ -1,0 +1,330 @@
+//! Reads and encodes a column of a chunk of Parquet files.
+//!
+//! Columns are asked of the parquet crate in the form that costs least to encode: decimals of up to 18 digits
+//! as 64-bit integers, strings as views, and strings whose pages are all dictionary pages as Arrow
+//! dictionaries, which need not be hashed row by row. Where a file's column is not of the table's type it is
+//! cast as DataFusion casts it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use ::parquet::arrow::{ProjectionMask, parquet_to_arrow_schema};
+use ::parquet::basic::{Encoding as PageEncoding, Type as PhysicalType};
+use ::parquet::file::metadata::ColumnChunkMetaData;
+use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use bytes::Bytes;
+use datafusion::common::ScalarValue;
+use datafusion::datasource::physical_plan::parquet::{Int96Coercer, apply_file_schema_type_coercions};
+
+use super::column_bytes::ColumnBytes;
+use super::files::TableFiles;
+use crate::decode::plain_type;
+use crate::encode::LocalChunk;
+use crate::error::{Result, StoreError};
+use crate::ingest::ChunkEncoder;
+use crate::version::{OpenFile, RowGroups, Run};
+
+/// Rows decoded into one array.
+const BATCH_ROWS: usize = 1 << 20;
+
+/// The timestamps that INT96 columns are read as.
+#[derive(Debug, Clone)]
+pub(super) struct Int96 {
+    pub(super) unit: TimeUnit,
+    pub(super) zone: Option<Arc<str>>,
+}
+
+/// How one column is read from one file.
+#[derive(Debug)]
+enum ColumnReader {
+    /// Not in the file.
+    Null,
+    /// The same value in every row.
+    Constant(ScalarValue),
+    Stored {
+        /// Index among the file's top-level fields.
+        root: usize,
+        /// Index among the file's leaf columns.
+        leaf: usize,
+        metadata: ArrowReaderMetadata,
+        /// As `metadata`, reading an Arrow dictionary; for text.
+        dictionary: Option<ArrowReaderMetadata>,
+    },
+}
+
+/// The columns of a load, in all files.
+pub(super) struct Readers {
+    pub(super) row_groups: Arc<RowGroups>,
+    /// By column, then file.
+    columns: Vec<Vec<ColumnReader>>,
+    fields: Vec<Field>,
+}
+
+impl Readers {
+    /// Finds columns (indices into the table's schema) in every file.
+    pub(super) fn new(
+        files: &TableFiles,
+        row_groups: &Arc<RowGroups>,
+        columns: &[usize],
+        int96: Option<&Int96>,
+    ) -> Result<Self> {
+        let schemas = row_groups
+            .files
+            .iter()
+            .map(|file| file_schema(file, &files.file_schema, int96))
+            .collect::<Result<Vec<_>>>()?;
+        let in_files = files.file_schema.fields().len();
+        let readers = columns.iter().map(|index| {
+            let of_column = row_groups.files.iter().zip(&schemas).map(|(file, schema)| {
+                if let Some(partition) = index.checked_sub(in_files) {
+                    let value = file.source.partition_values.get(partition).cloned();
+                    return value
+                        .map(ColumnReader::Constant)
+                        .ok_or_else(|| StoreError::UnsupportedSource {
+                            table: file.source.name(),
+                            reason: "it comes without values of the partition columns".to_owned(),
+                        });
+                }
+                reader(file, schema, files.schema.field(*index))
+            });
+            of_column.collect::<Result<Vec<_>>>()
+        });
+        let fields = columns.iter().map(|index| files.schema.field(*index).clone());
+        Ok(Self {
+            row_groups: Arc::clone(row_groups),
+            columns: readers.collect::<Result<Vec<_>>>()?,
+            fields: fields.collect(),
+        })
+    }
+
+    /// Start and length of a column's bytes in each row group of a run.
+    pub(super) fn ranges(&self, run: &Run, column: usize) -> Vec<(u64, u64)> {
+        let ColumnReader::Stored { leaf, .. } = &self.columns[column][run.file] else {
+            return Vec::new();
+        };
+        let metadata = &self.row_groups.files[run.file].metadata;
+        run.row_groups
+            .clone()
+            .map(|group| byte_range(metadata.row_group(group).column(*leaf)))
+            .collect()
+    }
+
+    /// Decodes and encodes one column of one chunk.
+    pub(super) fn encode(
+        &self,
+        encoder: &ChunkEncoder,
+        chunk: usize,
+        column: usize,
+        fetched: Vec<Option<Vec<Bytes>>>,
+    ) -> Result<LocalChunk> {
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        let mut bytes_read = 0;
+        for (run, fetched) in self.row_groups.chunks[chunk].iter().zip(fetched) {
+            let file = &self.row_groups.files[run.file];
+            let field = &self.fields[column];
+            match &self.columns[column][run.file] {
+                ColumnReader::Null => arrays.push(new_null_array(field.data_type(), run.rows)),
+                ColumnReader::Constant(value) => arrays.push(value.to_array_of_size(run.rows)?),
+                ColumnReader::Stored {
+                    root,
+                    leaf,
+                    metadata,
+                    dictionary,
+                } => {
+                    let mut fetched = fetched.map(Vec::into_iter);
+                    let ranges = self.ranges(run, column);
+                    for (group, range) in run.row_groups.clone().zip(ranges) {
+                        encoder.cancellation.check()?;
+                        let bytes = match fetched.as_mut().and_then(Iterator::next) {
+                            Some(bytes) => bytes,
+                            None => file.read(range)?,
+                        };
+                        bytes_read += range.1;
+                        let source = ColumnBytes {
+                            start: range.0,
+                            bytes,
+                            file_size: file.source.meta.size,
+                        };
+                        let pages = file.metadata.row_group(group).column(*leaf);
+                        let metadata = dictionary
+                            .as_ref()
+                            .filter(|_| only_dictionary_pages(pages))
+                            .unwrap_or(metadata);
+                        // The parquet crate may panic on damaged pages.
+                        let decoded =
+                            catch_unwind(AssertUnwindSafe(|| decode(source, metadata, group, *root)))
+                                .unwrap_or_else(|_| Err("the decoder panicked".into()))
+                                .map_err(|error| file.corrupt(Some(field.name()), Some(group), error))?;
+                        let rows: usize = decoded.iter().map(Array::len).sum();
+                        let expected = file.metadata.row_group(group).num_rows().max(0) as usize;
+                        if rows != expected {
+                            let text = format!("{rows} rows where the footer says {expected}");
+                            return Err(file.corrupt(Some(field.name()), Some(group), text));
+                        }
+                        for array in decoded {
+                            arrays.push(adapted(file, array, field)?);
+                        }
+                    }
+                }
+            }
+        }
+        encoder.account(encoder.encoders[column].encode(&arrays)?, bytes_read)
+    }
+}
+
+/// The schema DataFusion would read a file with, of a table whose files have the columns of `table`.
+fn file_schema(file: &OpenFile, table: &Schema, int96: Option<&Int96>) -> Result<Schema> {
+    let metadata = file.metadata.file_metadata();
+    let mut schema = parquet_to_arrow_schema(metadata.schema_descr(), metadata.key_value_metadata())
+        .map_err(|error| file.corrupt(None, None, error))?;
+    if let Some(coerced) = apply_file_schema_type_coercions(table, &schema) {
+        schema = coerced;
+    }
+    if let Some(Int96 { unit, zone }) = int96 {
+        let coerced = Int96Coercer::new(metadata.schema_descr(), &schema, unit).with_timezone(zone.clone());
+        schema = coerced.coerce().unwrap_or(schema);
+    }
+    Ok(schema)
+}
+
+/// How a column of the table is read from a file.
+fn reader(file: &OpenFile, schema: &Schema, field: &Field) -> Result<ColumnReader> {
+    let Some((root, stored)) = schema.column_with_name(field.name()) else {
+        if field.is_nullable() {
+            return Ok(ColumnReader::Null);
+        }
+        return Err(StoreError::SchemaMismatch {
+            file: file.source.name(),
+            column: field.name().clone(),
+            table_type: field.data_type().clone(),
+            reason: "the file has no such column, and it is not nullable".to_owned(),
+        });
+    };
+    let descriptor = file.metadata.file_metadata().schema_descr();
+    let leaves = (0..descriptor.num_columns()).filter(|leaf| descriptor.get_column_root_idx(*leaf) == root);
+    let [leaf] = leaves.collect::<Vec<_>>()[..] else {
+        return Err(StoreError::SchemaMismatch {
+            file: file.source.name(),
+            column: field.name().clone(),
+            table_type: field.data_type().clone(),
+            reason: "the file's column is nested".to_owned(),
+        });
+    };
+    let physical = descriptor.column(leaf).physical_type();
+    let metadata = |data_type: &DataType| {
+        let fields = schema
+            .fields()
+            .iter()
+            .enumerate()
+            .map(|(index, field)| match index == root {
+                true => Arc::new(field.as_ref().clone().with_data_type(data_type.clone())),
+                false => Arc::clone(field),
+            });
+        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone());
+        ArrowReaderMetadata::try_new(
+            Arc::clone(&file.metadata),
+            ArrowReaderOptions::new().with_schema(Arc::new(schema)),
+        )
+        .map_err(|error| file.corrupt(Some(field.name()), None, error))
+    };
+    let data_type = cheapest(stored.data_type(), field.data_type(), physical);
+    let dictionary = match plain_type(&data_type) {
+        DataType::Utf8View => Some(DataType::Utf8),
+        DataType::BinaryView => Some(DataType::Binary),
+        _ => None,
+    };
+    let dictionary =
+        dictionary.map(|values| DataType::Dictionary(Box::new(DataType::Int32), Box::new(values)));
+    Ok(ColumnReader::Stored {
+        root,
+        leaf,
+        metadata: metadata(&data_type)?,
+        dictionary: dictionary.as_ref().map(metadata).transpose()?,
+    })
+}
+
+/// The type to read a column as: what costs least to encode and is the same values.
+fn cheapest(stored: &DataType, table: &DataType, physical: PhysicalType) -> DataType {
+    match (stored, plain_type(table)) {
+        (DataType::Decimal128(precision, scale), DataType::Decimal128(_, _))
+            if *precision <= 18
+                && stored == table
+                && matches!(physical, PhysicalType::INT32 | PhysicalType::INT64) =>
+        {
+            DataType::Decimal64(*precision, *scale)
+        }
+        (DataType::Utf8 | DataType::LargeUtf8, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) => {
+            DataType::Utf8View
+        }
+        (
+            DataType::Binary | DataType::LargeBinary,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView,
+        ) => DataType::BinaryView,
+        _ => stored.clone(),
+    }
+}
+
+/// Whether the values of a column chunk are all in its dictionary page.
+fn only_dictionary_pages(column: &ColumnChunkMetaData) -> bool {
+    column.dictionary_page_offset().is_some()
+        && column.page_encoding_stats_mask().is_some_and(|mask| {
+            mask.is_only(PageEncoding::RLE_DICTIONARY) || mask.is_only(PageEncoding::PLAIN_DICTIONARY)
+        })
+}
+
+/// Start and length of a column chunk, its dictionary page included. Lengths below zero are read as nothing.
+fn byte_range(column: &ColumnChunkMetaData) -> (u64, u64) {
+    let start = column
+        .dictionary_page_offset()
+        .unwrap_or_else(|| column.data_page_offset());
+    (
+        u64::try_from(start).unwrap_or(0),
+        u64::try_from(column.compressed_size()).unwrap_or(0),
+    )
+}
+
+fn decode(
+    source: ColumnBytes,
+    metadata: &ArrowReaderMetadata,
+    row_group: usize,
+    root: usize,
+) -> Result<Vec<ArrayRef>, Box<dyn std::error::Error + Send + Sync>> {
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(source, metadata.clone())
+        .with_row_groups(vec![row_group])
+        .with_projection(ProjectionMask::roots(metadata.parquet_schema(), [root]))
+        .with_batch_size(BATCH_ROWS)
+        .build()?;
+    reader.map(|batch| Ok(Arc::clone(batch?.column(0)))).collect()
+}
+
+/// The array as the encoder takes it: of the table's type, but for layouts of the same values.
+fn adapted(file: &OpenFile, array: ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let (from, to) = (array.data_type(), field.data_type());
+    let same = match (plain_type(from), plain_type(to)) {
+        (DataType::Utf8 | DataType::Utf8View, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        | (
+            DataType::Binary | DataType::BinaryView,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView,
+        ) => true,
+        (DataType::Decimal64(_, scale), DataType::Decimal128(_, table_scale)) => scale == table_scale,
+        _ => from == to,
+    };
+    if same {
+        return Ok(array);
+    }
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    cast_with_options(&array, to, &options).map_err(|error| StoreError::SchemaMismatch {
+        file: file.source.name(),
+        column: field.name().clone(),
+        table_type: to.clone(),
+        reason: error.to_string(),
+    })
+}

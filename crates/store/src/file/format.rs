@@ -1,0 +1,88 @@
+//! How the files of a scan are read: by the store, for Parquet, and by DataFusion, for all others.
+
+use std::sync::Arc;
+
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
+use datafusion::datasource::physical_plan::{
+    FileGroup, FileScanConfig, ParquetFileReaderFactory, ParquetSource,
+};
+
+use super::load::Load;
+use super::native::NativeScan;
+use super::parquet::ParquetFormat;
+use crate::column::Column;
+use crate::error::{Result, StoreError};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) enum Format {
+    Parquet(ParquetFormat),
+    /// By DataFusion.
+    Native(Box<NativeScan>),
+}
+
+impl Format {
+    /// The format of a scan's files; `table` is their name in messages.
+    ///
+    /// # Errors
+    /// [`StoreError::UnsupportedSource`] for scans that the whole files do not stand for.
+    pub(super) fn of(scan: &FileScanConfig, table: &str) -> Result<Self> {
+        let refuse = |reason: &str| {
+            Err(StoreError::UnsupportedSource {
+                table: table.to_owned(),
+                reason: reason.to_owned(),
+            })
+        };
+        let source = &scan.file_source;
+        if !source.table_schema().virtual_columns().is_empty() {
+            return refuse("it has virtual columns");
+        }
+        if scan.expr_adapter_factory.is_some() {
+            return refuse("it has a schema adapter of its own");
+        }
+        let selected = |file: &PartitionedFile| {
+            file.extension::<ParquetAccessPlan>().is_some() || file.arrow_schema.is_some()
+        };
+        if scan.file_groups.iter().flat_map(FileGroup::iter).any(selected) {
+            return refuse("row groups or a schema were chosen for its files by hand");
+        }
+        let Some(parquet) = source.downcast_ref::<ParquetSource>() else {
+            return match source.filter() {
+                Some(_) => refuse("its source filters rows"),
+                None => Ok(Self::Native(Box::new(NativeScan::new(scan)))),
+            };
+        };
+        let options = parquet.table_parquet_options();
+        if options.crypto.file_decryption.is_some() || options.crypto.factory_id.is_some() {
+            return refuse("its files are encrypted");
+        }
+        let factory = parquet.parquet_file_reader_factory();
+        if factory.is_some_and(|factory| !is_datafusions(factory)) {
+            return refuse("it has a reader of its own");
+        }
+        ParquetFormat::new(&options.global).map(Self::Parquet)
+    }
+
+    /// What tells apart two ways of reading the same files.
+    pub(super) fn describe(&self, file_type: &str) -> String {
+        match self {
+            Self::Parquet(format) => format!("{file_type} {}", format.describe()),
+            Self::Native(scan) => format!("{file_type} {}", scan.describe()),
+        }
+    }
+
+    /// Reads and encodes columns; if there are none, finds out how many rows the chunks have.
+    pub(super) async fn load(&self, load: Load<'_>) -> Result<Vec<Arc<Column>>> {
+        match self {
+            Self::Parquet(format) => format.load(load).await,
+            Self::Native(scan) => scan.load(load).await,
+        }
+    }
+}
+
+/// Whether a reader factory is one of those that DataFusion sets itself.
+fn is_datafusions(factory: &Arc<dyn ParquetFileReaderFactory>) -> bool {
+    let text = format!("{factory:?}");
+    text.starts_with("CachedParquetFileReaderFactory") || text.starts_with("DefaultParquetFileReaderFactory")
+}

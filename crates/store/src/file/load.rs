@@ -1,0 +1,60 @@
+//! One load: columns of one version of the files, to be read and encoded.
+
+use std::sync::Arc;
+
+use crate::error::{MEMORY_LIMIT_KNOB, Result, StoreError};
+use crate::ingest::ChunkEncoder;
+use crate::meter::Meter;
+use crate::source::{LoadHints, ProgressCallback};
+use crate::version::Version;
+
+use super::files::TableFiles;
+
+/// The columns to read, and the requirements on them.
+#[derive(Clone, Copy)]
+pub(super) struct Load<'a> {
+    pub(super) files: &'a TableFiles,
+    pub(super) version: &'a Arc<Version>,
+    /// Indices into the table's schema.
+    pub(super) columns: &'a [usize],
+    pub(super) hints: &'a LoadHints,
+    pub(super) progress: Option<&'a ProgressCallback>,
+}
+
+impl Load<'_> {
+    /// The encoder of the columns, in chunks of the version's size. `rows` is how many the progress is
+    /// reported of, where that is known.
+    ///
+    /// # Errors
+    /// [`StoreError::StoreLimit`] at once, if an earlier load of columns among these needed more than the
+    /// limit; a column's type has no encoding.
+    pub(super) fn encoder(&self, rows: Option<u64>) -> Result<Arc<ChunkEncoder>> {
+        let TableFiles {
+            store, name, schema, ..
+        } = self.files;
+        if let Some(needed) = self.version.known_too_large(self.columns, store.memory_limit()) {
+            return Err(self.too_large(needed, 0));
+        }
+        let schema = schema.project(self.columns)?;
+        let meter = Meter::new(self.progress.cloned(), rows, self.columns.len());
+        let dictionary = |index: usize| self.hints.dictionary.contains(&self.columns[index]);
+        ChunkEncoder::with_chunk_rows(store, name, &schema, dictionary, meter, self.version.chunk_target)
+    }
+
+    /// That the columns need more than the store's limit, `used` of which others have; later loads of this
+    /// version need not try.
+    pub(super) fn refuse(&self, needed: u64, used: u64) -> StoreError {
+        self.version.refuse(self.columns, needed);
+        self.too_large(needed, used)
+    }
+
+    fn too_large(&self, needed: u64, used: u64) -> StoreError {
+        StoreError::StoreLimit {
+            table: self.files.name.clone(),
+            needed,
+            used,
+            limit: self.files.store.memory_limit(),
+            knob: MEMORY_LIMIT_KNOB,
+        }
+    }
+}

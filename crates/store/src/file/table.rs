@@ -1,0 +1,292 @@
+//! The table behind a file scan.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use parking_lot::RwLock;
+
+use super::files::TableFiles;
+use super::format::Format;
+use super::load::Load;
+use crate::column::{Column, Encoding};
+use crate::error::{Result, StoreError};
+use crate::placed::ConflictLayout;
+use crate::pool::on_pool;
+use crate::reencode::Reencoder;
+use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
+use crate::store::Store;
+use crate::version::{FileKey, Version};
+
+/// A table in Parquet, CSV, JSON, Arrow or Avro files.
+#[derive(Debug)]
+pub struct FileTable {
+    files: TableFiles,
+    format: Format,
+    key: FileKey,
+    version: RwLock<Arc<Version>>,
+}
+
+impl Store {
+    /// The table behind a DataFusion file scan: its files whole, each once, in order, with all columns of its
+    /// table schema. The scan's own projection, filters and limit are not part of it. Filters that a Parquet
+    /// source was given to apply itself (`pushdown_filters`) are the caller's to apply.
+    ///
+    /// # Errors
+    /// [`StoreError::UnsupportedSource`] for scans that the whole files do not stand for: with virtual
+    /// columns, a row selection within files, encryption, or a schema adapter of the user's.
+    pub fn file_table(
+        self: &Arc<Self>,
+        scan: &FileScanConfig,
+        runtime: &Arc<RuntimeEnv>,
+    ) -> Result<Arc<FileTable>> {
+        FileTable::new(self, scan, runtime).map(Arc::new)
+    }
+}
+
+impl FileTable {
+    fn new(store: &Arc<Store>, scan: &FileScanConfig, runtime: &Arc<RuntimeEnv>) -> Result<Self> {
+        let files = TableFiles::of(store, scan, runtime)?;
+        let format = Format::of(scan, &files.name)?;
+        let locations = files.listed.iter().map(|file| file.meta.location.to_string());
+        let key = FileKey {
+            url: scan.object_store_url.as_str().to_owned(),
+            files: locations.collect(),
+            schema: Arc::clone(&files.schema),
+            format: format.describe(scan.file_source.file_type()),
+        };
+        let version = current_version(&files, &key)?;
+        Ok(Self {
+            files,
+            format,
+            key,
+            version: RwLock::new(version),
+        })
+    }
+
+    /// The store that keeps the columns.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.files.store
+    }
+
+    /// A name for messages: the file, or the first of several.
+    pub fn name(&self) -> &str {
+        &self.files.name
+    }
+
+    /// Whether all these columns are kept, so that loading them reads no file.
+    pub fn is_loaded(&self, columns: &[usize], hints: &LoadHints) -> bool {
+        self.kept(columns, hints).is_some()
+    }
+
+    /// A column that is kept and satisfies the hints.
+    fn kept_column(&self, id: TableId, column: usize, hints: &LoadHints) -> Option<Arc<Column>> {
+        self.files.store.cached(id, column).filter(|kept| {
+            !matches!(kept.encoding, Encoding::Text { .. }) || !hints.dictionary.contains(&column)
+        })
+    }
+
+    /// The version of the files as they are now.
+    fn refresh(&self) -> Result<Arc<Version>> {
+        let version = current_version(&self.files, &self.key)?;
+        *self.version.write() = Arc::clone(&version);
+        Ok(version)
+    }
+
+    async fn load_version(
+        &self,
+        version: &Arc<Version>,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<&ProgressCallback>,
+    ) -> Result<TableView> {
+        let wanted: BTreeSet<usize> = columns.iter().copied().collect();
+        // Loaders are taken in the order of columns, so that two loads never wait for each other.
+        let mut loaders = Vec::new();
+        for column in &wanted {
+            loaders.push(version.loader(*column).lock_owned().await);
+        }
+        let mut loaded: Vec<(usize, Arc<Column>)> = Vec::new();
+        let mut missing = Vec::new();
+        for column in &wanted {
+            match self.files.store.cached(version.id, *column) {
+                None => missing.push(*column),
+                Some(kept)
+                    if matches!(kept.encoding, Encoding::Text { .. })
+                        && hints.dictionary.contains(column) =>
+                {
+                    loaded.push((*column, self.as_dictionary(version, *column, kept).await?));
+                }
+                Some(kept) => loaded.push((*column, kept)),
+            }
+        }
+        let known = version.chunk_rows.get().is_some();
+        if !missing.is_empty() || !known {
+            let load = Load {
+                files: &self.files,
+                version,
+                columns: &missing,
+                hints,
+                progress,
+            };
+            let encoded = self.format.load(load).await?;
+            for (index, column) in missing.into_iter().zip(encoded) {
+                let column = self.with_requested_layout(index, column).await?;
+                self.files.store.keep(version.id, index, &column);
+                loaded.push((index, column));
+            }
+        }
+        drop(loaders);
+        let find = |index: &usize| {
+            let found = loaded.iter().find(|(column, _)| column == index);
+            found
+                .map(|(_, column)| Arc::clone(column))
+                .ok_or_else(|| StoreError::Internal(format!("column {index} was not loaded")))
+        };
+        self.view(
+            version,
+            columns,
+            columns.iter().map(find).collect::<Result<Vec<_>>>()?,
+        )
+    }
+
+    /// A column that was just read, in the layout requested for it where that is possible.
+    async fn with_requested_layout(&self, index: usize, column: Arc<Column>) -> Result<Arc<Column>> {
+        let Some(layout) = self.files.store.file_versions.layout(&self.key, index) else {
+            return Ok(column);
+        };
+        let encoder = self.reencoder(index)?;
+        on_pool(move || encoder.laid_out_if_possible(column, layout)).await
+    }
+
+    /// Lays columns, given by their indices, out for the banks of shared memory, or stores them without a
+    /// layout (`None`). Every later load of the same files does the same, whichever scan asks for them.
+    ///
+    /// # Errors
+    /// Those of loading, and [`StoreError::NotPlaceable`] for the first column that cannot have a layout; the
+    /// layouts are then as before.
+    pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
+        let view = self.load(columns, &LoadHints::default(), None).await?;
+        let mut laid_out = Vec::with_capacity(columns.len());
+        for (&index, column) in columns.iter().zip(view.columns) {
+            let encoder = self.reencoder(index)?;
+            laid_out.push(on_pool(move || encoder.laid_out(&column, layout)).await?);
+        }
+        for (&index, column) in columns.iter().zip(&laid_out) {
+            self.files
+                .store
+                .file_versions
+                .set_layout(&self.key, index, layout);
+            self.files.store.keep(view.id, index, column);
+        }
+        Ok(())
+    }
+
+    /// The columns, when all are kept.
+    fn kept_view(
+        &self,
+        version: &Version,
+        columns: &[usize],
+        hints: &LoadHints,
+    ) -> Result<Option<TableView>> {
+        if version.chunk_rows.get().is_none() {
+            return Ok(None);
+        }
+        let kept = columns
+            .iter()
+            .map(|column| self.kept_column(version.id, *column, hints));
+        match kept.collect::<Option<Vec<_>>>() {
+            Some(kept) => self.view(version, columns, kept).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn view(&self, version: &Version, columns: &[usize], encoded: Vec<Arc<Column>>) -> Result<TableView> {
+        let chunk_rows = version.chunk_rows.get().cloned().unwrap_or_default();
+        Ok(TableView {
+            id: version.id,
+            schema: Arc::new(self.files.schema.project(columns)?),
+            rows: chunk_rows.iter().map(|rows| u64::from(*rows)).sum(),
+            chunk_rows,
+            columns: encoded,
+        })
+    }
+
+    async fn as_dictionary(&self, version: &Version, index: usize, text: Arc<Column>) -> Result<Arc<Column>> {
+        let encoder = self.reencoder(index)?;
+        let column = on_pool(move || encoder.as_dictionary(&text)).await?;
+        self.files.store.keep(version.id, index, &column);
+        Ok(column)
+    }
+
+    fn reencoder(&self, index: usize) -> Result<Reencoder> {
+        let TableFiles {
+            store, name, schema, ..
+        } = &self.files;
+        Reencoder::new(store, name, schema, index)
+    }
+}
+
+#[async_trait]
+impl ColumnSource for FileTable {
+    fn name(&self) -> &str {
+        Self::name(self)
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.files.schema)
+    }
+
+    fn identity(&self) -> TableId {
+        self.version.read().id
+    }
+
+    fn kept(&self, columns: &[usize], hints: &LoadHints) -> Option<Vec<Arc<Column>>> {
+        let id = self.identity();
+        columns
+            .iter()
+            .map(|column| self.kept_column(id, *column, hints))
+            .collect()
+    }
+
+    async fn load(
+        &self,
+        columns: &[usize],
+        hints: &LoadHints,
+        progress: Option<ProgressCallback>,
+    ) -> Result<TableView> {
+        check_columns(columns, self.files.schema.fields().len())?;
+        let version = self.refresh()?;
+        if let Some(view) = self.kept_view(&version, columns, hints)? {
+            return Ok(view);
+        }
+        let result = self
+            .load_version(&version, columns, hints, progress.as_ref())
+            .await;
+        // Files that changed while they were read gave columns of neither version, or an error of no meaning.
+        let after = self.refresh()?;
+        if after.id == version.id {
+            return result;
+        }
+        let result = self.load_version(&after, columns, hints, progress.as_ref()).await;
+        if self.refresh()?.id == after.id {
+            return result;
+        }
+        Err(StoreError::Io {
+            file: self.files.name.clone(),
+            source: "it keeps changing while it is read".into(),
+        })
+    }
+}
+
+/// The version of the files as they are now, forgetting the columns of one that is not current any more.
+fn current_version(files: &TableFiles, key: &FileKey) -> Result<Arc<Version>> {
+    let store = &files.store;
+    let forget = |version| store.forget(version);
+    store
+        .file_versions
+        .current(key, &files.listed, store.chunk_rows(), forget)
+}

@@ -1,0 +1,54 @@
+//! Counts rows and bytes of a load for its progress callback.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::source::{LoadProgress, ProgressCallback};
+
+/// Counts rows and bytes, and calls the callback.
+#[derive(Clone)]
+pub(crate) struct Meter {
+    callback: Option<ProgressCallback>,
+    rows_total: Option<u64>,
+    columns: u64,
+    cells: Arc<AtomicU64>,
+    bytes_read: Arc<AtomicU64>,
+    bytes_encoded: Arc<AtomicU64>,
+}
+
+impl Meter {
+    pub(crate) fn new(callback: Option<ProgressCallback>, rows_total: Option<u64>, columns: usize) -> Self {
+        Self {
+            callback,
+            rows_total,
+            columns: columns.max(1) as u64,
+            cells: Arc::default(),
+            bytes_read: Arc::default(),
+            bytes_encoded: Arc::default(),
+        }
+    }
+
+    /// Rows times columns encoded so far, and the bytes of them.
+    pub(crate) fn totals(&self) -> (u64, u64) {
+        (
+            self.cells.load(Ordering::Relaxed),
+            self.bytes_encoded.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Adds a column of a chunk.
+    pub(crate) fn add(&self, rows: u64, bytes_read: u64, bytes_encoded: u64) {
+        let cells = self.cells.fetch_add(rows, Ordering::Relaxed) + rows;
+        let bytes_read = self.bytes_read.fetch_add(bytes_read, Ordering::Relaxed) + bytes_read;
+        let bytes_encoded = self.bytes_encoded.fetch_add(bytes_encoded, Ordering::Relaxed) + bytes_encoded;
+        if let Some(callback) = &self.callback {
+            let rows_done = cells / self.columns;
+            callback(LoadProgress {
+                rows_done,
+                rows_total: self.rows_total,
+                bytes_read,
+                bytes_encoded,
+            });
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Stamps tell whether a file has changed.
+//!
+//! A file's size, times and inode tell its versions apart, but for two writes within one tick of the file
+//! system's clock. So a file that was changed within the last seconds is compared by a hash of its contents
+//! too, until one comparison has been made after that time: no write that came before it can have gone
+//! unseen, and those that come later change the times. Objects in stores have the version that DataFusion's
+//! listing saw: size, time, and etag where there is one.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::Read;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::source_file::SourceFile;
+use crate::error::{Result, StoreError};
+
+/// Time that has to pass since the last change of a local file before its times are trusted to show the next
+/// one: several ticks of any file system's clock.
+const SETTLES_AFTER: i128 = 2_000_000_000;
+
+/// Size, times and identity of a file, and a hash of its contents where those do not suffice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Stamp {
+    size: u64,
+    /// Nanoseconds since 1970.
+    modified: i128,
+    /// When contents or attributes were last changed, in nanoseconds since 1970; for local files.
+    changed: i128,
+    /// The etag, or for local files device and inode.
+    tag: String,
+    /// A hash of the contents, where the times do not tell all: a file can be written twice within one tick
+    /// of the clock.
+    content: Option<u64>,
+}
+
+impl Stamp {
+    /// Of the file now, where it is local; of the file as listed, elsewhere. `known` is the stamp it had
+    /// before.
+    pub(super) fn of(file: &SourceFile, known: Option<&Self>) -> Result<Self> {
+        let Some(path) = &file.path else {
+            let modified = i128::from(file.meta.last_modified.timestamp_micros()) * 1000;
+            return Ok(Self {
+                size: file.meta.size,
+                modified,
+                changed: modified,
+                tag: format!("{:?} {:?}", file.meta.e_tag, file.meta.version),
+                content: None,
+            });
+        };
+        let error = |error: std::io::Error| StoreError::Io {
+            file: file.name(),
+            source: error.into(),
+        };
+        let mut stamp = Self::of_times(path).map_err(error)?;
+        let recent = stamp.is_recent();
+        let unsure = known.is_some_and(|known| known.content.is_some() && known.agrees(&stamp));
+        if recent || unsure {
+            stamp.content = Some(hash(path).map_err(error)?);
+        }
+        // Any later write changes the times: they suffice from now on.
+        if unsure && !recent && known.is_some_and(|known| known.content == stamp.content) {
+            stamp.content = None;
+        }
+        Ok(stamp)
+    }
+
+    /// Of a local file, without its contents.
+    fn of_times(path: &Path) -> std::io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        let modified = nanoseconds(metadata.modified()?);
+        Ok(Self {
+            size: metadata.len(),
+            modified,
+            changed: changed(&metadata).unwrap_or(modified),
+            tag: inode(&metadata),
+            content: None,
+        })
+    }
+
+    /// Whether the file was changed so recently that its times may not show the next change.
+    fn is_recent(&self) -> bool {
+        nanoseconds(SystemTime::now()) - self.changed < SETTLES_AFTER
+    }
+
+    /// Whether all but the contents are the same.
+    fn agrees(&self, other: &Self) -> bool {
+        (self.size, self.modified, self.changed, &self.tag)
+            == (other.size, other.modified, other.changed, &other.tag)
+    }
+
+    /// Whether this is a later stamp of the contents that `known` was taken of.
+    pub(super) fn is_of(&self, known: &Self) -> bool {
+        self.agrees(known)
+            && (self.content.is_none() || known.content.is_none() || self.content == known.content)
+    }
+}
+
+/// The version of a local file whose times tell that it has not changed: equal stamps are of equal contents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileStamp(Stamp);
+
+impl FileStamp {
+    /// The stamp of a file; none where it is not there, or was changed so recently that its times may not
+    /// show the next change.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let stamp = Stamp::of_times(path).ok()?;
+        (!stamp.is_recent()).then_some(Self(stamp))
+    }
+}
+
+fn nanoseconds(time: SystemTime) -> i128 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
+    }
+}
+
+#[cfg(unix)]
+fn inode(metadata: &std::fs::Metadata) -> String {
+    use std::os::unix::fs::MetadataExt;
+    format!("{}:{}", metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn inode(_metadata: &std::fs::Metadata) -> String {
+    String::new()
+}
+
+#[cfg(unix)]
+fn changed(metadata: &std::fs::Metadata) -> Option<i128> {
+    use std::os::unix::fs::MetadataExt;
+    Some(i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec()))
+}
+
+#[cfg(not(unix))]
+fn changed(_metadata: &std::fs::Metadata) -> Option<i128> {
+    None
+}
+
+/// A hash of a file's contents.
+fn hash(path: &Path) -> std::io::Result<u64> {
+    let mut file = File::open(path)?;
+    let mut hasher = DefaultHasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            length => hasher.write(&buffer[..length]),
+        }
+    }
+}
