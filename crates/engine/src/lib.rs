@@ -10,7 +10,7 @@
 //! calibration what the cost model knows of a device: measured once, or scaled from another's
 //! metrics     what it counts, for a recorder of the program's
 //! history     what earlier runs have shown: refusals and times
-//! policy      tuning constants, listed
+//! policy      tuning constants; policies lists all
 //! plans       finished plans, kept for queries that come again
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod pipeline;
 pub mod placement;
 pub mod plans;
+pub mod policies;
 pub mod policy;
 pub mod reason;
 pub mod report;

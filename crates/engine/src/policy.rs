@@ -1,8 +1,7 @@
 //! Tuning policies: the constants of each mechanism as one value that says what they mean.
 //!
 //! A policy holds what no setting forces and no measurement of the device tells (`galatea calibrate` does
-//! that for rates and latencies). It is declared beside its mechanism by [`policy!`]; [`all`] lists them, and
-//! `galatea policies` prints the list.
+//! that for rates and latencies). It is declared beside its mechanism by [`policy!`].
 
 use std::fmt::{Debug, Display, Formatter, Result};
 
@@ -98,36 +97,5 @@ impl Display for Policy {
             writeln!(f, "  {name:names$}  {value:>values$}  {meaning}")?;
         }
         Ok(())
-    }
-}
-
-/// Every policy of the engine.
-pub fn all() -> Vec<Policy> {
-    [
-        crate::placement::policies(),
-        crate::pipeline::policies(),
-        crate::execution::policies(),
-    ]
-    .concat()
-}
-
-#[cfg(test)]
-mod tests {
-
-    #[test]
-    fn every_policy_is_listed_with_the_meaning_of_its_constants() {
-        let all = super::all();
-        assert!(all.len() >= 9);
-        for policy in &all {
-            assert!(policy.about.ends_with('.'), "{policy}");
-            for constant in &policy.constants {
-                assert!(constant.meaning.len() > 10, "{policy}");
-            }
-        }
-        let groups = all
-            .iter()
-            .find(|policy| policy.name == "GroupPolicy")
-            .expect("listed");
-        assert!(groups.to_string().contains("hot_share"), "{groups}");
     }
 }

@@ -1,8 +1,8 @@
 //! The report of a query: where it ran, why not on the GPU, and where its time went.
 //!
 //! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and
-//! the GPU subtrees of that plan complete it, so that queries of one session that run at once have reports of their own.
-//! The session keeps the report of the plan made last in a [`QueryReports`], an extension of its
+//! the GPU subtrees of that plan complete it, so that queries of one session that run at once have reports of
+//! their own. The session keeps the report of the plan made last in a [`QueryReports`], an extension of its
 //! configuration, so that a front (the command line's footer, a benchmark) reads it without knowing plans.
 
 use std::fmt;

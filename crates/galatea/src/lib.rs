@@ -56,7 +56,7 @@ pub use session::{SessionBuilder, session};
 pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
 pub use galatea_engine::plans::PlanStatistics;
-pub use galatea_engine::policy;
+pub use galatea_engine::policies;
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};

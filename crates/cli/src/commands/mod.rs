@@ -154,6 +154,6 @@ fn sql_of(shell: &Shell, input: &str) -> Result<String, CliError> {
 
 /// The tuning policies of the engine, one below the other.
 fn policies() -> String {
-    let all: Vec<String> = galatea::policy::all().iter().map(ToString::to_string).collect();
+    let all: Vec<String> = galatea::policies::all().iter().map(ToString::to_string).collect();
     all.join("\n")
 }

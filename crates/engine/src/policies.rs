@@ -1,0 +1,34 @@
+//! The tuning policies of the engine, which `galatea policies` prints.
+
+use crate::policy::Policy;
+
+/// Every policy of the engine.
+pub fn all() -> Vec<Policy> {
+    [
+        crate::placement::policies(),
+        crate::pipeline::policies(),
+        crate::execution::policies(),
+    ]
+    .concat()
+}
+
+#[cfg(test)]
+mod tests {
+
+    #[test]
+    fn every_policy_is_listed_with_the_meaning_of_its_constants() {
+        let all = super::all();
+        assert!(all.len() >= 9);
+        for policy in &all {
+            assert!(policy.about.ends_with('.'), "{policy}");
+            for constant in &policy.constants {
+                assert!(constant.meaning.len() > 10, "{policy}");
+            }
+        }
+        let groups = all
+            .iter()
+            .find(|policy| policy.name == "GroupPolicy")
+            .expect("listed");
+        assert!(groups.to_string().contains("hot_share"), "{groups}");
+    }
+}
