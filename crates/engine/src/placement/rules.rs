@@ -90,7 +90,7 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (plan, placement) = without_placement(plan)?;
+        let Bare { plan, placement } = without_placement(plan)?;
         let Some(placement) = placement else {
             return Ok(plan);
         };
@@ -117,23 +117,35 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
     }
 }
 
-/// The plan without its [`PlacementExec`], which other rules may have put nodes on.
-fn without_placement(
+/// A plan, and the [`PlacementExec`] that was taken off it, which other rules may have put nodes on.
+struct Bare {
     plan: Arc<dyn ExecutionPlan>,
-) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<PlacementExec>>)> {
+    placement: Option<PlacementExec>,
+}
+
+fn without_placement(plan: Arc<dyn ExecutionPlan>) -> Result<Bare> {
     if let Some(placement) = plan.downcast_ref::<PlacementExec>() {
-        let placement = Arc::new(placement.clone());
-        return Ok((Arc::clone(placement.input()), Some(placement)));
+        return Ok(Bare {
+            plan: Arc::clone(placement.input()),
+            placement: Some(placement.clone()),
+        });
     }
     let [child] = plan.children()[..] else {
-        return Ok((plan, None));
+        return Ok(Bare {
+            plan,
+            placement: None,
+        });
     };
-    let (below, placement) = without_placement(Arc::clone(child))?;
-    match placement {
-        None => Ok((plan, None)),
-        found => {
+    let below = without_placement(Arc::clone(child))?;
+    Ok(match below.placement {
+        None => Bare {
+            plan,
+            placement: None,
+        },
+        placement => {
             let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            Ok((plan.replace_children(vec![below], changed)?, found))
+            let plan = plan.replace_children(vec![below.plan], changed)?;
+            Bare { plan, placement }
         }
-    }
+    })
 }

@@ -66,6 +66,9 @@ pub struct Prediction {
     pub cpu: Duration,
 }
 
+/// The files that a plan reads; none where its rows are not to be shared.
+type FilesOf<'a> = dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>> + 'a;
+
 impl Subtree {
     /// Which of its rows are wanted, if not all.
     pub fn top(&self) -> Option<&TopRows> {
@@ -81,7 +84,7 @@ impl Subtree {
     }
 
     /// Lets executions of copies share the rows that CPU operators make, of plans whose `files` are told.
-    pub(crate) fn share_rows(&mut self, files: &dyn Fn(&Arc<dyn ExecutionPlan>) -> Option<Vec<PathBuf>>) {
+    pub(crate) fn share_rows(&mut self, files: &FilesOf<'_>) {
         for side in &mut self.dimensions {
             match &mut side.build {
                 Some(build) => build.subtree.share_rows(files),
