@@ -1,8 +1,9 @@
 //! No two files of a crate import each other, directly or round about: each can be read after those it uses.
 //!
 //! A file uses another where a `use` or a path in its code leads to it. A name that a module only re-exports
-//! leads to the file that defines it, and declaring or re-exporting a module is no use of it. Code for tests
-//! does not count.
+//! leads to the file that defines it, and declaring or re-exporting a module is no use of it. A module that
+//! names its own children without a prefix is composed of them, which is no use either: they may import it.
+//! Code for tests does not count.
 
 mod sources;
 
