@@ -72,11 +72,11 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/kmeans/wide.cuh",
     "galatea/link.cuh",
     "galatea/mma.cuh",
+    "galatea/morsel.cuh",
     "galatea/page_chain.cuh",
     "galatea/prelude.cuh",
     "galatea/strings.cuh",
     "galatea/thread.cuh",
-    "galatea/tile.cuh",
     "galatea/warp.cuh",
 ];
 

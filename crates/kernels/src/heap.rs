@@ -60,19 +60,19 @@ kernel_arguments! {
         /// Rows of all its pages.
         pub rows: u64,
         /// Morsel the block begins with when it resumes.
-        pub tile: u64,
+        pub morsel: u64,
     }
 }
 
 impl PageChain {
     /// A chain without pages, whose block begins with morsel `tile`.
     #[must_use]
-    pub fn empty(tile: u64) -> Self {
+    pub fn empty(morsel: u64) -> Self {
         Self {
             first: u64::MAX,
             last: u64::MAX,
             rows: 0,
-            tile,
+            morsel,
         }
     }
 }

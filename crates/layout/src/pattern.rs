@@ -69,7 +69,7 @@ pub fn for_each_access<P: AccessPattern + ?Sized>(
 /// ```
 ///
 /// With one row per thread this is the paper's pattern (§4); with four, that of `int4` loads (§2); with eight
-/// and the morsels and chunks of a pipeline, that of `crates/kernels/cuda/galatea/tile.cuh`. Morsels do not
+/// and the morsels and chunks of a pipeline, that of `crates/kernels/cuda/galatea/morsel.cuh`. Morsels do not
 /// cross the end of a chunk. A morsel counts as a block: morsels of one block follow each other, but which
 /// ones depends on the size of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

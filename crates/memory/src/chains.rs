@@ -146,7 +146,10 @@ impl RowChains {
             Out(&mut count),
             true,
         )?;
-        let empty: Vec<_> = chains.iter().map(|chain| PageChain::empty(chain.tile)).collect();
+        let empty: Vec<_> = chains
+            .iter()
+            .map(|chain| PageChain::empty(chain.morsel))
+            .collect();
         stream.copy_from_slice(&mut self.chains, &empty)?;
         stream.fill(&mut self.overflow, 0)?;
         Ok(GatheredRows { columns, rows, pages })

@@ -6,7 +6,7 @@ use galatea_device::DeviceBuffer;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_store::TableView;
 
-/// The chunks of a launch, as the kernel reads them (`tile.cuh`).
+/// The chunks of a launch, as the kernel reads them (`morsel.cuh`).
 #[derive(Debug, Clone)]
 pub(super) struct ChunkTable {
     /// The words, sentinel included; empty once they are on the device.

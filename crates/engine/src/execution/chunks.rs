@@ -22,7 +22,7 @@ policy! {
         /// Bytes of copies that are queued ahead, which a cancelled query still waits for: 5 ms of the link.
         in_flight: u64 = 256 << 20,
         /// Launches over chunks in device memory that are queued ahead, of some milliseconds each
-        /// (`drive.rs`).
+        /// (`Run::slice` in `pass.rs`).
         launches_ahead: usize = 2,
     }
 }
@@ -55,7 +55,7 @@ impl LaunchInputs {
         stream: &Stream,
         bound: &BoundPipeline,
         view: &TableView,
-        placement: &Placement<'_>,
+        placement: &ChunkResidency<'_>,
         lookups: Vec<Option<DeviceBuffer<u8>>>,
     ) -> Result<Self, RunError> {
         let order = placement.order.clone();
@@ -75,10 +75,9 @@ impl LaunchInputs {
 /// Where the chunks of a run are, or will be when their launch comes.
 ///
 /// Each chunk of each column is in a page of the column's region, or passes through a slot. Chunks whose
-/// pages all have their content come first: one launch reads them in place, while the others are on their
-/// way.
+/// pages all have their content come first: they are read in place, by launches before those of the others.
 #[derive(Debug)]
-pub(super) struct Placement<'r> {
+pub(super) struct ChunkResidency<'r> {
     manager: &'r MemoryManager,
     scan: Scan<'r>,
     /// Chunks, in the order of their launches.
@@ -96,7 +95,7 @@ pub(super) struct Placement<'r> {
     in_flight: VecDeque<Arc<Event>>,
 }
 
-impl<'r> Placement<'r> {
+impl<'r> ChunkResidency<'r> {
     /// Finds places for the chunks that a scan reads: pages as far as there is room (of those that others do
     /// not use more, see [`Replacement`](galatea_memory::regions::Replacement)), slots for the rest. `keep`:
     /// whether to make pages that are not there. `done`: the chunks have begun in this order, and so many of
@@ -252,9 +251,8 @@ impl<'r> Placement<'r> {
         }
     }
 
-    /// Before the first launch, with everything allocated that it needs: what is left of the manager may have
-    /// all pages copied now, or have launches reference whatever is in device memory. Returns the bytes
-    /// queued.
+    /// Applies ablations before the first launch: `Eager` queues the copies of all pages now, `NoReference`
+    /// pins all resident regions; does nothing otherwise. Returns the bytes queued.
     pub(super) fn begin(&mut self, streams: &QueryStreams, view: &TableView) -> Result<u64, RunError> {
         self.scan.reference_all();
         let mut copied = 0;

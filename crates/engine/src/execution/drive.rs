@@ -1,5 +1,5 @@
-//! A run from its turn to its end: with less memory where it cannot have as much as it would like, and again
-//! after it gave way to an earlier query.
+//! Drives one run: admission, a retry without optional memory when the device is full, and resumption after
+//! it was preempted by an earlier query.
 
 use super::built::{BuiltSides, SideRows};
 use super::demand::{Observed, Quantities, SinkMemory};
@@ -49,7 +49,7 @@ impl Run<'_> {
         };
         loop {
             match self.attempts(turn) {
-                // All it had is given up by now.
+                // The failed attempt has freed all of its device memory.
                 Err(RunError::Memory { .. }) if !naive && lease.wait_for_room(self.cancelled) => {}
                 Err(RunError::Memory {
                     what,
@@ -88,8 +88,8 @@ impl Run<'_> {
             error => error,
         };
         match self.run_with(turn, options, keep, &mut optional).map_err(full) {
-            // Others have taken the memory for a fully sized hash table, or for copies of groups; or its own
-            // pages.
+            // No room for a fully sized hash table or replicated accumulators, or this run's cached pages
+            // took it: retry without either.
             Err(RunError::Memory { .. }) if optional || keep => {
                 self.run_with(turn, tight, false, &mut optional).map_err(full)
             }
@@ -186,7 +186,7 @@ impl Run<'_> {
             ));
         }
         sides.used_by(&streams.compute)?;
-        // Before the columns: they make do with what it leaves.
+        // Allocated before the columns' pages, which take only what is left.
         let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
         report.grid = sink.grid();
         let progress = Progress::of(sink, estimate);

@@ -3,7 +3,7 @@
 
 use super::built::BuiltSides;
 use super::chunk_table::LaunchInputs;
-use super::chunks::Placement;
+use super::chunks::ChunkResidency;
 use super::columns::ColumnPages;
 use super::demand::Estimate;
 use super::error::{RunError, raise};
@@ -76,7 +76,7 @@ impl Drop for Settle<'_> {
 }
 
 impl<'a> Run<'a> {
-    /// Launches over what is still to come, until all is done, or a query that came before asks for memory.
+    /// Launches over the remaining chunks until all are done or an earlier query asks for memory.
     #[expect(
         clippy::too_many_arguments,
         reason = "the state of one launch loop, used in one place"
@@ -105,38 +105,40 @@ impl<'a> Run<'a> {
         let sources: Vec<_> = self.view.columns.iter().map(ColumnPages).collect();
         let mut scan = self.runtime.memory().scan(sources.iter());
         if sink.stops() {
-            // What it collects may need room between launches, when pages of launches to come cannot go.
+            // The sink may allocate between launches, when the pages of later launches are pinned: leave a
+            // quarter free.
             scan.leave(self.runtime.room() / 4);
         }
         scan.make_reserve()?;
-        // Rows without columns have no identity that a later run could know them by.
+        // Without columns there is no identity to look up cached launch inputs by.
         let known = match sources.is_empty() || order.is_some() {
             true => None,
             false => (self.runtime.launches()).find(pipeline, scan.pin(), self.chunks),
         };
         let fresh = known.is_none() && !sources.is_empty() && order.is_none();
-        let (mut placement, inputs) = match known {
-            Some(inputs) => (Placement::kept(self.runtime.memory(), scan, &inputs), inputs),
+        let (mut residency, inputs) = match known {
+            Some(inputs) => (ChunkResidency::kept(self.runtime.memory(), scan, &inputs), inputs),
             None => {
                 scan.release();
                 let view = self.view;
-                // What is not a page comes first: pages make do with what it leaves.
+                // Lookup tables are allocated before pages, which take only what is left.
                 let lookups = LaunchInputs::lookups(self.runtime, compute, bound)?;
                 scan.make_reserve()?;
                 let chunks = order.as_deref().unwrap_or(self.chunks);
                 let done = order.is_some().then(|| self.chunks_of(bound, chunks, morsels));
-                let placement = Placement::choose(self.runtime, streams, view, chunks, scan, keep, done)?;
-                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &placement, lookups)?;
-                (placement, Arc::new(inputs))
+                let residency =
+                    ChunkResidency::choose(self.runtime, streams, view, chunks, scan, keep, done)?;
+                let inputs = LaunchInputs::upload(self.runtime, compute, bound, view, &residency, lookups)?;
+                (residency, Arc::new(inputs))
             }
         };
-        // Declared after the placement, so that its pages stay pinned and its slots allocated until the
+        // Declared after the residency, so that its pages stay pinned and its slots allocated until the
         // streams are done.
         let _settle = Settle(streams);
-        report.link_bytes += placement.begin(streams, self.view)?;
+        report.link_bytes += residency.begin(streams, self.view)?;
         report.transfer += transfer_start.elapsed();
         if order.is_none() {
-            report.resident = placement.ready() == self.chunks.len();
+            report.resident = residency.ready() == self.chunks.len();
         }
         let table = &inputs.table;
         let mut args = PipelineArguments::new(&bound.parameters.literals);
@@ -170,7 +172,7 @@ impl<'a> Run<'a> {
         // a turn.
         let most = (BLOCK_ROWS / u64::from(bound.morsel_rows)).max(1) * u64::from(grid);
         let slice = most.min(self.slice(report, all_morsels)).max(u64::from(grid));
-        let ready = placement.ready();
+        let ready = residency.ready();
         let ready_morsels = u64::from(table.first_morsels[ready]);
         // A run that may stop early begins with as few morsels as keep the device busy, and doubles them.
         let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
@@ -187,11 +189,11 @@ impl<'a> Run<'a> {
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
             step = slice.min(step.saturating_mul(2));
             if morsels < ready_morsels {
-                placement.pace(streams)?;
+                residency.pace(streams)?;
                 self.check()?;
             }
         }
-        placement.launched(streams, ready)?;
+        residency.launched(streams, ready)?;
         // Each update wakes those that wait: some a run are enough.
         let often = (self.chunks.len() / UPDATES).max(1);
         let rest = if gives_way { 0..0 } else { ready..self.chunks.len() };
@@ -208,7 +210,7 @@ impl<'a> Run<'a> {
                 let done = position as f64 / self.chunks.len() as f64;
                 turn.update(estimate.as_ref().map(|estimate| estimate.rest(done)));
             }
-            report.link_bytes += placement.fetch(streams, self.view, position)?;
+            report.link_bytes += residency.fetch(streams, self.view, position)?;
             let end = table.first_morsels[position + 1];
             let todo = table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
@@ -217,7 +219,7 @@ impl<'a> Run<'a> {
             morsels = u64::from(end);
             self.progress
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
-            placement.launched(streams, position + 1)?;
+            residency.launched(streams, position + 1)?;
         }
         if gives_way {
             let ended = compute.record()?;
@@ -237,9 +239,9 @@ impl<'a> Run<'a> {
         sink.count(self.runtime, compute)?;
         let ended = compute.record()?;
         let mut contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
-        if fresh && placement.is_resident() {
+        if fresh && residency.is_resident() {
             let launches = self.runtime.launches();
-            launches.keep(pipeline, placement.addresses(), self.chunks, Arc::clone(&inputs));
+            launches.keep(pipeline, residency.addresses(), self.chunks, Arc::clone(&inputs));
         }
         report.kernel += ended.elapsed_since(&started)?;
         report.rows_passed = contents.rows_passed;
@@ -271,7 +273,7 @@ impl<'a> Run<'a> {
         done.count()
     }
 
-    /// Units of a launch that takes some milliseconds, so that launches of other queries come between.
+    /// Morsels of a launch of some milliseconds, so that other queries' launches can be interleaved.
     fn slice(&self, report: &RunReport, morsels: u64) -> u64 {
         let morsel_bytes = (report.device_bytes / morsels.max(1)).max(1);
         LAUNCH_BYTES / morsel_bytes

@@ -54,7 +54,7 @@ pub(super) struct Run<'a> {
 pub(super) struct Turn<'t> {
     /// Its place among others.
     pub lease: &'t Lease<'t>,
-    /// What was known of its demand when its turn came; none of a run within another.
+    /// Inputs of its demand estimate at admission; `None` for a nested run.
     pub inputs: Option<Inputs>,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
             group_combine: self.config.group_combine,
             copies_bytes: self.runtime.device().budget().limit() / 8,
             hash_table_bytes: self.hash_table_bytes(),
-            // Rows that are waited for are drained after each launch, which chains of pages are not.
+            // LIMIT: rows must reach the host after each launch; page chains are read only at the end.
             row_output: match self.fetch {
                 Some(_) => RowOutput::Direct,
                 None => self.config.row_output,
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
         FULLY_SIZED_BYTES.min(self.runtime.device().budget().limit() / 8)
     }
 
-    /// Units of all chunks.
+    /// Morsels of the scanned chunks.
     pub(super) fn morsels(&self, bound: &BoundPipeline) -> u64 {
         let morsels = |chunk: &usize| u64::from(self.view.chunk_rows[*chunk].div_ceil(bound.morsel_rows));
         self.chunks.iter().map(morsels).sum()

@@ -34,8 +34,8 @@ const APPEND_ROWS: u64 = 16 << 20;
 pub(super) struct SinkState {
     /// Error word, counters, and for groups of a fixed number their words: one buffer, read back in one copy.
     control: WorkingRegion<u64>,
-    /// Of sinks that the host makes room in between launches: per block the morsel at which it stopped, or of
-    /// a hash table per thread the rows of that morsel which are still to come.
+    /// Sinks that can stop: per block the morsel to resume at; for a hash table, per thread a bit mask of the
+    /// rows of that morsel still to be processed.
     progress: Option<DeviceBuffer<u32>>,
     /// Blocks of a launch.
     grid: u32,
@@ -46,7 +46,7 @@ pub(super) struct SinkState {
 
 #[derive(Debug)]
 enum Form {
-    /// Words of the groups, without further copies of them.
+    /// 64-bit words of one copy of the groups' accumulators.
     Fixed(usize),
     Table(Box<TableState>),
     Rows {

@@ -1,4 +1,4 @@
-//! The first rows of an order, found by counting: which sort key is the last that can be among them.
+//! Top-k by radix select on the sort key: histograms find the largest key that can be among the first k rows.
 //!
 //! ```text
 //! least and greatest key ── rows in each of 4096 equal parts between ── in each part of the part with the last wanted row ── ...
@@ -42,7 +42,7 @@ impl Part {
         (u64::BITS - span.leading_zeros()).saturating_sub(BUCKETS.ilog2())
     }
 
-    /// Of its equal parts, given as numbers and rows, the one with the `wanted`-th row, and the rows before
+    /// The bucket (given as number, row count) that holds the `wanted`-th row, and the rows in buckets before
     /// it.
     fn with_row(self, wanted: u64, mut parts: Vec<(i32, u64)>) -> Option<(Self, u64)> {
         parts.sort_unstable();
@@ -81,7 +81,8 @@ impl Run<'_> {
             self.plan_of(sink, Arc::clone(&self.plan.output), [top.key.within(0, last)])
         };
         let last = std::thread::scope(|scope| {
-            // The first run compiles three kernels: at once. Constants are none of a kernel's.
+            // The first run compiles three kernels: in parallel. Literals are kernel arguments, so any bounds
+            // give the same kernel.
             for plan in [self.counting_plan(&top.key, Part::ALL), up_to(i64::MAX)] {
                 if !self.runtime.prepared().knows(&plan) {
                     // A failure comes again where the kernel is needed.

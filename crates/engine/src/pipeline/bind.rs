@@ -1,8 +1,8 @@
 //! Binding: a plan meets the encodings of its columns.
 //!
-//! Everything that depends on data but not on the device is decided here: how each column is read and
-//! decoded, which accumulators the aggregates need, how keys become groups, which strategy the group-by
-//! takes, and where dimensions are looked up.
+//! Everything that depends on the data, and on the model of the device (`KernelOptions::machine`), is decided
+//! here: how each column is read and decoded, which accumulators the aggregates need, how keys become groups,
+//! which strategy the group-by takes, and where dimensions are looked up.
 
 use super::bound::BoundPipeline;
 use super::column_access::{AccessForm, ColumnAccess};
@@ -51,7 +51,7 @@ pub fn bind(
         rows: view.rows,
     }
     .choose()?;
-    let options = lookups.beside(options);
+    let options = lookups.remaining(options);
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let items = rows_of_a_thread(plan, &columns, &options).min(lookups.items(row_bytes));
 
@@ -156,8 +156,8 @@ pub fn bind(
 }
 
 /// Rows of a thread in a step. More rows in flight hide latency as long as their registers leave enough for
-/// other threads: a single group keeps its accumulators in a few registers, so cheap narrow rows can be held
-/// by the 16.
+/// other threads: a single group keeps its accumulators in a few registers, so a thread can hold 16
+/// narrow rows whose expressions are cheap.
 fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &KernelOptions) -> u32 {
     let cost: u32 = plan.expressions().iter().map(|e| e.cost()).sum();
     let wide = columns

@@ -8,13 +8,13 @@
 //! | memory | entry of a row | pays where |
 //! | --- | --- | --- |
 //! | `cache` | the tables of the columns, in device memory | the dimension is large, or rows are few |
-//! | `shared` | by key, or by code of a string | lanes of a warp conflict in banks as chance has it |
+//! | `shared` | by key, or by code of a string | the key column is not placed; bank conflicts are those of random keys |
 //! | `placed` | by slot of the placed column that the key is | slots keep lanes in different banks, and nothing is decoded; copies have their value's entry |
 //!
-//! Small dimensions come first, each whole or not at all. What they take is limited by three things: the
-//! sink's groups need shared memory too, a multiprocessor must still hold half of its threads, and copying
-//! must cost less than the lookups. A conflict layout made for writes serves reads too, since
-//! lanes that read one word share its round.
+//! Small dimensions come first, each whole or not at all. What they take is limited by four things: the
+//! literals of a kernel (`DimensionPolicy::literals`), the sink's groups need shared memory too, a
+//! multiprocessor must still hold half of its threads, and copying must cost less than the lookups. A
+//! conflict layout made for writes serves reads too, since lanes that read one word share its round.
 
 use super::column_access::ColumnAccess;
 use super::options::KernelOptions;
@@ -158,7 +158,7 @@ impl DimensionInput<'_> {
             columns: vec![BTreeSet::new(); self.dimensions.len()],
             decoded: BTreeSet::new(),
         };
-        // A column that is the only key of groups has them by slot, too.
+        // The only GROUP BY column can be grouped by its slots, so that use does not need its decoded values.
         let only = match &self.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.len() == 1 => Some(&keys[0]),
             _ => None,
@@ -327,9 +327,8 @@ impl Candidate {
 }
 
 impl DimensionLookups {
-    /// The options that are left for the sink: what dimensions take of a block's shared memory, they take of
-    /// every block's.
-    pub(super) fn beside(&self, options: KernelOptions) -> KernelOptions {
+    /// The options of the sink, less the shared memory that the packed dimensions take in every block.
+    pub(super) fn remaining(&self, options: KernelOptions) -> KernelOptions {
         KernelOptions {
             shared_bytes: options.shared_bytes.saturating_sub(self.bytes),
             machine: Machine {

@@ -22,7 +22,7 @@ use crate::code::{Code, line};
 /// Headers of every pipeline.
 const HEADERS: [&str; 8] = [
     "prelude",
-    "tile",
+    "morsel",
     "aggregate",
     "hash_table",
     "arithmetic",

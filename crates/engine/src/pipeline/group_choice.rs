@@ -22,9 +22,8 @@ policy! {
         register_words: u64 = 16,
         /// Rows of a thread that start a group anew, at most, for runs to pay.
         runs: f64 = 0.5,
-        /// How much longer updates of groups in device memory take at most that its cache does not hold. So
-        /// it was on an H200.
-        farthest: f64 = 2.2,
+        /// Slowdown, at most, of atomics on groups that miss the L2 cache; measured on an H200.
+        l2_miss_slowdown: f64 = 2.2,
         /// Registers of a multiprocessor, of every NVIDIA GPU since 2012.
         registers: u32 = 64 << 10,
         /// Registers of a thread at most.
@@ -161,7 +160,7 @@ fn dense_copies(rows: &GroupedRows<'_>, options: &KernelOptions, updates: Update
         // Half of the L2 cache is near; beyond all of it, device memory is what limits updates.
         let far = (2.0 * bytes * copies / machine.l2_bytes as f64)
             .sqrt()
-            .clamp(1.0, POLICY.farthest);
+            .clamp(1.0, POLICY.l2_miss_slowdown);
         let cleared_and_added = 3.0 * bytes * copies / machine.memory_bytes_per_second;
         hot + all * far + cleared_and_added
     };
@@ -323,7 +322,8 @@ fn candidate(
             .cost
             .ok()?;
         if runs {
-            // Only rows that begin a group anew reach shared memory; where it begins, lanes part.
+            // Only the first row of a run updates shared memory; lanes whose runs start at different rows
+            // diverge.
             let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
             cost.shared_seconds *= changes;
             cost.seconds = overlapped([cost.memory_seconds, cost.shared_seconds, cost.issue_seconds])

@@ -43,7 +43,7 @@ pub struct PlacedSlots {
     pub column: usize,
     /// Slots.
     pub slots: u32,
-    /// Slots that are the first of their value, and its number: the copies follow.
+    /// Distinct values: slots below this are the values themselves, slots from here on are copies.
     pub values: u32,
     /// Lookup table: of the first slots the group, of copies the first slot, all ones for holes.
     pub table: usize,

@@ -1,14 +1,15 @@
 //! Pipelines: what one generated kernel computes, from plan to CUDA C++.
 //!
-//! A pipeline is `source → filters → sink`. Every projection below the sink has been substituted into the
-//! expressions, so all of them speak of source columns. It exists in three steps:
+//! A pipeline is `scan → filters and lookups → sink`. Every projection below the sink has been substituted
+//! into the expressions, so all of them speak of source columns. It exists in two forms; binding also
+//! generates the kernel's text:
 //!
 //! ```text
 //! PipelinePlan      planning: typed expressions, no data, no GPU        (plan.rs, aggregate.rs)
 //!     │ bind        execution: encodings, ranges and row count known    (bind.rs, sink_choice.rs)
 //! BoundPipeline     chosen strategy (group_choice.rs, dimension_memory.rs), accumulators, literals
 //!     │ generate    CUDA C++ text, the same for equal shapes            (generate.rs, rows.rs, sink/*.rs)
-//! Program
+//! BoundPipeline::source, compiled in execution/prepared.rs
 //! ```
 //!
 //! Binding is where the interval of every expression is known: it picks 32-, 64- or 128-bit arithmetic,

@@ -80,7 +80,7 @@ pub(super) fn declare_buffers(columns: &[ColumnAccess], code: &mut Code) {
     }
 }
 
-/// Declares the tables of codes by slot that placed columns are decoded by.
+/// Declares, for each placed column, the table from slot to code.
 pub(super) fn declare_slot_tables(columns: &[ColumnAccess], code: &mut Code) {
     for (k, column) in columns.iter().enumerate() {
         if let Some(placed) = &column.placed {

@@ -314,7 +314,8 @@ impl SinkInput<'_> {
         Ok(accumulators)
     }
 
-    /// How dense groups are collected, by `lines` of code up to here, of about two instructions each.
+    /// Chooses how dense groups are collected; `lines`: generated lines per row so far, taken as two
+    /// instructions each.
     fn dense(
         &self,
         keys: &[Expr],
@@ -340,7 +341,7 @@ impl SinkInput<'_> {
         group_choice::choose(&rows, self.options)
     }
 
-    /// The key column's slots, when lanes take rows as they were placed for.
+    /// The slots of a placed key column, if rows per thread match the access pattern it was placed for.
     fn placed(&self, column: usize) -> Option<PlacedKey> {
         let layout = &self.columns[column].placed.as_ref()?.layout;
         (layout.tiles.rows_per_thread == self.items).then(|| PlacedKey {
@@ -359,8 +360,8 @@ impl SinkInput<'_> {
     }
 }
 
-/// Of a placed column: for the first slot of each value its group, NULL being the last as keys have it; for
-/// copies the first slot of their value; all ones for holes.
+/// Table by slot of a placed column: a value's first slot maps to its group number (NULL: the last group), a
+/// copy's slot to the value's first slot, an unused slot to 0xffffffff.
 fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
     let Some(placed) = &column.placed else {
         return Vec::new();

@@ -81,15 +81,15 @@ impl Groups {
 pub(super) struct Side {
     /// The columns of the join's input, as the rows of the pipeline look them up.
     pub(super) columns: Vec<Expr>,
-    /// What of the build side the input has.
+    /// Filters between the aggregate and the join (HAVING), over the looked-up columns.
     pub(super) filters: Vec<Expr>,
     pub(super) source: BuildSide,
     pub(super) buildable: Option<Buildable>,
 }
 
-/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: of several
-/// keys together. Its number, whether no two rows may have the same key, and whether rows with a partner drop
-/// out.
+/// The build side made of `dimension` by these keys, each beside what rows look up by it; `tuple`: the build
+/// side by all keys together, if there is one. Then: the number of the dimension, whether keys must be
+/// unique, and whether this is an antijoin.
 pub(super) fn side(
     dimension: &Arc<dyn ExecutionPlan>,
     keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
@@ -101,7 +101,7 @@ pub(super) fn side(
     let (Some((key, _)), Some(wanted)) = (keys.first(), Expr::tuple(parts)) else {
         return Err(refuse("no keys"));
     };
-    // The key of the partner is the key looked for.
+    // In an equijoin the build-side key column equals the probe-side key, so it needs no lookup.
     let column = |schema: &Schema, index: usize, known: Option<&Expr>| {
         let field = schema.field(index);
         match known.filter(|known| known.data_type() == field.data_type()) {
@@ -213,7 +213,7 @@ fn known_rows(
 
 /// A semijoin or antijoin with rows of the same key of which one column differs: whether there is such a row
 /// is told by the least and the greatest value of the column among the rows of the key.
-pub(super) struct Different {
+pub(super) struct NotEqualSemiJoin {
     /// The pipeline that leaves least and greatest by key on the device.
     groups: Subtree,
     /// The key that rows look up.
@@ -224,7 +224,7 @@ pub(super) struct Different {
     data_type: DataType,
 }
 
-impl Different {
+impl NotEqualSemiJoin {
     /// The join, if its condition is that and a pipeline over a table can make the build side.
     pub(super) fn of(
         join: &HashJoinExec,

@@ -21,12 +21,12 @@ pub(super) type FindChain = fn(&Arc<dyn ExecutionPlan>) -> Result<Chain, Reason>
 /// columns.
 pub(super) struct Chain {
     pub(super) source: PipelineSource,
-    /// The pipeline that makes the rows, of groups.
+    /// The aggregation pipeline whose groups are the rows, if the source is `PipelineSource::Groups`.
     pub(super) groups: Option<Subtree>,
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<BuildSide>,
-    /// Of each dimension what a pipeline could make it from.
+    /// By dimension: how a pipeline on the device could build it, if one can.
     pub(super) buildable: Vec<Option<Buildable>>,
     pub(super) filters: Vec<Expr>,
     pub(super) pruning: Vec<Arc<dyn PhysicalExpr>>,
@@ -43,8 +43,8 @@ impl Chain {
         (self.columns, self.plain) = columns.into_iter().unzip();
     }
 
-    /// Whether several of the groups may have the same `keys`, over the columns of `plan`, which this is the
-    /// chain of: the keys are columns, and not all parts of the groups' key are among them.
+    /// Whether the join keys `keys` (over the schema of `plan`, whose chain this is) may repeat among the
+    /// groups: they are plain columns and do not cover the GROUP BY key.
     pub(super) fn shares_keys<'k>(
         &self,
         groups: &Subtree,
@@ -254,8 +254,8 @@ impl Buildable {
     }
 }
 
-/// Whether the columns that a pipeline looks up have a device representation, and are few enough, but for the
-/// build sides that are `groups`, which are one table.
+/// Whether the columns that a pipeline looks up have a device representation, and are few enough; build
+/// sides marked in `groups` are exempt, since all their columns are one table.
 fn check_lookups(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
     let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
     for ((dimension, column), data_type) in plan.lookups() {

@@ -74,12 +74,11 @@ impl Reasons {
 pub(crate) struct Decision {
     /// Why nodes stay on the CPU.
     pub(crate) reasons: Reasons,
-    /// By what the query's time is remembered, where its times decide.
+    /// Key of the query's measured times, if they may affect its placement.
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
-    /// What else it was decided by; none where a later plan of the same query may be decided otherwise, for
-    /// all that is known.
+    /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
     pub(crate) grounds: Option<Grounds>,
 }
 
@@ -129,21 +128,21 @@ impl Grounds {
         }
         self.times.is_none_or(|times| {
             let measured = runtime.history().measured(times.query);
-            let refused = against(measured, times.gain, times.whole).is_some();
-            refused != times.placed && (refused || everything_is_there(kept, runtime, config))
+            let refused = reason_for_cpu(measured, times.gain, times.whole).is_some();
+            refused != times.placed && (refused || is_resident(kept, runtime, config))
         })
     }
 }
 
-/// Whether all that GPU subtrees of `plan` need is in device memory: they are placed whatever their next run
-/// costs beyond their kernels.
-fn everything_is_there(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
+/// Whether everything that the GPU subtrees of `plan` read is in device memory, so that they have no load
+/// cost.
+fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &GalateaConfig) -> bool {
     let estimator = Estimator::new(1);
     let here = plan
         .downcast_ref::<GpuExec>()
         .is_none_or(|gpu| estimator.once(gpu.subtree(), runtime, config) <= 0.0);
     let mut children = plan.children().into_iter();
-    here && children.all(|child| everything_is_there(child, runtime, config))
+    here && children.all(|child| is_resident(child, runtime, config))
 }
 
 /// The plan with the subtrees that are worth it on the device, where the CPU would use `cores` cores.
@@ -168,7 +167,8 @@ pub(super) fn place(
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     let nothing = Arc::ptr_eq(&placed, &plan);
     if nothing && !placer.waits_for_loading() {
-        // Times of a query that nothing speaks for placing decide nothing, until it is worth loading for.
+        // No subtree is placed and none would be if its columns were loaded: measured times do not affect
+        // this plan.
         decision.grounds = Some(grounds);
         return Ok(plan);
     }
@@ -176,11 +176,11 @@ pub(super) fn place(
     let whole = placer.estimator.host_seconds(&plan);
     let refused = match nothing {
         true => None,
-        false => against(measured, placer.gain.get(), whole),
+        false => reason_for_cpu(measured, placer.gain.get(), whole),
     };
-    // What is decided now counts for later plans if it does not hang on loading, whose share gets less with
-    // every run.
-    let hot = against(measured, placer.hot_gain.get(), whole);
+    // The decision can be cached if it does not depend on load time, whose amortised share shrinks with each
+    // run.
+    let hot = reason_for_cpu(measured, placer.hot_gain.get(), whole);
     let settled = match (&refused, nothing) {
         (None, false) => placer.once.get() <= 0.0 && !placer.waits_for_loading(),
         _ => hot.is_some(),
@@ -199,9 +199,9 @@ pub(super) fn place(
     Ok(placed)
 }
 
-/// Why a query of which that was measured runs without the GPU subtrees that are expected to save `gain` of
-/// its `whole` seconds.
-fn against(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
+/// Why a query runs on the CPU alone, by its measured times or, without any, because its GPU subtrees are
+/// expected to save only `gain` of `whole` seconds; `None`: keep them.
+fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     let Some(device) = measured.device else {
         return (gain < POLICY.gain * whole).then(|| Reason::Gain {
             saved: seconds(gain),
@@ -303,7 +303,8 @@ impl<'a> Placer<'a> {
         {
             note(reasons, &plan, &reason);
         }
-        // A subtree that waits for loading is worth as much as itself, or as those within it.
+        // For a subtree that is not yet worth loading, count the larger gain: its own, or that of the
+        // subtrees in it.
         let as_one = self.hot_gain.replace(before);
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
         let fetch = fetch_below(&plan, fetch);

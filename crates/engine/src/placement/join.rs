@@ -9,7 +9,7 @@
 //! filters that DataFusion can only guess at make it smaller, not larger; the build side where that is not
 //! known. A semijoin, an antijoin or an outer join says it itself.
 
-use super::build_side::{Different, Groups, Side, buildable, side};
+use super::build_side::{Groups, NotEqualSemiJoin, Side, buildable, side};
 use super::chain::{Chain, FindChain};
 use super::nodes::{input, key_of, other, refuse, statistics};
 use crate::expression::{Expr, is_key, lower};
@@ -145,7 +145,8 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain, below: FindChai
     // Of a semijoin and an antijoin nothing is looked up.
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
     if let (false, false, [number]) = (looks_up, mark, chosen.as_slice())
-        && let Some(different) = Different::of(join, fact, &chain, (keys[*number], &wanted[*number]), below)
+        && let Some(different) =
+            NotEqualSemiJoin::of(join, fact, &chain, (keys[*number], &wanted[*number]), below)
     {
         return Ok(different.attach(chain, dimension, keys[*number], anti));
     }

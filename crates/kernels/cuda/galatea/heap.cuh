@@ -2,12 +2,22 @@
 // heap/view.cuh.
 //
 // A program contains one strategy, chosen with -DGALATEA_HEAP_STRATEGY=n (host twin:
-// galatea_kernels::Strategy): 0 window the default: heap/window.cuh 1 RW heap/random_walk.cuh 2, 3 RW-BM
-// words of 32, 64 bits: heap/random_walk_bitmap.cuh 4, 5 CoRW words of 32, 64 bits: heap/collaborative.cuh 6
-// RW_malloc consecutive units: heap/runs.cuh 7 queue heap/queue.cuh 8 bump heap/bump.cuh A strategy is a type
-// with u64 take(heap, lanes, want, walk, tally) a page for each lane that wants one, or NO_PAGE void
-// give(heap, lanes, page) gives back each lane's page; NO_PAGE: nothing compiled twice: inline for a whole
-// warp, and as a call for the lanes of any mask (heap/lanes.cuh).
+// galatea_kernels::Strategy):
+//
+//     0     window      the default: heap/window.cuh
+//     1     RW          heap/random_walk.cuh
+//     2, 3  RW-BM       words of 32, 64 bits: heap/random_walk_bitmap.cuh
+//     4, 5  CoRW        words of 32, 64 bits: heap/collaborative.cuh
+//     6     RW_malloc   consecutive units: heap/runs.cuh
+//     7     queue       heap/queue.cuh
+//     8     bump        heap/bump.cuh
+//
+// A strategy is a type with
+//
+//     u64 take(heap, lanes, want, walk, tally)   a page for each lane that wants one, or NO_PAGE
+//     void give(heap, lanes, page)               gives back each lane's page; NO_PAGE: nothing
+//
+// compiled twice: inline for a whole warp, and as a call for the lanes of any mask (heap/lanes.cuh).
 #pragma once
 
 #include "galatea/block.cuh"

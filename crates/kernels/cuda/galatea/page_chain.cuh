@@ -1,8 +1,9 @@
 // Block scope: rows of unknown number, written once, into chains of heap pages. One chain per block; the next
-// kernel or the host walks it. No counting pass, no room sized for the worst case, no host between.
+// kernel or the host walks it. No counting pass, no memory for the worst case, no host between.
 //
-//   chain ─► page ─► page ─► page a page: header { next, rows }, then `words` columns of `page_rows` values,
-//            full    full    rows < page_rows   so that lanes with neighbouring rows write (and read) neighbouring words
+//     chain ─► page ─► page ─► page    a page: header { next, rows }, then `words` columns of `page_rows`
+//              full    full    rows    values, so that lanes with neighbouring rows write (and read)
+//                                      neighbouring words
 //
 // Warps append on their own, whenever they have something, but whole: lanes of one warp that call apart would
 // wait for each other where a page is full, and on a GPU might do so for ever. They share the block's page:
@@ -13,22 +14,23 @@
 // On an H200 268 million rows of 16 bytes take 3.0 ms with pages of 64 KiB, 3.9 with 16 KiB, 7.1 with 4 KiB;
 // 8.4 with one counter for all warps. When one row in a hundred is kept, the counter is 10 % faster.
 //
-// No row is lost when the heap is exhausted. Rows are committed by tile: `begin_tile` remembers the chain,
-// and when a page was refused `end_tile` cuts the chain back to there, notes the tile in the chain, and says
-// stop. The host, which drained the heap, launches again, and each block goes on with the tile it is told.
+// No row is lost when the heap is exhausted. Rows are committed by morsel: `begin_morsel` remembers the
+// chain, and when a page was refused `end_morsel` cuts the chain back to there, notes the morsel in the
+// chain, and says stop. The host, which drained the heap, launches again, and each block goes on with the
+// morsel it is told.
 //
 //     __shared__ ChainState state;
 //     ChainWriter<3> rows(args.chains, state);
-//     for (u64 tile = rows.first_tile(blockIdx.x); tile < tiles; tile += gridDim.x) {
-//         rows.begin_tile();
+//     for (u64 morsel = rows.first_morsel(blockIdx.x); morsel < morsels; morsel += gridDim.x) {
+//         rows.begin_morsel();
 //         ... rows.append(mask, keep, values) by any warp, any number of times ...
-//         if (!rows.end_tile(tile)) return;
+//         if (!rows.end_morsel(morsel)) return;
 //     }
-//     rows.finish(tiles);
+//     rows.finish(morsels);
 //
-// Or, where work on a tile cannot be undone, `append` says which rows found no page, and `keep_tile` in place
-// of `begin_tile` and `end_tile` keeps the others: the caller remembers which rows are still to come when the
-// block is resumed.
+// Or, where work on a morsel cannot be undone, `append` says which rows found no page, and `keep_morsel` in
+// place of `begin_morsel` and `end_morsel` keeps the others: the caller remembers which rows are still to
+// come when the block is resumed.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -46,7 +48,7 @@ struct PageChain {
     u64 first;  // NO_PAGE: empty
     u64 last;
     u64 rows;
-    u64 tile;   // where the block is to begin when the launch is a resumption
+    u64 morsel;   // where the block is to begin when the launch is a resumption
 };
 
 // Host twin: galatea_kernels::PageChainsView. The chains of a launch, by value in its arguments: one per
@@ -54,11 +56,11 @@ struct PageChain {
 struct PageChainsView {
     HeapView heap;
     PageChain* chains;
-    u64* overflow;  // [0] rows of tiles that were cut, a lower bound of what is missing; [1] blocks that stopped
+    u64* overflow;  // [0] rows of morsels that were cut, a lower bound of what is missing; [1] blocks that stopped
     u32 page_rows;  // rows a page has room for, 32 at least
     u32 words;      // 64-bit words of a row
     u32 count;      // chains: blocks of the launch; 0: there are none, and every row is refused
-    u32 resume;     // 1: blocks begin with the tile in their chain
+    u32 resume;     // 1: blocks begin with the morsel in their chain
 };
 
 GALATEA_INLINE PageHeader* page_header(const HeapView& heap, u64 page) {
@@ -75,9 +77,9 @@ struct ChainState {
     u64 end;     // page in the high half, NO_LAST when there is none; rows in it in the low half, more than fit while it is full
     u64 first;   // first page of the chain
     u64 full;    // rows in pages before the last
-    u64 marked_end, marked_first, marked_full;  // as they were when the tile began
+    u64 marked_end, marked_first, marked_full;  // as they were when the morsel began
     u64 dried;   // the last page, full, when the heap was exhausted
-    u32 missed;  // rows of this tile that found no page
+    u32 missed;  // rows of this morsel that found no page
     u32 tile_rows;
 };
 
@@ -107,13 +109,13 @@ template <u32 Words> struct ChainWriter {
         __syncthreads();
     }
 
-    // The tile this block is to begin with: where it stopped in an earlier launch, or `first`.
-    GALATEA_INLINE u64 first_tile(u64 first) const {
-        return chains.resume != 0 ? chains.chains[blockIdx.x].tile : first;
+    // The morsel this block is to begin with: where it stopped in an earlier launch, or `first`.
+    GALATEA_INLINE u64 first_morsel(u64 first) const {
+        return chains.resume != 0 ? chains.chains[blockIdx.x].morsel : first;
     }
 
     // Block scope. Barriers: 1.
-    GALATEA_INLINE void begin_tile() {
+    GALATEA_INLINE void begin_morsel() {
         if (threadIdx.x == 0) {
             state.marked_end = state.end;
             state.marked_first = state.first;
@@ -170,38 +172,38 @@ template <u32 Words> struct ChainWriter {
         return page >= DRY ? nullptr : page_column(chains, page, 0) + at;
     }
 
-    // Block scope. Whether to go on: false when rows of this tile found no page; then none of them is in the
-    // chain, and the block is to begin with `tile` next time. Barriers: 2.
-    GALATEA_INLINE bool end_tile(u64 tile) {
+    // Block scope. Whether to go on: false when rows of this morsel found no page; then none of them is in
+    // the chain, and the block is to begin with `morsel` next time. Barriers: 2.
+    GALATEA_INLINE bool end_morsel(u64 morsel) {
         __syncthreads();
         const bool whole = state.missed == 0;
         if (!whole && threadIdx.x == 0) {
             cut();
             atomicAdd(chains.overflow, u64(state.tile_rows));
             atomicAdd(chains.overflow + 1, 1ull);
-            store(tile);
+            store(morsel);
         }
         __syncthreads();
         return whole;
     }
 
     // Block scope. Whether to go on: false when some thread says that a row of its found no page; the other
-    // rows are in the chain, and the block is to begin with `tile` next time. Barriers: 1.
-    GALATEA_INLINE bool keep_tile(u64 tile, bool refused) {
+    // rows are in the chain, and the block is to begin with `morsel` next time. Barriers: 1.
+    GALATEA_INLINE bool keep_morsel(u64 morsel, bool refused) {
         if (__syncthreads_or(refused) == 0) return true;
         if (threadIdx.x == 0) {
             state.end = state.dried << 32 | chains.page_rows;
             atomicAdd(chains.overflow, u64(state.missed));
             atomicAdd(chains.overflow + 1, 1ull);
-            store(tile);
+            store(morsel);
         }
         return false;
     }
 
-    // Block scope. Writes the chain down; `tile`: the one to begin with next time.
-    GALATEA_INLINE void finish(u64 tile) {
+    // Block scope. Writes the chain down; `morsel`: the one to begin with next time.
+    GALATEA_INLINE void finish(u64 morsel) {
         __syncthreads();
-        if (threadIdx.x == 0 && chains.count != 0) store(tile);
+        if (threadIdx.x == 0 && chains.count != 0) store(morsel);
     }
 
 private:
@@ -267,7 +269,7 @@ private:
         atomicExch(&state.end, next << 32 | rows);
     }
 
-    // Back to where the tile began: pages it added are freed. One thread.
+    // Back to where the morsel began: pages it added are freed. One thread.
     GALATEA_INLINE void cut() {
         const u32 last = u32(state.marked_end >> 32);
         u64 page = state.first;
@@ -286,13 +288,13 @@ private:
     }
 
     // Writes the chain down. One thread.
-    GALATEA_INLINE void store(u64 tile) {
+    GALATEA_INLINE void store(u64 morsel) {
         PageChain& chain = chains.chains[blockIdx.x];
         const u32 last = u32(state.end >> 32), rows = u32(state.end);
         chain.first = state.first;
         chain.last = last == NO_LAST ? NO_PAGE : last;
         chain.rows = last == NO_LAST ? 0 : state.full + rows;
-        chain.tile = tile;
+        chain.morsel = morsel;
         if (last != NO_LAST) *page_header(chains.heap, last) = PageHeader{NO_PAGE, rows};
     }
 };

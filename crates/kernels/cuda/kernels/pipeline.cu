@@ -2,7 +2,7 @@
 // this frame, this entry and these headers; the engine writes what happens to a row.
 #include "galatea/aggregate.cuh"
 #include "galatea/hash_table.cuh"
-#include "galatea/tile.cuh"
+#include "galatea/morsel.cuh"
 
 using namespace galatea;
 

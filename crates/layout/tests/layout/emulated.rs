@@ -9,7 +9,7 @@ use galatea_layout::{
 
 /// One read and one atomic of the word that each row names.
 const SOURCE: &str = r#"
-#include "galatea/tile.cuh"
+#include "galatea/morsel.cuh"
 using namespace galatea;
 
 struct Arguments { const unsigned char* words; u32* sums; u64 rows; u64 morsel_rows; };

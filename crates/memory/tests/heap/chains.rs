@@ -18,7 +18,7 @@ kernel_arguments! {
     }
 }
 
-/// Input i yields counts[i] rows (i * 100 + k, i, ...), one tile is one input per thread; warps append as
+/// Input i yields counts[i] rows (i * 100 + k, i, ...), one morsel is one input per thread; warps append as
 /// they find rows.
 fn producer(device: &Device, words: u32, build: HeapBuild) -> Function {
     let source = format!(
@@ -29,10 +29,10 @@ struct Arguments {{ PageChainsView chains; const u32* counts; u64 inputs; }};
 extern "C" __global__ void produce(const Arguments args) {{
     __shared__ ChainState state;
     ChainWriter<{words}> rows(args.chains, state);
-    const u64 tiles = (args.inputs + blockDim.x - 1) / blockDim.x;
-    for (u64 tile = rows.first_tile(blockIdx.x); tile < tiles; tile += gridDim.x) {{
-        rows.begin_tile();
-        const u64 input = tile * blockDim.x + threadIdx.x;
+    const u64 morsels = (args.inputs + blockDim.x - 1) / blockDim.x;
+    for (u64 morsel = rows.first_morsel(blockIdx.x); morsel < morsels; morsel += gridDim.x) {{
+        rows.begin_morsel();
+        const u64 input = morsel * blockDim.x + threadIdx.x;
         const u32 count = input < args.inputs ? args.counts[input] : 0;
         const u32 mask = first_lanes(live_lanes());
         for (u32 k = 0; __any_sync(mask, k < count); ++k) {{
@@ -40,9 +40,9 @@ extern "C" __global__ void produce(const Arguments args) {{
             for (u32 i = 0; i < {words}; ++i) row[i] = i == 0 ? input * 100 + k : input + i;
             rows.append(mask, k < count, row);
         }}
-        if (!rows.end_tile(tile)) return;
+        if (!rows.end_morsel(morsel)) return;
     }}
-    rows.finish(tiles);
+    rows.finish(morsels);
 }}
 "#
     );
@@ -142,8 +142,8 @@ fn rows_of_every_awkward_number_arrive() {
         let device = emulated(seed);
         for words in [1, 3] {
             for block in [32, 96] {
-                let tile = block as usize;
-                for rows in [0, 1, 31, 32, 33, tile - 1, tile, tile + 1, 5 * tile + 7] {
+                let morsel = block as usize;
+                for rows in [0, 1, 31, 32, 33, morsel - 1, morsel, morsel + 1, 5 * morsel + 7] {
                     let case = Case {
                         seed,
                         words,

@@ -86,11 +86,11 @@ bool stopped = false;",
     }
 
     fn first_morsel(&self) -> &'static str {
-        "u32(writer.first_tile(args.first_morsel + blockIdx.x))"
+        "u32(writer.first_morsel(args.first_morsel + blockIdx.x))"
     }
 
     fn begin_morsel(&self, code: &mut Code) {
-        code.lines("const u32 passed_before = passed;\nwriter.begin_tile();");
+        code.lines("const u32 passed_before = passed;\nwriter.begin_morsel();");
     }
 
     /// Reserves places for the live rows of a step.
@@ -137,7 +137,7 @@ bool stopped = false;",
     }
 
     fn end_morsel(&self, code: &mut Code) {
-        code.lines("if (!writer.end_tile(morsel)) { passed = passed_before; stopped = true; break; }");
+        code.lines("if (!writer.end_morsel(morsel)) { passed = passed_before; stopped = true; break; }");
     }
 
     fn epilogue(&self, _: Geometry, code: &mut Code) {

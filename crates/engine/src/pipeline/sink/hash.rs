@@ -1,8 +1,9 @@
 //! Groups in a global hash table. Where it is not too large it is fully sized. Otherwise it starts small, and
 //! at its limit takes no new group: rows of such groups overflow into heap pages as partial groups, key words
-//! and then the accumulator words that the row alone would leave, and the host merges them into a larger
-//! table after the launch. Only when the heap is exhausted as well does a block stop, and it remembers which
-//! rows of its morsel are still to come, for those before them are in their groups already.
+//! and then the accumulator words that the row alone would leave, and another kernel (`hash_merge`) merges
+//! them into a larger table after the launch. Only when the heap is exhausted as well does a block stop, and
+//! it remembers which rows of its morsel are still to come, for those before them are in their groups
+//! already.
 
 use super::statements::{CHAINS, add_to_global, combine_in_global, row_words};
 use super::{Geometry, Sink};
@@ -72,7 +73,7 @@ u8 row_over[{1}];",
 
     fn first_morsel(&self) -> &'static str {
         if self.overflows {
-            "u32(overflow.first_tile(args.first_morsel + blockIdx.x))"
+            "u32(overflow.first_morsel(args.first_morsel + blockIdx.x))"
         } else {
             "args.resume ? args.progress[blockIdx.x] : args.first_morsel + blockIdx.x"
         }
@@ -94,8 +95,8 @@ u8 row_over[{1}];",
         code.lines("u64* const at = table.find_or_insert(key, inserted);");
         let lanes = match (self.warp_aggregated, self.overflows) {
             (true, true) => {
-                code.lines("const u32 placed = __ballot_sync(active, at != nullptr);");
-                "placed"
+                code.lines("const u32 found_slot = __ballot_sync(active, at != nullptr);");
+                "found_slot"
             }
             _ => "active",
         };
@@ -143,7 +144,7 @@ for (u32 k = 0; __any_sync(0xffffffffu, k < over); ++k) {
         if self.overflows {
             code.lines(
                 "\
-if (!overflow.keep_tile(morsel, pending != 0)) {
+if (!overflow.keep_morsel(morsel, pending != 0)) {
     args.progress[thread] = pending;
     passed -= __popc(pending);
     if (threadIdx.x == 0) args.counters[1] = 1;

@@ -2,9 +2,8 @@
 //
 // Host twin: galatea_kernels::PipelineArguments. The layout is asserted on both sides.
 //
-// A pipeline runs over *morsels*: runs of at most `morsel_rows` consecutive rows of one chunk. Unit u belongs
-// to the chunk c with first_morsel(c) <= u < first_morsel(c + 1). Blocks take morsels u = block, block +
-// grid, ...
+// A pipeline runs over *morsels*: runs of at most `morsel_rows` consecutive rows of one chunk. Morsel m
+// belongs to the chunk c with first_morsel(c) <= m < first_morsel(c + 1). A block takes every grid-th morsel.
 #pragma once
 
 #include "galatea/prelude.cuh"
@@ -19,9 +18,8 @@ constexpr u32 MAX_OUTPUTS = 256;
 constexpr u32 CHAINS_VIEW_WORDS = 15;
 
 struct PipelineArguments {
-    // [chunk][chunk_words]: word 0 rows, word 1 first morsel of the chunk, then per column
-    // GALATEA_COLUMN_WORDS words: data address, validity address (0: no nulls), base, offsets address (text
-    // only).
+    // [chunk][chunk_words]: word 0 rows, word 1 first morsel of the chunk, then per column COLUMN_WORDS words
+    // (morsel.cuh): data address, validity address (0: no nulls), base, offsets address (text only).
     const u64* chunks;
     // Of sinks that stop, so that a launch can be resumed: per block the next morsel it would take, or of the
     // hash table per thread the rows of the block's morsel that are still to come.
@@ -30,8 +28,9 @@ struct PipelineArguments {
     u64* groups;
     // First word: 0, or the code of the first run-time error raised by an expression.
     u32* error;
-    // [0] groups or rows the sink holds, [1] 1 when a block stopped because the sink was nearly full,
-    // [2] rows that passed the filters, [3] rows that a full hash table left in page chains.
+    // [0] groups or rows the sink holds, [1] 1 when a block stopped: output columns nearly full, or the heap
+    // exhausted (hash table), [2] rows that passed the filters, [3] rows that a full hash table left in page
+    // chains.
     u64* counters;
     // Rows the sink has room for before blocks must stop; groups a hash table takes.
     u64 limit;
@@ -41,13 +40,15 @@ struct PipelineArguments {
     u32 end_morsel;
     u32 chunk_words;
     u32 morsel_rows;
-    // The most morsels any chunk has: locates a morsel's chunk without a search.
+    // The most morsels any chunk has: lower bound from which ChunkCursor::seek walks forward to a morsel's
+    // chunk.
     u32 morsels_per_chunk;
     u32 resume; // 1: blocks start where `progress` says
-    // Lookup tables over dictionary codes and long IN lists.
+    // Lookup tables: by dictionary code, for long IN lists, codes of the slots of placed columns, packed
+    // dimensions, and build sides on the device.
     const u8* tables[MAX_TABLES];
-    // Materialising sinks: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2
-    // + k.
+    // Append sink: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2 + k.
+    // Build sink: entries of column k, and a bitmap of its NULLs (1 = NULL) at MAX_OUTPUTS / 2 + k.
     u8* outputs[MAX_OUTPUTS];
     u64 literals[MAX_LITERALS];
     // Sinks that write page chains: a PageChainsView (page_chain.cuh), which most pipelines need not compile.

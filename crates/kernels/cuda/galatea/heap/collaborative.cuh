@@ -2,11 +2,14 @@
 // or 64 bits. Every lane that still walks locks a random word and reads it; pages found are shared out among
 // the lanes that need one.
 //
-// `own` is the lock map, one bit per word. Algorithm 2 repaired, by the numbers at the places:
-// 1 lanes already served keep their page; 2 a bit is taken only when a lane consumes it; 3 what was taken is
-// written back, by an atomic; 4 there may be fewer offers than needs; 5 no fences: a page counts only if the
-// write-back finds it free, so a stale read costs a step and nothing else; 6 locks hide pages only until the
-// sweep, which ignores them; 7 any mask; 15 it ends.
+// `own` is the lock map, one bit per word. Where it departs from Algorithm 2, which loses and doubles pages:
+//
+//     lanes that have been served keep their page
+//     a bit is taken only when a lane consumes it, and written back by an atomic
+//     there may be fewer offers than needs
+//     no fences: a page counts only if the write-back finds it free, so a stale read costs a step
+//     locks hide pages only until the sweep, which ignores them
+//     it works for any mask of lanes, and ends
 #pragma once
 
 #include "galatea/heap/claim.cuh"

@@ -1,12 +1,12 @@
 // Block scope: feature sums and masses of clusters, by five ways of replicating accumulators (thesis §5.2).
 //
-//   way copies an update of D features shared memory of a block of t threads, bytes registers one a thread,
-//   in registers K (D + 1) predicated adds none but for merging private one a thread: cluster merge load, D
-//   adds, store 4 t k (D + 1) features one a group of L lanes, each load, add, store a step of 4/S t/32 (128
-//   k ceil(D/L) + 512 (L + 1)) + 4 k copies
-//              of which owns features       points of S groups a warp
-//   shared     `copies` a block             D + 1 atomics                     4 k (D + 1) copies
-//   global     `slots` in device memory     D + 1 atomics                     none
+//     way        copies                       an update of D features       shared memory of t threads, bytes
+//     registers  one a thread, in registers   K (D + 1) predicated adds     none but for merging
+//     private    one a thread: cluster merge  load, D adds, store           4 t k (D + 1)
+//     features   one a group of L lanes,      load, add, store a step of    t/32 (128 k ceil(D/L) + 512 (L + 1))
+//                each owns features           4/S points of S groups        + 4 k copies
+//     shared     `copies` a block             D + 1 atomics                 4 k (D + 1) copies
+//     global     `slots` in device memory     D + 1 atomics                 none
 //
 // private is the thesis' Cluster Merge with Partitioned Private (KM-4, KM-10), features its Partitioned
 // Features with Partitioned Local (KM-5, KM-9), with a warp in place of a block: labels and points change
