@@ -116,10 +116,10 @@ async fn a_plan_that_ran_says_where_time_and_bytes_went() {
         assert!(fact("time").contains(&format!("{phase} ")), "{outline}");
     }
     assert!(
-        fact("read").contains("KB at ") && fact("read").contains("GB/s"),
+        fact("read").contains("KiB at ") && fact("read").contains("GB/s"),
         "{outline}"
     );
-    assert!(fact("over the link").ends_with("KB"), "{outline}");
+    assert!(fact("over the link").ends_with("KiB"), "{outline}");
 }
 
 /// The GPU subtree of a plan.

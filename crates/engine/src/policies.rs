@@ -25,10 +25,10 @@ mod tests {
                 assert!(constant.meaning.len() > 10, "{policy}");
             }
         }
-        let groups = all
+        let sample = all
             .iter()
-            .find(|policy| policy.name == "GroupPolicy")
+            .find(|policy| policy.name == "SamplePolicy")
             .expect("listed");
-        assert!(groups.to_string().contains("hot_share"), "{groups}");
+        assert!(sample.to_string().contains("hot_share"), "{sample}");
     }
 }

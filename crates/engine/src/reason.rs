@@ -30,6 +30,22 @@ impl fmt::Display for Basis {
     }
 }
 
+/// Bytes in the largest binary unit of which there is one.
+pub(crate) fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64 / 1024.0;
+    for unit in units {
+        if value < 1.0 {
+            return format!("{bytes} B");
+        }
+        if value < 1024.0 || unit == "TiB" {
+            return format!("{value:.1} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{bytes} B")
+}
+
 /// A time as EXPLAIN shows it.
 pub(crate) fn milliseconds(time: Duration) -> String {
     let time = time.as_secs_f64() * 1e3;
@@ -162,4 +178,25 @@ pub enum Reason {
         /// What was looked for and how to get it.
         detail: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_the_largest_unit_that_fits() {
+        let sizes = [0, 1023, 1024, 60_000, 1 << 20, 3 << 29, 5 << 40, u64::MAX].map(size);
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "58.6 KiB",
+            "1.0 MiB",
+            "1.5 GiB",
+            "5.0 TiB",
+            "16777216.0 TiB",
+        ];
+        assert_eq!(sizes, expected);
+    }
 }

@@ -144,12 +144,7 @@ impl GpuExec {
         match &*self.last.lock() {
             None => {}
             Some(Outcome::FellBack(reason)) => facts.push("fell back to the CPU", reason),
-            Some(Outcome::Ran(report)) => {
-                facts.extend(Facts::ran(report));
-                if spent {
-                    facts.extend(Facts::spent(report));
-                }
-            }
+            Some(Outcome::Ran(report)) => facts.add_run(report, &report.builds, spent),
         }
         facts
     }
@@ -256,7 +251,7 @@ impl Task {
             cancelled,
             builds: Mutex::default(),
         };
-        let (output, mut report) = graph.run(&self.subtree, false).await?;
+        let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;
         let Output::Batches(batches) = output else {
             unreachable!("a node returns rows");
         };

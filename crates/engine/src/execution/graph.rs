@@ -66,10 +66,12 @@ pub(super) struct Graph<'a> {
 
 impl Graph<'_> {
     /// Runs the pipeline of a subtree after those of its build sides; `keep`: its groups stay on the device.
+    /// `at` says which build side it is, see [`RunReport::side`].
     pub(super) fn run<'s>(
         &'s self,
         subtree: &'s Subtree,
         keep: bool,
+        at: Vec<usize>,
     ) -> BoxFuture<'s, Result<(Output, RunReport), Failure>> {
         Box::pin(async move {
             let started = Instant::now();
@@ -80,7 +82,7 @@ impl Graph<'_> {
                     .filter(|(dimension, _)| *dimension == number)
                     .map(|(_, column)| *column)
                     .collect();
-                self.side(source, columns)
+                self.side(source, columns, [at.as_slice(), &[number]].concat())
             });
             let sides = try_join_all(sides).await?;
             let source = &subtree.source;
@@ -144,7 +146,12 @@ impl Graph<'_> {
     }
 
     /// Makes a build side, of which `columns` are looked up.
-    async fn side(&self, source: &BuildSide, columns: Vec<usize>) -> Result<SideRows, Failure> {
+    async fn side(
+        &self,
+        source: &BuildSide,
+        columns: Vec<usize>,
+        at: Vec<usize>,
+    ) -> Result<SideRows, Failure> {
         let Some(build) = &source.build else {
             let stamps = source.shared.stamps();
             if let Some(rows) = stamps.as_ref().and_then(|now| source.shared.get(now)) {
@@ -157,9 +164,9 @@ impl Graph<'_> {
             }
             return Ok(SideRows::Collected(collected));
         };
-        match self.run(&build.subtree, true).await {
+        match self.run(&build.subtree, true, at.clone()).await {
             Ok((Output::Built(table), report)) => {
-                self.builds.lock().push(report);
+                self.builds.lock().push(RunReport { side: at, ..report });
                 Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
             Ok((Output::Batches(_), _)) => unreachable!("a build sink leaves a build side"),

@@ -1,7 +1,7 @@
 //! A metric that counts bytes. DataFusion prints its own counters as plain numbers: 6000000000 bytes would
 //! read `6.00 B`.
 
-use datafusion::common::human_readable_size;
+use crate::reason::size;
 use datafusion::physical_plan::metrics::CustomMetricValue;
 use std::any::Any;
 use std::fmt;
@@ -21,7 +21,7 @@ impl ByteCount {
 
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&human_readable_size(self.as_usize()))
+        f.write_str(&size(self.as_usize() as u64))
     }
 }
 

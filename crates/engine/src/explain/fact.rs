@@ -5,9 +5,9 @@ use crate::expression::Expr;
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::AggregateCall;
 use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
-use crate::reason::milliseconds;
+use crate::reason::{milliseconds, size};
 use arrow::datatypes::Schema;
-use datafusion::common::{human_readable_count, human_readable_size};
+use datafusion::common::human_readable_count;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use std::fmt;
 
@@ -129,8 +129,26 @@ impl Facts {
         Self(facts)
     }
 
+    /// Adds what a run of the pipeline did, and those of its `builds` to the facts of their pipelines; `spent`:
+    /// also where time and bytes went.
+    pub(crate) fn add_run(&mut self, report: &RunReport, builds: &[RunReport], spent: bool) {
+        for below in self.0.iter_mut().map(|fact| &mut fact.below) {
+            for (number, facts) in below.iter_mut().enumerate() {
+                let side = [report.side.as_slice(), &[number]].concat();
+                let build = builds.iter().find(|build| build.side == side);
+                if let (Some(facts), Some(build)) = (facts, build) {
+                    facts.add_run(build, builds, spent);
+                }
+            }
+        }
+        self.extend(Self::ran(report));
+        if spent {
+            self.extend(Self::spent(report));
+        }
+    }
+
     /// How a run collected its rows, and why so.
-    pub(crate) fn ran(report: &RunReport) -> Self {
+    fn ran(report: &RunReport) -> Self {
         let columns = if report.resident { "resident" } else { "streamed" };
         let mut facts = vec![
             Fact::one("strategy", report.strategy.clone()),
@@ -161,13 +179,12 @@ impl Facts {
     }
 
     /// Where a run's time and bytes went; its metrics say the same, number by number.
-    pub(crate) fn spent(report: &RunReport) -> Self {
+    fn spent(report: &RunReport) -> Self {
         let skipped = match report.chunks_skipped {
             0 => String::new(),
             skipped => format!(", {skipped} of {} chunks skipped", report.chunks + skipped),
         };
         let count = |rows: u64| human_readable_count(usize::try_from(rows).unwrap_or(usize::MAX));
-        let size = |bytes: u64| human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX));
         let rows = format!(
             "{} scanned, {} passed the filters{skipped}",
             count(report.rows),

@@ -25,8 +25,7 @@ use crate::expression::{
     ColumnKind, Dimension, EntryIndex, Expr, ExprKind, PackedDimension, PackedLayout, Parameters, widens,
 };
 use crate::policy::policy;
-use crate::reason::Reason;
-use datafusion::common::display::human_readable::human_readable_size;
+use crate::reason::{Reason, size};
 use galatea_layout::SlotMap;
 use galatea_layout::model::Machine;
 use galatea_store::PlacedLayout;
@@ -451,10 +450,6 @@ fn by_slot(layout: &PlacedLayout, dimension: &Dimension) -> Result<Vec<Option<u3
             code => of_code(code),
         })
         .collect())
-}
-
-fn size(bytes: u64) -> String {
-    human_readable_size(bytes as usize)
 }
 
 #[cfg(test)]

