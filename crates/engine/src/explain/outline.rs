@@ -28,7 +28,12 @@ pub fn outline(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
     let mut root = plan;
     if let Some(placement) = plan.downcast_ref::<PlacementExec>() {
         lines.push(format!("{:NAME$}{}", "runs on", placement.device()));
-        push_values(&mut lines, "", "on the CPU", placement.reasons());
+        // A reason's first line says it; `galatea doctor` says what to do.
+        let reasons = placement.reasons().iter();
+        let reasons: Vec<String> = reasons
+            .filter_map(|reason| reason.lines().next().map(str::to_owned))
+            .collect();
+        push_values(&mut lines, "", "on the CPU", &reasons);
         lines.push(String::new());
         root = placement.input();
     }
