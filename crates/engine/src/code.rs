@@ -17,7 +17,7 @@ pub struct Code {
 }
 
 impl Code {
-    /// Appends a line; [`line!`] formats one.
+    /// Appends a line; `line!` formats one.
     pub fn line(&mut self, line: Arguments<'_>) {
         self.part(line);
         self.text.push('\n');

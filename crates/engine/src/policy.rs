@@ -1,7 +1,7 @@
 //! Tuning policies: the constants of each mechanism as one value that says what they mean.
 //!
 //! A policy holds what no setting forces and no measurement of the device tells (`galatea calibrate` does
-//! that for rates and latencies). It is declared beside its mechanism by [`policy!`].
+//! that for rates and latencies). It is declared beside its mechanism by `policy!`.
 
 use std::fmt::{Debug, Display, Formatter, Result};
 

@@ -1,6 +1,6 @@
 //! Sinks: where the surviving rows of a pipeline go.
 //!
-//! Each sink is a type that writes its part of the kernel ([`Sink`]), and a file of its own:
+//! Each sink is a type that writes its part of the kernel (`Sink`), and a file of its own:
 //!
 //! | sink | accumulators of a group | merge |
 //! | --- | --- | --- |
