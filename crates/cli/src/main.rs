@@ -8,6 +8,7 @@
 //! script      text as statements and backslash commands
 //! statements  one statement: plan, run, print, footer
 //! plan        from a statement to a plan
+//! destination whether COPY can create its files
 //! backslash   the prompt's own commands
 //! output/     formats, tables fitted to the terminal, the pager
 //! progress    bars
@@ -24,6 +25,7 @@ mod backslash;
 mod caret;
 mod commands;
 mod completion;
+mod destination;
 mod errors;
 mod interrupt;
 mod log;

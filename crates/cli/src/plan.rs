@@ -22,6 +22,8 @@ use datafusion_cli::print_options::{MaxRows, PrintOptions};
 use object_store::ObjectStore;
 use url::Url;
 
+use crate::destination;
+
 /// The kind of a statement's result.
 pub(crate) enum Planned {
     /// Rows. `complete`: short ones, of which all are shown.
@@ -96,6 +98,9 @@ impl Planner {
                 Planned::Text(self.ctx.execute_logical_plan(plan).await?)
             }
             _ => {
+                if let LogicalPlan::Copy(copy) = &plan {
+                    destination::check(copy)?;
+                }
                 let complete = matches!(plan, LogicalPlan::DescribeTable(_));
                 let frame = self.ctx.execute_logical_plan(plan).await?;
                 Planned::Rows { frame, complete }

@@ -113,6 +113,30 @@ fn invalid_sql() {
     ");
 }
 
+/// The object store would try for ever to create a file in a directory that takes none.
+#[test]
+fn files_that_copy_cannot_create() {
+    insta::assert_snapshot!(error_of("COPY (SELECT 1 AS a) TO '/proc/x.parquet'"), @r"
+    error: cannot create '/proc/x.parquet': No such file or directory (os error 2)
+    hint: COPY needs a directory in which this user may create files
+    ");
+    insta::assert_snapshot!(error_of("COPY (SELECT 1 AS a) TO 'a.csv/new/x.parquet'"), @r"
+    error: cannot create 'a.csv/new/x.parquet': Not a directory (os error 20)
+    hint: COPY needs a directory in which this user may create files
+    ");
+    let directory = samples();
+    let copy = "COPY (SELECT 1 AS a) TO 'new/x.parquet'; COPY (SELECT 1 AS a) TO 'parts/' STORED AS PARQUET;";
+    let ran = galatea(directory.path(), &["-q", "-c", copy]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(directory.path().join("new/x.parquet").is_file());
+    let left = std::fs::read_dir(directory.path()).expect("a directory");
+    let names: Vec<_> = left.map(|entry| entry.expect("an entry").file_name()).collect();
+    assert!(
+        names.iter().all(|name| !name.to_string_lossy().starts_with('.')),
+        "{names:?}"
+    );
+}
+
 #[test]
 fn divisions_by_zero() {
     insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @"error: divide by zero error");
