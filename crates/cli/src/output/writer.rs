@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use arrow::array::RecordBatch;
 use arrow::csv::WriterBuilder;
 use arrow::datatypes::SchemaRef;
-use arrow::json::{ArrayWriter, LineDelimitedWriter};
+use arrow::json::{ArrayWriter, LineDelimitedWriter, WriterBuilder as JsonBuilder};
 use datafusion::config::FormatOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
@@ -104,9 +104,11 @@ enum RowWriter {
 
 impl RowWriter {
     fn new(format: Format, schema: &SchemaRef, target: BufWriter<Target>) -> Result<Self> {
+        // Every object has every column.
+        let json = JsonBuilder::new().with_explicit_nulls(true);
         Ok(match format {
-            Format::Json => Self::Array(ArrayWriter::new(target)),
-            Format::NdJson => Self::Lines(LineDelimitedWriter::new(target)),
+            Format::Json => Self::Array(json.build(target)),
+            Format::NdJson => Self::Lines(json.build(target)),
             separated => {
                 let delimiter = if separated == Format::Tsv { b'\t' } else { b',' };
                 let builder = WriterBuilder::new().with_header(true).with_delimiter(delimiter);

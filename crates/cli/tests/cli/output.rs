@@ -77,6 +77,14 @@ fn formats_for_programs_leave_standard_output_to_the_result() {
         run("ndjson").out,
         "{\"id\":1,\"price\":1.5}\n{\"id\":2,\"price\":2.25}"
     );
+    let nulls = |format: &str| {
+        let sql = "SELECT 1 AS a, NULL::INT AS b";
+        galatea(directory.path(), &[CPU, "--format", format, "-c", sql]).out
+    };
+    assert_eq!(
+        (nulls("json").as_str(), nulls("ndjson").as_str()),
+        (r#"[{"a":1,"b":null}]"#, r#"{"a":1,"b":null}"#)
+    );
     assert_eq!(run("csv").err, "2 rows in <t> s. Ran on the CPU (<why>).");
     let quiet = galatea(directory.path(), &[CPU, "-q", "--format", "csv", "-c", sql]);
     assert_eq!(
