@@ -55,7 +55,9 @@ pub(crate) async fn run(
         return Ok(());
     }
     let report = galatea::last_query_report(ctx);
-    let mut text = summary(&printed, start.elapsed());
+    // The time that somebody read in a pager is not the statement's.
+    let elapsed = printed.complete.unwrap_or_else(Instant::now) - start;
+    let mut text = summary(&printed, elapsed);
     if let Some(report) = &report {
         text += &format!(" {}", footer(ctx, report));
         if output.timing {
@@ -109,14 +111,22 @@ async fn execute(
                     text += &format!("{}\n{}\n\n", cell(0)?, cell(1)?.trim_end());
                 }
             }
+            let complete = Some(Instant::now());
             output.text(&text)?;
-            Ok(Printed::default())
+            Ok(Printed {
+                complete,
+                ..Printed::default()
+            })
         }
         Planned::Outline(frame) => {
             let plan = frame.create_physical_plan().await?;
             watch.end();
+            let complete = Some(Instant::now());
             output.text(&format!("{}\n\n", galatea::outline(&plan, false)))?;
-            Ok(Printed::default())
+            Ok(Printed {
+                complete,
+                ..Printed::default()
+            })
         }
         Planned::Analysis(frame) => {
             let context = Arc::new(frame.task_ctx());
@@ -127,9 +137,11 @@ async fn execute(
                 rows += batch?.num_rows();
             }
             watch.end();
+            let complete = Some(Instant::now());
             output.text(&format!("{}\n\n", galatea::outline(&plan, true)))?;
             Ok(Printed {
                 rows,
+                complete,
                 ..Printed::default()
             })
         }
@@ -286,6 +298,7 @@ mod tests {
             rows: 1,
             columns: 9,
             shown: None,
+            complete: None,
         };
         assert_eq!(summary(&printed, second), "1 row in 1.000 s.");
         printed.rows = 60;

@@ -156,14 +156,31 @@ impl Output {
         }
     }
 
+    /// Whether long text goes through a pager: the terminal is interactive.
+    pub(crate) fn may_page(&self) -> bool {
+        self.pager && self.target.is_terminal() && io::stdin().is_terminal()
+    }
+
+    /// Shows text through the pager; false, and nothing shown, where it fits the screen or there is no pager.
+    pub(crate) fn page(&self, text: &str) -> bool {
+        let long = || {
+            let lines = text.lines().count();
+            terminal().is_some_and(|(_, rows)| lines > rows.saturating_sub(2))
+        };
+        self.may_page() && long() && pager::show(text)
+    }
+
     /// Prints text for readers; through a pager where it is longer than the screen and the terminal is
     /// interactive.
     pub(crate) fn text(&self, text: &str) -> io::Result<()> {
-        let lines = text.lines().count();
-        let long = terminal().is_some_and(|(_, rows)| lines > rows.saturating_sub(2));
-        if self.pager && long && self.target.is_terminal() && io::stdin().is_terminal() && pager::show(text) {
+        if self.page(text) {
             return Ok(());
         }
+        self.write(text)
+    }
+
+    /// Prints text for readers without a pager.
+    pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let mut target = self.target.clone();
         target.write_all(text.as_bytes())?;
         target.flush()

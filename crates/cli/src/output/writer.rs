@@ -1,6 +1,7 @@
 //! A stream of rows, printed.
 
 use std::io::{BufWriter, Write};
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::csv::WriterBuilder;
@@ -17,6 +18,9 @@ use super::table::{self, Shown};
 use super::{Format, Output, RowLimit, Target};
 use crate::progress::Watch;
 
+/// Rows of a result that a pager gets at most: all of them are made into one text.
+const PAGED_ROWS: usize = 50_000;
+
 /// The amount of a result that was printed.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
@@ -26,6 +30,8 @@ pub(crate) struct Printed {
     pub(crate) shown: Option<(usize, usize)>,
     /// Columns of the result.
     pub(crate) columns: usize,
+    /// When the result was complete, where somebody may have read it since.
+    pub(crate) complete: Option<Instant>,
 }
 
 /// Prints the rows of `stream`: in tables as many as the limit has, in formats for programs all, as they
@@ -58,27 +64,56 @@ pub(crate) async fn write_rows(
             Format::Markdown => usize::MAX,
             _ => limit.0.unwrap_or(usize::MAX),
         };
-        let mut kept = Vec::new();
+        // A pager gets more rows than the screen, if they are so many that it is used.
+        let mut most = if output.may_page() {
+            limit.max(PAGED_ROWS)
+        } else {
+            limit
+        };
+        let (mut kept, mut count) = (Vec::new(), 0);
         while let Some(batch) = stream.next().await {
             let batch = batch?;
-            let wanted = limit.saturating_sub(rows).min(batch.num_rows());
             rows += batch.num_rows();
-            if wanted > 0 {
-                memory.try_grow(get_record_batch_memory_size(&batch))?;
-                kept.push(batch.slice(0, wanted));
+            let wanted = |most: usize| most.saturating_sub(count).min(batch.num_rows());
+            if wanted(most) > 0 {
+                let kept_memory = memory.try_grow(get_record_batch_memory_size(&batch));
+                if kept_memory.is_err() && wanted(limit) == 0 {
+                    // The rows beyond the limit are those that can be done without.
+                    most = limit;
+                    continue;
+                }
+                kept_memory?;
+                let slice = batch.slice(0, wanted(most));
+                count += slice.num_rows();
+                kept.push(slice);
             }
         }
         watch.end();
+        let complete = Some(Instant::now());
         let options = options.try_into()?;
-        let more = rows > limit;
-        let Shown {
-            text,
-            rows: lines,
-            columns: wide,
-        } = table::shown(format, &schema, &kept, more, output.columns(), &options)?;
-        output.text(&text).map_err(DataFusionError::IoError)?;
-        let shown = (more || wide < columns).then_some((lines, wide));
-        return Ok(Printed { rows, shown, columns });
+        let table = |kept: &[RecordBatch], most: usize| {
+            table::shown(format, &schema, kept, rows > most, output.columns(), &options)
+        };
+        let printed = |shown: &Shown| Printed {
+            rows,
+            shown: (shown.rows < rows || shown.columns < columns).then_some((shown.rows, shown.columns)),
+            columns,
+            complete,
+        };
+        if count > limit {
+            let whole = table(&kept, count)?;
+            if output.page(&whole.text) {
+                return Ok(printed(&whole));
+            }
+        }
+        let shown = table(&first_rows(&kept, limit), limit)?;
+        if count > limit {
+            output.write(&shown.text)
+        } else {
+            output.text(&shown.text)
+        }
+        .map_err(DataFusionError::IoError)?;
+        return Ok(printed(&shown));
     }
     let mut writer = RowWriter::new(format, &schema, BufWriter::new(output.target.clone()))?;
     while let Some(batch) = stream.next().await {
@@ -93,6 +128,20 @@ pub(crate) async fn write_rows(
         columns,
         ..Printed::default()
     })
+}
+
+/// The first `limit` rows of `batches`.
+fn first_rows(batches: &[RecordBatch], limit: usize) -> Vec<RecordBatch> {
+    let mut left = limit;
+    let mut taken = Vec::new();
+    for batch in batches {
+        let wanted = left.min(batch.num_rows());
+        left -= wanted;
+        if wanted > 0 {
+            taken.push(batch.slice(0, wanted));
+        }
+    }
+    taken
 }
 
 /// Rows as text for programs, as they come.

@@ -159,6 +159,33 @@ fn long_results_go_through_the_pager() {
 }
 
 #[test]
+fn the_pager_gets_every_row_and_its_time_is_not_the_statements() {
+    let directory = samples();
+    let mut command = command(
+        directory.path(),
+        &["--set", "galatea.device=cpu", "--color", "never"],
+    );
+    command.env("GALATEA_PAGER", "sleep 3; cat");
+    let mut prompt = Prompt::with(command, SIZE);
+    prompt.shows("to quit.");
+    prompt.types("SELECT value FROM generate_series(1, 125) ORDER BY value;");
+    prompt.shows("| 41 ");
+    prompt.shows("| 125 ");
+    prompt.shows("125 rows in ");
+    let seconds = prompt.shows(" s.");
+    assert!(
+        seconds.parse::<f64>().is_ok_and(|seconds| seconds < 3.0),
+        "{seconds}"
+    );
+    // Without the pager, the screen gets what it holds.
+    prompt.types("\\pset pager off").shows("pager is off");
+    prompt
+        .types("SELECT value FROM generate_series(1, 125);")
+        .shows("125 rows (40 rows shown)");
+    prompt.quits();
+}
+
+#[test]
 fn the_startup_file_runs_first() {
     let directory = samples();
     let folder = directory.path().join("galatea");
