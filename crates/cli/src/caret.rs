@@ -1,5 +1,7 @@
 //! Where in a statement an error is: its line, and a mark below it.
 
+use std::path::PathBuf;
+
 use datafusion::common::Location;
 use datafusion::error::DataFusionError;
 use unicode_width::UnicodeWidthStr;
@@ -36,8 +38,39 @@ pub(crate) fn location(error: &DataFusionError) -> Option<Location> {
     }
 }
 
+/// Where a statement begins: in a file, where it is from one, and on which line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) line: u64,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { file: None, line: 1 }
+    }
+}
+
+impl Origin {
+    /// What is before a line of the statement, which is the first or one of the next.
+    fn title(&self, line: u64) -> String {
+        let line = self.line + line - 1;
+        match &self.file {
+            Some(file) => format!("{}, line {line}: ", file.display()),
+            None => format!("line {line}: "),
+        }
+    }
+}
+
+/// The first line of `sql` that is not a comment: where an error is whose place is not known better.
+pub(crate) fn beginning(sql: &str, origin: &Origin) -> Option<String> {
+    let mut lines = (1..).zip(sql.lines());
+    let (number, line) = lines.find(|(_, line)| !line.trim().is_empty() && !line.trim().starts_with("--"))?;
+    Some(format!("{}{line}", origin.title(number)))
+}
+
 /// The line of `sql` at `location`, and a mark below the place.
-pub(crate) fn shown(sql: &str, location: Location) -> Option<String> {
+pub(crate) fn shown(sql: &str, location: Location, origin: &Origin) -> Option<String> {
     let line = sql
         .lines()
         .nth(usize::try_from(location.line.checked_sub(1)?).ok()?)?;
@@ -50,7 +83,7 @@ pub(crate) fn shown(sql: &str, location: Location) -> Option<String> {
     let (before, rest) = line.split_at(start);
     let word = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
     let marks = rest[..word.unwrap_or(rest.len())].width().max(1);
-    let title = format!("line {}: ", location.line);
+    let title = origin.title(location.line);
     // Tabs keep their width above and below.
     let gap: String = before
         .chars()
@@ -66,7 +99,7 @@ pub(crate) fn shown(sql: &str, location: Location) -> Option<String> {
         "{title}{line}\n{:width$}{gap}{}",
         "",
         "^".repeat(marks),
-        width = title.len()
+        width = title.width()
     ))
 }
 
@@ -76,7 +109,13 @@ mod tests {
 
     #[test]
     fn the_mark_is_below_the_word() {
-        let at = |line, column| shown("SELECT größe,\n  nam FROM t", Location { line, column });
+        let at = |line, column| {
+            shown(
+                "SELECT größe,\n  nam FROM t",
+                Location { line, column },
+                &Origin::default(),
+            )
+        };
         assert_eq!(at(2, 3).as_deref(), Some("line 2:   nam FROM t\n          ^^^"));
         assert_eq!(
             at(1, 8).as_deref(),
@@ -87,6 +126,18 @@ mod tests {
             Some("line 1: SELECT größe,\n                    ^")
         );
         assert_eq!((at(3, 1), at(0, 0), at(1, 99)), (None, None, None));
+    }
+
+    #[test]
+    fn places_are_those_of_the_file() {
+        let origin = Origin {
+            file: Some("l.sql".into()),
+            line: 3,
+        };
+        let place = shown("SELECT 1,\nnam", Location { line: 2, column: 1 }, &origin);
+        assert_eq!(place.as_deref(), Some("l.sql, line 4: nam\n               ^^^"));
+        let place = beginning("-- a comment\n\nSELECT 1\nFROM t", &origin);
+        assert_eq!(place.as_deref(), Some("l.sql, line 5: SELECT 1"));
     }
 
     #[test]

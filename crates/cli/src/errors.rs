@@ -13,19 +13,19 @@ use galatea_bench::BenchError;
 use galatea_device::CacheRefusal;
 use strsim::damerau_levenshtein;
 
-use crate::caret;
+use crate::caret::{self, Origin};
 use crate::output::is_closed;
 
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// A statement failed.
-    #[error("{}", explain(error, statement.as_deref()))]
+    #[error("{}", explain(error, statement.as_ref()))]
     Query {
         /// The error.
         error: DataFusionError,
-        /// The statement's text, where there is one.
-        statement: Option<String>,
+        /// The statement, where there is one.
+        statement: Option<Statement>,
     },
     /// A generator or a measurement failed.
     #[error(transparent)]
@@ -63,8 +63,7 @@ pub(crate) enum CliError {
     /// The reader of the results has closed its end.
     #[error("standard output is closed")]
     Closed,
-    /// Some statements of a prompt that is no terminal, or results that differ: already reported where they
-    /// happened.
+    /// Anything else, as text: a wrong command, or results that differ.
     #[error("{0}")]
     Other(String),
     /// Ctrl-C.
@@ -73,6 +72,15 @@ pub(crate) enum CliError {
     /// A panic, caught so that the session survives.
     #[error("internal error: {0}\nhint: this is a bug; please report it with what is printed above")]
     Panicked(String),
+}
+
+/// A statement that failed.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    text: String,
+    origin: Origin,
+    /// Whether the user does not have the statement before the eyes, but a file or a stream.
+    in_script: bool,
 }
 
 impl From<BenchError> for CliError {
@@ -109,10 +117,27 @@ impl CliError {
         match error.into() {
             Self::Query { error, .. } => Self::Query {
                 error,
-                statement: Some(statement.to_string()),
+                statement: Some(Statement {
+                    text: statement.to_string(),
+                    origin: Origin::default(),
+                    in_script: false,
+                }),
             },
             other => other,
         }
+    }
+
+    /// The failure of a statement that begins at `origin`.
+    pub(crate) fn begun_at(mut self, origin: Origin, in_script: bool) -> Self {
+        if let Self::Query {
+            statement: Some(statement),
+            ..
+        } = &mut self
+        {
+            statement.origin = origin;
+            statement.in_script = in_script;
+        }
+        self
     }
 
     /// The exit code of the process.
@@ -136,7 +161,7 @@ pub(crate) fn report(error: &CliError) {
 
 /// A failed query's message; below it the place in the statement, where that is known, and a hint on lines of
 /// their own.
-pub(crate) fn explain(error: &DataFusionError, statement: Option<&str>) -> String {
+fn explain(error: &DataFusionError, statement: Option<&Statement>) -> String {
     let (message, hint) = cause(error);
     // Galatea's messages contain their hints.
     let (message, hint) = match (hint, message.split_once("\nhint: ")) {
@@ -144,10 +169,17 @@ pub(crate) fn explain(error: &DataFusionError, statement: Option<&str>) -> Strin
         (hint, _) => (message, hint),
     };
     let mut text = lower_first(message.trim());
-    if let Some(shown) = statement
-        .zip(caret::location(error))
-        .and_then(|(sql, at)| caret::shown(sql, at))
-    {
+    let shown = statement.and_then(|statement| {
+        let Statement {
+            text,
+            origin,
+            in_script,
+        } = statement;
+        caret::location(error)
+            .and_then(|at| caret::shown(text, at, origin))
+            .or_else(|| caret::beginning(text, origin).filter(|_| *in_script))
+    });
+    if let Some(shown) = shown {
         text += &format!("\n{shown}");
     }
     if let Some(hint) = hint {

@@ -6,6 +6,13 @@
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+/// A statement or a command, and the line of the text that it begins on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) line: u64,
+    pub(crate) input: Input,
+}
+
 /// A statement or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
@@ -59,19 +66,34 @@ impl<'a> Offsets<'a> {
 }
 
 /// The statements and commands of `text`, in order.
-pub(crate) fn inputs(text: &str, dialect: &str) -> Vec<Input> {
+pub(crate) fn pieces(text: &str, dialect: &str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(next) = next_inputs(rest, dialect, &mut found) {
+    let mut line = 1;
+    while let Some(next) = next_pieces(rest, line, dialect, &mut found) {
+        line += lines(&rest[..rest.len() - next.len()]);
         rest = next;
     }
     found
 }
 
-/// Takes statements up to the first command or the end; the text after the command.
-fn next_inputs<'a>(text: &'a str, dialect: &str, found: &mut Vec<Input>) -> Option<&'a str> {
+/// Ends of lines in `text`.
+fn lines(text: &str) -> u64 {
+    text.bytes().map(|byte| u64::from(byte == b'\n')).sum()
+}
+
+/// Takes statements up to the first command or the end; the text after the command. `line`: that of the text.
+fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piece>) -> Option<&'a str> {
     let (tokens, readable) = tokens(text, dialect);
     let mut offsets = Offsets::new(text);
+    let statement = |start: usize, end: usize| {
+        let raw = &text[start..end];
+        let begin = start + (raw.len() - raw.trim_start().len());
+        Piece {
+            line: line + lines(&text[..begin]),
+            input: Input::Statement(raw.trim().to_string()),
+        }
+    };
     // Where the statement begins, and whether it has begun.
     let (mut start, mut begun) = (0, false);
     for token in tokens {
@@ -79,15 +101,19 @@ fn next_inputs<'a>(text: &'a str, dialect: &str, found: &mut Vec<Input>) -> Opti
             Token::SemiColon => {
                 let end = offsets.of(token.span.start);
                 if begun {
-                    found.push(Input::Statement(text[start..end].trim().to_string()));
+                    found.push(statement(start, end));
                 }
                 (start, begun) = (end + 1, false);
             }
             Token::Whitespace(_) => {}
             Token::Backslash if !begun => {
-                let command = &text[offsets.of(token.span.start) + 1..];
-                let (line, after) = command.split_once('\n').unwrap_or((command, ""));
-                found.push(Input::Command(line.trim().trim_end_matches(';').to_string()));
+                let at = offsets.of(token.span.start);
+                let command = &text[at + 1..];
+                let (first, after) = command.split_once('\n').unwrap_or((command, ""));
+                found.push(Piece {
+                    line: line + lines(&text[..at]),
+                    input: Input::Command(first.trim().trim_end_matches(';').to_string()),
+                });
                 return Some(after);
             }
             _ => begun = true,
@@ -95,7 +121,7 @@ fn next_inputs<'a>(text: &'a str, dialect: &str, found: &mut Vec<Input>) -> Opti
     }
     // The parser refuses text without tokens, an open string for example.
     if begun || !readable {
-        found.push(Input::Statement(text[start..].trim().to_string()));
+        found.push(statement(start, text.len()));
     }
     None
 }
@@ -118,11 +144,11 @@ mod tests {
     use super::*;
 
     fn split(text: &str) -> Vec<String> {
-        let shown = |input| match input {
+        let shown = |piece: Piece| match piece.input {
             Input::Statement(text) => text,
             Input::Command(text) => format!("\\{text}"),
         };
-        inputs(text, "generic").into_iter().map(shown).collect()
+        pieces(text, "generic").into_iter().map(shown).collect()
     }
 
     #[test]
@@ -155,6 +181,13 @@ mod tests {
             ["\\x", "SELECT 1", "\\o it's.csv", "SELECT\n2", "\\q"]
         );
         assert_eq!(split("SELECT 1 \\ 2"), ["SELECT 1 \\ 2"]);
+    }
+
+    #[test]
+    fn pieces_know_their_lines() {
+        let text = "SELECT 1; SELECT\n2;\n\n\\x\n-- a comment\nSELECT 3;\n  \\q\n";
+        let lines: Vec<u64> = pieces(text, "generic").iter().map(|piece| piece.line).collect();
+        assert_eq!(lines, [1, 1, 4, 5, 7]);
     }
 
     #[test]

@@ -8,9 +8,10 @@ use datafusion::prelude::SessionContext;
 use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 
 use crate::backslash::{self, Next};
-use crate::errors::{self, CliError};
+use crate::caret::Origin;
+use crate::errors::CliError;
 use crate::output::{Output, RowLimit};
-use crate::script::{Input, inputs};
+use crate::script::{Input, Piece, pieces};
 use crate::statements;
 
 /// A session with its way of printing.
@@ -20,23 +21,22 @@ pub(crate) struct Shell {
     pub(crate) output: Output,
 }
 
-/// Handling of errors in a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OnError {
-    /// The statements after it do not run.
-    Stop,
-    /// The statements after it run; the error is shown at once.
-    Continue,
+/// Where a script is from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Script<'a> {
+    /// An argument or a line of the prompt: its author sees it.
+    Typed,
+    /// Standard input.
+    Input,
+    /// A file.
+    File(&'a Path),
 }
 
 /// How a script ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// At its end.
-    Through {
-        /// Statements and commands that failed.
-        failed: usize,
-    },
+    Through,
     /// At a `\q`.
     Quit,
 }
@@ -47,28 +47,27 @@ impl Shell {
         self.ctx.copied_config().options().sql_parser.dialect.to_string()
     }
 
-    /// Runs the statements and commands of `text` in order.
-    pub(crate) async fn run(&mut self, text: &str, on_error: OnError) -> Result<Ended, CliError> {
-        let mut failed = 0;
-        for input in inputs(text, &self.dialect()) {
-            let done = match input {
-                Input::Statement(sql) => statements::run(&self.ctx, &self.stores, &self.output, &sql)
-                    .await
-                    .map(|()| true),
-                Input::Command(command) => self.command(&command).await,
-            };
-            match done {
-                Ok(true) => {}
-                Ok(false) => return Ok(Ended::Quit),
-                Err(CliError::Cancelled) => return Err(CliError::Cancelled),
-                Err(error) if on_error == OnError::Stop => return Err(error),
-                Err(error) => {
-                    errors::report(&error);
-                    failed += 1;
+    /// Runs the statements and commands of `text` in order, up to the first that fails.
+    pub(crate) async fn run(&mut self, text: &str, script: Script<'_>) -> Result<Ended, CliError> {
+        for Piece { line, input } in pieces(text, &self.dialect()) {
+            let goes_on = match input {
+                Input::Statement(sql) => {
+                    let done = statements::run(&self.ctx, &self.stores, &self.output, &sql).await;
+                    let (file, in_script) = match script {
+                        Script::Typed => (None, false),
+                        Script::Input => (None, true),
+                        Script::File(path) => (Some(path.to_path_buf()), true),
+                    };
+                    done.map_err(|error| error.begun_at(Origin { file, line }, in_script))?;
+                    true
                 }
+                Input::Command(command) => self.command(&command).await?,
+            };
+            if !goes_on {
+                return Ok(Ended::Quit);
             }
         }
-        Ok(Ended::Through { failed })
+        Ok(Ended::Through)
     }
 
     /// Runs a command; false to quit.
@@ -94,6 +93,6 @@ impl Shell {
             path: path.to_path_buf(),
             cause,
         })?;
-        self.run(&text, OnError::Stop).await
+        self.run(&text, Script::File(path)).await
     }
 }

@@ -22,7 +22,7 @@ use crate::arguments::{Analysis, Arguments, Color, Command, PartBench, QueryArgu
 use crate::errors::{self, CliError};
 use crate::output::{Output, RowLimit, Target, Width};
 use crate::session;
-use crate::shell::{Ended, OnError, Shell};
+use crate::shell::{Ended, Script, Shell};
 
 /// Runs the command.
 pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
@@ -107,7 +107,7 @@ async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliErr
         }
     }
     for command in &query.commands {
-        if shell.run(command, OnError::Stop).await? == Ended::Quit {
+        if shell.run(command, Script::Typed).await? == Ended::Quit {
             return Ok(());
         }
     }
@@ -116,7 +116,7 @@ async fn run_all(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliErr
             path if path.extension().is_some_and(|extension| extension == "sql") => {
                 shell.run_file(path).await?
             }
-            _ => shell.run(&sql_of(shell, input)?, OnError::Stop).await?,
+            _ => shell.run(&sql_of(shell, input)?, Script::Typed).await?,
         };
         if ended == Ended::Quit {
             return Ok(());

@@ -1,5 +1,5 @@
 //! The prompt: history, completion, highlighting, a start-up file. Where standard input is no terminal, it is
-//! a script; all of its statements run, even if some fail, which the exit code shows.
+//! a script, which ends at the first statement that fails, as those of -c and -f do.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::arguments::QueryArguments;
 use crate::completion::PromptHelper;
 use crate::errors::{self, CliError};
-use crate::shell::{Ended, OnError, Shell};
+use crate::shell::{Ended, Script, Shell};
 
 pub(crate) async fn run(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     if io::stdin().is_terminal() {
@@ -28,10 +28,8 @@ async fn piped(shell: &mut Shell) -> Result<(), CliError> {
         path: PathBuf::from("standard input"),
         cause,
     })?;
-    match shell.run(&text, OnError::Continue).await? {
-        Ended::Through { failed: 0 } | Ended::Quit => Ok(()),
-        Ended::Through { failed } => Err(CliError::Other(format!("{failed} statement(s) failed"))),
-    }
+    shell.run(&text, Script::Input).await?;
+    Ok(())
 }
 
 /// The file of earlier lines; none where the system has no place for it.
@@ -99,9 +97,9 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         interrupted = false;
         // A history that cannot grow is no reason to refuse a query.
         let _ = editor.add_history_entry(line.trim_end());
-        match shell.run(&line, OnError::Stop).await {
+        match shell.run(&line, Script::Typed).await {
             Ok(Ended::Quit) => break,
-            Ok(Ended::Through { .. }) => {}
+            Ok(Ended::Through) => {}
             Err(error) => {
                 errors::report(&error);
                 interrupted = matches!(error, CliError::Cancelled);

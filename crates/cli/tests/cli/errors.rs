@@ -167,7 +167,7 @@ fn unknown_settings_and_wrong_values() {
 }
 
 #[test]
-fn the_first_error_ends_a_command_but_not_what_is_piped() {
+fn the_first_error_ends_a_script() {
     let directory = samples();
     let ran = galatea(
         directory.path(),
@@ -183,10 +183,37 @@ fn the_first_error_ends_a_command_but_not_what_is_piped() {
     let ran = galatea_with_input(
         directory.path(),
         &["-q", "--format", "csv"],
-        "SELECT b; SELECT 2 AS c;",
+        "SELECT 1 AS a;\nSELECT b; SELECT 2 AS c;",
     );
-    assert_eq!((ran.code, ran.out.as_str()), (1, "c\n2"));
-    assert!(ran.err.ends_with("error: 1 statement(s) failed"), "{}", ran.err);
+    assert_eq!((ran.code, ran.out.as_str()), (1, "a\n1"));
+    assert!(ran.err.contains("\nline 2: SELECT b\n"), "{}", ran.err);
+}
+
+#[test]
+fn errors_of_scripts_name_file_and_line() {
+    let directory = samples();
+    let script = "SELECT 1;\n\nSELECT id,\n  nam\nFROM 'a.csv';\n";
+    std::fs::write(directory.path().join("l.sql"), script).expect("written");
+    std::fs::write(directory.path().join("i.sql"), "SELECT 2;\n\\i l.sql\n").expect("written");
+    let expected = "\nl.sql, line 4:   nam\n                 ^^^\n";
+    for arguments in [["-f", "l.sql"], ["-f", "i.sql"], ["-c", "\\i i.sql"]] {
+        let ran = galatea(directory.path(), &arguments);
+        assert_eq!(ran.code, 1);
+        assert!(ran.err.contains(expected), "{}", ran.err);
+    }
+    // An error without a place shows where the statement begins.
+    std::fs::write(
+        directory.path().join("l.sql"),
+        "SELECT 1;\n-- divides\nSELECT id / 0\nFROM 'a.csv';\n",
+    )
+    .expect("written");
+    let ran = galatea(directory.path(), &["-f", "l.sql"]);
+    assert!(
+        ran.err
+            .contains("divide by zero error\nl.sql, line 3: SELECT id / 0"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
