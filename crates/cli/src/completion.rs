@@ -2,14 +2,13 @@
 //! and keywords.
 //!
 //! Inside quotes after FROM, JOIN or LOCATION, file names; after SET and SHOW, settings; elsewhere keywords,
-//! tables, columns and functions. Names are read from the session's information schema before every line, so
-//! that a table just created is known.
+//! tables, columns and functions. Names are read from the session's catalogs before every line, so that a
+//! table just created is known.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use arrow::array::AsArray;
 use datafusion::config::Dialect;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
@@ -57,8 +56,7 @@ impl PromptHelper {
         self.dialect = ctx.copied_config().options().sql_parser.dialect;
         self.inner.set_dialect(&self.dialect);
         let mut names = Names::default();
-        let columns = texts(ctx, "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema <> 'information_schema'").await;
-        names.words.extend(columns);
+        names.words.extend(tables_and_columns(ctx).await);
         names.words.extend(ctx.state().scalar_functions().keys().cloned());
         names
             .words
@@ -74,25 +72,29 @@ impl PromptHelper {
     }
 }
 
-async fn texts(ctx: &SessionContext, sql: &str) -> Vec<String> {
-    let batches = match ctx.sql(sql).await {
-        Ok(frame) => frame.collect().await.unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
-    let columns = batches.iter().flat_map(|batch| batch.columns().to_vec());
-    columns
-        .filter_map(|column| {
-            Some(
-                column
-                    .as_string_opt::<i32>()?
-                    .iter()
-                    .flatten()
-                    .map(str::to_string)
-                    .collect::<Vec<_>>(),
-            )
-        })
-        .flatten()
-        .collect()
+/// The names of the session's tables and of their columns. They are read from the catalogs and not by a
+/// query, which would be placed, run on the device and reported as the user's are.
+async fn tables_and_columns(ctx: &SessionContext) -> Vec<String> {
+    let mut names = Vec::new();
+    let catalogs = ctx
+        .catalog_names()
+        .into_iter()
+        .filter_map(|name| ctx.catalog(&name));
+    let schemas = catalogs.flat_map(|catalog| {
+        let names = catalog.schema_names().into_iter();
+        let names = names.filter(|name| name != "information_schema");
+        names.filter_map(|name| catalog.schema(&name)).collect::<Vec<_>>()
+    });
+    for schema in schemas {
+        for name in schema.table_names() {
+            if let Ok(Some(table)) = schema.table(&name).await {
+                let fields = table.schema();
+                names.extend(fields.fields().iter().map(|field| field.name().clone()));
+            }
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// The word that ends at `position`, and where it starts.

@@ -186,6 +186,28 @@ fn the_pager_gets_every_row_and_its_time_is_not_the_statements() {
 }
 
 #[test]
+fn completion_does_not_use_the_device() {
+    let directory = samples();
+    let options = [
+        "--color",
+        "never",
+        "--set",
+        "galatea.device=emulated",
+        "--set",
+        "galatea.gpu_memory_limit=1",
+    ];
+    let mut prompt = Prompt::with(command(directory.path(), &options), SIZE);
+    prompt.types("CREATE TABLE zebras AS SELECT 1 AS zebra_stripes;");
+    let before = prompt.shows("Done in");
+    assert!(!before.contains("warning"), "{before}");
+    // Tab completes the name of the new column.
+    prompt.types("SELECT zebra_st\t + 41 AS answer FROM zebras;");
+    let before = prompt.shows("| 42 ");
+    assert!(!before.contains("table_schema"), "{before}");
+    prompt.quits();
+}
+
+#[test]
 fn the_startup_file_runs_first() {
     let directory = samples();
     let folder = directory.path().join("galatea");
