@@ -15,11 +15,14 @@ use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 use datafusion_cli::helper::CliHelper;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
-use rustyline::hint::Hinter;
+use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use crate::script::is_complete;
+
+/// Shown on an empty line of a statement that has begun.
+const CONTINUED: &str = "   ... a semicolon ends the statement, Ctrl-C leaves it";
 
 /// The names of a session.
 #[derive(Debug, Default)]
@@ -179,11 +182,29 @@ impl Highlighter for PromptHelper {
     }
 }
 
-impl Hinter for PromptHelper {
-    type Hint = String;
+/// A remark behind the cursor. It cannot be accepted into the line as completions can.
+pub(crate) struct Remark(String);
 
-    fn hint(&self, line: &str, position: usize, ctx: &Context<'_>) -> Option<String> {
-        self.inner.hint(line, position, ctx)
+impl Hint for Remark {
+    fn display(&self) -> &str {
+        &self.0
+    }
+
+    fn completion(&self) -> Option<&str> {
+        None
+    }
+}
+
+impl Hinter for PromptHelper {
+    type Hint = Remark;
+
+    /// The editor has no prompt of its own for the further lines of a statement: an empty one says what it
+    /// is.
+    fn hint(&self, line: &str, position: usize, ctx: &Context<'_>) -> Option<Remark> {
+        if position == line.len() && line.ends_with('\n') {
+            return Some(Remark(CONTINUED.to_string()));
+        }
+        self.inner.hint(line, position, ctx).map(Remark)
     }
 }
 

@@ -126,10 +126,20 @@ fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piec
     None
 }
 
+/// The command that a word alone stands for at the prompt, where people try it first.
+pub(crate) fn command_of_word(text: &str) -> Option<&'static str> {
+    let word = text.trim().trim_end_matches(';').trim_end();
+    match word.to_ascii_lowercase().as_str() {
+        "help" => Some("\\?"),
+        "exit" | "quit" => Some("\\q"),
+        _ => None,
+    }
+}
+
 /// Whether what has been typed so far can be run: a command, or statements up to a semicolon.
 pub(crate) fn is_complete(text: &str, dialect: &str) -> bool {
     let begun = text.trim_start();
-    if begun.is_empty() || begun.starts_with('\\') {
+    if begun.is_empty() || begun.starts_with('\\') || command_of_word(begun).is_some() {
         return true;
     }
     let (tokens, readable) = tokens(text, dialect);
@@ -196,5 +206,7 @@ mod tests {
         assert!(complete("") && complete("\\x") && complete("SELECT 1;") && complete("SELEC 1; -- done"));
         assert!(!complete("SELECT 1") && !complete("SELECT ';") && !complete("SELECT 1; SELECT 2"));
         assert!(complete("-- only a comment"));
+        assert!(complete("help") && complete(" QUIT ") && complete("exit;") && !complete("helpless"));
+        assert_eq!(command_of_word("SELECT 1\nexit"), None);
     }
 }

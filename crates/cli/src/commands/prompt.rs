@@ -11,6 +11,7 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::arguments::QueryArguments;
 use crate::completion::PromptHelper;
 use crate::errors::{self, CliError};
+use crate::script::command_of_word;
 use crate::shell::{Ended, Script, Shell};
 
 pub(crate) async fn run(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
@@ -97,7 +98,8 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         interrupted = false;
         // A history that cannot grow is no reason to refuse a query.
         let _ = editor.add_history_entry(line.trim_end());
-        match shell.run(&line, Script::Typed).await {
+        let text = command_of_word(&line).unwrap_or(&line);
+        match shell.run(text, Script::Typed).await {
             Ok(Ended::Quit) => break,
             Ok(Ended::Through) => {}
             Err(error) => {

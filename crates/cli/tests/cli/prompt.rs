@@ -88,6 +88,26 @@ fn a_session() {
 }
 
 #[test]
+fn words_that_people_try_first() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt.types("help").shows("Statements end with a semicolon.");
+    prompt.shows("Ctrl-D quits.");
+    // A statement that goes on says so.
+    prompt
+        .types("SELECT 'exit'")
+        .shows("a semicolon ends the statement");
+    prompt.types("AS way;").shows("| exit |");
+    prompt.types("exit");
+    prompt.0.expect(Eof).expect("the prompt ends");
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt.types("quit");
+    prompt.0.expect(Eof).expect("the prompt ends");
+}
+
+#[test]
 fn wide_rows_fit_the_terminal() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), (60, 24), &[]);
