@@ -238,11 +238,38 @@ fn plain_cause(message: &str) -> (String, Option<String>) {
         let hint = "SHOW TABLES lists the tables; a file is a table in quotes: FROM 'file.parquet'";
         return (format!("no such table: {name}"), Some(hint.to_string()));
     }
+    if let Some(found) = wrong_arguments(message) {
+        return found;
+    }
     if message.contains("Cannot coerce") || message.contains("Cannot infer common argument type") {
         let hint = "the operands have types that do not fit; convert one with CAST(... AS ...)";
         return (message.to_string(), Some(hint.to_string()));
     }
     (message.to_string(), None)
+}
+
+/// A call whose arguments fit none of a function's signatures. DataFusion reports each of them, in part as an
+/// error of its own; what ends the message is the same for all: the call with its types, and the signatures.
+fn wrong_arguments(message: &str) -> Option<(String, Option<String>)> {
+    let (_, rest) = message.split_once("No function matches the given name and argument types '")?;
+    let (call, rest) = rest.split_once("'. ")?;
+    let (name, _) = call.split_once('(')?;
+    let (_, candidates) = rest.split_once("Candidate functions:")?;
+    let candidates: Vec<&str> = candidates
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let hint = format!(
+        "there is {}; convert arguments with CAST(... AS ...)",
+        candidates.join(", ")
+    );
+    let hint = Some(hint).filter(|_| !candidates.is_empty());
+    let problem = match call.ends_with("()") {
+        true => format!("{name} needs arguments"),
+        false => format!("{name} does not take these arguments: {call}"),
+    };
+    Some((problem, hint))
 }
 
 fn schema_cause(schema: &SchemaError) -> (String, Option<String>) {

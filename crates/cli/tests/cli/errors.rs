@@ -104,6 +104,19 @@ fn wrong_types() {
     ");
 }
 
+/// DataFusion calls these internal errors and asks for a report.
+#[test]
+fn arguments_that_no_function_takes() {
+    insta::assert_snapshot!(error_of("SELECT sum(name) FROM 'a.csv'"), @r"
+    error: sum does not take these arguments: sum(Utf8)
+    hint: there is sum(Decimal), sum(UInt64), sum(Int64), sum(Float64), sum(Duration), sum(Interval); convert arguments with CAST(... AS ...)
+    ");
+    insta::assert_snapshot!(error_of("SELECT substr('a', 'b')"), @r"
+    error: substr does not take these arguments: substr(Utf8, Utf8)
+    hint: there is substr(str: String, start_pos: Int64), substr(str: String, start_pos: Int64, length: Int64); convert arguments with CAST(... AS ...)
+    ");
+}
+
 #[test]
 fn invalid_sql() {
     insta::assert_snapshot!(error_of("SELEC 1"), @r"
