@@ -82,15 +82,15 @@ pub(crate) fn run(
         }
         ("x", value) => {
             output.expanded = switch("\\x", value, output.expanded)?;
-            say(&format!("expanded is {}", on_off(output.expanded)));
+            say(output, &format!("expanded is {}", on_off(output.expanded)));
         }
         ("timing", value) => {
             output.timing = switch("\\timing", value, output.timing)?;
-            say(&format!("timing is {}", on_off(output.timing)));
+            say(output, &format!("timing is {}", on_off(output.timing)));
         }
         ("quiet", value) => {
             output.quiet = switch("\\quiet", value, output.quiet)?;
-            say(&format!("quiet is {}", on_off(output.quiet)));
+            say(output, &format!("quiet is {}", on_off(output.quiet)));
         }
         ("pset", None) => output.text(&options(output))?,
         ("pset", Some(option)) => set(output, option)?,
@@ -103,7 +103,10 @@ pub(crate) fn run(
             stores.set_instrument_mode(mode);
         }
         ("object_store_profiling", None) => {
-            say(&format!("object_store_profiling is {}", stores.instrument_mode()));
+            say(
+                output,
+                &format!("object_store_profiling is {}", stores.instrument_mode()),
+            );
         }
         ("i", None) => return Err(usage("\\i needs the name of a file".to_string())),
         _ => {
@@ -174,11 +177,8 @@ fn set(output: &mut Output, option: &str) -> Result<(), CliError> {
     let line = all
         .lines()
         .find(|line| line.split_whitespace().next() == Some(name));
-    say(&line
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" is "));
+    let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    say(output, &words.join(" is "));
     Ok(())
 }
 
@@ -210,6 +210,8 @@ fn help() -> String {
 }
 
 /// Reports the effect of a command; not where programs read the results.
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+fn say(output: &Output, text: &str) {
+    if !output.starting {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
 }

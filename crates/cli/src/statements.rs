@@ -51,7 +51,7 @@ pub(crate) async fn run(
             .await?
             .map_err(|error| CliError::of_statement(error, statement))?
     };
-    if output.quiet {
+    if output.quiet || output.starting {
         return Ok(());
     }
     let report = galatea::last_query_report(ctx);

@@ -15,6 +15,7 @@ mod manual;
 mod prompt;
 mod residency;
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
@@ -79,6 +80,7 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
         pager: false,
         timing: false,
         quiet: arguments.quiet,
+        starting: false,
         color,
         target: Target::default(),
     };
@@ -91,6 +93,13 @@ async fn shell(arguments: &SessionArguments, query: &QueryArguments) -> Result<S
 
 /// Files first, then commands, then arguments without a flag; without any of them, the prompt.
 async fn queries(arguments: &SessionArguments, query: &QueryArguments) -> Result<(), CliError> {
+    if let Some(path) = &query.startup {
+        // Also where nothing reads it: a name that is wrong is wrong.
+        fs::File::open(path).map_err(|cause| CliError::File {
+            path: path.clone(),
+            cause,
+        })?;
+    }
     let mut shell = shell(arguments, query).await?;
     if query.files.is_empty() && query.commands.is_empty() && query.inputs.is_empty() {
         shell.output.pager = true;

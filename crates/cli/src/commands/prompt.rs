@@ -56,10 +56,13 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
     }
     if !query.no_startup
         && let Some(path) = query.startup.clone().or_else(startup_file)
-        && let Err(error) = shell.run_file(&path).await
     {
-        // An error in the file does not keep the prompt from opening.
-        errors::report(&error);
+        shell.output.starting = true;
+        if let Err(error) = shell.run_file(&path).await {
+            // An error in the file does not keep the prompt from opening.
+            errors::report(&error);
+        }
+        shell.output.starting = false;
     }
     let config = Config::builder()
         .completion_type(CompletionType::List)

@@ -131,6 +131,8 @@ pub(crate) struct Output {
     pub(crate) timing: bool,
     /// No progress, no footer.
     pub(crate) quiet: bool,
+    /// Whether the start-up file runs: its results and errors are shown, but nobody asked how it goes.
+    pub(crate) starting: bool,
     /// Whether SQL is coloured.
     pub(crate) color: bool,
     /// Where results go.

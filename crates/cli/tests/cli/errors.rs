@@ -239,6 +239,14 @@ fn missing_scripts_and_directories() {
         "{}",
         ran.err
     );
+    // Without a terminal no start-up file is read, but it must exist.
+    let ran = galatea(directory.path(), &["--startup", "nowhere.sql"]);
+    assert_eq!(ran.code, 1);
+    assert!(
+        ran.err.starts_with("error: cannot read 'nowhere.sql': "),
+        "{}",
+        ran.err
+    );
     let ran = galatea(directory.path(), &["--data-path", "nowhere", "-c", "SELECT 1"]);
     assert_eq!(ran.code, 1);
     assert!(

@@ -235,7 +235,12 @@ fn the_startup_file_runs_first() {
     let script = "-- every session\nCREATE TABLE mine AS SELECT 41 AS n;\n\\x on\nSELECT nonsense;";
     std::fs::write(folder.join("startup.sql"), script).expect("written");
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
-    prompt.shows("error: no such column: nonsense");
+    let before = prompt.shows("error: no such column: nonsense");
+    assert!(
+        !before.contains("Done in") && !before.contains("expanded is"),
+        "{before}"
+    );
+    prompt.shows("startup.sql, line 4: SELECT nonsense");
     prompt
         .types("SELECT n + 1 AS answer FROM mine;")
         .shows("answer | 42");
