@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 14] = [
     ("\\x [on|off]", "show rows as a line for each value"),
     (
         "\\timing [on|off]",
-        "show the times of the phases of a query on a device",
+        "show the time of a statement, and of its phases on a device",
     ),
     ("\\quiet [on|off]", "print results only: no progress, no footer"),
     ("\\pset", "show the options of printing"),

@@ -60,9 +60,12 @@ pub(crate) async fn run(
     let mut text = summary(&printed, elapsed);
     if let Some(report) = &report {
         text += &format!(" {}", footer(ctx, report));
-        if output.timing {
-            text += &format!("\n{}", phases(&report.phases));
-        }
+    }
+    if output.timing {
+        text += &format!(
+            "\n{}",
+            times(elapsed, report.as_ref().map(|report| &report.phases))
+        );
     }
     // Programs read the result alone: the footer goes to standard error.
     if output.form().is_for_readers() && output.target.path().is_none() {
@@ -226,8 +229,13 @@ fn footer_of(report: &QueryReport, without_gpu: bool) -> String {
     text
 }
 
-/// The times of a query's phases, as far as they are known.
-fn phases(phases: &QueryPhases) -> String {
+/// The time of a statement, and of its phases on a device as far as there are any.
+fn times(elapsed: Duration, phases: Option<&QueryPhases>) -> String {
+    let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+    let time = format!("Time: {}.", milliseconds(elapsed));
+    let Some(phases) = phases else {
+        return time;
+    };
     let parts = [
         ("planning", phases.planning),
         ("loading", phases.load),
@@ -237,11 +245,11 @@ fn phases(phases: &QueryPhases) -> String {
     ];
     let known = parts.into_iter().filter(|(_, time)| !time.is_zero());
     let known: Vec<_> = known
-        .map(|(name, time)| format!("{name} {:.1} ms", time.as_secs_f64() * 1e3))
+        .map(|(name, time)| format!("{name} {}", milliseconds(time)))
         .collect();
     match known.as_slice() {
-        [] => "Phases: none on a device.".to_string(),
-        known => format!("Phases: {}.", known.join(", ")),
+        [] => time,
+        known => format!("{time} Phases: {}.", known.join(", ")),
     }
 }
 
@@ -289,6 +297,19 @@ mod tests {
         assert_eq!(footer(&report), "Ran on the GPU.");
         report.plan_reused = true;
         assert_eq!(footer(&report), "Ran on the GPU, plan reused.");
+    }
+
+    #[test]
+    fn times_have_the_phases_that_there_are() {
+        let second = Duration::from_secs(1);
+        let mut phases = QueryPhases::default();
+        assert_eq!(times(second, None), "Time: 1000.0 ms.");
+        assert_eq!(times(second, Some(&phases)), "Time: 1000.0 ms.");
+        phases.kernel = Duration::from_micros(1500);
+        assert_eq!(
+            times(second, Some(&phases)),
+            "Time: 1000.0 ms. Phases: kernels 1.5 ms."
+        );
     }
 
     #[test]

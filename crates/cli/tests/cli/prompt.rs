@@ -76,7 +76,7 @@ fn a_session() {
     prompt.types("SELECT 5 AS five;").shows("five | 5");
     prompt.types("\\x off").shows("expanded is off");
     prompt.types("\\timing on").shows("timing is on");
-    prompt.types("SELECT count(*) FROM 'a.csv';").shows("Phases: ");
+    prompt.types("SELECT count(*) FROM 'a.csv';").shows("Time: ");
     // The same voice as everywhere else.
     prompt
         .types("selec 1;")
