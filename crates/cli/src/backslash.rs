@@ -4,13 +4,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use datafusion_cli::functions::{Function, display_all_functions};
-use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 
 use crate::errors::CliError;
 use crate::output::{Format, Output, Target};
 
 /// Each command with its arguments and its description.
-const COMMANDS: [(&str, &str); 14] = [
+const COMMANDS: [(&str, &str); 13] = [
     ("\\?", "this list"),
     ("\\q", "quit"),
     ("\\d", "list the tables"),
@@ -30,9 +29,23 @@ const COMMANDS: [(&str, &str); 14] = [
         "\\pset NAME VALUE",
         "set one: format, maxrows, width, pager, expanded, timing, quiet",
     ),
+];
+
+/// Statements that only Galatea has, and its commands outside of the prompt. The help fits a screen of 24
+/// lines.
+const STATEMENTS: [(&str, &str); 4] = [
     (
-        "\\object_store_profiling [disabled|summary|trace]",
-        "show requests to object stores",
+        "SET galatea.device = 'cpu';",
+        "where queries run: auto, cpu or gpu",
+    ),
+    (
+        "EXPLAIN ANALYZE SELECT ...;",
+        "what ran where, why, and for how long",
+    ),
+    ("SELECT * FROM galatea_memory();", "the contents of device memory"),
+    (
+        "galatea doctor, in the shell",
+        "the GPU, and what is missing to use it",
     ),
 ];
 
@@ -50,11 +63,7 @@ pub(crate) enum Next {
 }
 
 /// Runs the command `text`, which is without its backslash.
-pub(crate) fn run(
-    output: &mut Output,
-    stores: &InstrumentedObjectStoreRegistry,
-    text: &str,
-) -> Result<Next, CliError> {
+pub(crate) fn run(output: &mut Output, text: &str) -> Result<Next, CliError> {
     let (name, argument) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let argument = Some(argument.trim()).filter(|argument| !argument.is_empty());
     match (name, argument) {
@@ -94,20 +103,6 @@ pub(crate) fn run(
         }
         ("pset", None) => output.text(&options(output))?,
         ("pset", Some(option)) => set(output, option)?,
-        ("object_store_profiling", Some(mode)) => {
-            let mode = mode.parse().map_err(|_| {
-                usage(format!(
-                    "unknown mode: {mode}\nhint: modes are disabled, summary and trace"
-                ))
-            })?;
-            stores.set_instrument_mode(mode);
-        }
-        ("object_store_profiling", None) => {
-            say(
-                output,
-                &format!("object_store_profiling is {}", stores.instrument_mode()),
-            );
-        }
         ("i", None) => return Err(usage("\\i needs the name of a file".to_string())),
         _ => {
             return Err(usage(format!(
@@ -206,6 +201,11 @@ fn help() -> String {
     });
     let mut text = String::from("Statements end with a semicolon. Commands end with their line:\n");
     text.extend(lines);
+    text += "Of Galatea:\n";
+    let statements = STATEMENTS
+        .iter()
+        .map(|(statement, meaning)| format!("  {statement:<32} {meaning}\n"));
+    text.extend(statements);
     text + "Tab completes names, settings and files. Ctrl-C cancels a query, Ctrl-D quits.\n"
 }
 

@@ -72,7 +72,7 @@ impl Shell {
 
     /// Runs a command; false to quit.
     async fn command(&mut self, text: &str) -> Result<bool, CliError> {
-        match backslash::run(&mut self.output, &self.stores, text)? {
+        match backslash::run(&mut self.output, text)? {
             Next::Continue => Ok(true),
             Next::Quit => Ok(false),
             Next::File(path) => Ok(Box::pin(self.run_file(&path)).await? != Ended::Quit),

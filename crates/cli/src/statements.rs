@@ -10,9 +10,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::SessionContext;
-use datafusion_cli::object_storage::instrumented::{
-    InstrumentedObjectStoreMode, InstrumentedObjectStoreRegistry, RequestSummaries,
-};
+use datafusion_cli::object_storage::instrumented::InstrumentedObjectStoreRegistry;
 use futures::StreamExt;
 use galatea::{ConflictLayoutStatement, GalateaConfig, QueryDevice, QueryPhases, QueryReport};
 use galatea_engine::config::DeviceChoice;
@@ -73,7 +71,6 @@ pub(crate) async fn run(
     } else {
         let _ = writeln!(io::stderr(), "{text}");
     }
-    requests(stores);
     Ok(())
 }
 
@@ -251,29 +248,6 @@ fn times(elapsed: Duration, phases: Option<&QueryPhases>) -> String {
         [] => time,
         known => format!("{time} Phases: {}.", known.join(", ")),
     }
-}
-
-/// The requests to object stores since the last statement, where `\object_store_profiling` asks for them.
-fn requests(stores: &InstrumentedObjectStoreRegistry) {
-    let mode = stores.instrument_mode();
-    if mode == InstrumentedObjectStoreMode::Disabled {
-        return;
-    }
-    let mut text = String::new();
-    for store in stores.stores() {
-        let requests = store.take_requests();
-        if requests.is_empty() {
-            continue;
-        }
-        text += &format!("{store}\n");
-        if mode == InstrumentedObjectStoreMode::Trace {
-            requests
-                .iter()
-                .for_each(|request| text += &format!("{request}\n"));
-        }
-        text += &format!("{}\n", RequestSummaries::new(&requests));
-    }
-    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

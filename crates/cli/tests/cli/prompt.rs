@@ -82,7 +82,7 @@ fn a_session() {
         .types("selec 1;")
         .shows("error: invalid SQL: expected: an SQL statement, found: selec");
     prompt.shows("^^^^^");
-    prompt.types("\\?").shows("\\object_store_profiling");
+    prompt.types("\\?").shows("galatea doctor");
     prompt.types("\\d").shows("df_settings");
     prompt.quits();
 }
