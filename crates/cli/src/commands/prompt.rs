@@ -4,6 +4,9 @@
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
+use datafusion::prelude::SessionContext;
+use galatea::GalateaConfig;
+use galatea_engine::config::DeviceChoice;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
@@ -52,7 +55,7 @@ fn editor_failed(cause: ReadlineError) -> CliError {
 
 async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
     if !shell.output.quiet {
-        greet();
+        greet(&shell.ctx);
     }
     if !query.no_startup
         && let Some(path) = query.startup.clone().or_else(startup_file)
@@ -117,13 +120,18 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
     Ok(())
 }
 
-fn greet() {
+fn greet(ctx: &SessionContext) {
     let version = env!("CARGO_PKG_VERSION");
-    let mut text = format!(
-        "galatea {version} on {}. \\? for help, \\q to quit.\n",
-        super::doctor::device_line()
-    );
-    if let Err(missing) = galatea_device::probe().usable() {
+    let is_emulated = GalateaConfig::of(ctx.copied_config().options()).device == DeviceChoice::Emulated;
+    let device = match is_emulated {
+        true => "the emulated device".to_string(),
+        false => super::doctor::device_line(),
+    };
+    let mut text = format!("galatea {version} on {device}. \\? for help, \\q to quit.\n");
+    if is_emulated {
+        text +=
+            "Queries run on the emulated device, which is for tests: the code of a GPU, run by the CPU.\n";
+    } else if let Err(missing) = galatea_device::probe().usable() {
         text += &format!(
             "No GPU is used: {}. galatea doctor says what to do.\n",
             missing.reason

@@ -217,6 +217,9 @@ fn completion_does_not_use_the_device() {
         "galatea.gpu_memory_limit=1",
     ];
     let mut prompt = Prompt::with(command(directory.path(), &options), SIZE);
+    prompt.shows("on the emulated device. \\? for help");
+    let greeting = prompt.shows("run by the CPU.");
+    assert!(!greeting.contains("No GPU"), "{greeting}");
     prompt.types("CREATE TABLE zebras AS SELECT 1 AS zebra_stripes;");
     let before = prompt.shows("Done in");
     assert!(!before.contains("warning"), "{before}");
