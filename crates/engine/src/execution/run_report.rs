@@ -60,8 +60,8 @@ pub struct RunReport {
     pub ceiling: Option<f64>,
     /// Of the pipelines that made its build sides.
     pub builds: Vec<RunReport>,
-    /// Of a pipeline that made a build side, where it is: numbers of build sides from the subtree's own pipeline
-    /// on.
+    /// Of a pipeline that made a build side, where it is: numbers of build sides from the subtree's own
+    /// pipeline on.
     pub side: Vec<usize>,
 }
 

@@ -129,8 +129,8 @@ impl Facts {
         Self(facts)
     }
 
-    /// Adds what a run of the pipeline did, and those of its `builds` to the facts of their pipelines; `spent`:
-    /// also where time and bytes went.
+    /// Adds what a run of the pipeline did, and those of its `builds` to the facts of their pipelines;
+    /// `spent`: also where time and bytes went.
     pub(crate) fn add_run(&mut self, report: &RunReport, builds: &[RunReport], spent: bool) {
         for below in self.0.iter_mut().map(|fact| &mut fact.below) {
             for (number, facts) in below.iter_mut().enumerate() {

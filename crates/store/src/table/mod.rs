@@ -273,8 +273,9 @@ impl StoredTable {
     /// layout (`None`): a new snapshot, atomically. Later inserts keep the layout. Rows keep their order.
     ///
     /// # Errors
-    /// [`StoreError::NotPlaceable`](crate::StoreError::NotPlaceable) for the first column that cannot have the layout,
-    /// [`StoreError::UnknownColumn`](crate::StoreError::UnknownColumn), or the store's memory limit is reached; the table is then unchanged.
+    /// [`StoreError::NotPlaceable`](crate::StoreError::NotPlaceable) for the first column that cannot have
+    /// the layout, [`StoreError::UnknownColumn`](crate::StoreError::UnknownColumn), or the store's memory
+    /// limit is reached; the table is then unchanged.
     pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         check_columns(columns, self.shared.schema.fields().len())?;
         let change = self.lock_changes().await;
