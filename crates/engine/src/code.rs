@@ -52,11 +52,6 @@ impl Code {
         self.text.lines().count()
     }
 
-    /// Whether it contains the text.
-    pub fn mentions(&self, text: &str) -> bool {
-        self.text.contains(text)
-    }
-
     /// Takes all statements away.
     pub fn take(&mut self) -> Self {
         std::mem::take(self)

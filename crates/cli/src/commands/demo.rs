@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use arrow::util::pretty::pretty_format_batches;
+use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use galatea::QueryDevice;
 use galatea_bench::BenchError;
@@ -20,6 +20,7 @@ use super::generate::{data_directory, with_progress};
 use crate::arguments::{DemoArguments, SessionArguments};
 use crate::errors::CliError;
 use crate::interrupt::interruptible;
+use crate::output;
 use crate::session;
 use crate::statements::footer;
 
@@ -175,7 +176,7 @@ fn show(
     } = outcome;
     say(&format!("{}: {}", query.name, query.title));
     if !quiet {
-        say(&shown(&again.batches)?);
+        say(shown(&again.batches)?.trim_end());
     }
     let (cold, warm) = (milliseconds(first.total), milliseconds(again.total));
     let place = again
@@ -189,8 +190,9 @@ fn show(
         .unwrap_or_default();
     summary.count(device(again), again.total);
     say(&format!(
-        "{} row(s), first {cold}, then {warm}. {place}{verdict}\n",
-        again.rows()
+        "{} {}, first {cold}, then {warm}. {place}{verdict}\n",
+        again.rows(),
+        if again.rows() == 1 { "row" } else { "rows" }
     ));
     Ok(())
 }
@@ -207,11 +209,12 @@ fn shown(batches: &[RecordBatch]) -> Result<String, CliError> {
         }
     }
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    let mut text = pretty_format_batches(&head)
-        .map_err(datafusion::error::DataFusionError::from)?
-        .to_string();
+    let Some(first) = head.first() else {
+        return Ok(String::new());
+    };
+    let mut text = output::fitted(&first.schema(), &head).map_err(DataFusionError::from)?;
     if rows > SHOWN {
-        text += &format!("\n... {} more", rows - SHOWN);
+        text += &format!("... {} more\n", rows - SHOWN);
     }
     Ok(text)
 }

@@ -13,6 +13,10 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::util::display::FormatOptions;
 use clap::ValueEnum;
 
 /// The form of a result.
@@ -137,6 +141,17 @@ pub(crate) struct Output {
     pub(crate) color: bool,
     /// Where results go.
     pub(crate) target: Target,
+}
+
+/// Rows as a table that fits the terminal, if standard output is one.
+pub(crate) fn fitted(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<String, ArrowError> {
+    let width = if io::stdout().is_terminal() {
+        terminal().map(|(columns, _)| columns)
+    } else {
+        None
+    };
+    let options = FormatOptions::default();
+    table::shown(Format::Table, schema, batches, false, width, &options).map(|shown| shown.text)
 }
 
 impl Output {

@@ -1,7 +1,7 @@
 //! What there is to say of a GPU subtree, by name.
 
 use crate::execution::RunReport;
-use crate::expression::Expr;
+use crate::expression::{Expr, ExprKind};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::AggregateCall;
 use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
@@ -99,8 +99,16 @@ impl Facts {
                 .collect()
         };
         let mut facts = vec![Fact::one("source", source(subtree))];
-        facts.extend(joins(&subtree.dimensions, columns));
-        facts.extend(Fact::list("filters", named(&subtree.plan.filters)));
+        let groups = groups(subtree);
+        facts.extend(joins(&subtree.dimensions, columns, groups));
+        // That an entry of a group table is a group needs no words.
+        let of_entries = |filter: &&Expr| match filter.kind() {
+            ExprKind::Member { dimension, .. } => Some(*dimension) == groups,
+            _ => false,
+        };
+        let filters = subtree.plan.filters.iter();
+        let filters: Vec<Expr> = filters.filter(|filter| !of_entries(filter)).cloned().collect();
+        facts.extend(Fact::list("filters", named(&filters)));
         match &subtree.plan.sink {
             SinkPlan::Aggregate { keys, aggregates } => {
                 facts.extend(Fact::list("keys", named(keys)));
@@ -251,18 +259,27 @@ fn source(subtree: &Subtree) -> String {
                 }
             }
         }
-        PipelineSource::Groups(_) => format!("groups d{}", subtree.dimensions.len() - 1),
+        PipelineSource::Groups(_) => format!("groups of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
     }
 }
 
-fn joins(sides: &[BuildSide], columns: &Schema) -> Option<Fact> {
+/// The side whose groups are the rows of the pipeline.
+fn groups(subtree: &Subtree) -> Option<usize> {
+    let reads = matches!(subtree.source, PipelineSource::Groups(_));
+    subtree.dimensions.len().checked_sub(1).filter(|_| reads)
+}
+
+fn joins(sides: &[BuildSide], columns: &Schema, groups: Option<usize>) -> Option<Fact> {
     let values = sides.iter().enumerate().map(|(number, side)| {
-        let lookup = format!(
-            "d{number}: {} on {}",
-            side.key_name(),
-            bare(&side.wanted, columns)
-        );
+        let lookup = match Some(number) == groups {
+            true => format!("d{number}: groups"),
+            false => format!(
+                "d{number}: {} on {}",
+                side.key_name(),
+                bare(&side.wanted, columns)
+            ),
+        };
         match (&side.build, side.rows) {
             (Some(_), _) => lookup,
             (None, Some(rows)) => format!("{lookup}, rows {rows}"),

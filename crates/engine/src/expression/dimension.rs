@@ -313,6 +313,12 @@ impl Dimension {
             || matches!(self.presence, Some(Table::Built(_)))
     }
 
+    /// Whether indices are slots of a table of keys on the device.
+    #[must_use]
+    pub fn has_key_table(&self) -> bool {
+        matches!(&self.keys, Keys::Space(space) if space.slots.is_some())
+    }
+
     /// Rows of the dimension; 0 of one that is built on the device.
     #[must_use]
     pub fn rows(&self) -> u64 {

@@ -133,6 +133,7 @@ pub fn bind(
         (_, forced) => lookups.block(forced),
     };
     let dimension_code = lookups.prologue(sink.dynamic_shared(), block, &mut parameters);
+    let finds_keys = dimensions.iter().any(|dimension| dimension.has_key_table());
     let mut bound = BoundPipeline {
         source: Arc::from(""),
         parameters,
@@ -150,7 +151,7 @@ pub fn bind(
         why,
         dimensions: std::mem::take(&mut lookups.notes),
     };
-    bound.source = generate::kernel(&bound, &*sink, &dimension_code, &body).into();
+    bound.source = generate::kernel(&bound, &*sink, &dimension_code, &body, finds_keys).into();
     check(&bound.parameters)?;
     Ok(bound)
 }

@@ -31,16 +31,24 @@ const HEADERS: [&str; 8] = [
     "strings",
 ];
 
+/// Header of the tables of keys that rows are looked up in, or stored in.
+const KEY_TABLE: &str = "key_table";
+
 /// The kernel of a pipeline: `dimensions` are the statements that copy some into shared memory, `stages` what
-/// is done with the rows of a step.
-pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, dimensions: &Code, stages: &Code) -> String {
+/// is done with the rows of a step, which `finds_keys` in tables of keys or not.
+pub(super) fn kernel(
+    bound: &BoundPipeline,
+    sink: &dyn Sink,
+    dimensions: &Code,
+    stages: &Code,
+    finds_keys: bool,
+) -> String {
     let (block, items) = (bound.block, bound.items);
     let geometry = Geometry { block, items };
     let mut code = Code::default();
-    let key_table = "key_table";
-    let finds_keys = stages.mentions("key_table_find") && !sink.headers().contains(&key_table);
     let headers = HEADERS.iter().chain(sink.headers());
-    for header in headers.chain(finds_keys.then_some(&key_table)) {
+    let finds_keys = finds_keys && !sink.headers().contains(&KEY_TABLE);
+    for header in headers.chain(finds_keys.then_some(&KEY_TABLE)) {
         line!(code, "#include \"galatea/{header}.cuh\"");
     }
     line!(code, "using namespace galatea;\n");
