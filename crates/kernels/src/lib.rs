@@ -15,8 +15,8 @@
 //!
 //! The headers are embedded in the binary ([`HEADERS`]) and handed to the compiler from memory. [`KERNELS`]
 //! lists every kernel with its argument layout; tests hold that list against the folders, compile each kernel
-//! for the emulated device and (where NVRTC is found) for `sm_80` and `sm_90`, and compare each layout with
-//! its header.
+//! for `sm_80` and `sm_90` where NVRTC is found, compare each layout with its header on the emulated device,
+//! and run each kernel there.
 
 mod calibrate;
 pub mod flow;

@@ -29,7 +29,7 @@
 //!
 //! **Threads** share the copies and nothing else: blocks are dealt out, conflicts between blocks do not
 //! exist. With one thread the result depends on the input alone. With more, which copies there are depends on
-//! timing; that every row decodes to its value, and that budget and window hold, does not.
+//! timing; that every row decodes to its value, and that the budget holds, does not.
 //!
 //! **Limits.** The rows must stay where they are: a selection that moves rows before the aggregation undoes
 //! the placement; one inside the kernel only leaves lanes idle. A placed column is good for the access

@@ -1,5 +1,5 @@
-//! Regions: all device memory that outlives a launch belongs to one manager, which takes it back when others
-//! need it.
+//! Regions: device memory that outlives a launch belongs to one manager, which takes it back when others need
+//! it.
 //!
 //! A [`MemoryManager`] owns a device's memory under the device's budget. The memory that it hands out is of
 //! two kinds:

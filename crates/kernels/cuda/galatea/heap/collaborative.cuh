@@ -1,6 +1,6 @@
 // Warp scope: CoRW, the collaborative random walk (Pham et al. 2022, 4.2 and Algorithm 2), with words of 32
-// or 64 bits. Every lane that still walks locks a random word and reads it; pages found are shared out among
-// the lanes that need one.
+// or 64 bits. Every lane locks a random word and reads it; pages found are shared out among the lanes that
+// need one.
 //
 // `own` is the lock map, one bit per word. Where it departs from Algorithm 2, which loses and doubles pages:
 //
@@ -43,11 +43,11 @@ template <typename Word> struct CollaborativeHeap {
             for (u32 has; open != 0 && (has = lanes.ballot(left != 0)) != 0;) {
                 const u32 offered = left == 0 ? 0 : __ffsll(i64(u64(left))) - 1;
                 const u32 rank = __popc(open & lanes_before());
-                const bool takes = (open >> lane() & 1u) != 0 && rank < u32(__popc(has));  // 1, 4
+                const bool takes = (open >> lane() & 1u) != 0 && rank < u32(__popc(has));
                 const u32 source = takes ? select_bit(has, rank) : 0;
                 const u32 found = lanes.shuffle(offered, takes ? source : u32(__ffs(has) - 1));
                 if (takes) { owner = source; bit = found; served = true; }
-                if (left != 0 && __popc(has & lanes_before()) < __popc(open)) {  // 2
+                if (left != 0 && __popc(has & lanes_before()) < __popc(open)) {
                     taken |= Word(1) << offered;
                     left &= left - 1;
                 }
@@ -56,19 +56,19 @@ template <typename Word> struct CollaborativeHeap {
             Word old = 0;
             if (taken != 0) {
                 tally.atomic();
-                old = atomicAnd(words + word, ~taken);  // 3
+                old = atomicAnd(words + word, ~taken);
             }
             if (locked) atomicAnd(lock, ~key);
             const u32 source = served ? owner : lanes.leader();
             const u64 given = lanes.shuffle(u64(old), source), from = lanes.shuffle(word, source);
             if (served) {
-                if ((given >> bit & 1) != 0) page = from * BITS + bit;  // 5
+                if ((given >> bit & 1) != 0) page = from * BITS + bit;
                 else tally.collision();
             }
             needy = lanes.ballot(want && page == NO_PAGE);
         }
         if (needy == 0) return page;
-        const u64 swept = sweep_bitmap(heap, lanes, needy, u32(scaled(walk.next(), heap_words(heap))), tally);  // 6, 15
+        const u64 swept = sweep_bitmap(heap, lanes, needy, u32(scaled(walk.next(), heap_words(heap))), tally);
         return page == NO_PAGE ? swept : page;
     }
 
