@@ -1,7 +1,7 @@
 //! Progress of long work, on a terminal.
 
 use std::collections::HashMap;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use galatea::QueryReports;
 use galatea_bench::workload::generate::Progress;
-use indicatif::{HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{
+    HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
+};
 
 /// One bar per table, on standard error; nothing where that is no terminal, or when asked to be quiet.
 pub(crate) struct Bars {
@@ -19,7 +21,7 @@ pub(crate) struct Bars {
 
 impl Bars {
     pub(crate) fn new(quiet: bool) -> Self {
-        let target = if quiet || !std::io::stderr().is_terminal() {
+        let target = if quiet || !io::stderr().is_terminal() {
             ProgressDrawTarget::hidden()
         } else {
             ProgressDrawTarget::stderr_with_hz(10)
@@ -79,7 +81,7 @@ impl Progress for Bars {
 
 /// A bar over `length` steps, for measurements.
 pub(crate) fn steps(quiet: bool, prefix: &str, length: u64) -> ProgressBar {
-    let bar = if quiet || !std::io::stderr().is_terminal() {
+    let bar = if quiet || !io::stderr().is_terminal() {
         ProgressBar::hidden()
     } else {
         ProgressBar::new(length)
@@ -104,7 +106,7 @@ struct Watcher {
 impl Watch {
     /// Starts to watch the query that is planned next.
     pub(crate) fn start(quiet: bool, reports: Option<Arc<QueryReports>>) -> Self {
-        if quiet || !std::io::stderr().is_terminal() {
+        if quiet || !io::stderr().is_terminal() {
             return Self(Mutex::new(None));
         }
         let (stop, stopped) = mpsc::channel();
@@ -131,6 +133,72 @@ impl Drop for Watch {
     }
 }
 
+/// Standard error, a little narrower than it is: a bar fills its line, and the `^C` that a terminal echoes behind
+/// it must not begin another, which would be cleared in its place.
+#[derive(Debug)]
+struct Narrower;
+
+impl Narrower {
+    /// Columns of `^C` and the cursor.
+    const ECHO: u16 = 3;
+
+    fn send(text: &str) -> io::Result<()> {
+        io::stderr().write_all(text.as_bytes())
+    }
+}
+
+impl TermLike for Narrower {
+    fn width(&self) -> u16 {
+        let size = terminal_size::terminal_size_of(io::stderr());
+        size.map_or(80, |(columns, _)| columns.0)
+            .saturating_sub(Self::ECHO)
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        match lines {
+            0 => Ok(()),
+            lines => Self::send(&format!("\x1b[{lines}A")),
+        }
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        match lines {
+            0 => Ok(()),
+            lines => Self::send(&format!("\x1b[{lines}B")),
+        }
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        match columns {
+            0 => Ok(()),
+            columns => Self::send(&format!("\x1b[{columns}C")),
+        }
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        match columns {
+            0 => Ok(()),
+            columns => Self::send(&format!("\x1b[{columns}D")),
+        }
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        Self::send(&format!("{text}\n"))
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        Self::send(text)
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        Self::send("\r\x1b[2K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
 /// Draws until `stopped` has no sender any more.
 fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
     let goes_on = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -138,7 +206,10 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
         return;
     }
     let start = Instant::now();
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    let bar = ProgressBar::with_draw_target(
+        None,
+        ProgressDrawTarget::term_like_with_hz(Box::new(Narrower), 10),
+    );
     loop {
         let progress = reports
             .and_then(QueryReports::last)
