@@ -3,7 +3,7 @@
 //! A policy holds what no setting forces and no measurement of the device tells (`galatea calibrate` does
 //! that for rates and latencies). It is declared beside its mechanism by `policy!`.
 
-use std::fmt::{Debug, Display, Formatter, Result};
+use std::fmt::{Display, Formatter, Result};
 
 /// Declares a policy: a struct whose fields have documentation and a value, and `DEFAULT`, the value that the
 /// mechanism uses.
@@ -57,7 +57,7 @@ pub struct Policy {
 pub struct Constant {
     /// Name.
     pub name: &'static str,
-    /// Value, as Rust writes it.
+    /// Value.
     pub value: String,
     /// What it means, with its unit.
     pub meaning: String,
@@ -74,12 +74,43 @@ impl Policy {
 }
 
 impl Constant {
-    pub(crate) fn new(name: &'static str, value: &dyn Debug, meaning: &str) -> Self {
+    pub(crate) fn new(name: &'static str, value: &dyn Value, meaning: &str) -> Self {
         Self {
             name,
-            value: format!("{value:?}"),
+            value: value.shown(),
             meaning: sentence(meaning),
         }
+    }
+}
+
+/// A value of a constant.
+pub(crate) trait Value {
+    /// As it is listed: large and small floats by their exponents.
+    fn shown(&self) -> String;
+}
+
+macro_rules! integers {
+    ($($type:ty),+) => {$(impl Value for $type {
+        fn shown(&self) -> String {
+            self.to_string()
+        }
+    })+};
+}
+integers!(u32, u64, usize);
+
+impl Value for f64 {
+    fn shown(&self) -> String {
+        match self.abs() {
+            size if size >= 1e5 || (size > 0.0 && size < 1e-2) => format!("{self:e}"),
+            _ => self.to_string(),
+        }
+    }
+}
+
+impl<T: Value, const N: usize> Value for [T; N] {
+    fn shown(&self) -> String {
+        let values: Vec<String> = self.iter().map(Value::shown).collect();
+        values.join(", ")
     }
 }
 

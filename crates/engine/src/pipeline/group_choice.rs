@@ -40,7 +40,7 @@ policy! {
         hot_cost: f64 = 0.17,
         /// What runs add to the time, and what more where every row begins one: on an H200 6 to 40 % for
         /// sorted rows, and 50 % in TPC-H's first query, whose sums take many registers.
-        run_cost: (f64, f64) = (0.6, 0.4),
+        run_cost: [f64; 2] = [0.6, 0.4],
         /// Bytes of shared memory that the model leaves for what else a kernel keeps there.
         other_shared_bytes: u64 = 2 << 10,
     }
@@ -327,7 +327,7 @@ fn candidate(
             let changes = rows.sample.as_ref().map_or(1.0, |sample| sample.changes);
             cost.shared_seconds *= changes;
             cost.seconds = overlapped([cost.memory_seconds, cost.shared_seconds, cost.issue_seconds])
-                * (1.0 + POLICY.run_cost.0 + POLICY.run_cost.1 * changes.min(1.0))
+                * (1.0 + POLICY.run_cost[0] + POLICY.run_cost[1] * changes.min(1.0))
                 + cost.merge_seconds;
         }
         cost.seconds *= 1.0 + POLICY.hot_cost * hot.len() as f64;
