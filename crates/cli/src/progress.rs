@@ -133,8 +133,8 @@ impl Drop for Watch {
     }
 }
 
-/// Standard error, a little narrower than it is: a bar fills its line, and the `^C` that a terminal echoes behind
-/// it must not begin another, which would be cleared in its place.
+/// Standard error, a little narrower than it is: a bar fills its line, and the `^C` that a terminal echoes
+/// behind it must not begin another, which would be cleared in its place.
 #[derive(Debug)]
 struct Narrower;
 
