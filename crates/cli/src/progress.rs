@@ -145,6 +145,14 @@ impl Narrower {
     fn send(text: &str) -> io::Result<()> {
         io::stderr().write_all(text.as_bytes())
     }
+
+    /// Moves the cursor by the control sequence that ends in `direction`, which takes 0 for 1.
+    fn move_by(steps: usize, direction: char) -> io::Result<()> {
+        match steps {
+            0 => Ok(()),
+            steps => Self::send(&format!("\x1b[{steps}{direction}")),
+        }
+    }
 }
 
 impl TermLike for Narrower {
@@ -155,31 +163,19 @@ impl TermLike for Narrower {
     }
 
     fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
-        match lines {
-            0 => Ok(()),
-            lines => Self::send(&format!("\x1b[{lines}A")),
-        }
+        Self::move_by(lines, 'A')
     }
 
     fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
-        match lines {
-            0 => Ok(()),
-            lines => Self::send(&format!("\x1b[{lines}B")),
-        }
+        Self::move_by(lines, 'B')
     }
 
     fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
-        match columns {
-            0 => Ok(()),
-            columns => Self::send(&format!("\x1b[{columns}C")),
-        }
+        Self::move_by(columns, 'C')
     }
 
     fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
-        match columns {
-            0 => Ok(()),
-            columns => Self::send(&format!("\x1b[{columns}D")),
-        }
+        Self::move_by(columns, 'D')
     }
 
     fn write_line(&self, text: &str) -> io::Result<()> {

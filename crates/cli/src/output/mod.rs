@@ -145,11 +145,7 @@ pub(crate) struct Output {
 
 /// Rows as a table that fits the terminal, if standard output is one.
 pub(crate) fn fitted(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<String, ArrowError> {
-    let width = if io::stdout().is_terminal() {
-        terminal().map(|(columns, _)| columns)
-    } else {
-        None
-    };
+    let width = terminal().map(|(columns, _)| columns);
     let options = FormatOptions::default();
     table::shown(Format::Table, schema, batches, false, width, &options).map(|shown| shown.text)
 }

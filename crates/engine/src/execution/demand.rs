@@ -42,9 +42,11 @@ policy! {
         passing: f64 = 0.25,
         /// Groups expected of a key of which nothing is known.
         groups: u64 = 1 << 16,
-        /// Rows of output columns at most (`sinks.rs`).
+        /// Rows that output columns hold at most before they are drained.
         column_rows: u64 = 16 << 20,
-        /// Bytes of a heap for overflow rows (`group_table.rs`).
+        /// Bytes of a heap for overflow rows, at most: larger ones let the table be made anew less often and
+        /// write more. Where memory is short, an eighth of it, for the table that takes them in could need
+        /// nearly three times as much.
         overflow_bytes: u64 = 64 << 20,
     }
 }

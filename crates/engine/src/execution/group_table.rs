@@ -1,6 +1,7 @@
 //! The group hash table of a run. Where rows may wait it starts small, and those that find no place in it
 //! wait in heap pages as partial groups until it has grown.
 
+use super::demand::DemandPolicy;
 use super::error::RunError;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
@@ -15,11 +16,6 @@ use galatea_device::{Access, DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::heap::PageChainsView;
 use galatea_kernels::{HashCollect, HashRehash, MergeWord, SlotLayout};
 use galatea_memory::regions::{Use, WorkingRegion};
-
-/// Bytes of the heap for partial groups: larger ones let the table be made anew less often and write more.
-/// Where memory is short, an eighth of it, for the table that takes them in could need nearly three times as
-/// much.
-const HEAP_BYTES: u64 = 64 << 20;
 
 /// What the slots are called where they do not fit.
 const TABLE: &str = "the group hash table";
@@ -83,7 +79,7 @@ impl TableState {
                 words: layout.group_words(),
                 rows,
                 morsel_rows: 0,
-                bytes: HEAP_BYTES.min(runtime.room() / 8),
+                bytes: DemandPolicy::DEFAULT.overflow_bytes.min(runtime.room() / 8),
             };
             let (heap, grid) = RowHeap::new(runtime, stream, owner, demand, grid)?;
             (Some(heap), grid)

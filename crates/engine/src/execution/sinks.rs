@@ -1,6 +1,7 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
 use super::built::BuiltTable;
+use super::demand::DemandPolicy;
 use super::error::{RunError, raise};
 use super::group_table::{TableState, merges};
 use super::results::Rows;
@@ -25,9 +26,6 @@ const CONTROL_WORDS: usize = 6;
 
 /// Words of control and groups that are read in one copy.
 const SMALL_WORDS: usize = 64 << 10;
-
-/// Rows an append sink holds at most before it is drained.
-const APPEND_ROWS: u64 = 16 << 20;
 
 /// Device memory of a sink.
 #[derive(Debug)]
@@ -145,7 +143,10 @@ impl SinkState {
                 progress = grid as usize;
                 let in_flight = u64::from(grid) * u64::from(bound.morsel_rows);
                 let rows = needs.counted.unwrap_or(rows);
-                let held = needs.fetch.unwrap_or(APPEND_ROWS).min(APPEND_ROWS);
+                let held = needs
+                    .fetch
+                    .unwrap_or(u64::MAX)
+                    .min(DemandPolicy::DEFAULT.column_rows);
                 let capacity = rows.min(held.max(2 * in_flight)).max(1);
                 let limit = if capacity >= rows {
                     u64::MAX

@@ -42,7 +42,7 @@ pub fn bind(
         .map(|(source, column)| ColumnAccess::new(*source, column, &mut parameters))
         .collect();
     let rewrite = |e: &Expr| to_kernel_columns(e, &sources);
-    let mut lookups = DimensionInput {
+    let lookups = DimensionInput {
         plan,
         columns: &columns,
         rewrite: &rewrite,
@@ -111,7 +111,6 @@ pub fn bind(
         sink,
         strategy,
         result,
-        hot,
         why,
     } = input.bind(emitter, &mut values)?;
     sink.before_rows(&mut body);
@@ -126,7 +125,6 @@ pub fn bind(
     sink.row(&mut row);
     loops.stage(&stages.last.columns, &row, &mut body);
     sink.after_rows(&mut body);
-    drop(loops);
 
     let block = match (&strategy, options.block) {
         (Strategy::Shared(layout), _) => layout.block,
@@ -147,9 +145,8 @@ pub fn bind(
         collide: options.collide,
         rows: view.rows,
         selectivity,
-        hot,
         why,
-        dimensions: std::mem::take(&mut lookups.notes),
+        dimensions: lookups.notes,
     };
     bound.source = generate::kernel(&bound, &*sink, &dimension_code, &body, finds_keys).into();
     check(&bound.parameters)?;

@@ -36,8 +36,6 @@ pub struct BoundPipeline {
     pub rows: u64,
     /// Guess of the share of rows that pass the filters.
     pub selectivity: f64,
-    /// Literals that name the hot groups of a shared strategy.
-    pub hot: Vec<usize>,
     /// Why dense groups are collected as they are.
     pub why: Option<String>,
     /// Of each dimension which memory it is looked up in, and why, for EXPLAIN.

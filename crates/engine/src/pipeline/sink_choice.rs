@@ -66,8 +66,6 @@ pub(super) struct BoundSink {
     pub(super) sink: Box<dyn Sink>,
     pub(super) strategy: Strategy,
     pub(super) result: ResultPlan,
-    /// Literals that name the hot groups.
-    pub(super) hot: Vec<usize>,
     /// Why dense groups are collected as they are.
     pub(super) why: Option<String>,
 }
@@ -78,7 +76,6 @@ impl BoundSink {
             sink: Box::new(sink),
             strategy,
             result,
-            hot: Vec::new(),
             why: None,
         }
     }
@@ -251,7 +248,7 @@ impl SinkInput<'_> {
             Strategy::Shared(layout) => Box::new(SharedSink {
                 accumulators,
                 layout,
-                hot: hot.clone(),
+                hot,
             }),
             Strategy::Dense(layout) => Box::new(DenseSink { accumulators, layout }),
             other => unreachable!("{other} collects no dense groups"),
@@ -260,7 +257,6 @@ impl SinkInput<'_> {
             sink,
             strategy: choice.strategy,
             result,
-            hot,
             why: Some(choice.why),
         })
     }

@@ -254,8 +254,7 @@ impl MemoryManager {
         self.working.adopt(owner, name, buffer)
     }
 
-    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). `false`: there is no room for all of
-    /// them.
+    /// Holds regions for a launch: all of them, or none (MultiQx §4.1). `false`: they do not all fit.
     ///
     /// # Errors
     /// The device's; content that cannot be read back.

@@ -6,7 +6,7 @@
 //! already.
 
 use super::statements::{CHAINS, add_to_global, combine_in_global, row_words};
-use super::{Geometry, Sink};
+use super::{FIRST_MORSEL, Geometry, Sink};
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::AccumulatorPlan;
 use crate::pipeline::group_key::GroupKey;
@@ -75,7 +75,7 @@ u8 row_over[{1}];",
         if self.overflows {
             "u32(overflow.first_morsel(args.first_morsel + blockIdx.x))"
         } else {
-            "args.resume ? args.progress[blockIdx.x] : args.first_morsel + blockIdx.x"
+            FIRST_MORSEL
         }
     }
 

@@ -27,6 +27,9 @@ mod statements;
 use crate::code::Code;
 use std::fmt::Debug;
 
+/// C++ of the first morsel of a block that remembers where it stopped, if it can stop.
+const FIRST_MORSEL: &str = "args.resume ? args.progress[blockIdx.x] : args.first_morsel + blockIdx.x";
+
 /// Geometry of a launch, as far as the text of the kernel depends on it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Geometry {
@@ -79,7 +82,7 @@ pub(super) trait Sink: Debug {
 
     /// C++ of the block's first morsel.
     fn first_morsel(&self) -> &'static str {
-        "args.resume ? args.progress[blockIdx.x] : args.first_morsel + blockIdx.x"
+        FIRST_MORSEL
     }
 
     /// At the start of each morsel, by all threads; may `break`.
