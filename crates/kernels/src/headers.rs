@@ -15,6 +15,7 @@ macro_rules! embed {
 /// folder.
 pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/checksum.h",
+    "galatea/args/collect_bits.h",
     "galatea/args/copy_bandwidth.h",
     "galatea/args/count_bits.h",
     "galatea/args/dense_fold.h",
@@ -33,9 +34,11 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/kmeans_pass.h",
     "galatea/args/kmeans_update.h",
     "galatea/args/link_access.h",
+    "galatea/args/list_rows.h",
     "galatea/args/match_lanes.h",
     "galatea/args/nothing.h",
     "galatea/args/pipeline.h",
+    "galatea/args/prefix_sum.h",
     "galatea/args/read_bandwidth.h",
     "galatea/args/shared_updates.h",
     "galatea/aggregate.cuh",
@@ -74,6 +77,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/mma.cuh",
     "galatea/morsel.cuh",
     "galatea/page_chain.cuh",
+    "galatea/pairs.cuh",
     "galatea/prelude.cuh",
     "galatea/strings.cuh",
     "galatea/thread.cuh",

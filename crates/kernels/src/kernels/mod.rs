@@ -1,6 +1,7 @@
 //! The hand-written kernels, one file each.
 
 mod checksum;
+mod collect_bits;
 mod copy_bandwidth;
 mod count_bits;
 mod dense_fold;
@@ -19,14 +20,17 @@ mod kmeans_masses;
 mod kmeans_pass;
 mod kmeans_update;
 mod link_access;
+mod list_rows;
 mod match_lanes;
 mod nothing;
 mod pipeline;
+mod prefix_sum;
 mod read_bandwidth;
 mod repetition;
 mod shared_updates;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
+pub use collect_bits::{CollectBits, CollectBitsArguments};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
 pub use count_bits::{CountBits, CountBitsArguments};
 pub use dense_fold::{DenseFold, DenseFoldArguments};
@@ -45,12 +49,14 @@ pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
 pub use link_access::{LinkAccess, LinkAccessArguments, Pieces};
+pub use list_rows::{ListRows, ListRowsArguments};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
 pub use pipeline::{
     CHAINS_VIEW_WORDS, CHUNK_HEADER_WORDS, COLUMN_WORDS, MAX_LITERALS, MAX_OUTPUTS, MAX_TABLES, Pipeline,
     PipelineArguments,
 };
+pub use prefix_sum::{PrefixSum, PrefixSumArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use repetition::Repetition;
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
@@ -62,6 +68,7 @@ use crate::kernel::{Kernel, KernelEntry};
 /// Every kernel of this crate. A test compares the list with `cuda/kernels` and `cuda/galatea/args`.
 pub const KERNELS: &[KernelEntry] = &[
     Checksum::ENTRY,
+    CollectBits::ENTRY,
     CopyBandwidth::ENTRY,
     CountBits::ENTRY,
     DenseFold::ENTRY,
@@ -80,9 +87,11 @@ pub const KERNELS: &[KernelEntry] = &[
     KmeansPass::ENTRY,
     KmeansUpdate::ENTRY,
     LinkAccess::ENTRY,
+    ListRows::ENTRY,
     MatchLanes::ENTRY,
     Nothing::ENTRY,
     Pipeline::ENTRY,
+    PrefixSum::ENTRY,
     ReadBandwidth::ENTRY,
     SharedUpdates::ENTRY,
 ];

@@ -4,9 +4,9 @@ use galatea_device::{
     Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
 };
 use galatea_kernels::{
-    Checksum, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern, GlobalAtomics,
-    GroupingProbes, MatchLanes, MergeWord, Nothing, ReadBandwidth, Repetition, SharedUpdates, Update,
-    calibrate, calibration, checksum_of, measure, pattern,
+    Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern, GlobalAtomics,
+    GroupingProbes, ListRows, MatchLanes, MergeWord, Nothing, PrefixSum, ReadBandwidth, Repetition,
+    SharedUpdates, Update, calibrate, calibration, checksum_of, measure, pattern,
 };
 
 use crate::emulated;
@@ -350,5 +350,117 @@ fn copies_of_groups_are_added_up_word_by_word() {
         let mut ragged = device.zeroed::<u64>(&stream, 11).unwrap();
         let refused = fold.launch(&stream, InOut(&mut ragged), In(&merges), 1);
         assert!(matches!(refused, Err(DeviceError::Range { .. })), "{refused:?}");
+    }
+}
+
+/// Counts that are not alike: (7 n) mod 5, and one large one now and then.
+fn uneven(len: usize) -> Vec<u32> {
+    let count = |n: usize| (7 * n % 5) as u32 + if n.is_multiple_of(97) { 1000 } else { 0 };
+    (0..len).map(count).collect()
+}
+
+#[test]
+fn prefix_sums_are_those_of_the_host() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = PrefixSum::new(&device).unwrap();
+        let mut totals = device.upload(&stream, &vec![u64::MAX; kernel.totals()]).unwrap();
+        for len in LENGTHS.into_iter().chain([4095, 4096, 4097, 1_000_003]) {
+            let counts = uneven(len);
+            let mut expected = vec![0u64];
+            for count in &counts {
+                expected.push(expected.last().unwrap() + u64::from(*count));
+            }
+            let input = device.upload(&stream, &counts).unwrap();
+            let mut sums = device.upload(&stream, &vec![u64::MAX; len + 1]).unwrap();
+            kernel
+                .sum(&stream, In(&input), Out(&mut sums), Out(&mut totals))
+                .unwrap();
+            assert_eq!(stream.read(&sums, ..).unwrap(), expected, "{len} counts");
+            let poisoned = [counts.as_slice(), &[u32::MAX]].concat();
+            let mut narrow = device.upload(&stream, &poisoned).unwrap();
+            kernel
+                .replace(&stream, InOut(&mut narrow), Out(&mut totals))
+                .unwrap();
+            let narrow: Vec<u64> = (stream.read(&narrow, ..).unwrap().into_iter())
+                .map(u64::from)
+                .collect();
+            assert_eq!(narrow, expected, "{len} counts in place");
+        }
+    }
+}
+
+#[test]
+fn lists_hold_each_row_once_beside_those_of_its_key() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = ListRows::new(&device).unwrap();
+        for len in LENGTHS {
+            // Every third row has no key; the others one of seven.
+            let slots: Vec<u32> = (0..len as u32)
+                .map(|row| if row % 3 == 0 { u32::MAX } else { row * 5 % 7 })
+                .collect();
+            let mut counts = [0u32; 7];
+            let ranks: Vec<u32> = (slots.iter())
+                .map(|slot| match counts.get_mut(*slot as usize) {
+                    Some(count) => {
+                        *count += 1;
+                        *count - 1
+                    }
+                    None => 0,
+                })
+                .collect();
+            let mut starts = vec![0u32];
+            for count in counts {
+                starts.push(starts.last().unwrap() + count);
+            }
+            let upload = |values: &[u32]| device.upload(&stream, values).unwrap();
+            let mut lists = upload(&vec![u32::MAX; len]);
+            let (on_device, ranks, first) = (upload(&slots), upload(&ranks), upload(&starts));
+            kernel
+                .launch(&stream, In(&on_device), In(&ranks), In(&first), Out(&mut lists))
+                .unwrap();
+            let lists = stream.read(&lists, ..).unwrap();
+            for (slot, range) in starts.windows(2).enumerate() {
+                let rows: Vec<u32> = (0..len as u32)
+                    .filter(|row| slots[*row as usize] == slot as u32)
+                    .collect();
+                assert_eq!(
+                    lists[range[0] as usize..range[1] as usize],
+                    rows,
+                    "slot {slot} of {len} rows"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn bits_are_collected_by_their_value() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let kernel = CollectBits::new(&device).unwrap();
+        for len in LENGTHS {
+            let set = |bit: usize| bit.is_multiple_of(3) || bit % 64 == 63;
+            let word =
+                |word: usize| (0..32).fold(0u32, |bits, bit| bits | u32::from(set(32 * word + bit)) << bit);
+            // What is behind the last bit is set and not to be found.
+            let words: Vec<u32> = (0..len.div_ceil(32)).map(word).collect();
+            let words = device.upload(&stream, &words).unwrap();
+            for wanted in [false, true] {
+                let mut numbers = device.upload(&stream, &vec![u32::MAX; len]).unwrap();
+                let mut found = device.upload(&stream, &[0u64]).unwrap();
+                kernel
+                    .launch(&stream, In(&words), wanted, Out(&mut numbers), InOut(&mut found))
+                    .unwrap();
+                let count = stream.read(&found, ..).unwrap()[0] as usize;
+                let mut numbers = stream.read(&numbers, ..count).unwrap();
+                numbers.sort_unstable();
+                let expected: Vec<u32> = (0..len as u32)
+                    .filter(|bit| set(*bit as usize) == wanted)
+                    .collect();
+                assert_eq!(numbers, expected, "bits that are {wanted} among {len}");
+            }
+        }
     }
 }

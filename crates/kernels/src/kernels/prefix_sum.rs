@@ -1,0 +1,119 @@
+//! Prefix sums.
+
+use galatea_device::{DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
+
+use super::{BLOCK, same_length};
+use crate::kernel::resident_kernel;
+
+kernel_arguments! {
+    /// Arguments of `prefix_sum`.
+    pub struct PrefixSumArguments in "galatea/args/prefix_sum.h" {
+        /// The counts.
+        pub counts: DevicePointer<u32>,
+        /// The sums as 32 bits, may be `counts`; or null.
+        pub narrow: DevicePointer<u32>,
+        /// The sums as 64 bits, or null.
+        pub wide: DevicePointer<u64>,
+        /// By block: the sum of its counts.
+        pub totals: DevicePointer<u64>,
+        /// Counts; there is one sum more.
+        pub count: u64,
+        /// Counts of a block, which are consecutive.
+        pub per_block: u64,
+        /// 0: totals, 1: sums.
+        pub phase: u32,
+        /// Fills the struct.
+        pub unused: u32,
+    }
+}
+
+resident_kernel! {
+    /// Of each count the sum of those before it.
+    PrefixSum, "prefix_sum", PrefixSumArguments
+}
+
+impl PrefixSum {
+    /// Counts that are worth a block of their own.
+    const LEAST_OF_A_BLOCK: u64 = 4096;
+
+    /// Totals that a launch needs.
+    #[must_use]
+    pub fn totals(&self) -> usize {
+        self.blocks as usize
+    }
+
+    /// Replaces counts by the sums of those before them; the last place, whose content does not matter, gets
+    /// the sum of all, which must fit 32 bits.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] when `counts` is empty or `totals` is not [`Self::totals`]
+    /// long; the device's.
+    pub fn replace(&self, stream: &Stream, counts: InOut<'_, u32>, totals: Out<'_, u64>) -> Result<()> {
+        let count = self.check(counts.len(), totals.len())?;
+        let pointer = counts.pointer();
+        let arguments = |phase| PrefixSumArguments {
+            counts: pointer,
+            narrow: pointer,
+            wide: DevicePointer::NULL,
+            totals: totals.pointer(),
+            count,
+            per_block: self.per_block(count),
+            phase,
+            unused: 0,
+        };
+        let references = [counts.reference(), totals.reference()];
+        for phase in 0..2 {
+            self.function
+                .launch(stream, self.geometry(count), &arguments(phase), &references)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to `sums` the sums of the counts before each, and last the sum of all.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] when `sums` is not one longer than `counts`, or `totals` not
+    /// [`Self::totals`] long; the device's.
+    pub fn sum(
+        &self,
+        stream: &Stream,
+        counts: In<'_, u32>,
+        sums: Out<'_, u64>,
+        totals: Out<'_, u64>,
+    ) -> Result<()> {
+        same_length("sums of counts", counts.len() + 1, sums.len())?;
+        let count = self.check(sums.len(), totals.len())?;
+        let arguments = |phase| PrefixSumArguments {
+            counts: counts.pointer(),
+            narrow: DevicePointer::NULL,
+            wide: sums.pointer(),
+            totals: totals.pointer(),
+            count,
+            per_block: self.per_block(count),
+            phase,
+            unused: 0,
+        };
+        let references = [counts.reference(), sums.reference(), totals.reference()];
+        for phase in 0..2 {
+            self.function
+                .launch(stream, self.geometry(count), &arguments(phase), &references)?;
+        }
+        Ok(())
+    }
+
+    /// The number of counts before so many sums.
+    fn check(&self, sums: usize, totals: usize) -> Result<u64> {
+        same_length("totals of blocks", self.totals(), totals)?;
+        same_length("sums of counts", sums.max(1), sums)?;
+        Ok(sums as u64 - 1)
+    }
+
+    fn per_block(&self, count: u64) -> u64 {
+        count.div_ceil(self.blocks.max(1)).max(Self::LEAST_OF_A_BLOCK)
+    }
+
+    fn geometry(&self, count: u64) -> Geometry {
+        let blocks = count.div_ceil(self.per_block(count)).max(1);
+        Geometry::new(blocks as u32, BLOCK)
+    }
+}
