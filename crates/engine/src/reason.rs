@@ -180,6 +180,26 @@ pub enum Reason {
     },
 }
 
+/// What is counted where rows of a build side have the same key although they must not.
+const ROWS_OF_ONE_KEY: &str = "rows of one key";
+
+impl Reason {
+    /// `rows` rows of a build side have the same key, of which `what` takes one.
+    pub(crate) fn repeated_key(what: impl Into<String>, rows: u64) -> Self {
+        Self::Limit {
+            expression: what.into(),
+            asked: rows,
+            limit: 1,
+            unit: ROWS_OF_ONE_KEY,
+        }
+    }
+
+    /// Whether it is that keys of a build side repeat.
+    pub(crate) fn is_repeated_key(&self) -> bool {
+        matches!(self, Self::Limit { unit, .. } if *unit == ROWS_OF_ONE_KEY)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::size;

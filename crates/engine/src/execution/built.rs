@@ -1,14 +1,15 @@
 //! A build side that a pipeline made: arrays by key that stay in device memory until the pipelines that look
 //! them up have run.
 
+use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
-use super::working::memory;
-use crate::expression::{BuiltColumn, Dimension};
+use super::pairs::{JoinPart, PairSizes, Pairs};
+use crate::expression::{Dimension, Part};
 use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
-use galatea_kernels::{CountBits, MAX_OUTPUTS, PipelineArguments};
+use galatea_kernels::{CountBits, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
@@ -28,6 +29,22 @@ impl SideRows {
         match self {
             Self::Collected(dimension) => Arc::clone(dimension),
             Self::Built(table) => Arc::clone(&table.lock().dimension),
+        }
+    }
+
+    /// How many rows and pairs there are, of the pairs of a join.
+    pub(super) fn pair_sizes(&self) -> Option<PairSizes> {
+        match self {
+            Self::Collected(_) => None,
+            Self::Built(table) => table.lock().pair_sizes(),
+        }
+    }
+
+    /// What a pipeline left on the device.
+    fn into_built(self) -> Option<BuiltTable> {
+        match self {
+            Self::Collected(_) => None,
+            Self::Built(table) => Some(table.into_inner()),
         }
     }
 
@@ -61,12 +78,13 @@ impl<'a> BuiltSides<'a> {
     }
 
     /// Makes `stream` wait for whatever brings them back.
-    pub(super) fn used_by(&self, stream: &Stream) -> Result<(), RunError> {
-        self.0.iter().try_for_each(|(_, side)| side.used_by(stream))
+    pub(super) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+        let mut sides = self.0.iter_mut();
+        sides.try_for_each(|(_, side)| side.used_by(runtime, stream))
     }
 
     /// Address of a part of side number `dimension`.
-    pub(super) fn address(&self, dimension: usize, part: usize) -> u64 {
+    pub(super) fn address(&self, dimension: usize, part: Part) -> u64 {
         let side = self.0.iter().find(|(number, _)| *number == dimension);
         side.map_or(0, |(_, side)| side.address(part))
     }
@@ -83,12 +101,12 @@ impl Drop for BuiltSides<'_> {
     }
 }
 
-/// The arrays of a build side.
+/// What a pipeline left on the device for others.
 #[derive(Debug)]
 pub(super) struct BuiltTable {
-    /// Their shape.
+    /// Its shape.
     pub dimension: Arc<Dimension>,
-    /// Rows that are in them.
+    /// Rows that are in it.
     pub rows: u64,
     unique: bool,
     /// Slots of its table of keys, if it has one.
@@ -98,85 +116,42 @@ pub(super) struct BuiltTable {
 
 #[derive(Debug)]
 enum Content {
+    /// Arrays by key.
     Rows {
         presence: WorkingRegion<u32>,
-        columns: Vec<Column>,
+        columns: Vec<DeviceColumn>,
     },
     /// The words of all possible groups, from the number on.
     Groups(WorkingRegion<u64>, usize),
-}
-
-#[derive(Debug)]
-struct Column {
-    values: WorkingRegion<u8>,
-    nulls: Option<WorkingRegion<u32>>,
+    /// A part of a join whose keys repeat.
+    Join(JoinPart),
 }
 
 impl BuiltTable {
     /// Arrays without rows.
-    pub(super) fn new(
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        plan: &BuildPlan,
-        owner: u64,
-    ) -> Result<Self, RunError> {
-        const WHAT: &str = "a build side";
-        let bits = plan.indices().div_ceil(32).max(1);
-        let bitmap = || -> Result<WorkingRegion<u32>, RunError> {
-            let words = usize::try_from(bits).unwrap_or(usize::MAX);
-            let zeroed = runtime.zeroed::<u32>(stream, words, WHAT)?;
-            Ok(runtime.memory().working(owner, WHAT, zeroed))
-        };
+    pub(super) fn new(allocator: &Allocator<'_>, plan: &BuildPlan) -> Result<Self, RunError> {
         // A table of keys has two words of 32 bits a slot.
         let presence = match plan.slots() {
-            None => bitmap()?,
-            Some(slots) => {
-                let words = usize::try_from(2 * slots).unwrap_or(usize::MAX);
-                let zeroed = runtime.zeroed::<u32>(stream, words, WHAT)?;
-                runtime.memory().working(owner, WHAT, zeroed)
-            }
-        };
-        let column = |column: &BuiltColumn| -> Result<Column, RunError> {
-            let bytes = plan.indices().saturating_mul(column.width as u64);
-            let Some(mut values) = runtime.allocate(stream, bytes)? else {
-                return Err(memory(runtime, WHAT, bytes));
-            };
-            // What no row has written may be read, though not used: a code of a dictionary must be one.
-            stream.fill(&mut values, 0)?;
-            Ok(Column {
-                values: runtime.memory().working(owner, WHAT, values),
-                nulls: column.nullable.then(bitmap).transpose()?,
-            })
+            None => allocator.bitmap(plan.indices())?,
+            Some(slots) => allocator.zeroed(2 * slots)?,
         };
         Ok(Self {
-            dimension: Arc::new(plan.dimension()),
-            rows: 0,
             unique: plan.unique,
             slots: plan.slots(),
-            content: Content::Rows {
-                presence,
-                columns: plan.columns.iter().map(column).collect::<Result<_, _>>()?,
-            },
+            ..Self::of(
+                plan.dimension(),
+                Content::Rows {
+                    presence,
+                    columns: allocator.columns(&plan.columns, plan.indices())?,
+                },
+            )
         })
     }
 
     /// Groups without rows.
-    pub(super) fn of_groups(
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        plan: &GroupBuildPlan,
-        owner: u64,
-    ) -> Result<Self, RunError> {
-        const WHAT: &str = "groups of a build side";
-        let words = usize::try_from(plan.words()).unwrap_or(usize::MAX);
-        let zeroed = runtime.zeroed::<u64>(stream, words, WHAT)?;
-        Ok(Self {
-            dimension: Arc::new(plan.dimension()),
-            rows: 0,
-            unique: false,
-            slots: None,
-            content: Content::Groups(runtime.memory().working(owner, WHAT, zeroed), 0),
-        })
+    pub(super) fn of_groups(allocator: &Allocator<'_>, plan: &GroupBuildPlan) -> Result<Self, RunError> {
+        let words = allocator.zeroed(plan.words())?;
+        Ok(Self::of(plan.dimension(), Content::Groups(words, 0)))
     }
 
     /// A group table whose entries are the rows of another pipeline; its words begin at number `first`.
@@ -187,72 +162,122 @@ impl BuiltTable {
         entries: u64,
     ) -> Self {
         Self {
-            dimension: Arc::new(dimension),
             rows: entries,
+            ..Self::of(dimension, Content::Groups(words, first))
+        }
+    }
+
+    /// A part of a join, which is filled by a pipeline.
+    pub(super) fn of_join(dimension: Dimension, part: JoinPart) -> Self {
+        Self::of(dimension, Content::Join(part))
+    }
+
+    /// The pairs of a join.
+    fn of_pairs(pairs: Pairs) -> Self {
+        Self {
+            rows: pairs.rows(),
+            ..Self::of(pairs.dimension(), Content::Join(JoinPart::Pairs(Box::new(pairs))))
+        }
+    }
+
+    fn of(dimension: Dimension, content: Content) -> Self {
+        Self {
+            dimension: Arc::new(dimension),
+            rows: 0,
             unique: false,
             slots: None,
-            content: Content::Groups(words, first),
+            content,
+        }
+    }
+
+    /// The part of a join that the pipeline which looked up `sides` has completed, with what it needs of
+    /// them: they are pairs then.
+    pub(super) fn joined(self, sides: Vec<SideRows>) -> Self {
+        let number = match &self.content {
+            Content::Join(JoinPart::Probe(probe)) => probe.dimension(),
+            Content::Join(JoinPart::Marks(marks)) => marks.dimension(),
+            _ => return self,
+        };
+        let side = sides.into_iter().nth(number);
+        let side = side.and_then(SideRows::into_built).map(|side| side.content);
+        match (self.content, side) {
+            (Content::Join(JoinPart::Probe(probe)), Some(Content::Join(JoinPart::Lists(lists)))) => {
+                Self::of_pairs(Pairs::of(probe, lists))
+            }
+            (Content::Join(JoinPart::Marks(marks)), Some(Content::Join(JoinPart::Pairs(pairs)))) => {
+                Self::of_pairs(pairs.marked(marks))
+            }
+            _ => unreachable!("a join's pipelines look up its own parts"),
+        }
+    }
+
+    /// How many rows and pairs there are, of a join.
+    fn pair_sizes(&self) -> Option<PairSizes> {
+        match &self.content {
+            Content::Join(JoinPart::Pairs(pairs)) => Some(pairs.sizes()),
+            _ => None,
         }
     }
 
     /// Points the kernel that fills them at the arrays.
     pub(super) fn bind(&self, args: &mut PipelineArguments) {
-        args.groups = self.address(BuiltColumn::PRESENCE);
+        args.groups = self.address(Part::Presence);
         args.capacity = self.slots.unwrap_or(0);
-        let Content::Rows { columns, .. } = &self.content else {
-            return;
-        };
-        for (k, column) in columns.iter().enumerate() {
-            args.outputs[k] = column.values.address();
-            args.outputs[MAX_OUTPUTS / 2 + k] = column.nulls.as_ref().map_or(0, |nulls| nulls.address());
-        }
-    }
-
-    /// Address of a part, see [`BuiltColumn`]; groups have one, number 0.
-    pub(super) fn address(&self, part: usize) -> u64 {
-        let (presence, columns) = match &self.content {
-            Content::Groups(words, first) => return words.address() + 8 * *first as u64,
-            Content::Rows { presence, columns } => (presence, columns),
-        };
-        if part == BuiltColumn::PRESENCE {
-            return presence.address();
-        }
-        let column = &columns[(part - 1) / 2];
-        match &column.nulls {
-            Some(nulls) if part.is_multiple_of(2) => nulls.address(),
-            _ => column.values.address(),
-        }
-    }
-
-    /// Makes the arrays wait for whatever brings them back, before `stream` reads them.
-    pub(super) fn used_by(&self, stream: &Stream) -> Result<(), RunError> {
         match &self.content {
-            Content::Groups(words, _) => words.used_by(stream)?,
-            Content::Rows { presence, columns } => {
-                presence.used_by(stream)?;
-                for column in columns {
-                    column.values.used_by(stream)?;
-                    if let Some(nulls) = &column.nulls {
-                        nulls.used_by(stream)?;
-                    }
-                }
-            }
+            Content::Rows { columns, .. } => DeviceColumn::bind(columns, args),
+            Content::Join(JoinPart::Lists(lists)) => lists.bind(args),
+            Content::Join(JoinPart::Probe(probe)) => probe.bind(args),
+            Content::Join(JoinPart::Marks(marks)) => marks.bind(args),
+            Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
+        }
+    }
+
+    /// Address of a part; groups have one.
+    pub(super) fn address(&self, part: Part) -> u64 {
+        match (&self.content, part) {
+            (Content::Groups(words, first), _) => words.address() + 8 * *first as u64,
+            (Content::Rows { presence, .. }, Part::Presence) => presence.address(),
+            (Content::Rows { columns, .. }, Part::Values(position)) => columns[position].values(),
+            (Content::Rows { columns, .. }, Part::Nulls(position)) => columns[position].nulls(),
+            (Content::Join(JoinPart::Lists(lists)), part) => lists.address(part),
+            (Content::Join(JoinPart::Pairs(pairs)), Part::Directory) => pairs.address(),
+            _ => 0,
+        }
+    }
+
+    /// Makes `stream` wait for whatever brings it back, before the stream reads it.
+    pub(super) fn used_by(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+        for region in self.regions() {
+            region.used_by(stream)?;
+        }
+        if let Content::Join(JoinPart::Pairs(pairs)) = &mut self.content {
+            pairs.locate(runtime, stream)?;
         }
         Ok(())
     }
 
-    /// Counts the keys, in word 1 of the control words, where they must be unique.
-    pub(super) fn count(
-        &self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
+    /// After the last launch, with the first counter of the control words: counts the keys there, where they
+    /// must be unique, and completes parts of joins.
+    pub(super) fn complete(
+        &mut self,
+        allocator: &Allocator<'_>,
         control: &mut DeviceBuffer<u64>,
     ) -> Result<(), RunError> {
-        // The kernel has counted the keys of a table of keys.
-        let counts = self.unique && self.slots.is_none();
-        if let (true, Content::Rows { presence, .. }) = (counts, &self.content) {
-            let ones = InOut(control.slice_mut(1..2)?);
-            CountBits::new(runtime.device())?.launch(stream, In(&**presence), ones)?;
+        let Allocator { runtime, stream, .. } = *allocator;
+        match &mut self.content {
+            // The kernel has counted the keys of a table of keys.
+            Content::Rows { presence, .. } if self.unique && self.slots.is_none() => {
+                let ones = InOut(control.slice_mut(1..2)?);
+                CountBits::new(runtime.device())?.launch(stream, In(&**presence), ones)?;
+            }
+            Content::Join(JoinPart::Lists(lists)) => {
+                lists.complete(allocator, stream.read(control, 1..2)?[0])?;
+            }
+            Content::Join(JoinPart::Probe(probe)) => {
+                probe.complete(allocator, stream.read(control, 1..2)?[0])?;
+            }
+            Content::Join(JoinPart::Marks(marks)) => marks.complete(allocator)?,
+            Content::Rows { .. } | Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
         }
         Ok(())
     }
@@ -263,41 +288,44 @@ impl BuiltTable {
         if !self.unique || keys == rows {
             return Ok(());
         }
-        Err(RunError::Unsupported(Reason::Limit {
-            expression: "a join".into(),
-            asked: rows - keys + 1,
-            limit: 1,
-            unit: "rows of one key",
-        }))
+        Err(RunError::Unsupported(Reason::repeated_key(
+            "a join",
+            rows - keys + 1,
+        )))
+    }
+
+    fn regions(&self) -> Vec<&dyn Region> {
+        match &self.content {
+            Content::Groups(words, _) => vec![words],
+            Content::Rows { presence, columns } => {
+                let presence: &dyn Region = presence;
+                let columns = columns.iter().flat_map(DeviceColumn::regions);
+                [presence].into_iter().chain(columns).collect()
+            }
+            Content::Join(part) => part.regions(),
+        }
+    }
+
+    fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+        match &mut self.content {
+            Content::Groups(words, _) => vec![words],
+            Content::Rows { presence, columns } => {
+                let presence: &mut dyn Region = presence;
+                let columns = columns.iter_mut().flat_map(DeviceColumn::regions_mut);
+                [presence].into_iter().chain(columns).collect()
+            }
+            Content::Join(part) => part.regions_mut(),
+        }
     }
 
     /// Lets others move it.
     pub(super) fn park(&mut self) {
-        match &mut self.content {
-            Content::Groups(words, _) => words.park(),
-            Content::Rows { presence, columns } => {
-                presence.park();
-                for column in columns {
-                    column.values.park();
-                    if let Some(nulls) = &mut column.nulls {
-                        nulls.park();
-                    }
-                }
-            }
-        }
+        self.regions_mut().into_iter().for_each(|region| region.park());
     }
 
     /// What a launch does to its regions.
     pub(super) fn uses(&mut self, access: Access) -> Vec<Use<'_>> {
-        let (presence, columns) = match &mut self.content {
-            Content::Groups(words, _) => return vec![words.used(access)],
-            Content::Rows { presence, columns } => (presence, columns),
-        };
-        let mut uses = vec![presence.used(access)];
-        for column in columns {
-            uses.push(column.values.used(access));
-            uses.extend(column.nulls.as_mut().map(|nulls| nulls.used(access)));
-        }
-        uses
+        let regions = self.regions_mut().into_iter();
+        regions.map(|region| region.used(access)).collect()
     }
 }

@@ -44,6 +44,8 @@ policy! {
         groups: u64 = 1 << 16,
         /// Rows that output columns hold at most before they are drained.
         column_rows: u64 = 16 << 20,
+        /// Bytes of a side of a join up to which it is sized for all rows, rather than counted first.
+        uncounted_bytes: u64 = 256 << 20,
         /// Bytes of a heap for overflow rows, at most: larger ones let the table be made anew less often and
         /// write more. Where memory is short, an eighth of it, for the table that takes them in could need
         /// nearly three times as much.
@@ -184,6 +186,11 @@ impl SinkMemory {
             SinkPlan::BuildGroups { aggregates, .. } => Self::Fixed(8 * rows * (1 + aggregates.len() as u64)),
             // A byte of presence and keys, and half of the width of each column: most are narrow.
             SinkPlan::Build { columns, .. } => Self::Fixed(rows * (1 + 4 * columns.len() as u64)),
+            // Beside them the place of a row in its list, or the pairs before it.
+            SinkPlan::Lists { columns, .. } | SinkPlan::Probe { columns, .. } => {
+                Self::Fixed(rows * (16 + 4 * columns.len() as u64))
+            }
+            SinkPlan::Mark { .. } => Self::Fixed(rows / 8),
         }
     }
 
@@ -212,6 +219,9 @@ impl SinkMemory {
             }
             (_, ResultPlan::Build(plan)) => Self::Fixed(plan.bytes()),
             (_, ResultPlan::BuildGroups(plan)) => Self::Fixed(8 * plan.words()),
+            (_, ResultPlan::Lists(plan)) => Self::Fixed(plan.bytes(rows)),
+            (_, ResultPlan::Probe(plan)) => Self::Fixed(plan.bytes(rows)),
+            (_, ResultPlan::Mark(_)) => Self::Fixed(rows / 8),
             _ => Self::Fixed(slot_bytes),
         }
     }

@@ -2,7 +2,7 @@
 //! it was preempted by an earlier query.
 
 use super::built::{BuiltSides, SideRows};
-use super::demand::{Observed, Quantities, SinkMemory};
+use super::demand::{DemandPolicy, Observed, Quantities, SinkMemory};
 use super::error::RunError;
 use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
@@ -12,7 +12,7 @@ use super::sinks::SinkState;
 use super::working::SinkNeeds;
 use crate::metrics;
 use crate::pipeline::SinkPlan;
-use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::strategy::Strategy;
 use crate::runtime::QueryStreams;
@@ -164,6 +164,7 @@ impl Run<'_> {
         turn.update(estimate.clone());
         let counted = match bound.strategy {
             Strategy::Append { counted: true } => Some(self.count(turn, report)?),
+            _ if self.is_worth_counting(bound, report.rows) => Some(self.count(turn, report)?),
             _ => None,
         };
         let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
@@ -172,6 +173,7 @@ impl Run<'_> {
             rows: report.rows,
             hash_slots: self.config.hash_slots.0,
             counted,
+            pairs: self.sides.iter().rev().find_map(SideRows::pair_sizes),
             fetch: self.fetch,
             keep: self.keep,
         };
@@ -185,7 +187,7 @@ impl Run<'_> {
                 needed,
             ));
         }
-        sides.used_by(&streams.compute)?;
+        sides.used_by(self.runtime, &streams.compute)?;
         // Allocated before the columns' pages, which take only what is left.
         let sink = SinkState::new(self.runtime, &streams.compute, bound, grid, &needs)?;
         report.grid = sink.grid();
@@ -212,9 +214,19 @@ impl Run<'_> {
                     return Err(RunError::full(self.runtime.device().budget(), what, needed));
                 }
             }
-            sides.used_by(&streams.compute)?;
+            sides.used_by(self.runtime, &streams.compute)?;
             pass = self.pass(pipeline, streams, turn, keep, &sides, *progress, report)?;
         }
+    }
+
+    /// Whether the sides of a join are large, and few rows of them may be left.
+    fn is_worth_counting(&self, bound: &BoundPipeline, rows: u64) -> bool {
+        let bytes = match &bound.result {
+            ResultPlan::Lists(plan) => plan.bytes(rows),
+            ResultPlan::Probe(plan) => plan.bytes(rows),
+            _ => return false,
+        };
+        bytes > DemandPolicy::DEFAULT.uncounted_bytes && !self.plan.filters.is_empty()
     }
 
     /// Runs the filters alone, to learn how many rows pass.

@@ -10,7 +10,7 @@ use crate::explain::{ByteCount, Facts};
 use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
-use crate::placement::Subtree;
+use crate::placement::{Subtree, place_again};
 use crate::plans::renewed_host;
 use crate::reason::Reason;
 use crate::report::PlanReport;
@@ -54,10 +54,15 @@ pub struct GpuExec {
     last: Arc<Mutex<Option<Outcome>>>,
 }
 
+/// How often one execution places its subtree again: each time it has found one more build side whose keys
+/// repeat.
+const MAX_PLACEMENTS: usize = 16;
+
 /// How the last execution ended, for EXPLAIN ANALYZE.
 #[derive(Debug)]
 enum Outcome {
-    Ran(Box<RunReport>),
+    /// With the subtree that ran, if it is not the one that was placed.
+    Ran(Box<RunReport>, Option<Box<Subtree>>),
     FellBack(String),
 }
 
@@ -130,21 +135,26 @@ impl GpuExec {
     /// The report of the last execution that ran on the device.
     pub fn last_report(&self) -> Option<RunReport> {
         match &*self.last.lock() {
-            Some(Outcome::Ran(report)) => Some(RunReport::clone(report)),
+            Some(Outcome::Ran(report, _)) => Some(RunReport::clone(report)),
             _ => None,
         }
     }
 
     /// What EXPLAIN says of it; `spent`: also where the time and the bytes of the last execution went.
     pub(crate) fn facts(&self, spent: bool) -> Facts {
-        let mut facts = Facts::planned(&self.subtree);
+        let last = self.last.lock();
+        let subtree = match &*last {
+            Some(Outcome::Ran(_, Some(subtree))) => subtree,
+            _ => &self.subtree,
+        };
+        let mut facts = Facts::planned(subtree);
         if self.config.device == DeviceChoice::Emulated {
             facts.push("device", "emulated");
         }
-        match &*self.last.lock() {
+        match &*last {
             None => {}
             Some(Outcome::FellBack(reason)) => facts.push("fell back to the CPU", reason),
-            Some(Outcome::Ran(report)) => facts.add_run(report, &report.builds, spent),
+            Some(Outcome::Ran(report, _)) => facts.add_run(report, &report.builds, spent),
         }
         facts
     }
@@ -190,15 +200,30 @@ impl Drop for CancelOnDrop {
 }
 
 impl Task {
-    async fn execute(self) -> Result<SendableRecordBatchStream> {
-        match self.on_device().await {
+    async fn execute(mut self) -> Result<SendableRecordBatchStream> {
+        let mut outcome = self.on_device().await;
+        let mut placed_again = false;
+        for _ in 0..MAX_PLACEMENTS {
+            let Some(subtree) = outcome
+                .as_ref()
+                .err()
+                .and_then(|failure| self.place_again(failure))
+            else {
+                break;
+            };
+            self.subtree = subtree;
+            placed_again = true;
+            outcome = self.on_device().await;
+        }
+        match outcome {
             Ok((batches, report, held)) => {
                 metrics::ended(PipelineOutcome::Device);
                 if let Some(shape) = self.subtree.shape {
                     self.runtime.history().compiled(shape);
                 }
                 self.record(&report, &batches);
-                *self.last.lock() = Some(Outcome::Ran(Box::new(report)));
+                let ran = placed_again.then(|| Box::new(self.subtree.clone()));
+                *self.last.lock() = Some(Outcome::Ran(Box::new(report), ran));
                 let size = self.context.session_config().batch_size();
                 let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
                 let pieces = batches
@@ -260,6 +285,19 @@ impl Task {
         let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
         held.try_grow(bytes).map_err(Failure::Pool)?;
         Ok((batches, report, held))
+    }
+
+    /// The subtree as it is placed now that keys are known to repeat, if that is why it failed.
+    fn place_again(&self, failure: &Failure) -> Option<Subtree> {
+        let (shape, reason) = self
+            .refusal(failure)
+            .filter(|(_, reason)| reason.is_repeated_key())?;
+        self.runtime.history().refuse(shape, reason);
+        // Its nodes may have run already.
+        let plan = renewed_host(&self.cpu).ok()?;
+        let found = place_again(&plan, &self.runtime, &self.config).ok()?;
+        let fetch = self.subtree.fetch;
+        Some(Subtree { fetch, ..found })
     }
 
     /// What of a failure the next run of the same pipeline over the same data would meet again, and of what

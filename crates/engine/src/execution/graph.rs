@@ -16,6 +16,7 @@ use super::run::{Output, Run};
 use super::run_report::RunReport;
 use super::source::{load, surviving};
 use crate::config::GalateaConfig;
+use crate::expression::PAIR_CHUNK_BITS;
 use crate::metrics::{self, PipelineOutcome};
 use crate::placement::{BuildSide, PipelineSource, Subtree};
 use crate::reason::Reason;
@@ -46,6 +47,30 @@ fn entries(rows: u64) -> Result<TableView, RunError> {
         schema: Arc::new(Schema::empty()),
         rows,
         chunk_rows: vec![u32::try_from(rows).map_err(limit)?],
+        columns: Vec::new(),
+    })
+}
+
+/// Pairs of a join at most: their morsels have numbers of 32 bits.
+const MAX_PAIRS: u64 = 1 << 38;
+
+/// The rows that are the pairs of a join, in chunks whose pairs a kernel can number.
+fn pairs_view(pairs: u64) -> Result<TableView, RunError> {
+    let chunk = 1u64 << PAIR_CHUNK_BITS;
+    if pairs > MAX_PAIRS {
+        return Err(RunError::Unsupported(Reason::Limit {
+            expression: "a join".into(),
+            asked: pairs,
+            limit: MAX_PAIRS,
+            unit: "pairs of rows",
+        }));
+    }
+    let chunks = (0..pairs.div_ceil(chunk)).map(|number| (pairs - number * chunk).min(chunk) as u32);
+    Ok(TableView {
+        id: TableId::next(),
+        schema: Arc::new(Schema::empty()),
+        rows: pairs,
+        chunk_rows: chunks.collect(),
         columns: Vec::new(),
     })
 }
@@ -88,6 +113,7 @@ impl Graph<'_> {
             let source = &subtree.source;
             let view = match (source, sides.last()) {
                 (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
+                (PipelineSource::Pairs(_), Some(pairs)) => pairs_view(pairs.rows()).map_err(Failure::Run)?,
                 _ => {
                     let progress = self.loading();
                     load(self.runtime, source, &plan, self.config, self.context, progress)
@@ -119,6 +145,7 @@ impl Graph<'_> {
                     progress: &progress,
                 };
                 let outcome = run.execute();
+                let outcome = outcome.map(|(output, report)| (output.joined(sides), report));
                 match &outcome {
                     Ok((_, report)) => metrics::ran(&device.device_use(), report),
                     // The task that would count it is gone.
@@ -170,6 +197,10 @@ impl Graph<'_> {
                 Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
             Ok((Output::Batches(_), _)) => unreachable!("a build sink leaves a build side"),
+            // Known of its rows, however they are built.
+            Err(Failure::Run(RunError::Unsupported(reason))) if reason.is_repeated_key() => {
+                Err(Failure::Dimension(source.shape, reason))
+            }
             // Known of this build side, whatever pipeline looks it up.
             Err(Failure::Run(RunError::Unsupported(reason))) if !matches!(reason, Reason::Device { .. }) => {
                 Err(Failure::Dimension(build.shape, reason))

@@ -236,7 +236,7 @@ impl<'a> Run<'a> {
         }
         turn.update(estimate.as_ref().map(Estimate::collecting));
         sink.fold(self.runtime, compute, bound)?;
-        sink.count(self.runtime, compute)?;
+        sink.complete(self.runtime, compute, turn.lease.number())?;
         let ended = compute.record()?;
         let mut contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
         if fresh && residency.is_resident() {

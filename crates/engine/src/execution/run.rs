@@ -77,6 +77,14 @@ pub(super) enum Output {
 }
 
 impl Output {
+    /// What it is together with the sides that it looked up, if it is a part of a join.
+    pub(super) fn joined(self, sides: Vec<SideRows>) -> Self {
+        match self {
+            Self::Batches(batches) => Self::Batches(batches),
+            Self::Built(table) => Self::Built(Box::new(table.joined(sides))),
+        }
+    }
+
     pub(super) fn rows(&self) -> u64 {
         match self {
             Self::Batches(batches) => batches.iter().map(|batch| batch.num_rows() as u64).sum(),
@@ -108,7 +116,9 @@ impl<'a> Run<'a> {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
             SinkPlan::Aggregate { .. } => "group",
             SinkPlan::Materialise { .. } => "filter",
-            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => "build",
+            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } | SinkPlan::Lists { .. } => "build",
+            SinkPlan::Probe { .. } => "probe",
+            SinkPlan::Mark { .. } => "mark",
         }
     }
 

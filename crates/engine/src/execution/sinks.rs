@@ -2,8 +2,10 @@
 
 use super::built::BuiltTable;
 use super::demand::DemandPolicy;
+use super::device_columns::Allocator;
 use super::error::{RunError, raise};
 use super::group_table::{TableState, merges};
+use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
@@ -106,6 +108,12 @@ impl SinkState {
             _ => None,
         };
         let rows = needs.rows;
+        let allocator = |what| Allocator {
+            runtime,
+            stream,
+            owner: needs.owner,
+            what,
+        };
         let mut fixed_words = 0;
         let mut blocks = grid;
         let mut progress = 0;
@@ -192,10 +200,31 @@ impl SinkState {
                 }
             }
             (Strategy::Build, ResultPlan::Build(plan)) => {
-                Form::Build(BuiltTable::new(runtime, stream, plan, needs.owner)?)
+                Form::Build(BuiltTable::new(&allocator("a build side"), plan)?)
             }
             (Strategy::BuildGroups, ResultPlan::BuildGroups(plan)) => {
-                Form::Build(BuiltTable::of_groups(runtime, stream, plan, needs.owner)?)
+                Form::Build(BuiltTable::of_groups(&allocator("groups of a build side"), plan)?)
+            }
+            (Strategy::Lists, ResultPlan::Lists(plan)) => {
+                let places = needs.counted.unwrap_or(rows);
+                let lists = Lists::new(&allocator("a build side in lists"), plan, places)?;
+                Form::Build(BuiltTable::of_join(plan.dimension(), JoinPart::Lists(lists)))
+            }
+            (Strategy::Probe, ResultPlan::Probe(plan)) => {
+                let places = needs.counted.unwrap_or(rows);
+                let probe = ProbeRows::new(&allocator("a probe side"), plan, places)?;
+                Form::Build(BuiltTable::of_join(
+                    Dimension::unfinished(),
+                    JoinPart::Probe(probe),
+                ))
+            }
+            (Strategy::Mark, ResultPlan::Mark(plan)) => {
+                let sizes = needs.pairs.unwrap_or_default();
+                let marks = Marks::new(&allocator("marks of a join"), plan, sizes)?;
+                Form::Build(BuiltTable::of_join(
+                    Dimension::unfinished(),
+                    JoinPart::Marks(marks),
+                ))
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
@@ -362,10 +391,21 @@ impl SinkState {
         Ok(())
     }
 
-    /// After the last launch: counts the rows of a build side, where keys must be unique.
-    pub(super) fn count(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
-        match &self.form {
-            Form::Build(table) => table.count(runtime, stream, &mut self.control),
+    /// After the last launch: completes a build side of query number `owner`.
+    pub(super) fn complete(
+        &mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        owner: u64,
+    ) -> Result<(), RunError> {
+        let allocator = Allocator {
+            runtime,
+            stream,
+            owner,
+            what: "a join",
+        };
+        match &mut self.form {
+            Form::Build(table) => table.complete(&allocator, &mut self.control),
             _ => Ok(()),
         }
     }

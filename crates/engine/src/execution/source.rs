@@ -34,9 +34,9 @@ pub(super) async fn load(
             })?;
             store.file_table(scan, &context.runtime_env())?
         }
-        PipelineSource::Groups(_) => {
+        PipelineSource::Groups(_) | PipelineSource::Pairs(_) => {
             return Err(StoreError::UnsupportedSource {
-                table: "groups".into(),
+                table: "groups and pairs".into(),
                 reason: "they are on the device".into(),
             });
         }

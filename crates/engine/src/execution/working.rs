@@ -1,6 +1,7 @@
 //! The device memory that a run works in.
 
 use super::error::RunError;
+use super::pairs::PairSizes;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, Stream};
 
@@ -15,6 +16,8 @@ pub(super) struct SinkNeeds {
     pub hash_slots: u64,
     /// Rows there will be, if they were counted.
     pub counted: Option<u64>,
+    /// How many rows and pairs the join has that is marked.
+    pub pairs: Option<PairSizes>,
     /// Rows after which the run stops.
     pub fetch: Option<u64>,
     /// Whether groups stay on the device, for another pipeline.

@@ -99,11 +99,11 @@ impl Facts {
                 .collect()
         };
         let mut facts = vec![Fact::one("source", source(subtree))];
-        let groups = groups(subtree);
-        facts.extend(joins(&subtree.dimensions, columns, groups));
-        // That an entry of a group table is a group needs no words.
+        let rows = rows(subtree);
+        facts.extend(joins(&subtree.dimensions, columns, rows));
+        // That an entry of a group table is a group, and a pair one, needs no words.
         let of_entries = |filter: &&Expr| match filter.kind() {
-            ExprKind::Member { dimension, .. } => Some(*dimension) == groups,
+            ExprKind::Member { dimension, .. } => rows.is_some_and(|(number, _)| number == *dimension),
             _ => false,
         };
         let filters = subtree.plan.filters.iter();
@@ -122,6 +122,9 @@ impl Facts {
                 }));
             }
             SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
+            SinkPlan::Lists { key, .. } => facts.push(Fact::one("lists by", bare(key, columns))),
+            SinkPlan::Probe { key, .. } => facts.push(Fact::one("pairs by", bare(key, columns))),
+            SinkPlan::Mark { marking, .. } => facts.push(Fact::one("marks", marking.to_string())),
             SinkPlan::BuildGroups { key, aggregates } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
@@ -260,21 +263,26 @@ fn source(subtree: &Subtree) -> String {
             }
         }
         PipelineSource::Groups(_) => format!("groups of d{}", subtree.dimensions.len() - 1),
+        PipelineSource::Pairs(_) => format!("pairs of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
     }
 }
 
-/// The side whose groups are the rows of the pipeline.
-fn groups(subtree: &Subtree) -> Option<usize> {
-    let reads = matches!(subtree.source, PipelineSource::Groups(_));
-    subtree.dimensions.len().checked_sub(1).filter(|_| reads)
+/// The side whose groups or pairs are the rows of the pipeline, and what they are.
+fn rows(subtree: &Subtree) -> Option<(usize, &'static str)> {
+    let what = match subtree.source {
+        PipelineSource::Groups(_) => "groups",
+        PipelineSource::Pairs(_) => "pairs",
+        _ => return None,
+    };
+    Some((subtree.dimensions.len().checked_sub(1)?, what))
 }
 
-fn joins(sides: &[BuildSide], columns: &Schema, groups: Option<usize>) -> Option<Fact> {
+fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> Option<Fact> {
     let values = sides.iter().enumerate().map(|(number, side)| {
-        let lookup = match Some(number) == groups {
-            true => format!("d{number}: groups"),
-            false => format!(
+        let lookup = match rows {
+            Some((rows, what)) if rows == number => format!("d{number}: {what}"),
+            _ => format!(
                 "d{number}: {} on {}",
                 side.key_name(),
                 bare(&side.wanted, columns)

@@ -28,6 +28,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{ArrowNativeType, DataType, Float32Type, Float64Type};
 
+use super::built::{BuiltColumn, PairShape, Part, PayloadKind};
 use super::dictionary::{Bytes, CodedStrings, ranked};
 use super::group_words::GroupWords;
 use super::interval::{Interval, domain};
@@ -35,7 +36,6 @@ use super::key_space::{KeySpace, indices_for};
 use super::kind::Kind;
 use super::parameters::LookupTable;
 use super::text::is_text;
-use super::value::Value;
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.
@@ -59,8 +59,22 @@ pub struct Dimension {
     /// A bit per index: whether a row has it; `None` when every index has one.
     pub(super) presence: Option<Table>,
     columns: BTreeMap<usize, Payload>,
-    /// Of groups that a pipeline left on the device, instead of presence and columns.
-    pub(super) groups: Option<GroupWords>,
+    pub(super) form: Form,
+}
+
+/// What the rows are, and which memory they are in.
+#[derive(Debug, PartialEq)]
+pub(super) enum Form {
+    /// Rows on the host, one of each key.
+    Host,
+    /// Rows that a pipeline left on the device, one of each key.
+    Arrays,
+    /// Groups that a pipeline left there, instead of presence and columns.
+    Groups(GroupWords),
+    /// Rows that a pipeline left there, any number of each key: what is looked up is the list of a key.
+    Lists,
+    /// The pairs of a join, by their number.
+    Pairs(PairShape),
 }
 
 /// What index a key has.
@@ -74,7 +88,7 @@ pub(super) enum Keys {
     Strings(CodedStrings),
     /// The number of the key, or its slot in a table of keys on the device.
     Space(KeySpace),
-    /// Nothing but the number of the row of the pipeline: the entries are its rows.
+    /// Nothing but the number of the row of the pipeline: the entries, or pairs, are its rows.
     Rows,
 }
 
@@ -84,7 +98,7 @@ pub(super) enum Table {
     /// In host memory, to be uploaded.
     Host(Arc<[u8]>),
     /// Part of a dimension that is built on the device.
-    Built(usize),
+    Built(Part),
 }
 
 impl Table {
@@ -120,84 +134,6 @@ pub(super) struct Payload {
     pub(super) nulls: Option<Table>,
 }
 
-/// What entries mean.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum PayloadKind {
-    /// Integers within the interval.
-    Integer(Interval),
-    Boolean,
-    Float32,
-    Float64,
-    /// Ranks in the dictionary.
-    Code(CodedStrings),
-}
-
-/// A column of a dimension that a pipeline builds on the device.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct BuiltColumn {
-    /// Number of the column in the dimension.
-    pub(crate) column: usize,
-    /// What entries mean.
-    pub(crate) values: PayloadKind,
-    /// C++ type of an entry, and its bytes.
-    pub(crate) c_type: &'static str,
-    pub(crate) width: usize,
-    /// Whether a value may be NULL.
-    pub(crate) nullable: bool,
-}
-
-impl BuiltColumn {
-    /// The part that holds a bit for every index that has a row, or the table of keys.
-    pub(crate) const PRESENCE: usize = 0;
-
-    /// The part that holds the entries of the column at a position.
-    pub(crate) fn values_part(position: usize) -> usize {
-        1 + 2 * position
-    }
-
-    /// The part that holds a bit for every index whose value is NULL.
-    pub(crate) fn nulls_part(position: usize) -> usize {
-        2 + 2 * position
-    }
-
-    /// The column of such values.
-    ///
-    /// # Errors
-    /// [`Reason::Encoding`] of text without a dictionary.
-    pub(crate) fn new(column: usize, value: &Value) -> Result<Self, Reason> {
-        let (values, (c_type, width)) = match &value.kind {
-            Kind::I32 | Kind::I64 | Kind::I128 => {
-                let interval = value.interval();
-                (PayloadKind::Integer(interval), interval.table_type())
-            }
-            Kind::Bool => (PayloadKind::Boolean, ("u8", 1)),
-            Kind::F32 => (PayloadKind::Float32, ("float", 4)),
-            Kind::F64 => (PayloadKind::Float64, ("double", 8)),
-            Kind::Code { values } => {
-                let high = values.len().saturating_sub(1) as i128;
-                let codes = Interval { low: 0, high };
-                (
-                    PayloadKind::Code(CodedStrings(Arc::clone(values))),
-                    codes.table_type(),
-                )
-            }
-            Kind::Text => {
-                return Err(Reason::Encoding {
-                    column,
-                    needed: "dictionary encoded",
-                });
-            }
-        };
-        Ok(Self {
-            column,
-            values,
-            c_type,
-            width,
-            nullable: value.null.is_some(),
-        })
-    }
-}
-
 impl Dimension {
     /// The dimension whose rows have these keys and these values of `columns`, by column number; `name` is
     /// the key's, for reasons. Rows with NULL keys have no index. `unique`: two rows of one key are refused.
@@ -230,7 +166,7 @@ impl Dimension {
         let mut presence = Bits::new(indexed.size);
         for index in indexed.of_rows.iter().flatten() {
             if presence.set(*index) && unique {
-                return Err(limit(2, 1, "rows of one key"));
+                return Err(Reason::repeated_key(format!("the join on {name}"), 2));
             }
         }
         let columns = (columns.iter())
@@ -242,60 +178,57 @@ impl Dimension {
             presence: (presence.ones < indexed.size).then(|| Table::Host(presence.words())),
             keys: indexed.keys,
             columns,
-            groups: None,
+            form: Form::Host,
         })
     }
 
     /// The dimension that a pipeline builds on the device: its shape, whatever its rows are.
     pub(crate) fn built(space: &KeySpace, columns: &[BuiltColumn]) -> Self {
-        let payload = |(position, column): (usize, &BuiltColumn)| {
-            let payload = Payload {
-                values: column.values.clone(),
-                c_type: column.c_type,
-                table: Table::Built(BuiltColumn::values_part(position)),
-                nulls: (column.nullable).then(|| Table::Built(BuiltColumn::nulls_part(position))),
-            };
-            (column.column, payload)
-        };
-        let keys = match (space.parts.as_slice(), space.slots) {
-            ([keys], None) => Keys::Integers(*keys),
-            _ => Keys::Space(space.clone()),
-        };
         Self {
-            rows: 0,
-            null_keys: false,
-            keys,
             // A key that is in the table of keys has a row.
-            presence: space
-                .slots
-                .is_none()
-                .then_some(Table::Built(BuiltColumn::PRESENCE)),
-            columns: columns.iter().enumerate().map(payload).collect(),
-            groups: None,
+            presence: (space.slots.is_none()).then_some(Table::Built(Part::Presence)),
+            columns: payloads(columns),
+            ..Self::on_device(Keys::of(space), Form::Arrays)
         }
     }
 
     /// The groups that a pipeline leaves on the device, as [`Self::built`].
     pub(crate) fn grouped(keys: Interval, groups: GroupWords) -> Self {
-        Self {
-            rows: 0,
-            null_keys: false,
-            keys: Keys::Integers(keys),
-            presence: None,
-            columns: BTreeMap::new(),
-            groups: Some(groups),
-        }
+        Self::on_device(Keys::Integers(keys), Form::Groups(groups))
     }
 
     /// The entries of a group table that a pipeline leaves on the device, as the rows of another one.
     pub(crate) fn entries(groups: GroupWords) -> Self {
+        Self::on_device(Keys::Rows, Form::Groups(groups))
+    }
+
+    /// The rows that a pipeline leaves on the device in lists by key.
+    pub(crate) fn lists(space: &KeySpace) -> Self {
+        Self::on_device(Keys::of(space), Form::Lists)
+    }
+
+    /// The pairs of a join that pipelines leave on the device, as the rows of another one: the columns of
+    /// the probe side, then those of the build side.
+    pub(crate) fn pairs(probe: &[BuiltColumn], build: &[BuiltColumn], shape: PairShape) -> Self {
+        Self {
+            columns: payloads(&[probe, build].concat()),
+            ..Self::on_device(Keys::Rows, Form::Pairs(shape))
+        }
+    }
+
+    /// A part of a join that nothing looks up as it is.
+    pub(crate) fn unfinished() -> Self {
+        Self::on_device(Keys::Nothing, Form::Lists)
+    }
+
+    fn on_device(keys: Keys, form: Form) -> Self {
         Self {
             rows: 0,
             null_keys: false,
-            keys: Keys::Rows,
+            keys,
             presence: None,
             columns: BTreeMap::new(),
-            groups: Some(groups),
+            form,
         }
     }
 
@@ -308,9 +241,13 @@ impl Dimension {
     /// Whether it is built on the device.
     #[must_use]
     pub fn is_built(&self) -> bool {
-        self.groups.is_some()
-            || matches!(self.keys, Keys::Space(_))
-            || matches!(self.presence, Some(Table::Built(_)))
+        self.form != Form::Host
+    }
+
+    /// Whether it is the pairs of a join.
+    #[must_use]
+    pub fn is_pairs(&self) -> bool {
+        matches!(self.form, Form::Pairs(_))
     }
 
     /// Whether indices are slots of a table of keys on the device.
@@ -374,6 +311,30 @@ impl Dimension {
     pub(super) fn column(&self, column: usize) -> Option<&Payload> {
         self.columns.get(&column)
     }
+}
+
+impl Keys {
+    /// Those of a build side on the device.
+    fn of(space: &KeySpace) -> Self {
+        match (space.parts.as_slice(), space.slots) {
+            ([part], None) if part.values.is_none() => Self::Integers(part.interval),
+            _ => Self::Space(space.clone()),
+        }
+    }
+}
+
+/// The columns of a dimension on the device, by number.
+fn payloads(columns: &[BuiltColumn]) -> BTreeMap<usize, Payload> {
+    let payload = |(position, column): (usize, &BuiltColumn)| {
+        let payload = Payload {
+            values: column.values.clone(),
+            c_type: column.c_type,
+            table: Table::Built(Part::Values(position)),
+            nulls: (column.nullable).then(|| Table::Built(Part::Nulls(position))),
+        };
+        (column.column, payload)
+    };
+    columns.iter().enumerate().map(payload).collect()
 }
 
 /// The index of every row.
@@ -502,6 +463,14 @@ impl Payload {
             PayloadKind::Code(values) => Kind::Code {
                 values: ArrayRef::clone(values),
             },
+        }
+    }
+
+    /// The least and the greatest value, of integers.
+    pub(super) fn range(&self) -> Option<(i128, i128)> {
+        match self.values {
+            PayloadKind::Integer(Interval { low, high }) => Some((low, high)),
+            _ => None,
         }
     }
 }

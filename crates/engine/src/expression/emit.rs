@@ -16,6 +16,7 @@ mod groups;
 mod inlist;
 mod literal;
 mod lookup;
+mod pairs;
 mod sort_key;
 mod strings;
 
@@ -39,6 +40,7 @@ use crate::reason::Reason;
 
 pub(crate) use cast::supported as cast_supported;
 use literal::{constant_text, integer_of, text_of};
+pub(crate) use pairs::PAIR_CHUNK_BITS;
 
 /// The number of an integer-like constant.
 pub(crate) fn integer_literal(value: &datafusion::common::ScalarValue) -> Option<i128> {

@@ -5,8 +5,12 @@
 //!                                                                             else the slot of the number in a table of keys
 //! ```
 
+use super::dictionary::CodedStrings;
 use super::interval::Interval;
+use super::kind::Kind;
+use super::value::Value;
 use crate::reason::Reason;
+use std::sync::Arc;
 
 /// Indices a build side may have per row of what it is made from, beyond [`FREE_INDICES`], to be arrays by
 /// key.
@@ -16,6 +20,12 @@ const INDICES_PER_ROW: u64 = 64;
 /// any other join.
 const FREE_INDICES: u64 = 4 << 20;
 
+/// Indices that lists by key may have per row, beyond [`FREE_LISTS`].
+const LISTS_PER_ROW: u64 = 4;
+
+/// Indices that lists by key may have however few rows there are.
+const FREE_LISTS: u64 = 64 << 10;
+
 /// Indices that arrays by key may have for so many rows.
 pub(super) fn indices_for(rows: u64) -> u64 {
     rows.saturating_mul(INDICES_PER_ROW).saturating_add(FREE_INDICES)
@@ -24,11 +34,39 @@ pub(super) fn indices_for(rows: u64) -> u64 {
 /// Most indices: they are numbers of 32 bits.
 const MAX_INDICES: u64 = 1 << 31;
 
+/// A part of a key.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KeyPart {
+    /// The possible values; of text the codes.
+    pub(crate) interval: Interval,
+    /// The dictionary of text.
+    pub(crate) values: Option<CodedStrings>,
+}
+
+impl KeyPart {
+    /// The part that has these values.
+    pub(crate) fn of(value: &Value) -> Self {
+        match &value.kind {
+            Kind::Code { values } => Self {
+                interval: Interval {
+                    low: 0,
+                    high: values.len().saturating_sub(1) as i128,
+                },
+                values: Some(CodedStrings(Arc::clone(values))),
+            },
+            _ => Self {
+                interval: value.interval(),
+                values: None,
+            },
+        }
+    }
+}
+
 /// See [the module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeySpace {
-    /// Of each part the number of possible values.
-    pub(crate) parts: Vec<Interval>,
+    /// Its parts, first the one whose numbers are the farthest apart.
+    pub(crate) parts: Vec<KeyPart>,
     /// Slots of the table of keys, a power of two; `None`: numbers are indices.
     pub(crate) slots: Option<u64>,
 }
@@ -38,20 +76,38 @@ impl KeySpace {
     ///
     /// # Errors
     /// [`Reason::Limit`] of keys that do not fit 63 bits, or of more rows than there are indices.
-    pub(crate) fn new(parts: Vec<Interval>, rows: u64) -> Result<Self, Reason> {
+    pub(crate) fn new(parts: Vec<KeyPart>, rows: u64) -> Result<Self, Reason> {
+        Self::within(parts, rows, indices_for(rows))
+    }
+
+    /// The space of keys that repeat: the start of a list is larger than the bit of a row, so keys are indices
+    /// only where they lie close together.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn of_lists(parts: Vec<KeyPart>, rows: u64) -> Result<Self, Reason> {
+        Self::within(
+            parts,
+            rows,
+            rows.saturating_mul(LISTS_PER_ROW).saturating_add(FREE_LISTS),
+        )
+    }
+
+    /// Keys are indices if there are no more than `indices`.
+    fn within(parts: Vec<KeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
         let limit = |asked: u64, limit: u64, unit| Reason::Limit {
             expression: "a join".into(),
             asked,
             limit,
             unit,
         };
-        let span = |part: &Interval| part.high.checked_sub(part.low)?.checked_add(1);
+        let span = |part: &KeyPart| part.interval.high.checked_sub(part.interval.low)?.checked_add(1);
         let numbers = parts
             .iter()
             .try_fold(1i128, |all, part| all.checked_mul(span(part)?));
         let numbers = numbers.filter(|numbers| *numbers <= i128::from(i64::MAX));
         let numbers = numbers.ok_or_else(|| limit(64, 63, "bits of a key"))? as u64;
-        let allowed = indices_for(rows).min(MAX_INDICES);
+        let allowed = indices.min(MAX_INDICES);
         if numbers <= allowed {
             return Ok(Self { parts, slots: None });
         }
@@ -68,7 +124,7 @@ impl KeySpace {
     pub(crate) fn numbers(&self) -> u64 {
         self.parts
             .iter()
-            .map(|part| (part.high - part.low + 1) as u64)
+            .map(|part| (part.interval.high - part.interval.low + 1) as u64)
             .product()
     }
 

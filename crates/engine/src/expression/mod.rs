@@ -41,6 +41,7 @@
 //! dimension `d`, planes `dim{d}_{plane}`.
 
 mod binding;
+mod built;
 mod dictionary;
 mod dimension;
 mod display;
@@ -64,20 +65,22 @@ mod value;
 mod tests;
 
 pub use binding::{ColumnBinding, ColumnKind, kind_for};
+pub(crate) use built::{BuiltColumn, PairShape, PairWord};
+pub use built::{PairSide, Part};
 pub(crate) use dictionary::CodedStrings;
 pub use dictionary::HostFunction;
-pub(crate) use dimension::{BuiltColumn, is_key};
+pub(crate) use dimension::is_key;
 pub use dimension::{Dimension, MAX_INDICES, MAX_PAYLOAD};
 pub use display::Named;
 pub use emit::Emitter;
-pub(crate) use emit::integer_literal;
+pub(crate) use emit::{PAIR_CHUNK_BITS, integer_literal};
 pub use error::ErrorCode;
 pub(crate) use function::BUCKETS;
 pub use function::{DatePart, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
 pub use ir::{Expr, ExprKind};
-pub(crate) use key_space::KeySpace;
+pub(crate) use key_space::{KeyPart, KeySpace};
 pub use kind::Kind;
 pub use lower::lower;
 pub(crate) use lower::representable;

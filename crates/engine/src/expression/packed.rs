@@ -17,7 +17,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::dimension::{Dimension, Payload, PayloadKind};
+use super::built::PayloadKind;
+use super::dimension::{Dimension, Payload};
 
 /// What names the entry of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! kernel. The pipeline copies `literals` to `args.literals` and uploads each table, whose address goes to
 //! `args.tables` as `const u8*`.
 
+use super::built::Part;
 use std::sync::Arc;
 
 /// Bytes that the kernel reads through a pointer.
@@ -16,8 +17,8 @@ pub enum LookupTable {
     Built {
         /// Number of the dimension.
         dimension: usize,
-        /// Number of the part.
-        part: usize,
+        /// Which part of it.
+        part: Part,
     },
 }
 

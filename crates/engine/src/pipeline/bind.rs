@@ -7,7 +7,7 @@
 use super::bound::BoundPipeline;
 use super::column_access::{AccessForm, ColumnAccess};
 use super::dimension_memory::DimensionInput;
-use super::generate;
+use super::generate::{self, Lookups};
 use super::options::KernelOptions;
 use super::plan::{PipelinePlan, SinkPlan};
 use super::rows::{LIVE, RowLoops};
@@ -16,7 +16,7 @@ use super::stages::{self, Stage};
 use super::strategy::Strategy;
 use crate::code::{Code, line};
 use crate::config::GroupBy;
-use crate::expression::{Dimension, Emitter, Expr, Parameters};
+use crate::expression::{Dimension, Emitter, Expr, LookupTable, Parameters, Part};
 use crate::reason::Reason;
 use galatea_kernels::{MAX_LITERALS, MAX_TABLES};
 use galatea_store::TableView;
@@ -61,7 +61,13 @@ pub fn bind(
         .into_iter()
         .flat_map(|e| rewrite(e).columns())
         .collect();
-    let separate = matches!(plan.sink, SinkPlan::Materialise { .. } | SinkPlan::Build { .. });
+    let separate = matches!(
+        plan.sink,
+        SinkPlan::Materialise { .. }
+            | SinkPlan::Build { .. }
+            | SinkPlan::Lists { .. }
+            | SinkPlan::Probe { .. }
+    );
     let stages = stages::plan(&filters, &columns, &sink_columns, separate);
     let selectivity = stages::selectivity(&filters, &columns);
 
@@ -130,8 +136,20 @@ pub fn bind(
         (Strategy::Shared(layout), _) => layout.block,
         (_, forced) => lookups.block(forced),
     };
-    let dimension_code = lookups.prologue(sink.dynamic_shared(), block, &mut parameters);
-    let finds_keys = dimensions.iter().any(|dimension| dimension.has_key_table());
+    let mut looked_up = Lookups {
+        code: lookups.prologue(sink.dynamic_shared(), block, &mut parameters),
+        finds_keys: dimensions.iter().any(|dimension| dimension.has_key_table()),
+        pairs: false,
+    };
+    for (number, _) in (dimensions.iter().enumerate()).filter(|(_, dimension)| dimension.is_pairs()) {
+        let directory = LookupTable::Built {
+            dimension: number,
+            part: Part::Directory,
+        };
+        let table = parameters.lookup_table(directory);
+        line!(looked_up.code, "PairCursor pairs{number}(args.tables[{table}]);");
+        looked_up.pairs = true;
+    }
     let mut bound = BoundPipeline {
         source: Arc::from(""),
         parameters,
@@ -148,7 +166,7 @@ pub fn bind(
         why,
         dimensions: lookups.notes,
     };
-    bound.source = generate::kernel(&bound, &*sink, &dimension_code, &body, finds_keys).into();
+    bound.source = generate::kernel(&bound, &*sink, &looked_up, &body).into();
     check(&bound.parameters)?;
     Ok(bound)
 }

@@ -1,7 +1,7 @@
 //! A pipeline bound to the encodings of its columns.
 
 use super::accumulators::AccumulatorPlan;
-use super::build_plan::{BuildPlan, GroupBuildPlan};
+use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan};
 use super::column_access::ColumnAccess;
 use super::group_key::GroupKey;
 use super::output::OutputColumn;
@@ -60,6 +60,12 @@ pub enum ResultPlan {
     Build(BuildPlan),
     /// Groups that stay on the device as a build side.
     BuildGroups(GroupBuildPlan),
+    /// The build side of a join whose keys repeat, which stays on the device.
+    Lists(ListsPlan),
+    /// The probe side of such a join, which stays on the device.
+    Probe(ProbePlan),
+    /// Which of its rows fulfil the condition.
+    Mark(MarkPlan),
 }
 
 impl BoundPipeline {
@@ -75,7 +81,12 @@ impl BoundPipeline {
                 };
                 key_words + accumulators.words
             }
-            ResultPlan::Rows(_) | ResultPlan::Build(_) | ResultPlan::BuildGroups(_) => 0,
+            ResultPlan::Rows(_)
+            | ResultPlan::Build(_)
+            | ResultPlan::BuildGroups(_)
+            | ResultPlan::Lists(_)
+            | ResultPlan::Probe(_)
+            | ResultPlan::Mark(_) => 0,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Build sides as pipelines make them.
 
+use super::plan::Marking;
 use crate::expression::{BuiltColumn, Dimension, GroupWords, Interval, KeySpace};
 
 /// A build side as a pipeline makes it.
@@ -39,6 +40,66 @@ impl BuildPlan {
     pub fn dimension(&self) -> Dimension {
         Dimension::built(&self.keys, &self.columns)
     }
+}
+
+/// The build side of a join whose keys repeat.
+#[derive(Debug, Clone)]
+pub struct ListsPlan {
+    /// The possible keys.
+    pub(crate) keys: KeySpace,
+    /// The columns that it has of the join, in the order of the outputs.
+    pub(crate) columns: Vec<BuiltColumn>,
+}
+
+impl ListsPlan {
+    /// What others look up.
+    pub fn dimension(&self) -> Dimension {
+        Dimension::lists(&self.keys)
+    }
+
+    /// Bytes, of so many rows.
+    pub fn bytes(&self, rows: u64) -> u64 {
+        let slots = self.keys.slots.map_or(0, |slots| 8 * slots);
+        // The list of each key; the slot and rank of each row, and its place in a list.
+        4 * self.keys.indices() + slots + rows * 12 + row_bytes(&self.columns, rows)
+    }
+}
+
+/// The probe side of a join whose keys repeat.
+#[derive(Debug, Clone)]
+pub struct ProbePlan {
+    /// Which build side has the lists.
+    pub(crate) dimension: usize,
+    /// The columns that it has of the join, in the order of the outputs.
+    pub(crate) columns: Vec<BuiltColumn>,
+    /// Whether rows without partners are pairs.
+    pub(crate) keeps_all: bool,
+}
+
+impl ProbePlan {
+    /// Bytes, of so many rows.
+    pub fn bytes(&self, rows: u64) -> u64 {
+        // Where the list starts, how long it is, and the pairs before.
+        rows * 16 + row_bytes(&self.columns, rows)
+    }
+}
+
+/// Which pairs of a join, and which of its rows, fulfil the condition.
+#[derive(Debug, Clone, Copy)]
+pub struct MarkPlan {
+    /// The build side whose pairs are the rows.
+    pub(crate) dimension: usize,
+    /// What becomes of them.
+    pub(crate) marking: Marking,
+}
+
+/// Bytes of columns by position.
+fn row_bytes(columns: &[BuiltColumn], rows: u64) -> u64 {
+    let column = |column: &BuiltColumn| {
+        let nulls = if column.nullable { rows.div_ceil(8) } else { 0 };
+        rows.saturating_mul(column.width as u64) + nulls
+    };
+    columns.iter().map(column).sum()
 }
 
 /// Groups as a build side.

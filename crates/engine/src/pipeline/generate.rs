@@ -34,21 +34,31 @@ const HEADERS: [&str; 8] = [
 /// Header of the tables of keys that rows are looked up in, or stored in.
 const KEY_TABLE: &str = "key_table";
 
-/// The kernel of a pipeline: `dimensions` are the statements that copy some into shared memory, `stages` what
-/// is done with the rows of a step, which `finds_keys` in tables of keys or not.
-pub(super) fn kernel(
-    bound: &BoundPipeline,
-    sink: &dyn Sink,
-    dimensions: &Code,
-    stages: &Code,
-    finds_keys: bool,
-) -> String {
+/// Header of joins whose keys repeat.
+const PAIRS: &str = "pairs";
+
+/// What a pipeline looks up, as far as the text of the kernel depends on it.
+#[derive(Debug, Default)]
+pub(super) struct Lookups {
+    /// The statements that copy dimensions into shared memory, and that declare cursors of pairs.
+    pub(super) code: Code,
+    /// Whether it finds keys in tables of keys.
+    pub(super) finds_keys: bool,
+    /// Whether its rows are the pairs of a join.
+    pub(super) pairs: bool,
+}
+
+/// The kernel of a pipeline: `stages` is what is done with the rows of a step.
+pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, stages: &Code) -> String {
     let (block, items) = (bound.block, bound.items);
     let geometry = Geometry { block, items };
     let mut code = Code::default();
     let headers = HEADERS.iter().chain(sink.headers());
-    let finds_keys = finds_keys && !sink.headers().contains(&KEY_TABLE);
-    for header in headers.chain(finds_keys.then_some(&KEY_TABLE)) {
+    let also = [(lookups.finds_keys, &KEY_TABLE), (lookups.pairs, &PAIRS)];
+    let also = also
+        .into_iter()
+        .filter(|(needed, header)| *needed && !sink.headers().contains(header));
+    for header in headers.chain(also.map(|(_, header)| header)) {
         line!(code, "#include \"galatea/{header}.cuh\"");
     }
     line!(code, "using namespace galatea;\n");
@@ -58,7 +68,7 @@ pub(super) fn kernel(
     );
     let mut body = Code::default();
     sink.prologue(geometry, &mut body);
-    body.nest(0, dimensions);
+    body.nest(0, &lookups.code);
     rows::declare_slot_tables(&bound.columns, &mut body);
     body.lines("u32 passed = 0;\nChunkCursor cursor(args);");
     line!(body, "u32 morsel = {};", sink.first_morsel());

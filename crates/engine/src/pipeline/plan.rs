@@ -47,6 +47,37 @@ pub enum SinkPlan {
         /// Whether no two rows may have the same key.
         unique: bool,
     },
+    /// The build side of a join whose keys repeat: the rows as arrays by position, and a list of the rows of
+    /// each key, which stay on the device.
+    Lists {
+        /// The key.
+        key: Expr,
+        /// Columns of the join, by number, ascending.
+        columns: Vec<(usize, Expr)>,
+        /// Whether rows whose key is NULL, which are in no list, are kept; otherwise they are filtered out
+        /// before.
+        keeps_all: bool,
+    },
+    /// The probe side of such a join: the rows as arrays by position, each with the list of its partners,
+    /// which stay on the device.
+    Probe {
+        /// Which build side has the lists.
+        dimension: usize,
+        /// What is looked up.
+        key: Expr,
+        /// Columns of the join, by number, ascending.
+        columns: Vec<(usize, Expr)>,
+        /// Whether a row without partners is a pair, with NULL for the columns of the build side; otherwise
+        /// such rows are filtered out before.
+        keeps_all: bool,
+    },
+    /// Which pairs of a join fulfil its condition, and which rows have one that does.
+    Mark {
+        /// The build side whose pairs are the rows.
+        dimension: usize,
+        /// What becomes of them.
+        marking: Marking,
+    },
     /// A build side of other pipelines: groups by a key, as arrays of accumulators that stay on the device.
     BuildGroups {
         /// The key, column 0 of the build side. Rows whose key is NULL are filtered out before.
@@ -54,6 +85,40 @@ pub enum SinkPlan {
         /// Columns of the build side from 1 on.
         aggregates: Vec<AggregateCall>,
     },
+}
+
+/// What becomes of the rows of a join, by whether a pair of theirs fulfils the condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Marking {
+    /// The pairs, and rows that have none.
+    Outer {
+        /// Whether there is a condition, and pairs that do not fulfil it are none.
+        conditional: bool,
+        /// Whether rows of the probe side stay that have none.
+        probe: bool,
+        /// Whether rows of the build side stay that have none.
+        build: bool,
+    },
+    /// The probe rows that have one.
+    Semi,
+    /// The probe rows that have none.
+    Anti,
+    /// All probe rows, and a column that says which have one.
+    Mark {
+        /// The number of the column.
+        column: usize,
+    },
+}
+
+impl std::fmt::Display for Marking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Outer { .. } => "pairs, and rows without any",
+            Self::Semi => "rows with a pair",
+            Self::Anti => "rows without a pair",
+            Self::Mark { .. } => "whether rows have a pair",
+        })
+    }
 }
 
 /// The first rows of an order: they are returned, and others that are as good by the key.
@@ -77,6 +142,10 @@ impl SinkPlan {
     /// The same with every expression replaced.
     fn map<E>(self, replace: &dyn Fn(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
         let all = |expressions: Vec<Expr>| expressions.iter().map(replace).collect::<Result<_, _>>();
+        let numbered = |columns: Vec<(usize, Expr)>| {
+            let column = |(number, column): (usize, Expr)| Ok((number, replace(&column)?));
+            columns.into_iter().map(column).collect::<Result<Vec<_>, E>>()
+        };
         let calls = |calls: Vec<AggregateCall>| {
             let call = |call: AggregateCall| {
                 Ok(AggregateCall {
@@ -103,11 +172,30 @@ impl SinkPlan {
             },
             Self::Build { key, columns, unique } => Self::Build {
                 key: replace(&key)?,
-                columns: (columns.into_iter())
-                    .map(|(number, column)| Ok((number, replace(&column)?)))
-                    .collect::<Result<_, E>>()?,
+                columns: numbered(columns)?,
                 unique,
             },
+            Self::Lists {
+                key,
+                columns,
+                keeps_all,
+            } => Self::Lists {
+                key: replace(&key)?,
+                columns: numbered(columns)?,
+                keeps_all,
+            },
+            Self::Probe {
+                dimension,
+                key,
+                columns,
+                keeps_all,
+            } => Self::Probe {
+                dimension,
+                key: replace(&key)?,
+                columns: numbered(columns)?,
+                keeps_all,
+            },
+            Self::Mark { dimension, marking } => Self::Mark { dimension, marking },
             Self::BuildGroups { key, aggregates } => Self::BuildGroups {
                 key: replace(&key)?,
                 aggregates: calls(aggregates)?,
@@ -190,9 +278,12 @@ impl PipelinePlan {
             SinkPlan::Materialise { outputs, top } => {
                 outputs.iter().chain(top.as_ref().map(|top| &top.key)).collect()
             }
-            SinkPlan::Build { key, columns, .. } => {
+            SinkPlan::Build { key, columns, .. }
+            | SinkPlan::Lists { key, columns, .. }
+            | SinkPlan::Probe { key, columns, .. } => {
                 [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect()
             }
+            SinkPlan::Mark { .. } => Vec::new(),
         }
     }
 
@@ -257,7 +348,13 @@ impl PipelinePlan {
                 .filter_map(|call| call.argument.as_ref())
                 .for_each(&mut whole),
             // Text goes by its codes.
-            SinkPlan::Build { columns, .. } => columns.iter().map(|(_, column)| column).for_each(&mut whole),
+            SinkPlan::Build { key, columns, .. }
+            | SinkPlan::Lists { key, columns, .. }
+            | SinkPlan::Probe { key, columns, .. } => {
+                key.parts().iter().for_each(&mut whole);
+                columns.iter().map(|(_, column)| column).for_each(&mut whole);
+            }
+            SinkPlan::Mark { .. } => {}
         }
         all
     }

@@ -3,7 +3,7 @@
 use super::accumulators::AccumulatorPlan;
 use super::aggregate::AggregateCall;
 use super::bound::ResultPlan;
-use super::build_plan::{BuildPlan, GroupBuildPlan};
+use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan};
 use super::column_access::ColumnAccess;
 use super::group_choice::{self, GroupedRows, PlacedKey};
 use super::group_key::{GroupKey, KeyLayout, KeyPart};
@@ -11,7 +11,7 @@ use super::group_layout::{DenseLayout, PlacedSlots};
 use super::kept_groups;
 use super::options::KernelOptions;
 use super::output;
-use super::plan::{PipelinePlan, SinkPlan};
+use super::plan::{Marking, PipelinePlan, SinkPlan};
 use super::sample;
 use super::sink::Sink;
 use super::sink::append::AppendSink;
@@ -19,12 +19,15 @@ use super::sink::build::BuildSink;
 use super::sink::chains::ChainsSink;
 use super::sink::dense::DenseSink;
 use super::sink::hash::{HashSink, slots_for};
+use super::sink::lists::{ListsSink, MAX_COLUMNS};
+use super::sink::mark::MarkSink;
+use super::sink::probe::ProbeSink;
 use super::sink::scalar::ScalarSink;
 use super::sink::shared::SharedSink;
 use super::strategy::Strategy;
 use crate::code::{Code, line};
 use crate::config::{GroupBy, RowOutput};
-use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, KeySpace, Value};
+use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, KeyPart as JoinKeyPart, KeySpace, Value};
 use crate::policy::policy;
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;
@@ -101,6 +104,18 @@ impl SinkInput<'_> {
             SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
             SinkPlan::Build { key, columns, unique } => self.build(key, columns, *unique, emitter, code),
             SinkPlan::Materialise { outputs, .. } => self.rows(outputs, emitter, code),
+            SinkPlan::Lists {
+                key,
+                columns,
+                keeps_all,
+            } => self.lists(key, columns, *keeps_all, emitter, code),
+            SinkPlan::Probe {
+                dimension,
+                key,
+                columns,
+                keeps_all,
+            } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
+            SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
         }
     }
 
@@ -136,14 +151,9 @@ impl SinkInput<'_> {
         for part in key.parts() {
             parts.push(emitter.emit(part, code)?);
         }
-        let keys = KeySpace::new(parts.iter().map(Value::interval).collect(), self.cardinality.rows)?;
-        let number = emitter.key_number(&keys, &parts, code);
-        let (mut built, mut values) = (Vec::new(), Vec::new());
-        for (column, expression) in columns {
-            let value = emitter.emit(&(self.rewrite)(expression), code)?;
-            built.push(BuiltColumn::new(*column, &value)?);
-            values.push(value);
-        }
+        let keys = KeySpace::new(parts.iter().map(JoinKeyPart::of).collect(), self.cardinality.rows)?;
+        let number = emitter.key_number(&keys, &key, &parts, code)?;
+        let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = BuildPlan {
             keys,
             columns: built,
@@ -157,6 +167,78 @@ impl SinkInput<'_> {
         Ok(BoundSink::new(sink, Strategy::Build, ResultPlan::Build(plan)))
     }
 
+    /// Columns that stay on the device, and the row's values of them.
+    fn built(
+        &self,
+        columns: &[(usize, Expr)],
+        emitter: &mut Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<(Vec<BuiltColumn>, Vec<Value>), Reason> {
+        let (mut built, mut values) = (Vec::new(), Vec::new());
+        for (column, expression) in columns {
+            let value = emitter.emit(&(self.rewrite)(expression), code)?;
+            built.push(BuiltColumn::new(*column, &value)?);
+            values.push(value);
+        }
+        Ok((built, values))
+    }
+
+    /// Rows by position, listed by key.
+    fn lists(
+        &self,
+        key: &Expr,
+        columns: &[(usize, Expr)],
+        keeps_all: bool,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        check_columns(columns.len())?;
+        let key = (self.rewrite)(key);
+        let mut parts = Vec::new();
+        for part in key.parts() {
+            parts.push(emitter.emit(part, code)?);
+        }
+        let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
+        let null = (keeps_all && !nulls.is_empty()).then(|| format!("({})", nulls.join(" || ")));
+        let keys = KeySpace::of_lists(parts.iter().map(JoinKeyPart::of).collect(), self.cardinality.rows)?;
+        let number = emitter.key_number(&keys, &key, &parts, code)?;
+        let (built, values) = self.built(columns, &mut emitter, code)?;
+        let plan = ListsPlan { keys, columns: built };
+        let result = ResultPlan::Lists(plan.clone());
+        let sink = ListsSink {
+            plan,
+            number,
+            null,
+            values,
+        };
+        Ok(BoundSink::new(sink, Strategy::Lists, result))
+    }
+
+    /// Rows by position, with the lists of their partners.
+    fn probe(
+        &self,
+        (dimension, key): (usize, &Expr),
+        columns: &[(usize, Expr)],
+        keeps_all: bool,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        check_columns(columns.len())?;
+        let list = emitter.list(dimension, &(self.rewrite)(key), code)?;
+        let (built, values) = self.built(columns, &mut emitter, code)?;
+        let plan = ProbePlan {
+            dimension,
+            columns: built,
+            keeps_all,
+        };
+        let result = ResultPlan::Probe(plan.clone());
+        Ok(BoundSink::new(
+            ProbeSink { plan, list, values },
+            Strategy::Probe,
+            result,
+        ))
+    }
+
     /// Groups in arrays by key.
     fn build_groups(
         &self,
@@ -165,10 +247,11 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        let value = emitter.emit(&(self.rewrite)(key), code)?;
+        let key = (self.rewrite)(key);
+        let value = emitter.emit(&key, code)?;
         let keys = value.interval();
         let rows = self.cardinality.rows;
-        let space = KeySpace::new(vec![keys], rows)?;
+        let space = KeySpace::new(vec![JoinKeyPart::of(&value)], rows)?;
         if space.slots.is_some() {
             return Err(Reason::Limit {
                 expression: "groups of a build side".into(),
@@ -184,7 +267,7 @@ impl SinkInput<'_> {
             occupied: Some(occupied),
             columns: kept_groups::aggregates(&accumulators, (0, 1), rows)?,
         };
-        let number = emitter.key_number(&space, &[value], code);
+        let number = emitter.key_number(&space, &key, &[value], code)?;
         line!(code, "const u32 group = u32({number});");
         let layout = DenseLayout {
             groups: space.indices(),
@@ -354,6 +437,31 @@ impl SinkInput<'_> {
             },
         })
     }
+}
+
+/// Refuses more columns of a side of a join than there are outputs.
+fn check_columns(columns: usize) -> Result<(), Reason> {
+    if columns <= MAX_COLUMNS {
+        return Ok(());
+    }
+    Err(Reason::Limit {
+        expression: "a join".into(),
+        asked: columns as u64,
+        limit: MAX_COLUMNS as u64,
+        unit: "columns of one side",
+    })
+}
+
+/// Marks of pairs and rows.
+fn mark(
+    dimension: usize,
+    marking: Marking,
+    mut emitter: Emitter<'_>,
+    code: &mut Code,
+) -> Result<BoundSink, Reason> {
+    let pair = emitter.pair_of_row(dimension, code)?;
+    let result = ResultPlan::Mark(MarkPlan { dimension, marking });
+    Ok(BoundSink::new(MarkSink { pair }, Strategy::Mark, result))
 }
 
 /// Table by slot of a placed column: a value's first slot maps to its group number (NULL: the last group), a

@@ -29,6 +29,12 @@ pub enum Strategy {
     Build,
     /// Groups are collected in arrays by key.
     BuildGroups,
+    /// Rows are stored by position, and listed by key.
+    Lists,
+    /// Rows are stored by position, with the list of their partners.
+    Probe,
+    /// Pairs and rows are marked.
+    Mark,
 }
 
 impl Strategy {
@@ -42,7 +48,10 @@ impl Strategy {
             | Self::Append { .. }
             | Self::Chains
             | Self::Build
-            | Self::BuildGroups => false,
+            | Self::BuildGroups
+            | Self::Lists
+            | Self::Probe
+            | Self::Mark => false,
         }
     }
 }
@@ -66,6 +75,9 @@ impl std::fmt::Display for Strategy {
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),
             Self::BuildGroups => write!(f, "groups by key"),
+            Self::Lists => write!(f, "lists by key"),
+            Self::Probe => write!(f, "rows with their lists"),
+            Self::Mark => write!(f, "marks"),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Build sides of joins: what makes the rows that a pipeline looks up, by which keys, and whether a pipeline
 //! can make them on the device.
 
-use super::chain::{Buildable, Chain, FindChain};
+use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{input, other, refuse, statistics};
 use super::shared_rows::SharedRows;
 use super::subtree::{BuildSide, PipelineSource, Subtree, key_name};
-use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, lower};
+use crate::expression::{Comparison, Expr, ExprKind, MAX_INDICES, domain, is_key, lower};
 use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
 use crate::reason::Reason;
@@ -21,16 +21,15 @@ use std::sync::Arc;
 pub(super) fn buildable(
     plan: &Arc<dyn ExecutionPlan>,
     keys: &[&Arc<dyn PhysicalExpr>],
-    below: FindChain,
+    finder: &Finder<'_>,
 ) -> Option<Buildable> {
-    let chain = below(plan).ok()?;
-    if !chain.is_of_table() && chain.groups.is_none() {
+    let chain = finder.below(plan).ok()?;
+    if !chain.is_on_device() {
         return None;
     }
     let parts = keys.iter().map(|key| {
         let part = lower(key, &plan.schema()).ok()?.substitute(&chain.columns);
-        domain(part.data_type())?;
-        Some(part)
+        is_key(part.data_type()).then_some(part)
     });
     let key = Expr::tuple(parts.collect::<Option<Vec<_>>>()?)?;
     Some(Buildable::Rows { chain, key })
@@ -53,9 +52,9 @@ impl Groups {
     pub(super) fn of(
         plan: &Arc<dyn ExecutionPlan>,
         key: &Arc<dyn PhysicalExpr>,
-        below: FindChain,
+        finder: &Finder<'_>,
     ) -> Option<Self> {
-        let chain = below(plan).ok()?;
+        let chain = finder.below(plan).ok()?;
         let (PipelineSource::Groups(aggregate), Some(found)) = (&chain.source, chain.groups) else {
             return None;
         };
@@ -95,7 +94,7 @@ pub(super) fn side(
     keys: &[(&Arc<dyn PhysicalExpr>, &Expr)],
     tuple: Option<Buildable>,
     (number, unique, anti): (usize, bool, bool),
-    below: FindChain,
+    finder: &Finder<'_>,
 ) -> Result<Side, Reason> {
     let parts = keys.iter().map(|(_, wanted)| Expr::clone(wanted)).collect();
     let (Some((key, _)), Some(wanted)) = (keys.first(), Expr::tuple(parts)) else {
@@ -121,7 +120,7 @@ pub(super) fn side(
         shared: SharedRows::default(),
     };
     let groups = match tuple {
-        None => Groups::of(dimension, key, below).filter(|groups| !anti || groups.filters.is_empty()),
+        None => Groups::of(dimension, key, finder).filter(|groups| !anti || groups.filters.is_empty()),
         Some(_) => None,
     };
     if let Some(groups) = groups {
@@ -154,7 +153,7 @@ pub(super) fn side(
             (Some(tuple), None, Some(limit))
         }
         None => {
-            let buildable = buildable(dimension, &[*key], below);
+            let buildable = buildable(dimension, &[*key], finder);
             let (rows, limit) = match known_rows(dimension, key) {
                 Err(limit) if buildable.is_some() => (None, Some(limit)),
                 known => (known?, None),
@@ -231,7 +230,7 @@ impl NotEqualSemiJoin {
         fact: JoinSide,
         chain: &Chain,
         (key, wanted): (&Arc<dyn PhysicalExpr>, &Expr),
-        below: FindChain,
+        finder: &Finder<'_>,
     ) -> Option<Self> {
         let filter = join.filter()?;
         let condition = lower(filter.expression(), filter.schema()).ok()?;
@@ -255,7 +254,7 @@ impl NotEqualSemiJoin {
         let Buildable::Rows {
             chain: mut others_chain,
             key,
-        } = buildable(input(join, other(fact)), &[key], below)?
+        } = buildable(input(join, other(fact)), &[key], finder)?
         else {
             return None;
         };
@@ -323,7 +322,7 @@ impl NotEqualSemiJoin {
             build: None,
             shared: SharedRows::default(),
         });
-        chain.buildable.push(Some(Buildable::Groups(self.groups)));
+        chain.buildable.push(Some(Buildable::Complete(self.groups)));
         chain
     }
 }

@@ -4,18 +4,30 @@ use super::nodes::node;
 use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
 use crate::expression::{Expr, MAX_PAYLOAD, lower, representable};
-use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::pipeline::{Marking, PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Finds the chain of a plan (`find.rs`): joins and build sides have chains of their own.
-pub(super) type FindChain = fn(&Arc<dyn ExecutionPlan>) -> Result<Chain, Reason>;
+/// Finds the chain of a plan (`find.rs`), with what earlier runs have shown: joins and build sides have chains
+/// of their own.
+pub(super) struct Finder<'f> {
+    pub(super) find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
+    /// Whether a run has found rows of one key in a build side.
+    pub(super) repeats: &'f dyn Fn(&BuildSide) -> bool,
+}
+
+impl Finder<'_> {
+    /// The chain of a plan, from its source upwards.
+    pub(super) fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
+        (self.find)(plan, self)
+    }
+}
 
 /// Filters, projections and joins with dimensions from a source upwards, all in terms of the source's
 /// columns.
@@ -23,6 +35,8 @@ pub(super) struct Chain {
     pub(super) source: PipelineSource,
     /// The aggregation pipeline whose groups are the rows, if the source is `PipelineSource::Groups`.
     pub(super) groups: Option<Subtree>,
+    /// The join whose pairs are the rows, if the source is `PipelineSource::Pairs`.
+    pub(super) pairs: Option<Box<PairJoin>>,
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<BuildSide>,
@@ -63,12 +77,9 @@ impl Chain {
         }
     }
 
-    /// Whether the rows are those of a table, on the device or to be brought there.
-    pub(super) fn is_of_table(&self) -> bool {
-        matches!(
-            self.source,
-            PipelineSource::Files { .. } | PipelineSource::Stored(_)
-        )
+    /// Whether the rows are those of a table, on the device or to be brought there, or made there.
+    pub(super) fn is_on_device(&self) -> bool {
+        !matches!(self.source, PipelineSource::Plan(_))
     }
 
     /// The rows of a table, with the columns of these indices.
@@ -88,6 +99,7 @@ impl Chain {
         Self {
             source,
             groups: None,
+            pairs: None,
             source_schema: schema,
             rows,
             dimensions: Vec::new(),
@@ -97,6 +109,22 @@ impl Chain {
             columns,
             plain: indices.iter().map(|i| Some(*i)).collect(),
         }
+    }
+
+    /// Adds a build side that a pipeline makes with all of its columns.
+    fn add_complete(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, pipeline: Subtree) {
+        self.dimensions.push(BuildSide {
+            limit: Some(node(plan.name(), "its rows have to stay on the device")),
+            plan,
+            key: Arc::new(Column::new("keys", 0)),
+            wanted,
+            unique: false,
+            rows: None,
+            shape: None,
+            build: None,
+            shared: SharedRows::default(),
+        });
+        self.buildable.push(Some(Buildable::Complete(pipeline)));
     }
 
     /// The predicate over source columns, if it only uses plain ones.
@@ -126,11 +154,13 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    /// Looks up the columns of groups, by the number of the row, in the group table, which becomes the last
-    /// of the build sides.
-    fn look_up_groups(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
-        let (PipelineSource::Groups(plan), Some(groups)) = (&self.source, self.groups.take()) else {
-            return (self, sink);
+    /// Looks up the columns of groups, or pairs, by the number of the row, in the build side that other
+    /// pipelines make of them, which becomes the last one.
+    fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
+        let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
+            (PipelineSource::Groups(plan), Some(groups), _) => (plan, Buildable::Complete(groups)),
+            (PipelineSource::Pairs(plan), _, Some(pairs)) => (plan, Buildable::Pairs(pairs)),
+            _ => return (self, sink),
         };
         let number = self.dimensions.len();
         let row = Expr::row_number();
@@ -145,7 +175,7 @@ impl Chain {
             unique: true,
             rows: None,
             shape: None,
-            limit: Some(node("AggregateExec", "its groups have to stay on the device")),
+            limit: Some(node(plan.name(), "its rows have to stay on the device")),
             build: None,
             shared: SharedRows::default(),
         };
@@ -156,13 +186,13 @@ impl Chain {
         self.filters = [Expr::member(number, row)].into_iter().chain(filters).collect();
         self.pruning.clear();
         self.dimensions.push(side);
-        self.buildable.push(Some(Buildable::Groups(groups)));
+        self.buildable.push(Some(buildable));
         (self, sink.substitute(&columns))
     }
 
     /// The pipeline whose rows go to `sink`.
     pub(super) fn finish(self, sink: SinkPlan, output: SchemaRef) -> Result<Subtree, Reason> {
-        let (mut chain, sink) = self.look_up_groups(sink);
+        let (mut chain, sink) = self.look_up_rows(sink);
         let plan = PipelinePlan {
             filters: chain.filters,
             sink,
@@ -178,15 +208,18 @@ impl Chain {
             }
         }
         plan.check()?;
-        let is_groups = |side: &Option<Buildable>| matches!(side, Some(Buildable::Groups(_)));
-        let groups: Vec<bool> = chain.buildable.iter().map(is_groups).collect();
-        check_lookups(&plan, &groups)?;
+        let is_one_table = |side: &Option<Buildable>| !matches!(side, None | Some(Buildable::Rows { .. }));
+        let tables: Vec<bool> = chain.buildable.iter().map(is_one_table).collect();
+        check_lookups(&plan, &tables)?;
         let wanted = plan.lookups();
         let sides = chain.dimensions.iter_mut().zip(chain.buildable);
         for (number, (side, buildable)) in sides.enumerate() {
             let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
-            let built = buildable.and_then(|buildable| buildable.build(&columns, side.unique).ok());
+            let built = match buildable {
+                Some(pairs @ Buildable::Pairs(_)) => Some(pairs.build(&columns, side.unique)?),
+                other => other.and_then(|buildable| buildable.build(&columns, side.unique).ok()),
+            };
             side.build = built.map(|subtree| Build {
                 subtree: Box::new(subtree),
                 shape: None,
@@ -215,8 +248,10 @@ pub(super) enum Buildable {
         /// The key, over the columns of the table.
         key: Expr,
     },
-    /// Groups of such rows by the key.
-    Groups(Subtree),
+    /// Pairs of rows.
+    Pairs(Box<PairJoin>),
+    /// Whatever a pipeline leaves, with all of its columns.
+    Complete(Subtree),
 }
 
 impl Buildable {
@@ -224,7 +259,8 @@ impl Buildable {
     pub(super) fn build(self, columns: &[usize], unique: bool) -> Result<Subtree, Reason> {
         let (mut chain, key) = match self {
             Self::Rows { chain, key } => (chain, key),
-            Self::Groups(subtree) => return Ok(subtree),
+            Self::Pairs(join) => return join.build(columns),
+            Self::Complete(subtree) => return Ok(subtree),
         };
         let nullable = key.parts().iter().filter(|part| part.nullable());
         chain
@@ -250,13 +286,126 @@ impl Buildable {
         }
         subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
         subtree.plan.output = Arc::new(Schema::empty());
-        Some(Self::Groups(subtree))
+        Some(Self::Complete(subtree))
     }
 }
 
-/// Whether the columns that a pipeline looks up have a device representation, and are few enough; build
-/// sides marked in `groups` are exempt, since all their columns are one table.
-fn check_lookups(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
+/// One side of a join whose keys may repeat.
+pub(super) struct PairInput {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    pub(super) chain: Chain,
+    /// The key, over the columns of the chain's source.
+    pub(super) key: Expr,
+    /// The number of its first column in the join.
+    pub(super) first: usize,
+}
+
+impl PairInput {
+    /// Those of the join's columns that are of this side, by number.
+    fn columns(&self, of_join: &BTreeSet<usize>) -> Vec<(usize, Expr)> {
+        let own = self.first..self.first + self.chain.columns.len();
+        let own = of_join.iter().filter(|column| own.contains(column));
+        own.map(|column| (*column, self.chain.columns[column - self.first].clone()))
+            .collect()
+    }
+
+    /// Drops rows whose key is NULL: they have no partners.
+    fn drop_null_keys(&mut self) {
+        let nullable = self.key.parts().iter().filter(|part| part.nullable());
+        let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
+        self.chain.filters.extend(filters);
+    }
+}
+
+/// A join whose keys may repeat, with its pairs as rows.
+pub(super) struct PairJoin {
+    pub(super) probe: PairInput,
+    pub(super) build: PairInput,
+    /// The node.
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    /// The columns of the node without its projection: those of the left side, of the right side, and that of
+    /// a mark.
+    pub(super) schema: SchemaRef,
+    /// What is not known from the keys alone: which pairs and rows stay.
+    pub(super) marking: Option<Marking>,
+    /// Whether a probe row without partners is a pair.
+    pub(super) keeps_all: bool,
+    /// Conditions over the join's columns, of pairs that are marked.
+    pub(super) conditions: Vec<Expr>,
+}
+
+impl PairJoin {
+    /// The pipelines that leave the pairs on the device, with these columns of the join.
+    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
+        let Self {
+            mut probe,
+            mut build,
+            plan,
+            schema,
+            marking,
+            keeps_all,
+            conditions,
+        } = self;
+        let of_conditions = conditions.iter().flat_map(Expr::columns);
+        let wanted: BTreeSet<usize> = columns.iter().copied().chain(of_conditions).collect();
+        let nothing = || Arc::new(Schema::empty());
+        let keeps_build = matches!(marking, Some(Marking::Outer { build: true, .. }));
+        if !keeps_build {
+            build.drop_null_keys();
+        }
+        let lists = SinkPlan::Lists {
+            columns: build.columns(&wanted),
+            key: build.key,
+            keeps_all: keeps_build,
+        };
+        let lists = build.chain.finish(lists, nothing())?;
+        let dimension = probe.chain.dimensions.len();
+        let drops = !keeps_all
+            && match marking {
+                None | Some(Marking::Semi) => true,
+                Some(Marking::Outer { probe, .. }) => !probe,
+                Some(Marking::Anti | Marking::Mark { .. }) => false,
+            };
+        if drops {
+            probe
+                .chain
+                .filters
+                .push(Expr::member(dimension, probe.key.clone()));
+        }
+        probe.chain.add_complete(build.plan, probe.key.clone(), lists);
+        let sink = SinkPlan::Probe {
+            dimension,
+            columns: probe.columns(&wanted),
+            key: probe.key,
+            keeps_all,
+        };
+        let pairs = probe.chain.finish(sink, nothing())?;
+        let Some(marking) = marking else {
+            return Ok(pairs);
+        };
+        let source = PipelineSource::Pairs(Arc::clone(&plan));
+        let mut marks = Chain::over_table(source, Arc::clone(&schema), None, &[]);
+        let row = Expr::row_number();
+        let fields = schema.fields().iter().enumerate();
+        let looked_up: Vec<Expr> = fields
+            .map(|(index, field)| Expr::lookup(0, index, field, row.clone()))
+            .collect();
+        let conditions = conditions
+            .iter()
+            .map(|condition| condition.substitute(&looked_up));
+        marks.filters.extend(conditions);
+        marks.add_complete(plan, row, pairs);
+        let sink = SinkPlan::Mark {
+            dimension: 0,
+            marking,
+        };
+        marks.finish(sink, nothing())
+    }
+}
+
+/// Whether the columns that a pipeline looks up have a device representation, and are few enough; those
+/// of `tables` are exempt, since all their columns are one.
+fn check_lookups(plan: &PipelinePlan, tables: &[bool]) -> Result<(), Reason> {
     let mut columns: BTreeMap<usize, u64> = BTreeMap::new();
     for ((dimension, column), data_type) in plan.lookups() {
         if !representable(&data_type) {
@@ -265,7 +414,7 @@ fn check_lookups(plan: &PipelinePlan, groups: &[bool]) -> Result<(), Reason> {
                 place: format!("column {column} of a dimension"),
             });
         }
-        *columns.entry(dimension).or_default() += u64::from(!groups[dimension]);
+        *columns.entry(dimension).or_default() += u64::from(!tables[dimension]);
     }
     match columns.values().max() {
         Some(most) if *most > MAX_PAYLOAD as u64 => Err(Reason::Limit {

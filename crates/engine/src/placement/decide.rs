@@ -7,8 +7,8 @@
 //! none. A pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::cost::Estimator;
-use super::find::{join_refusal, subtree};
-use super::subtree::{PipelineSource, Prediction, Subtree};
+use super::find::{finder, join_refusal, subtree};
+use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
 use super::{key, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
@@ -280,7 +280,9 @@ impl<'a> Placer<'a> {
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let before = self.hot_gain.get();
-        if let Some((sort, Ok(found))) = top::below(&plan)
+        let repeats = |side: &BuildSide| repeats(self.runtime, side);
+        let finder = finder(&repeats);
+        if let Some((sort, Ok(found))) = top::below(&plan, &finder)
             && ends(&plan).is_ok()
             && let Ok(found) = self.worthwhile(found, sort.input(), None)
         {
@@ -290,7 +292,7 @@ impl<'a> Placer<'a> {
                 ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
             );
         }
-        if let Some(outcome) = subtree(&plan) {
+        if let Some(outcome) = subtree(&plan, &finder) {
             match ends(&plan)
                 .and(outcome)
                 .and_then(|found| self.worthwhile(found, &plan, fetch))
@@ -298,7 +300,7 @@ impl<'a> Placer<'a> {
                 Ok(found) => return self.node(found, plan, reasons),
                 Err(reason) => note(reasons, &plan, &reason),
             }
-        } else if let Some(reason) = join_refusal(&plan).or_else(|| unsupported(&plan))
+        } else if let Some(reason) = join_refusal(&plan, &finder).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
         {
             note(reasons, &plan, &reason);
@@ -455,17 +457,45 @@ impl Placer<'_> {
                 why = refused.or(why.take());
                 taken.then_some(build)
             });
+            let shape = key::dimension(side);
+            side.shape = Some(shape);
             if side.build.is_some() {
                 continue;
             }
-            let shape = key::dimension(side);
             if let Some(reason) = refusal(shape).or(side.limit.as_ref().and(why)) {
                 return Err(reason);
             }
-            side.shape = Some(shape);
         }
         Ok(())
     }
+}
+
+/// Whether a run has found rows of one key in a build side.
+fn repeats(runtime: &Runtime, side: &BuildSide) -> bool {
+    let refusal = runtime.history().refusal(key::dimension(side));
+    refusal.is_some_and(|reason| reason.is_repeated_key())
+}
+
+/// The subtree of `plan` as it would be placed now, after a run of it has found that keys repeat.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) fn place_again(
+    plan: &Arc<dyn ExecutionPlan>,
+    runtime: &Arc<Runtime>,
+    config: &GalateaConfig,
+) -> Result<Subtree, Reason> {
+    let repeats = |side: &BuildSide| repeats(runtime, side);
+    let mut found = subtree(plan, &finder(&repeats)).unwrap_or_else(|| {
+        Err(Reason::Node {
+            node: plan.name().into(),
+            detail: "nothing to place".into(),
+        })
+    })?;
+    found.shape = Some(key::shape(&found, config));
+    let report = PlanReport::default();
+    Placer::new(runtime, config, &report, 1, 0).choose_builds(&mut found)?;
+    Ok(found)
 }
 
 /// Nodes that do work of their own and have no device version; the rest only arrange data.

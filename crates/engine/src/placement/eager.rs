@@ -16,7 +16,7 @@
 
 use super::aggregate_call::aggregate_call;
 use super::build_side::buildable;
-use super::chain::{Buildable, Chain, FindChain};
+use super::chain::{Buildable, Chain, Finder};
 use super::nodes::{arrangement, input, key_of, other, refuse, statistics};
 use super::shared_rows::SharedRows;
 use super::subtree::{BuildSide, Subtree};
@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 /// The pipeline of an aggregate over a join whose other side is aggregated first; `None` where that does not
 /// apply.
-pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, below: FindChain) -> Option<Subtree> {
+pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder<'_>) -> Option<Subtree> {
     let (join, columns) = join_below(first.input())?;
     let plain = join.on().len() == 1
         && join.filter().is_none()
@@ -70,7 +70,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, below: FindChai
     if !keeps_all {
         return None;
     }
-    let mut chain = below(input(join, fact)).ok()?;
+    let mut chain = finder.below(input(join, fact)).ok()?;
     let dimension = input(join, other(fact));
     let key = key_of(&join.on()[0], other(fact));
     if may_be_unique(dimension, key) {
@@ -79,11 +79,11 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, below: FindChai
     let Buildable::Rows {
         chain: mut rows,
         key: built_key,
-    } = buildable(dimension, &[key], below)?
+    } = buildable(dimension, &[key], finder)?
     else {
         return None;
     };
-    if !chain.is_of_table() && chain.groups.is_none() {
+    if !chain.is_on_device() {
         return None;
     }
     let wanted = lower(key_of(&join.on()[0], fact), &input(join, fact).schema()).ok()?;
@@ -144,7 +144,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, below: FindChai
         build: None,
         shared: SharedRows::default(),
     });
-    chain.buildable.push(Some(Buildable::Groups(groups)));
+    chain.buildable.push(Some(Buildable::Complete(groups)));
     let sink = SinkPlan::Aggregate {
         keys,
         aggregates: calls,

@@ -1,9 +1,9 @@
 //! From a physical subtree to a pipeline plan.
 
 use super::aggregate_call::aggregate_call;
-use super::chain::Chain;
+use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, node, statistics};
-use super::subtree::{PipelineSource, Subtree};
+use super::subtree::{BuildSide, PipelineSource, Subtree};
 use super::{eager, join};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
@@ -16,30 +16,39 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
+/// Finds chains with what is known of build sides that `repeats` tells apart: those in which a run has found
+/// rows of one key.
+pub(super) fn finder(repeats: &dyn Fn(&BuildSide) -> bool) -> Finder<'_> {
+    Finder { find: below, repeats }
+}
+
 /// The pipeline of the subtree under `plan`; `None` when the node is not the start of one, `Err` says why it
 /// cannot.
-pub fn subtree(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
-    if !is_candidate(plan) {
+pub(super) fn subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Subtree, Reason>> {
+    if !is_candidate(plan, finder) {
         return None;
     }
     Some(match plan.downcast_ref::<AggregateExec>() {
-        Some(aggregate) => aggregate_subtree(aggregate, plan.schema()),
-        None => rows_subtree(plan),
+        Some(aggregate) => aggregate_subtree(aggregate, plan.schema(), finder),
+        None => rows_subtree(plan, finder),
     })
 }
 
 /// The pipeline of an aggregate; `None` of other nodes.
-fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
+fn aggregate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Subtree, Reason>> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
-    Some(aggregate_subtree(aggregate, plan.schema()))
+    Some(aggregate_subtree(aggregate, plan.schema(), finder))
 }
 
-fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Subtree, Reason> {
+fn aggregate_subtree(
+    aggregate: &AggregateExec,
+    output: SchemaRef,
+    finder: &Finder<'_>,
+) -> Result<Subtree, Reason> {
     let first = match aggregate.mode() {
         AggregateMode::Final | AggregateMode::FinalPartitioned => {
             let mut input = aggregate.input();
@@ -58,10 +67,10 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
     if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
         return Err(node("AggregateExec", "grouping sets"));
     }
-    if let Some(found) = eager::subtree(first, &output, below) {
+    if let Some(found) = eager::subtree(first, &output, finder) {
         return Ok(found);
     }
-    let chain = below(first.input())?;
+    let chain = finder.below(first.input())?;
     let input_schema = first.input().schema();
     let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
         Ok(lower(e, &input_schema)?.substitute(&chain.columns))
@@ -85,8 +94,8 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
     chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
 }
 
-fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
-    let chain = below(plan)?;
+fn rows_subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Subtree, Reason> {
+    let chain = finder.below(plan)?;
     let outputs = chain.columns.clone();
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
@@ -95,15 +104,15 @@ fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
 }
 
 /// The chain of a plan, from its source upwards.
-pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
+fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
     if let Some(input) = arrangement(plan) {
-        return below(input);
+        return finder.below(input);
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         if filter.fetch().is_some() {
             return Err(node("FilterExec", "a limit inside the filter"));
         }
-        let mut chain = below(filter.input())?;
+        let mut chain = finder.below(filter.input())?;
         let predicate = lower(filter.predicate(), &filter.input().schema())?.substitute(&chain.columns);
         chain.filters.extend(predicate.conjuncts());
         chain
@@ -120,7 +129,7 @@ pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
         return Ok(chain);
     }
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let mut chain = below(projection.input())?;
+        let mut chain = finder.below(projection.input())?;
         let schema = projection.input().schema();
         let columns = projection
             .expr()
@@ -137,16 +146,14 @@ pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
         chain.project(columns);
         return Ok(chain);
     }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>()
-        && let Ok(chain) = join::chain(join, below)
-    {
-        return Ok(chain);
+    match join::chain(plan, finder) {
+        Some(Ok(chain)) => Ok(chain),
+        _ => source(plan, finder),
     }
-    source(plan)
 }
 
 /// The chain that is a source alone.
-fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
+fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
     let rows = statistics(plan).and_then(|s| s.num_rows.get_value().map(|rows| *rows as u64));
     if let Some(scan) = plan.downcast_ref::<StoreScanExec>() {
         if scan.fetch().is_some() {
@@ -204,7 +211,7 @@ fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
     }
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
-    if let Some(Ok(groups)) = aggregate(plan)
+    if let Some(Ok(groups)) = aggregate(plan, finder)
         && !matches!(groups.source, PipelineSource::Plan(_))
     {
         let source = PipelineSource::Groups(Arc::clone(plan));
@@ -221,13 +228,13 @@ fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
 }
 
 /// Why the join cannot be part of a pipeline; `None` for other nodes, and for joins that can.
-pub(super) fn join_refusal(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
-    join::chain(plan.downcast_ref::<HashJoinExec>()?, below).err()
+pub(super) fn join_refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Reason> {
+    join::chain(plan, finder)?.err()
 }
 
 /// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A
 /// projection alone is no work.
-fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
+fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
     if plan.is::<AggregateExec>() {
         return true;
     }
@@ -240,7 +247,7 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
             None => return false,
         }
     }
-    if node.is::<HashJoinExec>() && join_refusal(node).is_none() {
+    if matches!(join::chain(node, finder), Some(Ok(_))) {
         return true;
     }
     let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&node.name());

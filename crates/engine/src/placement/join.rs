@@ -10,9 +10,10 @@
 //! known. A semijoin, an antijoin or an outer join says it itself.
 
 use super::build_side::{Groups, NotEqualSemiJoin, Side, buildable, side};
-use super::chain::{Chain, FindChain};
-use super::nodes::{input, key_of, other, refuse, statistics};
-use crate::expression::{Expr, is_key, lower};
+use super::chain::{Chain, Finder};
+use super::nodes::{by_size, input, key_of, other, refuse, statistics};
+use super::pairs;
+use crate::expression::{Expr, is_key, is_text, lower};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinSide, JoinType, NullEquality, ScalarValue};
@@ -22,8 +23,19 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use std::sync::Arc;
 
-/// The pipeline of the fact side, which looks up the other one.
-pub(super) fn chain(join: &HashJoinExec, below: FindChain) -> Result<Chain, Reason> {
+/// The chain of a join; `None` of other nodes.
+pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+    let looked_up = plan
+        .downcast_ref::<HashJoinExec>()
+        .map(|join| lookup(join, finder));
+    if let Some(Ok(chain)) = looked_up {
+        return Some(Ok(chain));
+    }
+    pairs::chain(plan, finder)
+}
+
+/// The chain of the fact side, which looks up the other one.
+fn lookup(join: &HashJoinExec, finder: &Finder<'_>) -> Result<Chain, Reason> {
     if join.fetch().is_some() {
         return Err(refuse("a limit inside the join"));
     }
@@ -31,7 +43,7 @@ pub(super) fn chain(join: &HashJoinExec, below: FindChain) -> Result<Chain, Reas
         return Err(refuse("NULL keys that have partners"));
     }
     let facts = match join.join_type() {
-        JoinType::Inner => by_size(join),
+        JoinType::Inner => by_size(join.left(), join.right()).to_vec(),
         JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left => vec![JoinSide::Left],
         JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark | JoinType::Right => {
             vec![JoinSide::Right]
@@ -39,8 +51,8 @@ pub(super) fn chain(join: &HashJoinExec, below: FindChain) -> Result<Chain, Reas
         other => return Err(refuse(format!("a {other} join has no device version"))),
     };
     let mut chains: Vec<_> = (facts.into_iter())
-        .filter_map(|side| Some((side, below(input(join, side)).ok()?)))
-        .filter(|(_, chain)| chain.is_of_table() || chain.groups.is_some())
+        .filter_map(|side| Some((side, finder.below(input(join, side)).ok()?)))
+        .filter(|(_, chain)| chain.is_on_device())
         .collect();
     if let [(larger, first), (smaller, second)] = chains.as_slice() {
         let keys = |side: JoinSide| join.on().iter().map(move |pair| key_of(pair, side));
@@ -56,7 +68,7 @@ pub(super) fn chain(join: &HashJoinExec, below: FindChain) -> Result<Chain, Reas
     }
     let (fact, chain) = (chains.into_iter().next())
         .ok_or_else(|| refuse("no table among the sides that may be the larger one"))?;
-    attach(join, fact, chain, below)
+    attach(join, fact, chain, finder)
 }
 
 /// The pair of keys by which rows are looked up; the others are compared then. The dimension's key of the
@@ -76,31 +88,13 @@ fn key_pair(dimension: &Arc<dyn ExecutionPlan>, keys: &[&Arc<dyn PhysicalExpr>])
     (0..keys.len()).rev().max_by_key(|number| span(keys[*number]))
 }
 
-/// The sides, larger first.
-fn by_size(join: &HashJoinExec) -> Vec<JoinSide> {
-    match (size(join.left()), size(join.right())) {
-        (Some(left), Some(right)) if left > right => vec![JoinSide::Left, JoinSide::Right],
-        _ => vec![JoinSide::Right, JoinSide::Left],
-    }
-}
-
-/// Bytes of a row of a table of which only the bytes are known.
-const ROW_BYTES: usize = 64;
-
-/// Rows of the largest table under a plan.
-fn size(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let children = plan.children();
-    if !children.is_empty() {
-        let sizes: Option<Vec<usize>> = children.into_iter().map(size).collect();
-        return sizes?.into_iter().max();
-    }
-    let known = statistics(plan)?;
-    let bytes = known.total_byte_size.get_value().map(|bytes| bytes / ROW_BYTES);
-    known.num_rows.get_value().copied().or(bytes)
-}
-
 /// Adds the dimension to the fact side's pipeline.
-fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain, below: FindChain) -> Result<Chain, Reason> {
+fn attach(
+    join: &HashJoinExec,
+    fact: JoinSide,
+    mut chain: Chain,
+    finder: &Finder<'_>,
+) -> Result<Chain, Reason> {
     let dimension = input(join, other(fact));
     let pairs: Vec<_> = (join.on().iter())
         .map(|(left, right)| match fact {
@@ -118,15 +112,16 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain, below: FindChai
     let keys: Vec<_> = pairs.iter().map(|(_, key)| *key).collect();
     let alike = |number: usize| {
         let key_type = keys[number].data_type(&schema);
-        key_type.is_ok_and(|key_type| key_type == *wanted[number].data_type())
+        let wanted = wanted[number].data_type();
+        key_type.is_ok_and(|key_type| key_type == *wanted || is_text(&key_type) && is_text(wanted))
     };
     let several = pairs.len() > 1;
     let together = several && (0..pairs.len()).all(alike);
     // Groups are found by their own key alone.
     let of_groups =
-        (0..keys.len()).find(|number| several && Groups::of(dimension, keys[*number], below).is_some());
+        (0..keys.len()).find(|number| several && Groups::of(dimension, keys[*number], finder).is_some());
     let tuple = match of_groups {
-        None if together => buildable(dimension, &keys, below),
+        None if together => buildable(dimension, &keys, finder),
         _ => None,
     };
     let chosen: Vec<usize> = match tuple {
@@ -146,7 +141,7 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain, below: FindChai
     let looks_up = matches!(kind, JoinType::Inner | JoinType::Left | JoinType::Right);
     if let (false, false, [number]) = (looks_up, mark, chosen.as_slice())
         && let Some(different) =
-            NotEqualSemiJoin::of(join, fact, &chain, (keys[*number], &wanted[*number]), below)
+            NotEqualSemiJoin::of(join, fact, &chain, (keys[*number], &wanted[*number]), finder)
     {
         return Ok(different.attach(chain, dimension, keys[*number], anti));
     }
@@ -166,8 +161,11 @@ fn attach(join: &HashJoinExec, fact: JoinSide, mut chain: Chain, below: FindChai
             .collect::<Vec<_>>(),
         tuple,
         (chain.dimensions.len(), looks_up || conditional, anti),
-        below,
+        finder,
     )?;
+    if source.unique && (finder.repeats)(&source) {
+        return Err(Reason::repeated_key("a join", 2));
+    }
     let own = chain.columns.clone();
     let member = Expr::member(chain.dimensions.len(), source.wanted.clone());
     let test = match (join.null_aware, anti) {

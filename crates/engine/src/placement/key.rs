@@ -25,7 +25,9 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     match &found.source {
         PipelineSource::Files { scan } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
-        PipelineSource::Groups(plan) | PipelineSource::Plan(plan) => nodes(plan, false, &mut state),
+        PipelineSource::Groups(plan) | PipelineSource::Pairs(plan) | PipelineSource::Plan(plan) => {
+            nodes(plan, false, &mut state)
+        }
     }
     for expression in found.plan.expressions() {
         expression.hash_shape(&mut state);
@@ -53,6 +55,7 @@ pub(super) fn dimension(source: &BuildSide) -> PlanKey {
     let mut state = DefaultHasher::new();
     source.key.to_string().hash(&mut state);
     source.unique.hash(&mut state);
+    source.wanted.parts().len().hash(&mut state);
     nodes(&source.plan, false, &mut state);
     PlanKey(state.finish())
 }

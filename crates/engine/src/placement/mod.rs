@@ -19,6 +19,7 @@ mod find;
 mod join;
 mod key;
 mod nodes;
+mod pairs;
 mod placement_exec;
 mod rules;
 mod shared_rows;
@@ -26,13 +27,12 @@ mod subtree;
 mod timing;
 mod top;
 
-pub use find::subtree;
 pub use placement_exec::{PlacementExec, query_report};
 pub use rules::{AnnotatePlacement, PlaceOnDevice};
 pub use shared_rows::SharedRows;
 pub use subtree::{Build, BuildSide, PipelineSource, Prediction, Subtree};
 
-pub(crate) use decide::Grounds;
+pub(crate) use decide::{Grounds, place_again};
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

@@ -69,3 +69,26 @@ pub(super) fn other(side: JoinSide) -> JoinSide {
         _ => JoinSide::Right,
     }
 }
+
+/// The sides, larger first.
+pub(super) fn by_size(left: &Arc<dyn ExecutionPlan>, right: &Arc<dyn ExecutionPlan>) -> [JoinSide; 2] {
+    match (size(left), size(right)) {
+        (Some(left), Some(right)) if left > right => [JoinSide::Left, JoinSide::Right],
+        _ => [JoinSide::Right, JoinSide::Left],
+    }
+}
+
+/// Bytes of a row of a table of which only the bytes are known.
+const ROW_BYTES: usize = 64;
+
+/// Rows of the largest table under a plan.
+fn size(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let children = plan.children();
+    if !children.is_empty() {
+        let sizes: Option<Vec<usize>> = children.into_iter().map(size).collect();
+        return sizes?.into_iter().max();
+    }
+    let known = statistics(plan)?;
+    let bytes = known.total_byte_size.get_value().map(|bytes| bytes / ROW_BYTES);
+    known.num_rows.get_value().copied().or(bytes)
+}

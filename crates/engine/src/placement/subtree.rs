@@ -29,6 +29,9 @@ pub enum PipelineSource {
     /// The groups of an aggregate, which another pipeline leaves on the device: the last of the build sides.
     /// A row is an entry of its group table, and columns are looked up by the number of the row.
     Groups(Arc<dyn ExecutionPlan>),
+    /// The pairs of rows of a join whose keys may repeat, which other pipelines leave on the device: the last
+    /// of the build sides. A row is a pair, and columns are looked up by the number of the row.
+    Pairs(Arc<dyn ExecutionPlan>),
     /// Any other plan: its batches are encoded as they are collected.
     Plan(Arc<dyn ExecutionPlan>),
 }

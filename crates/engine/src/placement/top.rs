@@ -1,7 +1,7 @@
 //! `ORDER BY ... LIMIT`: the pipeline below returns the rows that may be among the first, in no order, and
 //! DataFusion's sort goes on from there.
 
-use super::find;
+use super::chain::Finder;
 use super::nodes::node;
 use super::subtree::{PipelineSource, Subtree};
 use crate::expression::{Expr, SortOrder, is_text, lower};
@@ -12,14 +12,17 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 
 /// The sort whose first rows are wanted, and the pipeline of its input; `None` of other nodes.
-pub(super) fn below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&SortExec, Result<Subtree, Reason>)> {
+pub(super) fn below<'p>(
+    plan: &'p Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Option<(&'p SortExec, Result<Subtree, Reason>)> {
     let sort = plan.downcast_ref::<SortExec>()?;
     let fetch = sort.fetch()?;
-    Some((sort, subtree(sort, fetch)))
+    Some((sort, subtree(sort, fetch, finder)))
 }
 
-fn subtree(sort: &SortExec, fetch: usize) -> Result<Subtree, Reason> {
-    let chain = find::below(sort.input())?;
+fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree, Reason> {
+    let chain = finder.below(sort.input())?;
     let of_groups = match (&chain.source, &chain.groups) {
         (PipelineSource::Plan(plan), _) => {
             return Err(node(plan.name(), "its rows are not on the device"));

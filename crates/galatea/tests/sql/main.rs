@@ -23,6 +23,7 @@ mod kmeans;
 mod limits;
 mod memory;
 mod nested;
+mod pairs;
 mod placed;
 mod plans;
 mod random;

@@ -38,8 +38,8 @@ struct Pair {
 struct PairCursor {
     const u64* directory;
     const u64* offsets;
-    u64 begin = 0; // the pairs of probe row `row`
-    u64 end = 0;
+    u64 begin = ~0ull; // the pairs of probe row `row`; none at first
+    u64 end = ~0ull;
     u32 row = 0;
 
     GALATEA_INLINE explicit PairCursor(const u8* table)

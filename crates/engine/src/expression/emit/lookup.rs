@@ -2,8 +2,9 @@
 
 use super::{Emitter, boolean};
 use crate::code::Code;
+use crate::expression::built::{Part, PayloadKind};
 use crate::expression::dictionary::Bytes;
-use crate::expression::dimension::{Dimension, Keys, PayloadKind, Table};
+use crate::expression::dimension::{Dimension, Form, Keys, Table};
 use crate::expression::interval::Interval;
 use crate::expression::ir::Expr;
 use crate::expression::key_space::KeySpace;
@@ -18,21 +19,28 @@ use std::sync::Arc;
 pub(super) struct Place {
     /// Name of the condition that the key is between the least and the greatest; of packed dimensions the
     /// entry says.
-    inside: String,
+    pub(super) inside: String,
     /// Name of the index: 0 where the key is not inside, so that it may be read; in packed dimensions that of
-    /// the absent entry.
-    index: String,
+    /// the absent entry; of pairs that of the pair.
+    pub(super) index: String,
     /// The key's NULL flag.
-    null: Option<String>,
+    pub(super) null: Option<String>,
 }
 
 impl<'a> Emitter<'a> {
     /// Whether a row of the dimension has the key; never NULL.
     pub(super) fn member(&mut self, dimension: usize, key: &Expr) -> Result<Value, Reason> {
         let found = self.known_dimension(dimension)?;
+        if found.form == Form::Lists {
+            let (_, count) = self.partners(dimension, key)?;
+            let member = self.define(&Kind::Bool, &format!("{count} != 0"));
+            return Ok(boolean(member, None));
+        }
         let place = self.place(dimension, &found, key)?;
-        if let Some(groups) = &found.groups {
-            let table = self.parameters.lookup_table(Table::Built(0).of(dimension));
+        if let Form::Groups(groups) = &found.form {
+            let table = self
+                .parameters
+                .lookup_table(Table::Built(Part::Presence).of(dimension));
             let test = format!("{} && {}", place.inside, groups.member(table, &place.index));
             let member = self.define(&Kind::Bool, &test);
             return Ok(boolean(self.unless_null(&member, place.null.as_ref()), None));
@@ -87,15 +95,21 @@ impl<'a> Emitter<'a> {
         key: &Expr,
     ) -> Result<Value, Reason> {
         let found = self.known_dimension(dimension)?;
-        if let Some(groups) = &found.groups {
+        if let Form::Groups(groups) = &found.form {
             let index = self.place(dimension, &found, key)?.index;
-            let table = self.parameters.lookup_table(Table::Built(0).of(dimension));
+            let table = self
+                .parameters
+                .lookup_table(Table::Built(Part::Presence).of(dimension));
             return groups.column(self, (table, &index), column, expression.data_type());
         }
         let not_collected = Reason::Encoding {
             column,
             needed: "a column that was collected",
         };
+        if let Form::Pairs(shape) = &found.form {
+            let place = self.place(dimension, &found, key)?;
+            return self.pair_column(expression, dimension, column, (&found, shape), &place);
+        }
         let payload = found.column(column).ok_or(not_collected.clone())?;
         let index = self.place(dimension, &found, key)?.index;
         let kind = payload.kind();
@@ -126,10 +140,7 @@ impl<'a> Emitter<'a> {
             null,
             kind,
             data_type: expression.data_type().clone(),
-            range: match payload.values {
-                PayloadKind::Integer(Interval { low, high }) => Some((low, high)),
-                _ => None,
-            },
+            range: payload.range(),
         })
     }
 
@@ -214,7 +225,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn known_dimension(&self, dimension: usize) -> Result<Arc<Dimension>, Reason> {
+    pub(super) fn known_dimension(&self, dimension: usize) -> Result<Arc<Dimension>, Reason> {
         let found = self.dimensions.get(dimension).cloned();
         found.ok_or_else(|| Reason::Expression {
             expression: format!("dimension {dimension}"),
@@ -222,7 +233,7 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    fn place(&mut self, dimension: usize, found: &Dimension, key: &Expr) -> Result<Place, Reason> {
+    pub(super) fn place(&mut self, dimension: usize, found: &Dimension, key: &Expr) -> Result<Place, Reason> {
         let known = (dimension, key.clone());
         if let Some(place) = self.scope.places.get(&known) {
             return Ok(place.clone());
@@ -230,6 +241,7 @@ impl<'a> Emitter<'a> {
         let place = match (self.packed(dimension), &found.keys) {
             (Some(packed), _) => self.packed_place(packed, found, key)?,
             (None, Keys::Space(space)) => self.numbered_place(dimension, space, key)?,
+            (None, Keys::Rows) if matches!(found.form, Form::Pairs(_)) => self.pair(dimension),
             // Entries beyond the last must not be read.
             (None, Keys::Rows) => Place {
                 inside: "true".to_owned(),
@@ -297,20 +309,38 @@ impl<'a> Emitter<'a> {
     }
 
     /// Defines the number of a key that is in the space.
-    pub(crate) fn key_number(&mut self, space: &KeySpace, parts: &[Value], code: &mut Code) -> String {
-        let number = self.number(space, parts).0;
+    pub(crate) fn key_number(
+        &mut self,
+        space: &KeySpace,
+        key: &Expr,
+        parts: &[Value],
+        code: &mut Code,
+    ) -> Result<String, Reason> {
+        let (number, _) = self.number(space, key, parts)?;
         code.nest(0, &self.out.take());
-        number
+        Ok(number)
     }
 
     /// The number of a key, and C++ that says whether it is in the space at all.
-    fn number(&mut self, space: &KeySpace, parts: &[Value]) -> (String, String) {
+    fn number(&mut self, space: &KeySpace, key: &Expr, values: &[Value]) -> Result<(String, String), Reason> {
         let (mut number, mut inside) = (String::new(), Vec::new());
-        for (interval, part) in space.parts.iter().zip(parts) {
-            let (unsigned, offset) = self.offset(*interval, part);
-            let span = (interval.high - interval.low) as u64;
-            let most = self.parameters.literal(span);
-            inside.push(format!("{offset} <= ({unsigned})args.literals[{most}]"));
+        for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
+            let span = (part.interval.high - part.interval.low) as u64;
+            let offset = match (&part.values, &value.kind) {
+                // Of the build side itself.
+                (Some(keys), Kind::Code { values }) if Arc::ptr_eq(keys, values) => value.code.clone(),
+                (Some(keys), _) => {
+                    let (rank, found) = self.translated_rank(&Bytes::of(keys)?, key, value)?;
+                    inside.push(found);
+                    rank
+                }
+                (None, _) => {
+                    let (unsigned, offset) = self.offset(part.interval, value);
+                    let most = self.parameters.literal(span);
+                    inside.push(format!("{offset} <= ({unsigned})args.literals[{most}]"));
+                    offset
+                }
+            };
             number = if number.is_empty() {
                 format!("(u64){offset}")
             } else {
@@ -318,9 +348,14 @@ impl<'a> Emitter<'a> {
                 format!("({number}) * args.literals[{radix}] + (u64){offset}")
             };
         }
-        let number = self.define_as("u64", &number);
-        let inside = self.define(&Kind::Bool, &inside.join(" && "));
-        (number, inside)
+        let inside = match inside.as_slice() {
+            [] => "true".to_owned(),
+            inside => self.define(&Kind::Bool, &inside.join(" && ")),
+        };
+        if number.is_empty() {
+            return Ok(("0ull".to_owned(), inside));
+        }
+        Ok((self.define_as("u64", &number), inside))
     }
 
     /// The place of a key by its number.
@@ -332,12 +367,14 @@ impl<'a> Emitter<'a> {
         let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
         let null = (!nulls.is_empty()).then(|| nulls.join(" || "));
         let null = null.map(|null| self.define(&Kind::Bool, &null));
-        let (number, inside) = self.number(space, &parts);
+        let (number, inside) = self.number(space, key, &parts)?;
         let Some(slots) = space.slots else {
             let index = self.define_as("u32", &format!("{inside} ? (u32){number} : 0u"));
             return Ok(Place { inside, index, null });
         };
-        let table = self.parameters.lookup_table(Table::Built(0).of(dimension));
+        let table = self
+            .parameters
+            .lookup_table(Table::Built(Part::Presence).of(dimension));
         let mask = self.parameters.literal(slots - 1);
         let found = format!(
             "{inside} ? key_table_find((const u64*)args.tables[{table}], args.literals[{mask}], {number}) : NO_SLOT"

@@ -23,6 +23,11 @@ impl Expr {
         Some(Self::new(ExprKind::Tuple(parts), data_type, nullable))
     }
 
+    /// The key that all rows have.
+    pub(crate) fn no_keys() -> Self {
+        Self::new(ExprKind::Tuple(Vec::new()), DataType::Null, false)
+    }
+
     /// Whether one of the conditions is true; `None` if there are none.
     pub(crate) fn any(conditions: impl IntoIterator<Item = Self>) -> Option<Self> {
         conditions.into_iter().reduce(|left, right| {

@@ -2,6 +2,7 @@
 //! with one atomic, and its threads write at their ranks. Blocks stop before a morsel when the outputs are
 //! nearly full.
 
+use super::statements::{RESERVE, declare_reservation};
 use super::{Geometry, Sink};
 use crate::code::{Code, line};
 use crate::pipeline::output::{OutputColumn, OutputForm};
@@ -19,12 +20,7 @@ impl Sink for AppendSink {
     }
 
     fn prologue(&self, geometry: Geometry, code: &mut Code) {
-        let warps = geometry.block / 32;
-        line!(
-            code,
-            "constexpr u32 warps = {warps}u;\n__shared__ u32 warp_rows[{warps}];"
-        );
-        code.lines("__shared__ u64 first_row;");
+        declare_reservation(geometry, code);
     }
 
     /// Stops the block when the columns hold `limit` rows; the host makes room and resumes.
@@ -42,31 +38,7 @@ if (full != 0) break;
 
     /// Reserves the block's rows of this step: `at` is the first of this thread.
     fn before_rows(&self, code: &mut Code) {
-        code.lines(
-            "\
-u64 at = 0;
-{
-    const u32 mine = __popc(live);
-    const u32 lane = threadIdx.x & 31u;
-    u32 upto = mine;
-#pragma unroll
-    for (int delta = 1; delta < 32; delta <<= 1) {
-        const u32 other = __shfl_up_sync(0xffffffffu, upto, delta);
-        if (lane >= delta) upto += other;
-    }
-    if (lane == 31) warp_rows[threadIdx.x >> 5] = upto;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        u32 total = 0;
-        for (u32 w = 0; w < warps; ++w) { const u32 count = warp_rows[w]; warp_rows[w] = total; total += count; }
-        first_row = total == 0 ? 0 : atomicAdd(args.counters, (unsigned long long)total);
-    }
-    __syncthreads();
-    at = first_row + warp_rows[threadIdx.x >> 5] + upto - mine;
-}
-__syncthreads();
-",
-        );
+        code.lines(RESERVE);
     }
 
     fn row(&self, code: &mut Code) {

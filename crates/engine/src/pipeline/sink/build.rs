@@ -53,7 +53,7 @@ impl Sink for BuildSink {
             ),
         }
         for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
-            store(k, column, value, code);
+            store(k, column, value, "slot", code);
         }
         if self.plan.slots().is_none() {
             code.lines("present.set(slot);");
@@ -68,18 +68,19 @@ impl Sink for BuildSink {
     }
 }
 
-fn store(k: usize, column: &BuiltColumn, value: &Value, code: &mut Code) {
+/// Stores a value of the row, and whether it is NULL, in column `k` at the place that `at` names.
+pub(super) fn store(k: usize, column: &BuiltColumn, value: &Value, at: &str, code: &mut Code) {
     let c_type = column.c_type;
     line!(
         code,
-        "reinterpret_cast<{c_type}*>(args.outputs[{k}])[slot] = {c_type}({});",
+        "reinterpret_cast<{c_type}*>(args.outputs[{k}])[{at}] = {c_type}({});",
         value.code
     );
     if let Some(null) = &value.null {
         let nulls = MAX_OUTPUTS / 2 + k;
         line!(
             code,
-            "if ({null}) atomicOr(reinterpret_cast<u32*>(args.outputs[{nulls}]) + (slot >> 5), 1u << (slot & 31u));"
+            "if ({null}) atomicOr(reinterpret_cast<u32*>(args.outputs[{nulls}]) + ({at} >> 5), 1u << ({at} & 31u));"
         );
     }
 }

@@ -10,6 +10,8 @@
 //! | `hash` | slot of a hash table in global memory, or overflow rows in heap pages | overflow rows, between launches |
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
 //! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
+//! | `lists`, `probe` | not groups: rows by position, those of a join whose keys repeat | none |
+//! | `mark` | not groups: a bit for each pair and row of such a join | none |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is exhausted |
 //!
 //! Accumulators start at zero everywhere (`aggregate.cuh`), so global memory is cleared by a memset.
@@ -20,6 +22,9 @@ pub mod chains;
 pub(super) mod dense;
 pub mod hash;
 mod hot;
+pub mod lists;
+pub mod mark;
+pub mod probe;
 pub(super) mod scalar;
 pub(super) mod shared;
 mod statements;

@@ -1,5 +1,6 @@
 //! Statements that several sinks have.
 
+use super::Geometry;
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::{AccumulatorPlan, Contribution};
 use crate::pipeline::aggregate::Accumulator;
@@ -142,4 +143,39 @@ pub(super) const CHAINS: &str = "\
 static_assert(sizeof(PageChainsView) == sizeof(args.chains_view), \"host twin\");
 const PageChainsView& chains = *reinterpret_cast<const PageChainsView*>(args.chains_view);
 __shared__ ChainState chain_state;
+";
+
+/// Declares what [`RESERVE`] needs.
+pub(super) fn declare_reservation(geometry: Geometry, code: &mut Code) {
+    let warps = geometry.block / 32;
+    line!(
+        code,
+        "constexpr u32 warps = {warps}u;\n__shared__ u32 warp_rows[{warps}];"
+    );
+    code.lines("__shared__ u64 first_row;");
+}
+
+/// Reserves places for the block's live rows of a step, by one atomic: `at` is the first of this thread.
+pub(super) const RESERVE: &str = "\
+u64 at = 0;
+{
+    const u32 mine = __popc(live);
+    const u32 lane = threadIdx.x & 31u;
+    u32 upto = mine;
+#pragma unroll
+    for (int delta = 1; delta < 32; delta <<= 1) {
+        const u32 other = __shfl_up_sync(0xffffffffu, upto, delta);
+        if (lane >= delta) upto += other;
+    }
+    if (lane == 31) warp_rows[threadIdx.x >> 5] = upto;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 total = 0;
+        for (u32 w = 0; w < warps; ++w) { const u32 count = warp_rows[w]; warp_rows[w] = total; total += count; }
+        first_row = total == 0 ? 0 : atomicAdd(args.counters, (unsigned long long)total);
+    }
+    __syncthreads();
+    at = first_row + warp_rows[threadIdx.x >> 5] + upto - mine;
+}
+__syncthreads();
 ";

@@ -103,9 +103,11 @@ impl Estimator {
                 (0.0, returned.min(top.fetch as f64), POLICY.row_value)
             }
             SinkPlan::Materialise { top: None, .. } => (0.0, returned, POLICY.row_value),
-            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } => {
-                (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value)
-            }
+            SinkPlan::Build { .. }
+            | SinkPlan::BuildGroups { .. }
+            | SinkPlan::Lists { .. }
+            | SinkPlan::Probe { .. }
+            | SinkPlan::Mark { .. } => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
         };
         // Passes that look for the last of the first rows read their keys.
         let passes = if found.top().is_some() {

@@ -1,0 +1,119 @@
+//! Columns that a pipeline writes and others read, in device memory.
+
+use super::error::RunError;
+use super::working::memory;
+use crate::expression::BuiltColumn;
+use crate::runtime::DeviceRuntime;
+use bytemuck::Pod;
+use galatea_device::{Access, DeviceError, Stream};
+use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
+use galatea_memory::regions::{Use, WorkingRegion};
+
+/// A region, whatever its values are.
+pub(super) trait Region {
+    /// What a launch does to it.
+    fn used(&mut self, access: Access) -> Use<'_>;
+    /// Lets others move it.
+    fn park(&mut self);
+    /// Makes `stream` wait for whatever brings it back.
+    fn used_by(&self, stream: &Stream) -> Result<(), DeviceError>;
+}
+
+impl<T: Pod + Send + Sync> Region for WorkingRegion<T> {
+    fn used(&mut self, access: Access) -> Use<'_> {
+        Self::used(self, access)
+    }
+
+    fn park(&mut self) {
+        Self::park(self);
+    }
+
+    fn used_by(&self, stream: &Stream) -> Result<(), DeviceError> {
+        (**self).used_by(stream)
+    }
+}
+
+/// Where regions of a query are made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allocator<'a> {
+    pub(super) runtime: &'a DeviceRuntime,
+    pub(super) stream: &'a Stream,
+    /// Number of the query.
+    pub(super) owner: u64,
+    /// What the regions are for, in errors and lists.
+    pub(super) what: &'static str,
+}
+
+impl Allocator<'_> {
+    /// Values of 0, one at least.
+    pub(super) fn zeroed<T: Pod>(&self, len: u64) -> Result<WorkingRegion<T>, RunError> {
+        let len = usize::try_from(len.max(1)).unwrap_or(usize::MAX);
+        let zeroed = self.runtime.zeroed::<T>(self.stream, len, self.what)?;
+        Ok(self.runtime.memory().working(self.owner, self.what, zeroed))
+    }
+
+    /// A bit for each of `bits`, all 0.
+    pub(super) fn bitmap(&self, bits: u64) -> Result<WorkingRegion<u32>, RunError> {
+        self.zeroed(bits.div_ceil(32))
+    }
+
+    /// A column of so many rows. What no row has written may be read, though not used: a code of a
+    /// dictionary must be one.
+    pub(super) fn column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
+        let bytes = rows.max(1).saturating_mul(column.width as u64);
+        let Some(mut values) = self.runtime.allocate(self.stream, bytes)? else {
+            return Err(memory(self.runtime, self.what, bytes));
+        };
+        self.stream.fill(&mut values, 0)?;
+        Ok(DeviceColumn {
+            values: self.runtime.memory().working(self.owner, self.what, values),
+            nulls: column.nullable.then(|| self.bitmap(rows)).transpose()?,
+        })
+    }
+
+    /// Columns of so many rows.
+    pub(super) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
+        columns.iter().map(|column| self.column(column, rows)).collect()
+    }
+}
+
+/// The entries of a column, and a bit for each that is NULL.
+#[derive(Debug)]
+pub(super) struct DeviceColumn {
+    values: WorkingRegion<u8>,
+    nulls: Option<WorkingRegion<u32>>,
+}
+
+impl DeviceColumn {
+    /// Address of the entries.
+    pub(super) fn values(&self) -> u64 {
+        self.values.address()
+    }
+
+    /// Address of the bits; 0 where no value is NULL.
+    pub(super) fn nulls(&self) -> u64 {
+        self.nulls.as_ref().map_or(0, |nulls| nulls.address())
+    }
+
+    /// Its regions.
+    pub(super) fn regions(&self) -> impl Iterator<Item = &dyn Region> {
+        let values: &dyn Region = &self.values;
+        let nulls = self.nulls.as_ref().map(|nulls| nulls as &dyn Region);
+        [values].into_iter().chain(nulls)
+    }
+
+    /// Its regions, to be moved.
+    pub(super) fn regions_mut(&mut self) -> impl Iterator<Item = &mut dyn Region> {
+        let values: &mut dyn Region = &mut self.values;
+        let nulls = self.nulls.as_mut().map(|nulls| nulls as &mut dyn Region);
+        [values].into_iter().chain(nulls)
+    }
+
+    /// Points the outputs of the kernel that fills columns at them.
+    pub(super) fn bind(columns: &[Self], args: &mut PipelineArguments) {
+        for (k, column) in columns.iter().enumerate() {
+            args.outputs[k] = column.values();
+            args.outputs[MAX_OUTPUTS / 2 + k] = column.nulls();
+        }
+    }
+}

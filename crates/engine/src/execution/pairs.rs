@@ -1,0 +1,507 @@
+//! Joins whose keys repeat, on the device.
+//!
+//! ```text
+//! build side    rows by position ── counted by key ── lists: the rows of each key, next to each other
+//!                                                        │
+//! probe side    rows by position, each with its list ────┴── offsets: the pairs before each row ── pairs
+//!                                                                                                     │
+//! condition     of outer joins, semijoins and antijoins: a pipeline over the pairs marks those ───────┤
+//!                                                                                                     ▼
+//!                                                          a pipeline whose rows are the pairs, by number
+//! ```
+//!
+//! Pairs are not written down: a row of the pipeline above finds its pair by its number (`pairs.cuh`), and
+//! columns by the numbers of the two rows.
+
+use super::device_columns::{Allocator, DeviceColumn, Region};
+use super::error::RunError;
+use crate::expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
+use crate::pipeline::Marking;
+use crate::pipeline::build_plan::{ListsPlan, MarkPlan, ProbePlan};
+use crate::pipeline::sink::lists::{COUNTS, RANKS, SLOTS};
+use crate::pipeline::sink::mark;
+use crate::pipeline::sink::probe::{FIRSTS, PARTNERS};
+use crate::reason::Reason;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
+use galatea_kernels::{CollectBits, ListRows, PipelineArguments, PrefixSum};
+use galatea_memory::regions::WorkingRegion;
+
+/// Refuses more rows than have numbers.
+pub(super) fn check_rows(rows: u64) -> Result<(), RunError> {
+    let limit = u64::from(u32::MAX) - 1;
+    if rows <= limit {
+        return Ok(());
+    }
+    Err(RunError::Unsupported(Reason::Limit {
+        expression: "a join".into(),
+        asked: rows,
+        limit,
+        unit: "rows of one side",
+    }))
+}
+
+/// What [`PrefixSum`] adds up in.
+fn totals(allocator: &Allocator<'_>, sums: &PrefixSum) -> Result<WorkingRegion<u64>, RunError> {
+    allocator.zeroed(sums.totals() as u64)
+}
+
+/// The build side: rows by position, listed by key.
+#[derive(Debug)]
+pub(super) struct Lists {
+    columns: Vec<BuiltColumn>,
+    values: Vec<DeviceColumn>,
+    /// The table of keys, if they are far apart.
+    keys: Option<WorkingRegion<u64>>,
+    /// By index the rows of the key; when all rows are there, where its list starts.
+    starts: WorkingRegion<u32>,
+    /// By position the index and the rank, until the lists are made.
+    places: Option<[WorkingRegion<u32>; 2]>,
+    /// The rows of each key, next to each other.
+    lists: Option<WorkingRegion<u32>>,
+    rows: u64,
+}
+
+impl Lists {
+    /// Without rows, of which `rows` have a place.
+    pub(super) fn new(allocator: &Allocator<'_>, plan: &ListsPlan, rows: u64) -> Result<Self, RunError> {
+        check_rows(rows)?;
+        let slots = plan.keys.slots;
+        Ok(Self {
+            columns: plan.columns.clone(),
+            values: allocator.columns(&plan.columns, rows)?,
+            keys: slots.map(|slots| allocator.zeroed(slots)).transpose()?,
+            starts: allocator.zeroed(plan.keys.indices() + 1)?,
+            places: Some([allocator.zeroed(rows)?, allocator.zeroed(rows)?]),
+            lists: None,
+            rows: 0,
+        })
+    }
+
+    /// Points the kernel that fills it at it.
+    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+        DeviceColumn::bind(&self.values, args);
+        args.groups = self.address(Part::Presence);
+        args.capacity = self.keys.as_ref().map_or(0, |keys| keys.len() as u64);
+        args.outputs[COUNTS] = self.starts.address();
+        if let Some([slots, ranks]) = &self.places {
+            args.outputs[SLOTS] = slots.address();
+            args.outputs[RANKS] = ranks.address();
+        }
+    }
+
+    /// After `rows` rows are in it: makes the lists.
+    pub(super) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
+        let Allocator { runtime, stream, .. } = *allocator;
+        let sums = PrefixSum::new(runtime.device())?;
+        let mut totals = totals(allocator, &sums)?;
+        sums.replace(stream, InOut(&mut *self.starts), Out(&mut *totals))?;
+        let mut lists = allocator.zeroed::<u32>(rows)?;
+        if let (Some([slots, ranks]), 1..) = (self.places.take(), rows) {
+            let rows = rows as usize;
+            ListRows::new(runtime.device())?.launch(
+                stream,
+                In(slots.slice(..rows)?),
+                In(ranks.slice(..rows)?),
+                In(&*self.starts),
+                Out(lists.slice_mut(..rows)?),
+            )?;
+        }
+        self.lists = Some(lists);
+        self.rows = rows;
+        Ok(())
+    }
+
+    /// Address of a part.
+    pub(super) fn address(&self, part: Part) -> u64 {
+        match part {
+            Part::Presence => self.keys.as_ref().map_or(0, |keys| keys.address()),
+            Part::Starts => self.starts.address(),
+            _ => 0,
+        }
+    }
+
+    fn regions(&self) -> Vec<&dyn Region> {
+        let mut all: Vec<&dyn Region> = self.values.iter().flat_map(DeviceColumn::regions).collect();
+        all.push(&self.starts);
+        all.extend(self.keys.as_ref().map(|keys| keys as &dyn Region));
+        all.extend(self.places.iter().flatten().map(|place| place as &dyn Region));
+        all.extend(self.lists.as_ref().map(|lists| lists as &dyn Region));
+        all
+    }
+
+    fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+        let mut all: Vec<&mut dyn Region> = (self.values.iter_mut())
+            .flat_map(DeviceColumn::regions_mut)
+            .collect();
+        all.push(&mut self.starts);
+        all.extend(self.keys.as_mut().map(|keys| keys as &mut dyn Region));
+        all.extend(
+            self.places
+                .iter_mut()
+                .flatten()
+                .map(|place| place as &mut dyn Region),
+        );
+        all.extend(self.lists.as_mut().map(|lists| lists as &mut dyn Region));
+        all
+    }
+}
+
+/// The probe side: rows by position, each with the list of its partners.
+#[derive(Debug)]
+pub(super) struct ProbeRows {
+    plan: ProbePlan,
+    values: Vec<DeviceColumn>,
+    /// By position where the list starts.
+    firsts: WorkingRegion<u32>,
+    /// By position the number of pairs, until they are added up.
+    partners: Option<WorkingRegion<u32>>,
+    /// By position the pairs before, and at the end all.
+    offsets: Option<WorkingRegion<u64>>,
+    rows: u64,
+    pairs: u64,
+}
+
+impl ProbeRows {
+    /// Without rows, of which `rows` have a place.
+    pub(super) fn new(allocator: &Allocator<'_>, plan: &ProbePlan, rows: u64) -> Result<Self, RunError> {
+        check_rows(rows)?;
+        Ok(Self {
+            plan: plan.clone(),
+            values: allocator.columns(&plan.columns, rows)?,
+            firsts: allocator.zeroed(rows)?,
+            partners: Some(allocator.zeroed(rows)?),
+            offsets: None,
+            rows: 0,
+            pairs: 0,
+        })
+    }
+
+    /// The build side that has the lists.
+    pub(super) fn dimension(&self) -> usize {
+        self.plan.dimension
+    }
+
+    /// Points the kernel that fills it at it.
+    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+        DeviceColumn::bind(&self.values, args);
+        args.outputs[FIRSTS] = self.firsts.address();
+        args.outputs[PARTNERS] = self.partners.as_ref().map_or(0, |partners| partners.address());
+    }
+
+    /// After `rows` rows are in it: adds up their pairs.
+    pub(super) fn complete(&mut self, allocator: &Allocator<'_>, rows: u64) -> Result<(), RunError> {
+        let Allocator { runtime, stream, .. } = *allocator;
+        let sums = PrefixSum::new(runtime.device())?;
+        let mut totals = totals(allocator, &sums)?;
+        let mut offsets = allocator.zeroed::<u64>(rows + 1)?;
+        if let Some(partners) = self.partners.take() {
+            let partners = partners.slice(..rows as usize)?;
+            sums.sum(stream, In(partners), Out(&mut *offsets), Out(&mut *totals))?;
+            self.pairs = stream.read(&offsets, rows as usize..)?[0];
+        }
+        self.offsets = Some(offsets);
+        self.rows = rows;
+        Ok(())
+    }
+
+    fn regions(&self) -> Vec<&dyn Region> {
+        let mut all: Vec<&dyn Region> = self.values.iter().flat_map(DeviceColumn::regions).collect();
+        all.push(&self.firsts);
+        all.extend(self.partners.as_ref().map(|partners| partners as &dyn Region));
+        all.extend(self.offsets.as_ref().map(|offsets| offsets as &dyn Region));
+        all
+    }
+
+    fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+        let mut all: Vec<&mut dyn Region> = (self.values.iter_mut())
+            .flat_map(DeviceColumn::regions_mut)
+            .collect();
+        all.push(&mut self.firsts);
+        all.extend(self.partners.as_mut().map(|partners| partners as &mut dyn Region));
+        all.extend(self.offsets.as_mut().map(|offsets| offsets as &mut dyn Region));
+        all
+    }
+}
+
+/// How many rows and pairs a join has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PairSizes {
+    pub(super) pairs: u64,
+    pub(super) probe: u64,
+    pub(super) build: u64,
+}
+
+/// Which pairs and rows of a join fulfil its condition.
+#[derive(Debug)]
+pub(super) struct Marks {
+    plan: MarkPlan,
+    sizes: PairSizes,
+    kept: Option<WorkingRegion<u32>>,
+    /// A bit for each row.
+    probe: Option<WorkingRegion<u32>>,
+    build: Option<WorkingRegion<u32>>,
+    /// The rows that stand alone, if not all do.
+    probe_alone: Option<WorkingRegion<u32>>,
+    build_alone: Option<WorkingRegion<u32>>,
+    /// How many stand alone.
+    alone: [u64; 2],
+}
+
+impl Marks {
+    /// Nothing is marked.
+    pub(super) fn new(
+        allocator: &Allocator<'_>,
+        plan: &MarkPlan,
+        sizes: PairSizes,
+    ) -> Result<Self, RunError> {
+        let (kept, probe, build) = match plan.marking {
+            Marking::Outer {
+                conditional,
+                probe,
+                build,
+            } => (conditional, probe, build),
+            Marking::Semi | Marking::Anti | Marking::Mark { .. } => (false, true, false),
+        };
+        let bits = |wanted: bool, bits: u64| wanted.then(|| allocator.bitmap(bits)).transpose();
+        Ok(Self {
+            plan: *plan,
+            sizes,
+            kept: bits(kept, sizes.pairs)?,
+            probe: bits(probe, sizes.probe)?,
+            build: bits(build, sizes.build)?,
+            probe_alone: None,
+            build_alone: None,
+            alone: [0; 2],
+        })
+    }
+
+    /// The build side whose pairs are marked.
+    pub(super) fn dimension(&self) -> usize {
+        self.plan.dimension
+    }
+
+    /// Points the kernel that marks at them.
+    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+        args.outputs[mark::KEPT] = address(self.kept.as_ref());
+        args.outputs[mark::PROBE] = address(self.probe.as_ref());
+        args.outputs[mark::BUILD] = address(self.build.as_ref());
+    }
+
+    /// After all pairs: collects the rows that stand alone.
+    pub(super) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
+        let collect = |bits: &WorkingRegion<u32>, rows: u64, wanted: bool| {
+            let mut numbers = allocator.zeroed::<u32>(rows)?;
+            let mut found = allocator.zeroed::<u64>(1)?;
+            let kernel = CollectBits::new(allocator.runtime.device())?;
+            let words = bits.slice(..rows.div_ceil(32) as usize)?;
+            let to = numbers.slice_mut(..rows as usize)?;
+            kernel.launch(allocator.stream, In(words), wanted, Out(to), InOut(&mut *found))?;
+            Ok::<_, RunError>((numbers, allocator.stream.read(&found, ..)?[0]))
+        };
+        if let Marking::Mark { .. } = self.plan.marking {
+            self.alone[0] = self.sizes.probe;
+        } else if let Some(bits) = &self.probe {
+            let wanted = self.plan.marking == Marking::Semi;
+            let (numbers, found) = collect(bits, self.sizes.probe, wanted)?;
+            (self.probe_alone, self.alone[0]) = (Some(numbers), found);
+        }
+        if let Some(bits) = &self.build {
+            let (numbers, found) = collect(bits, self.sizes.build, false)?;
+            (self.build_alone, self.alone[1]) = (Some(numbers), found);
+        }
+        Ok(())
+    }
+
+    /// Whether the pairs themselves are rows of the join.
+    fn keeps_pairs(&self) -> bool {
+        matches!(self.plan.marking, Marking::Outer { .. })
+    }
+
+    fn all(&self) -> [&Option<WorkingRegion<u32>>; 5] {
+        [
+            &self.kept,
+            &self.probe,
+            &self.build,
+            &self.probe_alone,
+            &self.build_alone,
+        ]
+    }
+
+    fn regions(&self) -> Vec<&dyn Region> {
+        let all = self.all().into_iter().flatten();
+        all.map(|region| region as &dyn Region).collect()
+    }
+
+    fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+        let all = [
+            &mut self.kept,
+            &mut self.probe,
+            &mut self.build,
+            &mut self.probe_alone,
+            &mut self.build_alone,
+        ];
+        all.into_iter()
+            .flatten()
+            .map(|region| region as &mut dyn Region)
+            .collect()
+    }
+}
+
+fn address(region: Option<&WorkingRegion<u32>>) -> u64 {
+    region.map_or(0, |region| region.address())
+}
+
+/// The pairs of a join.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    probe: ProbeRows,
+    lists: Lists,
+    marks: Option<Marks>,
+    /// Addresses of all of it, as of the last launch.
+    directory: Option<DeviceBuffer<u64>>,
+}
+
+impl Pairs {
+    /// Those of two sides.
+    pub(super) fn of(probe: ProbeRows, lists: Lists) -> Self {
+        Self {
+            probe,
+            lists,
+            marks: None,
+            directory: None,
+        }
+    }
+
+    /// The same with marks.
+    pub(super) fn marked(self, marks: Marks) -> Self {
+        Self {
+            marks: Some(marks),
+            ..self
+        }
+    }
+
+    pub(super) fn sizes(&self) -> PairSizes {
+        PairSizes {
+            pairs: self.probe.pairs,
+            probe: self.probe.rows,
+            build: self.lists.rows,
+        }
+    }
+
+    /// Pairs that are rows, and rows that stand alone behind them: of the probe side, then of the build side.
+    fn counts(&self) -> [u64; 3] {
+        match &self.marks {
+            None => [self.probe.pairs, 0, 0],
+            Some(marks) => {
+                let pairs = if marks.keeps_pairs() { self.probe.pairs } else { 0 };
+                [pairs, marks.alone[0], marks.alone[1]]
+            }
+        }
+    }
+
+    /// Rows of a pipeline over them.
+    pub(super) fn rows(&self) -> u64 {
+        self.counts().iter().sum()
+    }
+
+    /// What others look up.
+    pub(super) fn dimension(&self) -> Dimension {
+        let (probe, build) = (&self.probe.plan.columns, &self.lists.columns);
+        let of = |columns: &[BuiltColumn], side: PairSide| -> Vec<(usize, PairSide)> {
+            columns.iter().map(|column| (column.column, side)).collect()
+        };
+        let sides = [of(probe, PairSide::Probe), of(build, PairSide::Build)].concat();
+        let marking = self.marks.as_ref().map(|marks| marks.plan.marking);
+        let (probe_alone, build_alone, mark) = match marking {
+            None => (self.probe.plan.keeps_all, false, None),
+            Some(Marking::Outer { probe, build, .. }) => (probe || self.probe.plan.keeps_all, build, None),
+            Some(Marking::Semi | Marking::Anti) => (true, false, None),
+            Some(Marking::Mark { column }) => (true, false, Some(column)),
+        };
+        let absent = [(PairSide::Build, probe_alone), (PairSide::Probe, build_alone)];
+        let shape = PairShape {
+            sides: sides.into_iter().collect(),
+            absent: (absent.into_iter())
+                .filter_map(|(side, absent)| absent.then_some(side))
+                .collect(),
+            mark,
+        };
+        Dimension::pairs(probe, build, shape)
+    }
+
+    /// Writes the directory, before a launch that reads it.
+    pub(super) fn locate(&mut self, runtime: &DeviceRuntime, stream: &Stream) -> Result<(), RunError> {
+        let columns: Vec<&DeviceColumn> = self.probe.values.iter().chain(&self.lists.values).collect();
+        let mut words = vec![0u64; PairWord::column(columns.len())];
+        let [pairs, probe_alone, _] = self.counts();
+        let mut set = |word: PairWord, value: u64| words[word as usize] = value;
+        set(PairWord::ProbeRows, self.probe.rows);
+        set(PairWord::Count, pairs);
+        set(PairWord::ProbeAlone, probe_alone);
+        let offsets = self.probe.offsets.as_ref();
+        set(PairWord::Offsets, offsets.map_or(0, |offsets| offsets.address()));
+        set(PairWord::Firsts, self.probe.firsts.address());
+        set(PairWord::Lists, address(self.lists.lists.as_ref()));
+        if let Some(marks) = &self.marks {
+            set(PairWord::Kept, address(marks.kept.as_ref()));
+            set(PairWord::ProbeNumbers, address(marks.probe_alone.as_ref()));
+            set(PairWord::BuildNumbers, address(marks.build_alone.as_ref()));
+            set(PairWord::Marks, address(marks.probe.as_ref()));
+        }
+        for (position, column) in columns.into_iter().enumerate() {
+            words[PairWord::column(position)] = column.values();
+            words[PairWord::column(position) + 1] = column.nulls();
+        }
+        self.directory = Some(runtime.upload(stream, &words, "the directory of a join")?);
+        Ok(())
+    }
+
+    /// Address of the directory.
+    pub(super) fn address(&self) -> u64 {
+        self.directory.as_ref().map_or(0, DeviceBuffer::address)
+    }
+}
+
+/// What the pipelines of a join leave on the device.
+#[derive(Debug)]
+pub(super) enum JoinPart {
+    Lists(Lists),
+    Probe(ProbeRows),
+    Marks(Marks),
+    Pairs(Box<Pairs>),
+}
+
+impl JoinPart {
+    /// Its regions.
+    pub(super) fn regions(&self) -> Vec<&dyn Region> {
+        match self {
+            Self::Lists(lists) => lists.regions(),
+            Self::Probe(probe) => probe.regions(),
+            Self::Marks(marks) => marks.regions(),
+            Self::Pairs(pairs) => {
+                let marks = pairs.marks.as_ref().map(Marks::regions).unwrap_or_default();
+                let sides = pairs.probe.regions().into_iter().chain(pairs.lists.regions());
+                sides.chain(marks).collect()
+            }
+        }
+    }
+
+    /// Its regions, to be moved.
+    pub(super) fn regions_mut(&mut self) -> Vec<&mut dyn Region> {
+        match self {
+            Self::Lists(lists) => lists.regions_mut(),
+            Self::Probe(probe) => probe.regions_mut(),
+            Self::Marks(marks) => marks.regions_mut(),
+            Self::Pairs(pairs) => {
+                let marks = pairs.marks.as_mut().map(Marks::regions_mut).unwrap_or_default();
+                let sides = pairs
+                    .probe
+                    .regions_mut()
+                    .into_iter()
+                    .chain(pairs.lists.regions_mut());
+                sides.chain(marks).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Joins whose keys repeat, that have conditions beside the keys, or no keys at all: their pairs are the rows
+//! of a pipeline (`execution/pairs.rs`).
+//!
+//! The larger side is the probe side, unless the kind of the join says which rows stay: those of a semijoin,
+//! an antijoin or a mark join, and of an outer join where no pair has to be looked at to know which they are.
+
+use super::chain::{Chain, Finder, PairInput, PairJoin};
+use super::nodes::{by_size, other, refuse};
+use super::subtree::PipelineSource;
+use crate::expression::{Expr, is_key, is_text, lower};
+use crate::pipeline::Marking;
+use crate::reason::Reason;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use std::sync::Arc;
+
+/// A join, whatever DataFusion's node is.
+struct Join<'p> {
+    left: &'p Arc<dyn ExecutionPlan>,
+    right: &'p Arc<dyn ExecutionPlan>,
+    keys: Vec<(&'p Arc<dyn PhysicalExpr>, &'p Arc<dyn PhysicalExpr>)>,
+    filter: Option<&'p JoinFilter>,
+    kind: JoinType,
+    projection: Option<&'p [usize]>,
+}
+
+impl<'p> Join<'p> {
+    /// `None` of nodes that are no join, and of joins with a limit or NULL keys that have partners.
+    fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Result<Self, Reason>> {
+        let pairs = |on: &'p [(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)]| {
+            on.iter().map(|(left, right)| (left, right)).collect()
+        };
+        let nulls = |equality| match equality {
+            NullEquality::NullEqualsNothing => Ok(()),
+            NullEquality::NullEqualsNull => Err(refuse("NULL keys that have partners")),
+        };
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            if join.fetch().is_some() {
+                return Some(Err(refuse("a limit inside the join")));
+            }
+            // NOT IN: one NULL among the keys leaves no row.
+            if join.null_aware {
+                return Some(Err(refuse("NULL among the keys of NOT IN")));
+            }
+            return Some(nulls(join.null_equality()).map(|()| Self {
+                left: join.left(),
+                right: join.right(),
+                keys: pairs(join.on()),
+                filter: join.filter(),
+                kind: *join.join_type(),
+                projection: join.projection.as_deref(),
+            }));
+        }
+        if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
+            return Some(nulls(join.null_equality()).map(|()| Self {
+                left: join.left(),
+                right: join.right(),
+                keys: pairs(join.on()),
+                filter: join.filter().as_ref(),
+                kind: join.join_type(),
+                projection: None,
+            }));
+        }
+        if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+            return Some(Ok(Self {
+                left: join.left(),
+                right: join.right(),
+                keys: Vec::new(),
+                filter: join.filter(),
+                kind: *join.join_type(),
+                projection: join.projection().as_deref(),
+            }));
+        }
+        let join = plan.downcast_ref::<CrossJoinExec>()?;
+        Some(Ok(Self {
+            left: join.left(),
+            right: join.right(),
+            keys: Vec::new(),
+            filter: None,
+            kind: JoinType::Inner,
+            projection: None,
+        }))
+    }
+
+    fn input(&self, side: JoinSide) -> &'p Arc<dyn ExecutionPlan> {
+        match side {
+            JoinSide::Right => self.right,
+            _ => self.left,
+        }
+    }
+
+    /// The number of the first column of a side.
+    fn first(&self, side: JoinSide) -> usize {
+        match side {
+            JoinSide::Right => self.left.schema().fields().len(),
+            _ => 0,
+        }
+    }
+
+    /// The side whose rows look up the other one.
+    fn probe(&self) -> JoinSide {
+        match self.kind {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark | JoinType::Left => JoinSide::Left,
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark | JoinType::Right => {
+                JoinSide::Right
+            }
+            JoinType::Inner | JoinType::Full => by_size(self.left, self.right)[0],
+        }
+    }
+
+    /// The keys that have numbers, and the others.
+    fn keys(&self) -> Result<Keys, Reason> {
+        let (left, right) = (self.left.schema(), self.right.schema());
+        let mut keys = Keys::default();
+        for (own, others) in &self.keys {
+            let (own, others) = (lower(own, &left)?, lower(others, &right)?);
+            // Texts of any type are alike.
+            let (one, other) = (own.data_type(), others.data_type());
+            let alike = one == other || is_text(one) && is_text(other);
+            if alike && is_key(one) && is_key(other) {
+                keys.own.push((own, others));
+            } else if one == other {
+                let first = self.first(JoinSide::Right);
+                let others = others.remap_columns(&|column| first + column);
+                keys.compared.push(Expr::equal(own, others));
+            } else {
+                return Err(refuse("keys of different types"));
+            }
+        }
+        match keys.own.is_empty() && !keys.compared.is_empty() {
+            true => Err(refuse("no key that is a number or a text")),
+            false => Ok(keys),
+        }
+    }
+
+    /// One side, by its keys.
+    fn pair_input(
+        &self,
+        side: JoinSide,
+        keys: &[(Expr, Expr)],
+        finder: &Finder<'_>,
+    ) -> Result<PairInput, Reason> {
+        let plan = self.input(side);
+        let chain = finder.below(plan)?;
+        if !chain.is_on_device() {
+            return Err(refuse("a side whose rows are made by CPU operators"));
+        }
+        let keys = keys.iter().map(|(left, right)| match side {
+            JoinSide::Right => right,
+            _ => left,
+        });
+        let parts = keys.map(|key| key.substitute(&chain.columns)).collect();
+        // Without keys all rows have the same one.
+        let key = Expr::tuple(parts).unwrap_or_else(Expr::no_keys);
+        Ok(PairInput {
+            plan: Arc::clone(plan),
+            chain,
+            key,
+            first: self.first(side),
+        })
+    }
+
+    /// The columns of the left side, then of the right side, then that of a mark; those of a side that rows
+    /// may be without are nullable.
+    fn schema(&self) -> SchemaRef {
+        let (left, right) = match self.kind {
+            JoinType::Left => (false, true),
+            JoinType::Right => (true, false),
+            JoinType::Full => (true, true),
+            _ => (false, false),
+        };
+        let fields = |plan: &Arc<dyn ExecutionPlan>, absent: bool| -> Vec<Field> {
+            let schema = plan.schema();
+            let field = |field: &Arc<Field>| {
+                let nullable = field.is_nullable() || absent;
+                Field::clone(field).with_nullable(nullable)
+            };
+            schema.fields().iter().map(field).collect()
+        };
+        let mark = Field::new("mark", DataType::Boolean, false);
+        let all = [fields(self.left, left), fields(self.right, right), vec![mark]];
+        Arc::new(Schema::new(all.concat()))
+    }
+
+    /// The condition beside the keys, over the join's columns.
+    fn condition(&self, schema: &Schema) -> Result<Vec<Expr>, Reason> {
+        let Some(filter) = self.filter else {
+            return Ok(Vec::new());
+        };
+        let columns: Vec<Expr> = (filter.column_indices().iter())
+            .map(|column| column_of(schema, self.first(column.side) + column.index))
+            .collect();
+        let filter = lower(filter.expression(), filter.schema())?.substitute(&columns);
+        Ok(filter.conjuncts())
+    }
+}
+
+/// The keys of a join.
+#[derive(Default)]
+struct Keys {
+    /// By which rows are looked up: of the left side and of the right side, each over the columns of its input.
+    own: Vec<(Expr, Expr)>,
+    /// Whether others are equal, over the columns of the join.
+    compared: Vec<Expr>,
+}
+
+/// A column of the join.
+fn column_of(schema: &Schema, number: usize) -> Expr {
+    let field = schema.field(number);
+    Expr::column(number, field.data_type().clone(), field.is_nullable())
+}
+
+/// The chain over the pairs of a join; `None` of other nodes.
+pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+    Some(Join::of(plan)?.and_then(|join| over_pairs(&join, plan, finder)))
+}
+
+fn over_pairs(join: &Join<'_>, plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Reason> {
+    let side = join.probe();
+    let Keys { own, compared } = join.keys()?;
+    let probe = join.pair_input(side, &own, finder)?;
+    let build = join.pair_input(other(side), &own, finder)?;
+    let schema = join.schema();
+    let mut conditions = compared;
+    conditions.extend(join.condition(&schema)?);
+    let mark = schema.fields().len() - 1;
+    let conditional = !conditions.is_empty();
+    let outer = |build| Marking::Outer {
+        conditional,
+        probe: conditional,
+        build,
+    };
+    let (marking, keeps_all) = match join.kind {
+        JoinType::Inner => (None, false),
+        JoinType::Left | JoinType::Right => (conditional.then(|| outer(false)), !conditional),
+        JoinType::Full => (Some(outer(true)), !conditional),
+        JoinType::LeftSemi | JoinType::RightSemi => (Some(Marking::Semi), false),
+        JoinType::LeftAnti | JoinType::RightAnti => (Some(Marking::Anti), false),
+        JoinType::LeftMark | JoinType::RightMark => (Some(Marking::Mark { column: mark }), false),
+    };
+    let own = probe.first..probe.first + probe.chain.columns.len();
+    // Rows of the plan, or of the larger table: neither is known before the keys are.
+    let rows = super::nodes::statistics(plan).and_then(|known| known.num_rows.get_value().copied());
+    let all: Vec<usize> = (0..schema.fields().len()).collect();
+    let source = PipelineSource::Pairs(Arc::clone(plan));
+    let mut chain = Chain::over_table(source, Arc::clone(&schema), rows.map(|rows| rows as u64), &all);
+    let conditions = match marking {
+        None => {
+            chain.filters = conditions;
+            Vec::new()
+        }
+        Some(_) => conditions,
+    };
+    chain.pairs = Some(Box::new(PairJoin {
+        probe,
+        build,
+        plan: Arc::clone(plan),
+        schema: Arc::clone(&schema),
+        marking,
+        keeps_all,
+        conditions,
+    }));
+    let returned: Vec<usize> = match join.kind {
+        JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => (0..mark).collect(),
+        JoinType::LeftMark | JoinType::RightMark => own.chain([mark]).collect(),
+        _ => own.collect(),
+    };
+    let returned = match join.projection {
+        Some(projection) => projection.iter().map(|column| returned[*column]).collect(),
+        None => returned,
+    };
+    let columns = returned.into_iter();
+    chain.project(columns.map(|column| (column_of(&schema, column), None)).collect());
+    Ok(chain)
+}

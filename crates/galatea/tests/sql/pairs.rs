@@ -1,0 +1,239 @@
+//! Joins whose keys repeat, with conditions beside the keys, or without keys.
+
+use crate::compare::Pair;
+use crate::joins::{STRICT, dimension, text};
+use datafusion::arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+
+/// A side: keys between 0 and `keys`, a tenth NULL, with a payload of every kind.
+fn side(rows: usize, keys: i32, seed: u64) -> RecordBatch {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let keys: Int32Array = (0..rows)
+        .map(|_| (rng.random_range(0..10) > 0).then(|| rng.random_range(0..keys)))
+        .collect();
+    dimension("k", Arc::new(keys) as ArrayRef, seed)
+}
+
+/// Tables `l` and `r` of so many rows, whose keys repeat.
+async fn sides(left: usize, right: usize, keys: i32, seed: u64) -> Pair {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("l", &[side(left, keys, seed)]);
+    pair.table("r", &[side(right, keys + keys / 3 + 1, seed + 1)]);
+    pair
+}
+
+/// Every column of both sides.
+const ALL: &str = "l.k, l.name, l.size, l.weight, l.open, l.paid, l.since, \
+     r.k, r.name, r.size, r.weight, r.open, r.paid, r.since";
+
+#[tokio::test]
+async fn every_kind_of_join_repeats_rows_as_the_cpu_does() {
+    let conditions = [
+        "l.k = r.k",
+        "l.k = r.k AND l.parent < r.parent",
+        "l.k = r.k AND l.name = r.name",
+        "l.k = r.k AND l.open = r.open",
+        "l.k = r.k AND l.since + 400 < r.since",
+    ];
+    // The smaller ones take other conditions each.
+    for (left, right, keys, seed) in [
+        (900, 700, 40, 1),
+        (33, 1000, 7, 2),
+        (1000, 32, 400, 3),
+        (257, 255, 1, 4),
+    ] {
+        let pair = sides(left, right, keys, seed).await;
+        let conditions = match seed {
+            1 => &conditions[..],
+            seed => &conditions[seed as usize - 2..][..2],
+        };
+        for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+            for (number, condition) in conditions.iter().enumerate() {
+                let from = format!("FROM l {kind} r ON {condition}");
+                let context = format!("{left} and {right} rows, {keys} keys, seed {seed}: {from}");
+                let columns = if number > 1 {
+                    "l.k, l.name, r.size, r.open"
+                } else {
+                    ALL
+                };
+                pair.check(&format!("SELECT {columns} {from}"), true, &context)
+                    .await;
+                let groups = format!(
+                    "SELECT l.name, r.open, count(*), count(l.k), count(r.k), sum(r.size), min(l.since), max(r.name), avg(r.weight) {from} GROUP BY l.name, r.open"
+                );
+                if number == 0 {
+                    pair.check(&groups, true, &context).await;
+                }
+            }
+            let one = format!(
+                "SELECT count(*), sum(l.size), sum(r.size), max(l.paid) FROM l {kind} r ON l.k = r.k"
+            );
+            pair.check(&one, true, &one).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_with_and_without_a_partner_that_fulfils_a_condition() {
+    for seed in [5, 6] {
+        let pair = sides(700, 800, 60, seed).await;
+        for condition in [
+            "r.parent > l.parent",
+            "r.name = l.name",
+            "r.size + l.size > 4000000000",
+            "r.open AND l.open",
+        ] {
+            for test in ["EXISTS", "NOT EXISTS"] {
+                let sql = format!(
+                    "SELECT l.k, l.name, l.size, l.since FROM l WHERE {test} (SELECT 1 FROM r WHERE r.k = l.k AND {condition})"
+                );
+                pair.check(&sql, true, &sql).await;
+            }
+            let either = format!(
+                "SELECT l.name, count(*), sum(l.size) FROM l WHERE l.open OR EXISTS (SELECT 1 FROM r WHERE r.k = l.k AND {condition}) GROUP BY l.name"
+            );
+            pair.check(&either, true, &either).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn joins_without_equal_keys() {
+    let pair = sides(150, 90, 20, 7).await;
+    for sql in [
+        "SELECT l.k, r.k, l.name, r.since FROM l CROSS JOIN r",
+        "SELECT count(*), sum(l.size), min(r.paid) FROM l, r",
+        "SELECT l.k, r.k, r.name FROM l JOIN r ON l.k < r.k",
+        "SELECT l.k, r.k, r.name FROM l LEFT JOIN r ON l.k > r.k + 10 AND r.open",
+        "SELECT l.k, r.k, r.name FROM l RIGHT JOIN r ON l.k > r.k + 10 AND r.open",
+        "SELECT l.k, r.k, r.name FROM l FULL JOIN r ON l.size = r.size + 1",
+        "SELECT l.k, l.size FROM l WHERE EXISTS (SELECT 1 FROM r WHERE r.size < l.size)",
+        "SELECT l.k, l.size FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.size < l.size)",
+        "SELECT l.k, count(*) FROM l JOIN r ON l.since BETWEEN r.since - 10 AND r.since + 10 GROUP BY l.k",
+    ] {
+        pair.check(sql, true, sql).await;
+    }
+}
+
+#[tokio::test]
+async fn sides_of_any_size() {
+    for (left, right) in [
+        (0, 0),
+        (0, 40),
+        (40, 0),
+        (1, 1),
+        (31, 32),
+        (32, 33),
+        (2049, 1),
+        (1, 2047),
+    ] {
+        let pair = sides(left, right, 5, 8).await;
+        for kind in [
+            "JOIN",
+            "LEFT JOIN",
+            "RIGHT JOIN",
+            "FULL JOIN",
+            "LEFT SEMI JOIN",
+            "LEFT ANTI JOIN",
+        ] {
+            let looks = !kind.contains("SEMI") && !kind.contains("ANTI");
+            let columns = if looks {
+                "l.k, l.name, r.k, r.name"
+            } else {
+                "l.k, l.name"
+            };
+            for more in ["", " AND l.size < r.size"] {
+                let sql = format!("SELECT {columns} FROM l {kind} r ON l.k = r.k{more}");
+                let context = format!("{left} and {right} rows: {sql}");
+                // Tables without rows are planned away.
+                pair.check(&sql, left > 0 && right > 0, &context).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn pairs_are_joined_grouped_and_ordered_on_the_device() {
+    let pair = sides(400, 500, 50, 9).await;
+    pair.table("m", &[side(300, 60, 11)]);
+    let unique: ArrayRef = Arc::new(Int32Array::from_iter_values(0..60));
+    pair.table("u", &[dimension("k", unique, 12)]);
+    for sql in [
+        "SELECT l.name, m.name, r.name, count(*) FROM l JOIN r ON l.k = r.k JOIN m ON m.k = r.k GROUP BY l.name, m.name, r.name",
+        "SELECT l.k, r.size, u.name FROM l JOIN r ON l.k = r.k JOIN u ON u.k = r.parent",
+        "SELECT u.name, count(*) FROM l JOIN r ON l.k = r.k LEFT JOIN u ON u.k = l.parent GROUP BY u.name",
+        "SELECT l.k, count(*) FROM l JOIN (SELECT k, parent, count(*) AS n FROM r GROUP BY k, parent) g ON g.k = l.k WHERE g.n > 1 GROUP BY l.k",
+        "SELECT a.k, b.k, count(*) FROM l a JOIN l b ON a.parent = b.parent WHERE a.size > b.size GROUP BY a.k, b.k",
+        "SELECT l.k, l.parent, r.name FROM l JOIN r ON l.k = r.k AND l.parent = r.parent",
+        "SELECT count(*) FROM l FULL JOIN r ON l.k = r.k FULL JOIN m ON m.k = l.k AND m.parent > r.parent",
+    ] {
+        pair.check(sql, true, sql).await;
+        // The second time it is known that keys repeat.
+        pair.check(sql, true, &format!("again: {sql}")).await;
+    }
+    let ordered = "SELECT l.k, r.size, r.name FROM l JOIN r ON l.k = r.k ORDER BY r.size DESC NULLS LAST, l.k, r.name LIMIT 7";
+    for run in 0..2 {
+        pair.check(ordered, true, &format!("run {run}: {ordered}")).await;
+    }
+}
+
+#[tokio::test]
+async fn keys_that_are_texts_of_different_dictionaries() {
+    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "0")]);
+    pair.table("l", &[side(600, 30, 15)]);
+    pair.table("r", &[side(500, 30, 16).slice(100, 300)]);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (-3..9).map(|n| format!("name {n}")),
+    ));
+    pair.table("n", &[dimension("word", texts, 17)]);
+    for sql in [
+        "SELECT l.name, r.name, l.size, r.size FROM l JOIN r ON l.name = r.name",
+        "SELECT l.name, r.name, l.size, r.size FROM l LEFT JOIN r ON l.name = r.name AND l.k = r.k",
+        "SELECT l.k, r.k FROM l FULL JOIN r ON l.name = r.name AND l.open = r.open",
+        "SELECT l.k, l.name FROM l WHERE name NOT IN (SELECT name FROM r WHERE name IS NOT NULL AND k > 25)",
+        "SELECT l.k, n.size FROM l JOIN n ON n.word = l.name",
+        "SELECT n.name, count(*) FROM l LEFT JOIN n ON n.word = l.name GROUP BY n.name",
+    ] {
+        pair.check(sql, true, sql).await;
+    }
+}
+
+#[tokio::test]
+async fn one_key_with_all_rows() {
+    let pair = Pair::new(&[STRICT]);
+    let same = |rows: usize, seed| {
+        let keys: ArrayRef = Arc::new(Int32Array::from(vec![7; rows]));
+        dimension("k", keys, seed)
+    };
+    pair.table("l", &[same(1500, 1)]);
+    pair.table("r", &[same(700, 2)]);
+    for sql in [
+        "SELECT count(*), sum(l.size + r.size), count(r.name) FROM l JOIN r ON l.k = r.k",
+        "SELECT l.name, r.name, count(*) FROM l JOIN r ON l.k = r.k GROUP BY l.name, r.name",
+        "SELECT l.name, count(*) FROM l LEFT JOIN r ON l.k = r.k AND r.size < 0 GROUP BY l.name",
+    ] {
+        pair.check(sql, true, sql).await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_finds_repeated_keys_goes_on_with_pairs() {
+    let pair = sides(300, 300, 30, 13).await;
+    let sql = "SELECT l.name, count(*), sum(r.size) FROM l JOIN r ON l.k = r.k GROUP BY l.name";
+    let before = text(&pair, &format!("EXPLAIN {sql}")).await;
+    assert!(
+        before.contains("joins=[d0: k on k") && !before.contains("pairs"),
+        "{before}"
+    );
+    let first = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+    assert!(
+        first.contains("source=pairs of d0") && first.contains("lists by"),
+        "{first}"
+    );
+    assert!(!first.contains("fell back"), "{first}");
+    let after = text(&pair, &format!("EXPLAIN {sql}")).await;
+    assert!(after.contains("source=pairs of d0"), "{after}");
+    pair.check(sql, true, "after it").await;
+}
