@@ -317,7 +317,7 @@ impl Keys {
     /// Those of a build side on the device.
     fn of(space: &KeySpace) -> Self {
         match (space.parts.as_slice(), space.slots) {
-            ([part], None) if part.values.is_none() => Self::Integers(part.interval),
+            ([part], None) if part.values.is_none() && !part.nulls => Self::Integers(part.interval),
             _ => Self::Space(space.clone()),
         }
     }

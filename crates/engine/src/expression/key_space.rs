@@ -41,11 +41,14 @@ pub(crate) struct KeyPart {
     pub(crate) interval: Interval,
     /// The dictionary of text.
     pub(crate) values: Option<CodedStrings>,
+    /// Whether NULL is a value like others: the last number of the part.
+    pub(crate) nulls: bool,
 }
 
 impl KeyPart {
-    /// The part that has these values.
-    pub(crate) fn of(value: &Value) -> Self {
+    /// The part that has these values, NULL among them if `nulls`.
+    pub(crate) fn new(value: &Value, nulls: bool) -> Self {
+        let nulls = nulls && value.null.is_some();
         match &value.kind {
             Kind::Code { values } => Self {
                 interval: Interval {
@@ -53,12 +56,20 @@ impl KeyPart {
                     high: values.len().saturating_sub(1) as i128,
                 },
                 values: Some(CodedStrings(Arc::clone(values))),
+                nulls,
             },
             _ => Self {
                 interval: value.interval(),
                 values: None,
+                nulls,
             },
         }
+    }
+
+    /// Possible values; `None` if they do not fit 127 bits.
+    fn numbers(&self) -> Option<i128> {
+        let span = self.interval.high.checked_sub(self.interval.low)?;
+        span.checked_add(1 + i128::from(self.nulls))
     }
 }
 
@@ -101,10 +112,9 @@ impl KeySpace {
             limit,
             unit,
         };
-        let span = |part: &KeyPart| part.interval.high.checked_sub(part.interval.low)?.checked_add(1);
         let numbers = parts
             .iter()
-            .try_fold(1i128, |all, part| all.checked_mul(span(part)?));
+            .try_fold(1i128, |all, part| all.checked_mul(part.numbers()?));
         let numbers = numbers.filter(|numbers| *numbers <= i128::from(i64::MAX));
         let numbers = numbers.ok_or_else(|| limit(64, 63, "bits of a key"))? as u64;
         let allowed = indices.min(MAX_INDICES);
@@ -122,10 +132,8 @@ impl KeySpace {
 
     /// Possible keys.
     pub(crate) fn numbers(&self) -> u64 {
-        self.parts
-            .iter()
-            .map(|part| (part.interval.high - part.interval.low + 1) as u64)
-            .product()
+        let numbers = self.parts.iter().filter_map(KeyPart::numbers);
+        numbers.map(|numbers| numbers as u64).product()
     }
 
     /// Number of indices.

@@ -22,12 +22,13 @@ pub struct Value {
 }
 
 impl Value {
-    /// The interval of an integer value.
+    /// The interval of an integer value; a boolean is 0 or 1.
     pub(crate) fn interval(&self) -> Interval {
         match (self.range, &self.kind) {
             (Some((low, high)), _) => Interval { low, high },
             (None, Kind::I32) => Interval::of::<i32>(),
             (None, Kind::I64) => Interval::of::<i64>(),
+            (None, Kind::Bool) => Interval { low: 0, high: 1 },
             (None, _) => Interval {
                 low: i128::MIN,
                 high: i128::MAX,

@@ -54,7 +54,9 @@ pub enum SinkPlan {
         key: Expr,
         /// Columns of the join, by number, ascending.
         columns: Vec<(usize, Expr)>,
-        /// Whether rows whose key is NULL, which are in no list, are kept; otherwise they are filtered out
+        /// Whether NULL is a key like others.
+        null_keys: bool,
+        /// Whether rows whose key is NULL, and none, are kept, in no list; otherwise they are filtered out
         /// before.
         keeps_all: bool,
     },
@@ -178,10 +180,12 @@ impl SinkPlan {
             Self::Lists {
                 key,
                 columns,
+                null_keys,
                 keeps_all,
             } => Self::Lists {
                 key: replace(&key)?,
                 columns: numbered(columns)?,
+                null_keys,
                 keeps_all,
             },
             Self::Probe {

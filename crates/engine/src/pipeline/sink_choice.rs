@@ -107,8 +107,9 @@ impl SinkInput<'_> {
             SinkPlan::Lists {
                 key,
                 columns,
+                null_keys,
                 keeps_all,
-            } => self.lists(key, columns, *keeps_all, emitter, code),
+            } => self.lists(key, columns, (*null_keys, *keeps_all), emitter, code),
             SinkPlan::Probe {
                 dimension,
                 key,
@@ -151,7 +152,10 @@ impl SinkInput<'_> {
         for part in key.parts() {
             parts.push(emitter.emit(part, code)?);
         }
-        let keys = KeySpace::new(parts.iter().map(JoinKeyPart::of).collect(), self.cardinality.rows)?;
+        let keys = KeySpace::new(
+            parts.iter().map(|part| JoinKeyPart::new(part, false)).collect(),
+            self.cardinality.rows,
+        )?;
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = BuildPlan {
@@ -188,7 +192,7 @@ impl SinkInput<'_> {
         &self,
         key: &Expr,
         columns: &[(usize, Expr)],
-        keeps_all: bool,
+        (null_keys, keeps_all): (bool, bool),
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
@@ -199,8 +203,15 @@ impl SinkInput<'_> {
             parts.push(emitter.emit(part, code)?);
         }
         let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
-        let null = (keeps_all && !nulls.is_empty()).then(|| format!("({})", nulls.join(" || ")));
-        let keys = KeySpace::of_lists(parts.iter().map(JoinKeyPart::of).collect(), self.cardinality.rows)?;
+        let null =
+            (keeps_all && !null_keys && !nulls.is_empty()).then(|| format!("({})", nulls.join(" || ")));
+        let keys = KeySpace::of_lists(
+            parts
+                .iter()
+                .map(|part| JoinKeyPart::new(part, null_keys))
+                .collect(),
+            self.cardinality.rows,
+        )?;
         let number = emitter.key_number(&keys, &key, &parts, code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = ListsPlan { keys, columns: built };
@@ -251,7 +262,7 @@ impl SinkInput<'_> {
         let value = emitter.emit(&key, code)?;
         let keys = value.interval();
         let rows = self.cardinality.rows;
-        let space = KeySpace::new(vec![JoinKeyPart::of(&value)], rows)?;
+        let space = KeySpace::new(vec![JoinKeyPart::new(&value, false)], rows)?;
         if space.slots.is_some() {
             return Err(Reason::Limit {
                 expression: "groups of a build side".into(),

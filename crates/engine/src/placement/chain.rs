@@ -309,11 +309,33 @@ impl PairInput {
             .collect()
     }
 
-    /// Drops rows whose key is NULL: they have no partners.
-    fn drop_null_keys(&mut self) {
-        let nullable = self.key.parts().iter().filter(|part| part.nullable());
-        let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
-        self.chain.filters.extend(filters);
+    /// The pipeline that lists the rows by key, with these columns of the join, and what it stands for.
+    fn lists(
+        mut self,
+        of_join: &BTreeSet<usize>,
+        null_keys: bool,
+        keeps_all: bool,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Subtree), Reason> {
+        if !null_keys && !keeps_all {
+            let nullable = self.key.parts().iter().filter(|part| part.nullable());
+            let filters: Vec<Expr> = nullable.map(|part| part.is_null().negated()).collect();
+            self.chain.filters.extend(filters);
+        }
+        let sink = SinkPlan::Lists {
+            columns: self.columns(of_join),
+            key: self.key,
+            null_keys,
+            keeps_all,
+        };
+        Ok((self.plan, self.chain.finish(sink, Arc::new(Schema::empty()))?))
+    }
+
+    /// The chain of this side with what tells whether a row of the other one has the key.
+    pub(super) fn with_member(mut self, other: Self, null_keys: bool) -> Result<(Chain, Expr), Reason> {
+        let (plan, lists) = other.lists(&BTreeSet::new(), null_keys, false)?;
+        let member = Expr::member(self.chain.dimensions.len(), self.key.clone());
+        self.chain.add_complete(plan, self.key, lists);
+        Ok((self.chain, member))
     }
 }
 
@@ -328,6 +350,8 @@ pub(super) struct PairJoin {
     pub(super) schema: SchemaRef,
     /// What is not known from the keys alone: which pairs and rows stay.
     pub(super) marking: Option<Marking>,
+    /// Whether NULL is a key like others.
+    pub(super) null_keys: bool,
     /// Whether a probe row without partners is a pair.
     pub(super) keeps_all: bool,
     /// Conditions over the join's columns, of pairs that are marked.
@@ -339,10 +363,11 @@ impl PairJoin {
     fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
         let Self {
             mut probe,
-            mut build,
+            build,
             plan,
             schema,
             marking,
+            null_keys,
             keeps_all,
             conditions,
         } = self;
@@ -350,15 +375,7 @@ impl PairJoin {
         let wanted: BTreeSet<usize> = columns.iter().copied().chain(of_conditions).collect();
         let nothing = || Arc::new(Schema::empty());
         let keeps_build = matches!(marking, Some(Marking::Outer { build: true, .. }));
-        if !keeps_build {
-            build.drop_null_keys();
-        }
-        let lists = SinkPlan::Lists {
-            columns: build.columns(&wanted),
-            key: build.key,
-            keeps_all: keeps_build,
-        };
-        let lists = build.chain.finish(lists, nothing())?;
+        let (of_build, lists) = build.lists(&wanted, null_keys, keeps_build)?;
         let dimension = probe.chain.dimensions.len();
         let drops = !keeps_all
             && match marking {
@@ -372,7 +389,7 @@ impl PairJoin {
                 .filters
                 .push(Expr::member(dimension, probe.key.clone()));
         }
-        probe.chain.add_complete(build.plan, probe.key.clone(), lists);
+        probe.chain.add_complete(of_build, probe.key.clone(), lists);
         let sink = SinkPlan::Probe {
             dimension,
             columns: probe.columns(&wanted),

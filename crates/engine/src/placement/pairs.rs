@@ -23,21 +23,20 @@ struct Join<'p> {
     left: &'p Arc<dyn ExecutionPlan>,
     right: &'p Arc<dyn ExecutionPlan>,
     keys: Vec<(&'p Arc<dyn PhysicalExpr>, &'p Arc<dyn PhysicalExpr>)>,
+    /// Whether NULL is a key like others.
+    null_keys: bool,
     filter: Option<&'p JoinFilter>,
     kind: JoinType,
     projection: Option<&'p [usize]>,
 }
 
 impl<'p> Join<'p> {
-    /// `None` of nodes that are no join, and of joins with a limit or NULL keys that have partners.
+    /// `None` of nodes that are no join; refuses joins with a limit, and NOT IN.
     fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Result<Self, Reason>> {
         let pairs = |on: &'p [(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)]| {
             on.iter().map(|(left, right)| (left, right)).collect()
         };
-        let nulls = |equality| match equality {
-            NullEquality::NullEqualsNothing => Ok(()),
-            NullEquality::NullEqualsNull => Err(refuse("NULL keys that have partners")),
-        };
+        let null_keys = |equality| equality == NullEquality::NullEqualsNull;
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             if join.fetch().is_some() {
                 return Some(Err(refuse("a limit inside the join")));
@@ -46,20 +45,22 @@ impl<'p> Join<'p> {
             if join.null_aware {
                 return Some(Err(refuse("NULL among the keys of NOT IN")));
             }
-            return Some(nulls(join.null_equality()).map(|()| Self {
+            return Some(Ok(Self {
                 left: join.left(),
                 right: join.right(),
                 keys: pairs(join.on()),
+                null_keys: null_keys(join.null_equality()),
                 filter: join.filter(),
                 kind: *join.join_type(),
                 projection: join.projection.as_deref(),
             }));
         }
         if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
-            return Some(nulls(join.null_equality()).map(|()| Self {
+            return Some(Ok(Self {
                 left: join.left(),
                 right: join.right(),
                 keys: pairs(join.on()),
+                null_keys: null_keys(join.null_equality()),
                 filter: join.filter().as_ref(),
                 kind: join.join_type(),
                 projection: None,
@@ -70,6 +71,7 @@ impl<'p> Join<'p> {
                 left: join.left(),
                 right: join.right(),
                 keys: Vec::new(),
+                null_keys: false,
                 filter: join.filter(),
                 kind: *join.join_type(),
                 projection: join.projection().as_deref(),
@@ -80,6 +82,7 @@ impl<'p> Join<'p> {
             left: join.left(),
             right: join.right(),
             keys: Vec::new(),
+            null_keys: false,
             filter: None,
             kind: JoinType::Inner,
             projection: None,
@@ -121,12 +124,16 @@ impl<'p> Join<'p> {
             // Texts of any type are alike.
             let (one, other) = (own.data_type(), others.data_type());
             let alike = one == other || is_text(one) && is_text(other);
-            if alike && is_key(one) && is_key(other) {
+            if alike && has_number(one) && has_number(other) {
                 keys.own.push((own, others));
             } else if one == other {
                 let first = self.first(JoinSide::Right);
                 let others = others.remap_columns(&|column| first + column);
-                keys.compared.push(Expr::equal(own, others));
+                let equal = Expr::equal(own.clone(), others.clone());
+                let both_null = Expr::all([own.is_null(), others.is_null()]);
+                let both_null = both_null.filter(|_| self.null_keys);
+                keys.compared
+                    .extend(Expr::any([Some(equal), both_null].into_iter().flatten()));
             } else {
                 return Err(refuse("keys of different types"));
             }
@@ -199,6 +206,11 @@ impl<'p> Join<'p> {
     }
 }
 
+/// Whether rows can be looked up by values of the type.
+fn has_number(data_type: &DataType) -> bool {
+    is_key(data_type) || *data_type == DataType::Boolean
+}
+
 /// The keys of a join.
 #[derive(Default)]
 struct Keys {
@@ -243,6 +255,19 @@ fn over_pairs(join: &Join<'_>, plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_
         JoinType::LeftMark | JoinType::RightMark => (Some(Marking::Mark { column: mark }), false),
     };
     let own = probe.first..probe.first + probe.chain.columns.len();
+    let (semi, anti) = (marking == Some(Marking::Semi), marking == Some(Marking::Anti));
+    if (semi || anti) && !conditional {
+        // Whether there is a partner at all is known without pairs.
+        let (mut chain, member) = probe.with_member(build, join.null_keys)?;
+        chain.filters.push(if anti { member.negated() } else { member });
+        if let Some(projection) = join.projection {
+            let columns = projection.iter();
+            let columns = columns.map(|column| (chain.columns[*column].clone(), chain.plain[*column]));
+            let columns = columns.collect();
+            chain.project(columns);
+        }
+        return Ok(chain);
+    }
     // Rows of the plan, or of the larger table: neither is known before the keys are.
     let rows = super::nodes::statistics(plan).and_then(|known| known.num_rows.get_value().copied());
     let all: Vec<usize> = (0..schema.fields().len()).collect();
@@ -261,6 +286,7 @@ fn over_pairs(join: &Join<'_>, plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_
         plan: Arc::clone(plan),
         schema: Arc::clone(&schema),
         marking,
+        null_keys: join.null_keys,
         keeps_all,
         conditions,
     }));

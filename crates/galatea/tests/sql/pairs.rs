@@ -201,6 +201,22 @@ async fn keys_that_are_texts_of_different_dictionaries() {
 }
 
 #[tokio::test]
+async fn null_is_a_key_of_set_operations() {
+    let pair = sides(300, 200, 12, 19).await;
+    for sql in [
+        "SELECT k, name FROM l INTERSECT SELECT k, name FROM r",
+        "SELECT k, open FROM l EXCEPT SELECT k, open FROM r",
+        "SELECT k FROM l INTERSECT ALL SELECT k FROM r",
+        "SELECT name, k FROM l EXCEPT ALL SELECT name, k FROM r WHERE k > 3 OR k IS NULL",
+        "SELECT l.k, r.k, l.size FROM l JOIN r ON l.k IS NOT DISTINCT FROM r.k",
+        "SELECT l.k, r.k, r.name FROM l LEFT JOIN r ON l.k IS NOT DISTINCT FROM r.k AND l.name IS NOT DISTINCT FROM r.name",
+        "SELECT count(*), sum(r.size) FROM l FULL JOIN r ON l.name IS NOT DISTINCT FROM r.name AND l.size < r.size",
+    ] {
+        pair.check(sql, true, sql).await;
+    }
+}
+
+#[tokio::test]
 async fn one_key_with_all_rows() {
     let pair = Pair::new(&[STRICT]);
     let same = |rows: usize, seed| {

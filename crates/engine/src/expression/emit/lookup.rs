@@ -326,6 +326,7 @@ impl<'a> Emitter<'a> {
         let (mut number, mut inside) = (String::new(), Vec::new());
         for ((part, value), key) in space.parts.iter().zip(values).zip(key.parts()) {
             let span = (part.interval.high - part.interval.low) as u64;
+            let before = inside.len();
             let offset = match (&part.values, &value.kind) {
                 // Of the build side itself.
                 (Some(keys), Kind::Code { values }) if Arc::ptr_eq(keys, values) => value.code.clone(),
@@ -341,10 +342,21 @@ impl<'a> Emitter<'a> {
                     offset
                 }
             };
+            let (offset, radix) = match (part.nulls, &value.null) {
+                (true, Some(null)) => {
+                    for test in &mut inside[before..] {
+                        *test = format!("({null} || {test})");
+                    }
+                    let last = self.parameters.literal(span + 1);
+                    let offset = format!("({null} ? args.literals[{last}] : (u64){offset})");
+                    (offset, span + 2)
+                }
+                (nulls, _) => (offset, span + 1 + u64::from(nulls)),
+            };
             number = if number.is_empty() {
                 format!("(u64){offset}")
             } else {
-                let radix = self.parameters.literal(span + 1);
+                let radix = self.parameters.literal(radix);
                 format!("({number}) * args.literals[{radix}] + (u64){offset}")
             };
         }
@@ -364,7 +376,9 @@ impl<'a> Emitter<'a> {
         for part in key.parts() {
             parts.push(self.text_operand(part)?);
         }
-        let nulls: Vec<&str> = parts.iter().filter_map(|part| part.null.as_deref()).collect();
+        // Where NULL is a key, it has a number.
+        let without = parts.iter().zip(&space.parts).filter(|(_, part)| !part.nulls);
+        let nulls: Vec<&str> = without.filter_map(|(value, _)| value.null.as_deref()).collect();
         let null = (!nulls.is_empty()).then(|| nulls.join(" || "));
         let null = null.map(|null| self.define(&Kind::Bool, &null));
         let (number, inside) = self.number(space, key, &parts)?;
@@ -388,7 +402,7 @@ impl<'a> Emitter<'a> {
     /// The distance from the least key, modulo the machine type, which comes first.
     fn offset(&mut self, keys: Interval, key: &Value) -> (&'static str, String) {
         let (unsigned, low) = match key.kind {
-            Kind::I32 if keys.within(Interval::of::<i32>()) => {
+            Kind::I32 | Kind::Bool if keys.within(Interval::of::<i32>()) => {
                 let low = self.parameters.literal(keys.low as u64);
                 ("u32", format!("(u32)args.literals[{low}]"))
             }
