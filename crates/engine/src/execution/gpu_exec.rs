@@ -54,8 +54,8 @@ pub struct GpuExec {
     last: Arc<Mutex<Option<Outcome>>>,
 }
 
-/// How often one execution places its subtree again: each time it has found one more build side whose keys
-/// repeat.
+/// How often one execution places its subtree again: each time it has found one more build side that is
+/// refused.
 const MAX_PLACEMENTS: usize = 16;
 
 /// How the last execution ended, for EXPLAIN ANALYZE.
@@ -287,11 +287,11 @@ impl Task {
         Ok((batches, report, held))
     }
 
-    /// The subtree as it is placed now that keys are known to repeat, if that is why it failed.
+    /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:
+    /// there may be another way to make it.
     fn place_again(&self, failure: &Failure) -> Option<Subtree> {
-        let (shape, reason) = self
-            .refusal(failure)
-            .filter(|(_, reason)| reason.is_repeated_key())?;
+        let of_side = matches!(failure, Failure::Dimension(..));
+        let (shape, reason) = self.refusal(failure).filter(|_| of_side)?;
         self.runtime.history().refuse(shape, reason);
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;

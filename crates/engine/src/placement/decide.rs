@@ -439,11 +439,12 @@ impl<'a> Placer<'a> {
 }
 
 impl Placer<'_> {
-    /// Chooses which build sides pipelines make: those of large tables, unless an earlier run has shown that
-    /// they cannot be made so.
+    /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could not
+    /// arrange on the host; unless one has shown that they cannot be made so.
     fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
         let refusal = |shape| self.runtime.history().refusal(shape);
         for side in &mut found.dimensions {
+            let collected = refusal(key::dimension(side));
             let shape = key::build(side);
             let mut why = side.limit.clone();
             side.build = side.build.take().and_then(|mut build| {
@@ -453,7 +454,8 @@ impl Placer<'_> {
                     .is_none_or(|rows| rows >= self.config.build_rows.0);
                 let refused = refusal(shape).or_else(|| self.choose_builds(&mut build.subtree).err());
                 build.shape = Some(shape);
-                let taken = refused.is_none() && (large || side.limit.is_some());
+                let only = side.limit.is_some() || collected.is_some();
+                let taken = refused.is_none() && (large || only);
                 why = refused.or(why.take());
                 taken.then_some(build)
             });
@@ -462,7 +464,7 @@ impl Placer<'_> {
             if side.build.is_some() {
                 continue;
             }
-            if let Some(reason) = refusal(shape).or(side.limit.as_ref().and(why)) {
+            if let Some(reason) = collected.or(side.limit.as_ref().and(why)) {
                 return Err(reason);
             }
         }
