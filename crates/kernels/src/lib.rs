@@ -26,9 +26,11 @@ pub mod heap;
 mod kernel;
 mod kernels;
 pub mod kmeans;
+mod sort;
 
 pub use calibrate::{GroupingProbes, ReadRate, calibrate, calibration, measure};
 pub use group_table::{GroupTableView, MergeWord, SlotLayout};
 pub use headers::{HEADERS, headers};
 pub use kernel::{Kernel, KernelEntry, KernelFunction};
 pub use kernels::*;
+pub use sort::{DIGIT_BITS, DIGIT_VALUES, KeyWidth};

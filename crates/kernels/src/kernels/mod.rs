@@ -25,6 +25,9 @@ mod pipeline;
 mod read_bandwidth;
 mod repetition;
 mod shared_updates;
+mod sort_gather;
+mod sort_histogram;
+mod sort_pass;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use copy_bandwidth::{CopyBandwidth, CopyBandwidthArguments};
@@ -54,6 +57,9 @@ pub use pipeline::{
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use repetition::Repetition;
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
+pub use sort_gather::{SortGather, SortGatherArguments};
+pub use sort_histogram::{SortHistogram, SortHistogramArguments};
+pub use sort_pass::{SortPass, SortPassArguments, SortStep};
 
 use repetition::power_of_two;
 
@@ -85,6 +91,9 @@ pub const KERNELS: &[KernelEntry] = &[
     Pipeline::ENTRY,
     ReadBandwidth::ENTRY,
     SharedUpdates::ENTRY,
+    SortGather::ENTRY,
+    SortHistogram::ENTRY,
+    SortPass::ENTRY,
 ];
 
 /// Default number of threads of a block.
