@@ -5,10 +5,10 @@
 //!     last word: passes, row numbers carried ── next word: gathered by the row numbers so far, passes ── ... ── first word
 //! ```
 //!
-//! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A pass reads
-//! and writes every key and row number once; the first makes the row numbers, and the last of a word
-//! leaves its keys out. The counts of digits do not depend on the order of rows, so they are read back once
-//! for all words. Row numbers have 32 bits.
+//! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A
+//! pass reads and writes every key and row number once; the first makes the row numbers, and the last of a
+//! word leaves its keys out. The counts of digits do not depend on the order of rows, so they are read back
+//! once for all words. Row numbers have 32 bits.
 
 use galatea_device::{Device, DeviceBuffer, DeviceError, In, InOut, Out, Stream};
 use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep};
@@ -168,11 +168,15 @@ impl<'a> RadixSort<'a> {
             for (number, pass) in passes.iter().enumerate() {
                 let at = first + number * DIGIT_VALUES;
                 let last = number + 1 == passes.len();
-                let target = if done == 0 { &mut ids } else { &mut sorted_ids };
+                // The first pass numbers the rows.
+                let (given, target) = match done {
+                    0 => (None, &mut ids),
+                    _ => (Some(In(&ids)), &mut sorted_ids),
+                };
                 let step = SortStep {
                     digit: pass.digit,
                     keys: In(keys.slice(..bytes)?),
-                    ids: None,
+                    ids: given,
                     offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
                     sorted_keys: match last {
                         true => None,
@@ -181,16 +185,8 @@ impl<'a> RadixSort<'a> {
                     sorted_ids: Out(target),
                     scratch: &mut scratch,
                 };
-                if done == 0 {
-                    kernel.launch(stream, step)?;
-                } else {
-                    kernel.launch(
-                        stream,
-                        SortStep {
-                            ids: Some(In(&ids)),
-                            ..step
-                        },
-                    )?;
+                kernel.launch(stream, step)?;
+                if done > 0 {
                     std::mem::swap(&mut ids, &mut sorted_ids);
                 }
                 std::mem::swap(&mut keys, &mut sorted_keys);
@@ -206,8 +202,8 @@ impl<'a> RadixSort<'a> {
     /// The values with these ids, of `width` bytes each.
     ///
     /// # Errors
-    /// [`SortError::Memory`] when they do not fit, [`DeviceError::Range`] for a width that values do not have; the
-    /// device's.
+    /// [`SortError::Memory`] when they do not fit, [`DeviceError::Range`] for a width that values do not
+    /// have; the device's.
     pub fn gather(
         &self,
         stream: &Stream,

@@ -1,7 +1,8 @@
 // Radix sort from the least significant digit on: what its kernels agree on. A digit is 8 bits of a key.
 //
-// Definitions of the compiler choose the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_ITEMS is the number of
-// keys that a thread of a pass holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for more than 2^30 keys.
+// Definitions of the compiler choose the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_ITEMS is the
+// number of keys that a thread of a pass holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for
+// more than 2^30 keys.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -44,8 +45,8 @@ GALATEA_INLINE u32 lanes_with_digit(u32 digit) {
 #endif
 }
 
-// Counts of the digits of tiles, for the tiles behind them: one word a tile and digit, which its tile stores whole, so
-// that nothing but the word itself has to be ordered. Zero is unknown.
+// Counts of the digits of tiles, for the tiles behind them: one word a tile and digit, which its tile stores
+// whole, so that nothing but the word itself has to be ordered. Zero is unknown.
 #ifdef GALATEA_SORT_WIDE
 using TilePrefix = u64;
 #else
@@ -56,8 +57,8 @@ constexpr u32 TILE_PREFIX_BITS = sizeof(TilePrefix) * 8 - 2;
 constexpr TilePrefix TILE_ALONE = TilePrefix(1) << TILE_PREFIX_BITS;
 constexpr TilePrefix TILE_INCLUSIVE = TilePrefix(2) << TILE_PREFIX_BITS;
 
-// The keys with a digit in the tiles before `tile`. `prefixes` is the word of that digit in the first tile. Tiles are
-// numbered in the order in which they begin, so those before this one are done or running.
+// The keys with a digit in the tiles before `tile`. `prefixes` is the word of that digit in the first tile.
+// Tiles are numbered in the order in which they begin, so those before this one are done or running.
 GALATEA_INLINE u32 keys_in_tiles_before(const TilePrefix* prefixes, u32 tile) {
     constexpr u32 AHEAD = 4;  // loads under way at once
     u32 keys = 0;

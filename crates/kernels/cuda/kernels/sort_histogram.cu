@@ -1,5 +1,5 @@
-// Grid scope. Counts the values of every digit of the keys in one read. Digits that a warp's keys have in common are
-// counted by one lane: the upper digits of small keys would be conflicts of all lanes otherwise.
+// Grid scope. Counts the values of every digit of the keys in one read. Digits that a warp's keys have in
+// common are counted by one lane: the upper digits of small keys would be conflicts of all lanes otherwise.
 #include "galatea/args/sort_histogram.h"
 
 using namespace galatea;
@@ -20,7 +20,8 @@ extern "C" __global__ void sort_histogram(const __grid_constant__ SortHistogramA
         }
     };
     constexpr u32 ALL = (1u << SORT_DIGITS) - 1;
-    // Warps take whole runs of keys, so that all their lanes take part in finding what the keys have in common.
+    // Warps take whole runs of keys, so that all their lanes take part in finding what the keys have in
+    // common.
     constexpr u32 RUN = WARP * LOADS;  // loads of a warp
     const u64 runs = args.rows / (KEYS * RUN);
     for (u64 run = grid_thread() / WARP; run < runs; run += grid_threads() / WARP) {

@@ -1,9 +1,12 @@
-// Grid scope. One pass of a stable radix sort in the manner of Onesweep (Adinets and Merrill 2022): a block sorts a
-// tile by one digit in shared memory, adds up the counts of the tiles before it, and writes runs of equal digits.
+// Grid scope. One pass of a stable radix sort in the manner of Onesweep (Adinets and Merrill 2022): a block
+// sorts a tile by one digit in shared memory, adds up the counts of the tiles before it, and writes runs of
+// equal digits.
 //
-//   keys ── rank in the warp (a vote per bit) ── warps of the tile ── tiles before ── shared memory, in order ── memory
+//   keys ── rank in the warp (a vote per bit) ── warps of the tile ── tiles before ── shared memory, in order
+//   ── memory
 //
-// Every key is read once and written once. A block is SORT_BINS threads: one a digit where digits are counted.
+// Every key is read once and written once. A block is SORT_BINS threads: one a digit where digits are
+// counted.
 #include "galatea/args/sort_pass.h"
 
 using namespace galatea;
@@ -30,8 +33,9 @@ extern "C" __global__ void __launch_bounds__(SORT_BINS) sort_pass(const __grid_c
     const u64 first = u64(tile) * TILE;
     const u32 rows = args.rows - first < TILE ? u32(args.rows - first) : TILE;
 
-    // Each warp has a part of the tile, and loads it row by row of 32 keys: the order of ranks is the order of keys.
-    // What is missing in the last tile counts as keys with the greatest digit, which are behind all that exist.
+    // Each warp has a part of the tile, and loads it row by row of 32 keys: the order of ranks is the order
+    // of keys. What is missing in the last tile counts as keys with the greatest digit, which are behind all
+    // that exist.
     const u32 strip = warp() * (WARP * ITEMS) + lane();
     const SortKey* const from = reinterpret_cast<const SortKey*>(args.keys) + first;
     SortKey keys[ITEMS];

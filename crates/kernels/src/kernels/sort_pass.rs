@@ -90,15 +90,21 @@ impl SortPass {
     }
 
     fn load(device: &Device, width: KeyWidth, wide: bool) -> Result<Self> {
+        Ok(Self {
+            function: KernelFunction::load_with(device, Self::options(width, wide))?,
+            width,
+            wide,
+        })
+    }
+
+    /// Definitions that compile the kernel for keys of that width, and for prefixes of 64 bits where `wide`.
+    #[must_use]
+    pub fn options(width: KeyWidth, wide: bool) -> Vec<String> {
         let mut options = vec![width.option(), format!("-DGALATEA_SORT_ITEMS={}", width.items())];
         if wide {
             options.push("-DGALATEA_SORT_WIDE".to_owned());
         }
-        Ok(Self {
-            function: KernelFunction::load_with(device, options)?,
-            width,
-            wide,
-        })
+        options
     }
 
     /// Keys of a block.

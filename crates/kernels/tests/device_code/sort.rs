@@ -1,12 +1,19 @@
 //! Passes of the radix sort against the standard library's stable sort.
 
-use galatea_device::{Device, DeviceError, In, InOut, Out, Stream, testing};
+use galatea_device::{Device, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, Stream, testing};
 use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep, pattern};
 
 use crate::emulated;
 
 fn devices() -> Vec<Device> {
-    let mut devices: Vec<Device> = [0, 1, 7].map(emulated).into();
+    let mut devices: Vec<Device> = [0, 7].map(emulated).into();
+    // Threads switch at every basic block.
+    let stress = EmulatorOptions {
+        seed: 1,
+        stress: true,
+        ..EmulatorOptions::default()
+    };
+    devices.push(Device::emulated(stress, DeviceOptions::default()).unwrap());
     devices.extend(testing::gpu());
     devices
 }
