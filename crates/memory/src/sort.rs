@@ -10,7 +10,7 @@
 //! word leaves its keys out. The counts of digits do not depend on the order of rows, so they are read back
 //! once for all words. Row numbers have 32 bits.
 
-use galatea_device::{Device, DeviceBuffer, DeviceError, In, InOut, Out, Stream};
+use galatea_device::{Device, DeviceBuffer, DeviceError, DeviceSlice, In, InOut, Out, Stream};
 use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep};
 
 use crate::regions::MemoryManager;
@@ -208,7 +208,7 @@ impl<'a> RadixSort<'a> {
         &self,
         stream: &Stream,
         values: &DeviceBuffer<u8>,
-        ids: &DeviceBuffer<u32>,
+        ids: DeviceSlice<'_, u32>,
         width: usize,
     ) -> Result<DeviceBuffer<u8>, SortError> {
         let mut gathered = self.allocate::<u8>(stream, "columns in order", width * ids.len())?;

@@ -9,12 +9,13 @@ use super::prepared::Prepared;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
+use super::sort;
 use super::working::SinkNeeds;
 use crate::metrics;
-use crate::pipeline::SinkPlan;
-use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::strategy::Strategy;
+use crate::pipeline::{RowOrder, SinkPlan};
 use crate::runtime::QueryStreams;
 use galatea_device::{DeviceError, Origin};
 use galatea_memory::regions::{Ablation, Demand, Use};
@@ -26,7 +27,7 @@ impl Run<'_> {
     pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
         if let SinkPlan::Materialise {
             outputs,
-            top: Some(top),
+            order: Some(RowOrder::First(top)),
         } = &self.plan.sink
         {
             return self.execute_top(outputs, top);
@@ -164,6 +165,7 @@ impl Run<'_> {
         turn.update(estimate.clone());
         let counted = match bound.strategy {
             Strategy::Append { counted: true } => Some(self.count(turn, report)?),
+            Strategy::Sort { .. } if self.counts_first(bound) => Some(self.count(turn, report)?),
             _ => None,
         };
         let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
@@ -215,6 +217,15 @@ impl Run<'_> {
             sides.used_by(&streams.compute)?;
             pass = self.pass(pipeline, streams, turn, keep, &sides, *progress, report)?;
         }
+    }
+
+    /// Whether columns for all rows would take much memory, where filters may leave few.
+    fn counts_first(&self, bound: &BoundPipeline) -> bool {
+        let ResultPlan::Rows(columns) = &bound.result else {
+            return false;
+        };
+        let bytes = self.rows().saturating_mul(sort::row_bytes(columns));
+        !self.plan.filters.is_empty() && bytes > self.runtime.room() / 8
     }
 
     /// Runs the filters alone, to learn how many rows pass.

@@ -23,6 +23,11 @@ pub enum Strategy {
         /// Whether a pass counts first.
         counted: bool,
     },
+    /// Rows are appended to output columns, and sorted there by the last of them.
+    Sort {
+        /// How many of the columns are words of the order, the most significant first.
+        words: usize,
+    },
     /// Rows are appended to chains of heap pages, one chain a block.
     Chains,
     /// Rows are stored in arrays by key.
@@ -40,6 +45,7 @@ impl Strategy {
             Self::Scalar
             | Self::Shared(_)
             | Self::Append { .. }
+            | Self::Sort { .. }
             | Self::Chains
             | Self::Build
             | Self::BuildGroups => false,
@@ -63,6 +69,7 @@ impl std::fmt::Display for Strategy {
             }
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
+            Self::Sort { words } => write!(f, "append, then sort by {words} words"),
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),
             Self::BuildGroups => write!(f, "groups by key"),

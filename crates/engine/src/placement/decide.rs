@@ -9,7 +9,7 @@
 use super::cost::Estimator;
 use super::find::{join_refusal, subtree};
 use super::subtree::{PipelineSource, Prediction, Subtree};
-use super::{key, top};
+use super::{key, sort, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, PlanKey};
@@ -280,6 +280,17 @@ impl<'a> Placer<'a> {
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let before = self.hot_gain.get();
+        if let Some((sort, found)) = sort::below(&plan) {
+            let sorted = ends(&plan).and(found).and_then(|found| {
+                sort::check_worth(&found, sort, &self.estimator, self.config)?;
+                self.worthwhile(found, &plan, None)
+            });
+            match sorted {
+                Ok(found) => return self.node(found, plan, reasons),
+                Err(reason) if !orders_result(&plan) => note(reasons, &plan, &reason),
+                Err(_) => {}
+            }
+        }
         if let Some((sort, Ok(found))) = top::below(&plan)
             && ends(&plan).is_ok()
             && let Ok(found) = self.worthwhile(found, sort.input(), None)
@@ -300,6 +311,7 @@ impl<'a> Placer<'a> {
             }
         } else if let Some(reason) = join_refusal(&plan).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
+            && sort::below(&plan).is_none()
         {
             note(reasons, &plan, &reason);
         }
@@ -357,8 +369,8 @@ impl<'a> Placer<'a> {
         plan: &Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
     ) -> Result<Subtree, Reason> {
-        let all = found.materialises() && found.top().is_none();
-        if all && found.plan.filters.is_empty() && found.dimensions.is_empty() {
+        let all = found.materialises() && found.top().is_none() && !found.sorts();
+        if all && found.is_whole() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
                 detail: "every row is returned: nothing for the device to do".into(),

@@ -22,6 +22,7 @@ mod nodes;
 mod placement_exec;
 mod rules;
 mod shared_rows;
+mod sort;
 mod subtree;
 mod timing;
 mod top;
@@ -36,7 +37,7 @@ pub(crate) use decide::Grounds;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {
-    let mut all = vec![decide::PlacementPolicy::listed()];
+    let mut all = vec![decide::PlacementPolicy::listed(), sort::SortPolicy::listed()];
     all.extend(cost::policies());
     all
 }
