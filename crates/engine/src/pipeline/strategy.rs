@@ -69,6 +69,7 @@ impl std::fmt::Display for Strategy {
             }
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
+            Self::Sort { words: 1 } => write!(f, "append, then sort by a word"),
             Self::Sort { words } => write!(f, "append, then sort by {words} words"),
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),

@@ -100,7 +100,7 @@ async fn sorted_rows_are_not_sorted_again() {
         ("SELECT k, v FROM t WHERE k = 3 ORDER BY d38", "sorted by=d38"),
         (
             "SELECT i16, count(*) AS n FROM t GROUP BY i16 ORDER BY n DESC, i16",
-            "sorted by=n DESC, i16",
+            "sorted by=d0.count(Int64(1)) DESC, d0.i16",
         ),
         (
             "SELECT i64, v FROM t ORDER BY v LIMIT 200000",
