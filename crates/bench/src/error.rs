@@ -151,6 +151,9 @@ pub enum BenchError {
     /// The device heap's, or the device's.
     #[error(transparent)]
     Heap(#[from] galatea_memory::HeapError),
+    /// A sort failed.
+    #[error(transparent)]
+    Sort(#[from] galatea_memory::SortError),
     /// A query failed.
     #[error(transparent)]
     DataFusion(#[from] DataFusionError),

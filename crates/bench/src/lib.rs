@@ -8,6 +8,7 @@
 //! conflicts/  experiments on bank and value conflicts in shared memory
 //! residency/  queries with a part of their data in device memory
 //! kmeans/     clustering: an iteration beside reading the points once
+//! sort/       keys with row numbers beside reading the keys, ORDER BY beside the CPU
 //! concurrency/ many clients on one device
 //! compare     whether two results are the same
 //! result      rows: one per run, written as CSV and JSON lines with the command that made them
@@ -26,6 +27,7 @@ pub mod machine;
 pub mod measure;
 pub mod residency;
 pub mod result;
+pub mod sort;
 pub mod workload;
 
 pub use error::BenchError;

@@ -128,6 +128,21 @@ fn gpu(plan: &Arc<dyn ExecutionPlan>) -> Option<&GpuExec> {
         .or_else(|| plan.children().into_iter().find_map(gpu))
 }
 
+/// An order that the device makes.
+const ORDER: &str = "SELECT k, v FROM t WHERE g = 3 ORDER BY v DESC, k";
+
+/// Rows that are sorted on the device are not sorted again.
+#[tokio::test]
+async fn an_order_reads_as_it_did() {
+    let ctx = emulated();
+    let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
+    run(&ctx, table).await;
+    let text = explained(&ctx, "indent", ORDER).await;
+    insta::with_settings!({omit_expression => true, description => ORDER}, {
+        insta::assert_snapshot!("order-indent", text);
+    });
+}
+
 /// Names and values of settings under `galatea.`.
 type Settings = &'static [(&'static str, &'static str)];
 
@@ -140,13 +155,14 @@ async fn generated_kernels_read_as_they_did() {
     let groups = "SELECT g, sum(v), count(*) FROM t WHERE k > 10 GROUP BY g";
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
-    let kernels: [(&str, Settings, &str); 7] = [
+    let kernels: [(&str, Settings, &str); 8] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("group_by", "copies")], groups),
         ("dense", &[("group_by", "dense")], groups),
         ("hash", &[("group_by", "hash")], groups),
         ("append", &[("row_output", "direct")], rows),
         ("chains", &[("row_output", "heap")], rows),
+        ("sort", &[], ORDER),
         ("build", &[("build_rows", "1")], join),
     ];
     for (sink, settings, sql) in kernels {

@@ -363,6 +363,17 @@ macro_rules! slice_methods {
                 self.address
             }
 
+            /// The same memory as bytes.
+            #[must_use]
+            pub fn into_bytes(self) -> $slice<'a, u8> {
+                $slice {
+                    address: self.address,
+                    len: self.len * size_of::<T>(),
+                    allocation: self.allocation,
+                    values: PhantomData,
+                }
+            }
+
             pub(crate) fn allocation(&self) -> &'a Allocation {
                 self.allocation
             }

@@ -6,6 +6,7 @@
 //!     └ thread.cuh             one thread: vector loads, operators
 //!       └ warp.cuh             32 lanes: reduce, scan, append
 //!         └ block.cuh          a block: reduce, scan, append
+//!           ├ radix_sort.cuh   one digit of keys: ranks in a warp, counts of the tiles before
 //!           ├ heap.cuh         pages for threads, warps and blocks; page_chain.cuh: rows into chains of pages
 //!           └ flow/run.cuh     the loop of a persistent kernel; flow/topic.cuh: frames to and from the host
 //!   cuda/galatea/args/*.h      one plain header per argument struct: the document of the boundary
@@ -26,9 +27,11 @@ pub mod heap;
 mod kernel;
 mod kernels;
 pub mod kmeans;
+mod sort;
 
 pub use calibrate::{GroupingProbes, ReadRate, calibrate, calibration, measure};
 pub use group_table::{GroupTableView, MergeWord, SlotLayout};
 pub use headers::{HEADERS, headers};
 pub use kernel::{Kernel, KernelEntry, KernelFunction};
 pub use kernels::*;
+pub use sort::{DIGIT_BITS, DIGIT_VALUES, KeyWidth};

@@ -6,6 +6,7 @@
 //!   theory ── expected steps of random walks over a pool
 //!   transfer ── the eight ways across the link, behind one trait
 //!   MemoryManager ── regions: copies of host data that come and go page by page, and admission of queries
+//!   RadixSort ── the order of rows by their keys, in memory that the manager makes room for
 //! ```
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod error;
 mod heap;
 mod identity;
 pub mod regions;
+mod sort;
 pub mod theory;
 pub mod transfer;
 
@@ -21,6 +23,7 @@ pub use chains::{GatheredRows, RowChains};
 pub use error::{HeapError, Result};
 pub use heap::{DeviceHeap, HeapFaults, HeapOptions, HeapStatistics};
 pub use identity::{Holder, Identity};
+pub use sort::{KeyWord, RadixSort, SortError, SortedRows};
 
 pub use galatea_kernels::HeapCounts;
 pub use galatea_kernels::heap::{HeapBuild, HeapView, PageChain, PageChainsView, Strategy};

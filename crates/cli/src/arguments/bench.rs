@@ -71,6 +71,8 @@ pub(crate) enum PartBench {
     Conflicts(ConflictsArguments),
     /// k-means: an iteration over points on the device, beside reading them once.
     Kmeans(KmeansArguments),
+    /// Sorting: keys with row numbers beside reading the keys once, ORDER BY beside the CPU.
+    Sort(SortArguments),
     /// Queries with a part of their data in device memory, beside the bound by measured rates.
     Residency(ResidencyArguments),
     /// Streams: topologies of operators on CPU and device, beside a kernel launched for each batch.
@@ -239,6 +241,31 @@ pub(crate) struct KmeansArguments {
     pub(crate) out: Option<PathBuf>,
     /// Name of the written files.
     #[arg(long, default_value = "kmeans")]
+    pub(crate) name: String,
+    /// The commit to record, where there is no git to ask.
+    #[arg(long)]
+    pub(crate) commit: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SortArguments {
+    /// Numbers of rows whose keys are sorted, separated by commas; 2^24, 2^28 and 2^30 by default.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4_294_967_295))]
+    pub(crate) rows: Vec<u64>,
+    /// Numbers of rows of the tables that queries order, separated by commas; 10 and 100 million by default.
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4_294_967_295))]
+    pub(crate) table_rows: Vec<u64>,
+    /// Measured runs of each.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Small, on the emulated device: shows that everything works, its times mean nothing.
+    #[arg(long)]
+    pub(crate) emulated: bool,
+    /// Write rows below this directory, as `<date>-<machine>/<name>.csv`, .jsonl and .md with a README.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Name of the written files.
+    #[arg(long, default_value = "sort")]
     pub(crate) name: String,
     /// The commit to record, where there is no git to ask.
     #[arg(long)]

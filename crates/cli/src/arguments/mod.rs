@@ -11,7 +11,7 @@ use galatea_bench::workload::generate::Compression;
 
 pub(crate) use bench::{
     AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, DuckDb, KmeansArguments,
-    LinkArguments, PartBench, ResidencyArguments, TablesArguments,
+    LinkArguments, PartBench, ResidencyArguments, SortArguments, TablesArguments,
 };
 
 use crate::output::{Format, RowLimit};

@@ -14,6 +14,7 @@ mod link;
 mod manual;
 mod prompt;
 mod residency;
+mod sort;
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -53,6 +54,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
             Some(PartBench::Flow(part)) => link::flow(part),
             Some(PartBench::Transfer(part)) => link::transfer(part),
+            Some(PartBench::Sort(part)) => sort::run(&session, part).await,
             Some(PartBench::Residency(part)) => residency::run(&session, part).await,
             Some(PartBench::Concurrency(part)) => concurrency::run(&session, part).await,
         },

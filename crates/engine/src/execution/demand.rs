@@ -12,12 +12,13 @@
 //! for the times of the steps. While a pipeline runs, [`Estimate::rest`] and [`Estimate::collecting`] are
 //! what is left of it (MQ-29).
 
+use super::sort;
 use crate::config::GalateaConfig;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::sink::hash::slots_for;
 use crate::pipeline::strategy::Strategy;
-use crate::pipeline::{PipelinePlan, SinkPlan};
+use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan};
 use crate::policy::policy;
 use galatea_memory::regions::Demand;
 use galatea_store::TableView;
@@ -44,8 +45,6 @@ policy! {
         groups: u64 = 1 << 16,
         /// Rows that output columns hold at most before they are drained.
         column_rows: u64 = 16 << 20,
-        /// Bytes of a side of a join up to which it is sized for all rows, rather than counted first.
-        uncounted_bytes: u64 = 256 << 20,
         /// Bytes of a heap for overflow rows, at most: larger ones let the table be made anew less often and
         /// write more. Where memory is short, an eighth of it, for the table that takes them in could need
         /// nearly three times as much.
@@ -75,6 +74,8 @@ pub(crate) enum SinkMemory {
     Columns(u64),
     /// Pages of the device heap, of so many bytes a row.
     Pages(u64),
+    /// Output columns of so many bytes a row, all of which are held until they are sorted.
+    Sorted(u64),
 }
 
 /// Numbers that decide the size of a sink.
@@ -182,6 +183,10 @@ impl SinkMemory {
                 least_slots: hash_slots,
                 fully_sized: false,
             },
+            SinkPlan::Materialise {
+                order: Some(RowOrder::All(words)),
+                ..
+            } => Self::Sorted(width + 8 * words.len() as u64),
             SinkPlan::Materialise { .. } => Self::Pages(width),
             SinkPlan::BuildGroups { aggregates, .. } => Self::Fixed(8 * rows * (1 + aggregates.len() as u64)),
             // A byte of presence and keys, and half of the width of each column: most are narrow.
@@ -208,12 +213,8 @@ impl SinkMemory {
                 least_slots: config.hash_slots.0,
                 fully_sized: !overflows,
             },
-            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => {
-                let bytes = columns
-                    .iter()
-                    .map(|c| c.row_bytes() as u64 + u64::from(c.nullable()));
-                Self::Columns(bytes.sum())
-            }
+            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => Self::Columns(sort::row_bytes(columns)),
+            (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => Self::Sorted(sort::row_bytes(columns)),
             (Strategy::Chains, ResultPlan::Rows(columns)) => {
                 Self::Pages(8 * RowLayout::new(columns).words as u64)
             }
@@ -252,6 +253,11 @@ impl SinkMemory {
                 [table + overflow, table + overflow + groups * slot_bytes]
             }
             Self::Columns(row_bytes) => [of.rows.min(POLICY.column_rows) * row_bytes; 2],
+            Self::Sorted(row_bytes) => {
+                // Beside the columns, keys and row numbers once more.
+                let [held, sorting] = [row_bytes, row_bytes + 16].map(|bytes| of.passed * bytes as f64);
+                [held as u64, sorting as u64]
+            }
             Self::Pages(row_bytes) => {
                 // Columns hold twice as many rows as were expected, and a tenth of all.
                 let held = (2.0 * of.passed).clamp(of.rows as f64 / 10.0, of.rows.max(1) as f64);
@@ -269,7 +275,9 @@ impl SinkMemory {
         match self {
             Self::Fixed(bytes) => bytes as f64,
             Self::Table { slot_bytes, .. } => of.groups * slot_bytes as f64,
-            Self::Columns(row_bytes) | Self::Pages(row_bytes) => of.passed * row_bytes as f64,
+            Self::Columns(row_bytes) | Self::Pages(row_bytes) | Self::Sorted(row_bytes) => {
+                of.passed * row_bytes as f64
+            }
         }
     }
 }

@@ -2,19 +2,20 @@
 //! it was preempted by an earlier query.
 
 use super::built::{BuiltSides, SideRows};
-use super::demand::{DemandPolicy, Observed, Quantities, SinkMemory};
+use super::demand::{Observed, Quantities, SinkMemory};
 use super::error::RunError;
 use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
+use super::sort;
 use super::working::SinkNeeds;
 use crate::metrics;
-use crate::pipeline::SinkPlan;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::strategy::Strategy;
+use crate::pipeline::{RowOrder, SinkPlan};
 use crate::runtime::QueryStreams;
 use galatea_device::{DeviceError, Origin};
 use galatea_memory::regions::{Ablation, Demand, Use};
@@ -26,7 +27,7 @@ impl Run<'_> {
     pub(super) fn execute(&self) -> Result<(Output, RunReport), RunError> {
         if let SinkPlan::Materialise {
             outputs,
-            top: Some(top),
+            order: Some(RowOrder::First(top)),
         } = &self.plan.sink
         {
             return self.execute_top(outputs, top);
@@ -164,7 +165,7 @@ impl Run<'_> {
         turn.update(estimate.clone());
         let counted = match bound.strategy {
             Strategy::Append { counted: true } => Some(self.count(turn, report)?),
-            _ if self.is_worth_counting(bound, report.rows) => Some(self.count(turn, report)?),
+            _ if self.counts_first(bound, report.rows) => Some(self.count(turn, report)?),
             _ => None,
         };
         let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
@@ -219,14 +220,17 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the sides of a join are large, and few rows of them may be left.
-    fn is_worth_counting(&self, bound: &BoundPipeline, rows: u64) -> bool {
-        let bytes = match &bound.result {
-            ResultPlan::Lists(plan) => plan.bytes(rows),
-            ResultPlan::Probe(plan) => plan.bytes(rows),
+    /// Whether columns for all rows would take much memory, where filters may leave few.
+    fn counts_first(&self, bound: &BoundPipeline, rows: u64) -> bool {
+        let bytes = match (&bound.strategy, &bound.result) {
+            (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => {
+                rows.saturating_mul(sort::row_bytes(columns))
+            }
+            (_, ResultPlan::Lists(plan)) => plan.bytes(rows),
+            (_, ResultPlan::Probe(plan)) => plan.bytes(rows),
             _ => return false,
         };
-        bytes > DemandPolicy::DEFAULT.uncounted_bytes && !self.plan.filters.is_empty()
+        !self.plan.filters.is_empty() && bytes > self.runtime.room() / 8
     }
 
     /// Runs the filters alone, to learn how many rows pass.

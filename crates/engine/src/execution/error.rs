@@ -6,8 +6,8 @@ use crate::pipeline::bound::BoundPipeline;
 use crate::reason::Reason;
 use datafusion::error::DataFusionError;
 use galatea_device::{DeviceError, MemoryBudget};
-use galatea_memory::HeapError;
 use galatea_memory::regions::RegionError;
+use galatea_memory::{HeapError, SortError};
 use galatea_store::StoreError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -92,6 +92,33 @@ impl From<RegionError> for RunError {
         match error {
             RegionError::Device(error) => Self::Device(error),
             error => Self::Region(error),
+        }
+    }
+}
+
+impl From<SortError> for RunError {
+    fn from(error: SortError) -> Self {
+        match error {
+            SortError::Device(error) => Self::Device(error),
+            SortError::Memory {
+                what,
+                needed,
+                available,
+                limit,
+            } => Self::Memory {
+                what,
+                needed,
+                available,
+                limit,
+                query: Box::default(),
+            },
+            SortError::Rows { rows, limit } => Self::Unsupported(Reason::Limit {
+                expression: "ORDER BY".into(),
+                asked: rows,
+                limit,
+                unit: "rows",
+            }),
+            error => Self::Ended(error.to_string()),
         }
     }
 }

@@ -23,15 +23,16 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::metrics::{
     ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricValue, MetricsSet,
 };
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
-    execute_stream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, execute_stream,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
@@ -75,8 +76,9 @@ impl GpuExec {
         config: GalateaConfig,
         report: PlanReport,
     ) -> Self {
+        let order = cpu.output_ordering().filter(|_| subtree.sorts()).cloned();
         let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(cpu.schema()),
+            EquivalenceProperties::new_with_orderings(cpu.schema(), order),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -324,6 +326,12 @@ impl Task {
             Failure::Dimension(_, reason) => reason.to_string(),
             Failure::Pool(error) | Failure::Input(error) => error.to_string(),
         };
+        if let Some(sorted) = self.sorted_by_host(&failure)? {
+            let reason = format!("the order alone: {reason}");
+            tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
+            *self.last.lock() = Some(Outcome::FellBack(reason));
+            return self.execute_host(sorted);
+        }
         // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows
         // either.
         let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
@@ -346,18 +354,52 @@ impl Task {
         if !matches!(before, Some(Outcome::FellBack(_))) {
             self.report.update(|report| report.falls_back(&reason));
         }
-        let options = self.context.session_config().options();
         // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
-        let fresh = renewed_host(&self.cpu)?;
+        self.execute_host(renewed_host(&self.cpu)?)
+    }
+
+    /// The rows of the pipeline, sorted by the CPU, where the device cannot sort them or has no memory for
+    /// it.
+    fn sorted_by_host(&self, failure: &Failure) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let (Failure::Run(error), true) = (failure, self.subtree.sorts() && !self.subtree.is_whole()) else {
+            return Ok(None);
+        };
+        if !(error.wants_memory() || matches!(error, RunError::Unsupported(_))) {
+            return Ok(None);
+        }
+        if let Some((shape, refused)) = self.refusal(failure) {
+            self.runtime.history().refuse(shape, refused);
+        }
+        let sort = renewed_host(&self.cpu)?;
+        let Some(input) = sort.children().first().map(|input| Arc::clone(input)) else {
+            return Ok(None);
+        };
+        let unsorted = Subtree {
+            shape: None,
+            ..self.subtree.unsorted()
+        };
+        let (runtime, config) = (Arc::clone(&self.runtime), self.config.clone());
+        let rows = GpuExec::new(unsorted, input, runtime, config, self.report.clone());
+        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        sort.replace_children(vec![Arc::new(rows)], changed).map(Some)
+    }
+
+    /// Runs what stands for the pipeline.
+    fn execute_host(&self, fresh: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
+        let options = self.context.session_config().options();
         let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
-            Some(fetch) => {
+            Some(fetch) if !self.subtree.sorts() => {
                 let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));
                 Arc::new(GlobalLimitExec::new(one, 0, Some(fetch)))
             }
-            None => fresh,
+            _ => fresh,
         };
         let rules = self.runtime.host_rules();
-        let plan = (rules.iter()).try_fold(limited, |plan, rule| rule.optimize(plan, options))?;
+        let mut plan = (rules.iter()).try_fold(limited, |plan, rule| rule.optimize(plan, options))?;
+        if let (true, Some(order)) = (self.subtree.sorts(), plan.output_ordering().cloned()) {
+            let merged = SortPreservingMergeExec::new(order, plan);
+            plan = Arc::new(merged.with_fetch(self.subtree.fetch));
+        }
         execute_stream(plan, Arc::clone(&self.context))
     }
 
@@ -486,7 +528,6 @@ impl ExecutionPlan for GpuExec {
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
         self.replace_children(
             children,
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),

@@ -32,6 +32,7 @@ mod row_heap;
 mod run;
 mod run_report;
 mod sinks;
+mod sort;
 mod source;
 mod top;
 mod working;

@@ -12,9 +12,10 @@ use super::results;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
+use super::sort;
 use crate::expression::LookupTable;
 use crate::pipeline::aggregate::BLOCK_ROWS;
-use crate::pipeline::bound::BoundPipeline;
+use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::strategy::Strategy;
 use crate::report::QueryStep;
 use crate::runtime::QueryStreams;
@@ -108,6 +109,10 @@ impl<'a> Run<'a> {
             // The sink may allocate between launches, when the pages of later launches are pinned: leave a
             // quarter free.
             scan.leave(self.runtime.room() / 4);
+        } else if let (Strategy::Sort { words }, ResultPlan::Rows(columns)) = (&bound.strategy, &bound.result)
+        {
+            // Sorted beside the pages of the last launch.
+            scan.leave(sort::sorting_bytes(columns, *words, sink.capacity()));
         }
         scan.make_reserve()?;
         // Without columns there is no identity to look up cached launch inputs by.
@@ -251,7 +256,7 @@ impl<'a> Run<'a> {
             return Ok(Pass::Done(Output::Built(Box::new(table))));
         }
         match bound.strategy {
-            Strategy::Append { .. } | Strategy::Chains => {
+            Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. } => {
                 rows.finish().map(|batches| Pass::Done(Output::Batches(batches)))
             }
             _ => {

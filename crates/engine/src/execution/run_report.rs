@@ -47,6 +47,8 @@ pub struct RunReport {
     pub launches: usize,
     /// Passes over the rows that came before, to learn which of them are wanted.
     pub passes: usize,
+    /// Passes over the keys of rows that were sorted.
+    pub sort_passes: u32,
     /// Times it gave way to a query that came before it, and went on when that had ended.
     pub gave_way: usize,
     /// Times the hash table grew.

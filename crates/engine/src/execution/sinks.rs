@@ -9,6 +9,7 @@ use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
+use super::sort::SortColumns;
 use super::working::{SinkNeeds, memory, zeroed};
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
@@ -40,6 +41,8 @@ pub(super) struct SinkState {
     /// Blocks of a launch.
     grid: u32,
     form: Form,
+    /// Rows that are wanted, if not all.
+    fetch: Option<u64>,
     /// What other pipelines look up of groups that stay on the device.
     kept: Option<Dimension>,
 }
@@ -60,6 +63,7 @@ enum Form {
         layout: RowLayout,
     },
     Build(BuiltTable),
+    Sort(SortColumns),
 }
 
 /// Which memory groups are read from.
@@ -183,6 +187,12 @@ impl SinkState {
                     limit,
                 }
             }
+            (Strategy::Sort { words }, ResultPlan::Rows(columns)) => {
+                progress = grid as usize;
+                let rows = needs.counted.unwrap_or(rows);
+                let columns = SortColumns::new(runtime, stream, columns, *words, rows, needs.owner)?;
+                Form::Sort(columns)
+            }
             (Strategy::Chains, ResultPlan::Rows(columns)) => {
                 let layout = RowLayout::new(columns);
                 let demand = Demand {
@@ -237,6 +247,7 @@ impl SinkState {
                 .transpose()?,
             grid: blocks,
             form,
+            fetch: needs.fetch,
             kept,
         })
     }
@@ -246,10 +257,18 @@ impl SinkState {
         self.grid
     }
 
+    /// Rows that there is room for where all of them stay until the end; else 0.
+    pub(super) fn capacity(&self) -> u64 {
+        match &self.form {
+            Form::Sort(columns) => columns.capacity(),
+            _ => 0,
+        }
+    }
+
     /// Whether launches can stop before all morsels are done.
     pub(super) fn stops(&self) -> bool {
         match &self.form {
-            Form::Fixed(_) | Form::Build(_) => false,
+            Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => false,
             Form::Table(table) => table.chains().is_some(),
             Form::Rows { .. } | Form::Chains { .. } => true,
         }
@@ -273,6 +292,7 @@ impl SinkState {
             }
             Form::Chains { heap, .. } => heap.park(),
             Form::Build(table) => table.park(),
+            Form::Sort(columns) => columns.park(),
         }
     }
 
@@ -290,6 +310,7 @@ impl SinkState {
             }
             Form::Chains { heap, .. } => uses.push(heap.used()),
             Form::Build(table) => uses.extend(table.uses(Access::ReadWrite)),
+            Form::Sort(columns) => uses.extend(columns.uses()),
         }
         uses
     }
@@ -323,6 +344,7 @@ impl SinkState {
             }
             Form::Chains { heap, .. } => args.set_chains(&heap.view()),
             Form::Build(table) => table.bind(args),
+            Form::Sort(columns) => columns.bind(args),
         }
     }
 
@@ -339,7 +361,7 @@ impl SinkState {
         raise(control[0] as u32, bound)?;
         let (held, stopped) = (control[1], control[2] != 0);
         match &mut self.form {
-            Form::Fixed(_) | Form::Build(_) => return Ok(false),
+            Form::Fixed(_) | Form::Build(_) | Form::Sort(_) => return Ok(false),
             Form::Table(table) => {
                 if stopped {
                     table.merge(runtime, stream, &mut self.control, 1, (held, control[4]), report)?;
@@ -448,6 +470,12 @@ impl SinkState {
                 }
             }
             Form::Rows { .. } => {}
+            Form::Sort(columns) => {
+                if let (0, ResultPlan::Rows(outputs)) = (contents.error, &bound.result) {
+                    let (count, fetch) = (control[1], self.fetch);
+                    columns.finish(runtime, stream, outputs, count, fetch, rows, report)?;
+                }
+            }
             Form::Build(mut table) => {
                 table.check(control[3], control[1])?;
                 table.park();

@@ -76,7 +76,7 @@ impl Run<'_> {
         let up_to = |last| {
             let sink = SinkPlan::Materialise {
                 outputs: outputs.to_vec(),
-                top: None,
+                order: None,
             };
             self.plan_of(sink, Arc::clone(&self.plan.output), [top.key.within(0, last)])
         };

@@ -2,8 +2,8 @@
 
 use crate::execution::RunReport;
 use crate::expression::{Expr, ExprKind};
-use crate::pipeline::SinkPlan;
 use crate::pipeline::aggregate::AggregateCall;
+use crate::pipeline::{RowOrder, SinkPlan};
 use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
 use crate::reason::{milliseconds, size};
 use arrow::datatypes::Schema;
@@ -114,11 +114,14 @@ impl Facts {
                 facts.extend(Fact::list("keys", named(keys)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
             }
-            SinkPlan::Materialise { outputs, top } => {
+            SinkPlan::Materialise { outputs, order } => {
                 facts.extend(Fact::list("outputs", named(outputs)));
-                facts.extend(top.as_ref().map(|top| {
-                    let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
-                    Fact::one("rows wanted", rows)
+                facts.extend(order.as_ref().and_then(|order| match order {
+                    RowOrder::First(top) => {
+                        let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
+                        Some(Fact::one("rows wanted", rows))
+                    }
+                    RowOrder::All(words) => Some(Fact::one("sorted by", bare(words.first()?, columns))),
                 }));
             }
             SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
@@ -177,6 +180,7 @@ impl Facts {
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
             ("passes before", report.passes as u64),
+            ("sort passes", u64::from(report.sort_passes)),
             ("hash table grown", report.grown as u64),
             ("gave way to earlier queries", report.gave_way as u64),
             ("heap pages", report.pages),

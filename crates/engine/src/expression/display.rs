@@ -102,7 +102,7 @@ impl fmt::Display for Named<'_> {
                 )
             }
             ExprKind::Call {
-                function: Function::SortKey(orders),
+                function: Function::SortKey(orders) | Function::SortWord { orders, .. },
                 arguments,
             } => {
                 for (index, (argument, order)) in arguments.iter().zip(orders).enumerate() {

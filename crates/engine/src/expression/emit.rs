@@ -321,6 +321,9 @@ impl<'a> Emitter<'a> {
                 [input],
             ) => self.add_interval(expression, (*months, *days, *nanoseconds), input),
             (Function::SortKey(orders), arguments) => self.sort_key(orders, arguments),
+            (Function::SortWord { orders, word, words }, arguments) => {
+                self.sort_word(orders, arguments, *word, *words)
+            }
             (Function::Within, [key, least, greatest]) => self.within(key, [least, greatest]),
             (Function::Bucket, [key, least, shift]) => self.bucket(key, [least, shift]),
             (_, arguments) => self.text_function(expression, function, arguments),

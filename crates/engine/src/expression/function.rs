@@ -60,6 +60,17 @@ pub enum Function {
     /// numbers the one with the lesser comes first. Has 63 bits; rows that differ in what does not fit them
     /// have the same number.
     SortKey(Vec<SortOrder>),
+    /// A word of 64 bits of the whole place of a row in an order by its arguments: of two rows the one with
+    /// the lesser words, compared as unsigned integers from the most significant word on, comes first.
+    /// Words that the values turn out not to need are zero.
+    SortWord {
+        /// How each argument is ordered.
+        orders: Vec<SortOrder>,
+        /// Which word, counted from the least significant.
+        word: u32,
+        /// How many words there are.
+        words: u32,
+    },
     /// Of a sort key: whether it is between the least and the greatest of the constants.
     Within,
     /// Of a sort key and constants (least, shift): which of 4096 equal parts it is in, counted from
@@ -146,7 +157,7 @@ impl Function {
             Self::SquareRoot => 10,
             Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
-            Self::SortKey(orders) => 4 * orders.len() as u32,
+            Self::SortKey(orders) | Self::SortWord { orders, .. } => 4 * orders.len() as u32,
             Self::CharacterLength | Self::Like | Self::Contains => 200,
         }
     }

@@ -38,7 +38,7 @@ mod sink_choice;
 mod stages;
 pub mod strategy;
 
-pub use plan::{Marking, PipelinePlan, SinkPlan, TopRows};
+pub use plan::{Marking, PipelinePlan, RowOrder, SinkPlan, TopRows};
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

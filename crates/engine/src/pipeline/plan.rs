@@ -35,8 +35,8 @@ pub enum SinkPlan {
     Materialise {
         /// Output expressions.
         outputs: Vec<Expr>,
-        /// Which rows are wanted, if not all.
-        top: Option<TopRows>,
+        /// In which order rows are wanted, if that matters.
+        order: Option<RowOrder>,
     },
     /// A build side of other pipelines: the rows as arrays by key, which stay on the device.
     Build {
@@ -123,6 +123,26 @@ impl std::fmt::Display for Marking {
     }
 }
 
+/// An order of rows that a pipeline knows of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowOrder {
+    /// The first rows of an order are wanted.
+    First(TopRows),
+    /// All rows are wanted, in order: the words of their places, the most significant first, see
+    /// [`Function::SortWord`](crate::expression::Function::SortWord).
+    All(Vec<Expr>),
+}
+
+impl RowOrder {
+    /// What rows are ordered by.
+    pub fn expressions(&self) -> &[Expr] {
+        match self {
+            Self::First(top) => std::slice::from_ref(&top.key),
+            Self::All(words) => words,
+        }
+    }
+}
+
 /// The first rows of an order: they are returned, and others that are as good by the key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopRows {
@@ -163,14 +183,16 @@ impl SinkPlan {
                 keys: all(keys)?,
                 aggregates: calls(aggregates)?,
             },
-            Self::Materialise { outputs, top } => Self::Materialise {
+            Self::Materialise { outputs, order } => Self::Materialise {
                 outputs: all(outputs)?,
-                top: top
-                    .map(|TopRows { key, fetch }| {
+                order: match order {
+                    Some(RowOrder::First(TopRows { key, fetch })) => {
                         let key = replace(&key)?;
-                        Ok(TopRows { key, fetch })
-                    })
-                    .transpose()?,
+                        Some(RowOrder::First(TopRows { key, fetch }))
+                    }
+                    Some(RowOrder::All(words)) => Some(RowOrder::All(all(words)?)),
+                    None => None,
+                },
             },
             Self::Build { key, columns, unique } => Self::Build {
                 key: replace(&key)?,
@@ -279,8 +301,9 @@ impl PipelinePlan {
                     .flat_map(|call| call.argument.iter().chain(&call.filter));
                 keys.iter().chain(calls).collect()
             }
-            SinkPlan::Materialise { outputs, top } => {
-                outputs.iter().chain(top.as_ref().map(|top| &top.key)).collect()
+            SinkPlan::Materialise { outputs, order } => {
+                let order = order.iter().flat_map(RowOrder::expressions);
+                outputs.iter().chain(order).collect()
             }
             SinkPlan::Build { key, columns, .. }
             | SinkPlan::Lists { key, columns, .. }
@@ -307,8 +330,12 @@ impl PipelinePlan {
                 unit,
             }),
         };
-        if let SinkPlan::Materialise { outputs, .. } = &self.sink {
-            limit(outputs.len(), MAX_OUTPUTS / 2, "output columns")?;
+        if let SinkPlan::Materialise { outputs, order } = &self.sink {
+            let words = match order {
+                Some(RowOrder::All(words)) => words.len(),
+                _ => 0,
+            };
+            limit(outputs.len() + words, MAX_OUTPUTS / 2, "output columns")?;
         }
         // Each takes a word at least.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();

@@ -11,7 +11,7 @@ use super::group_layout::{DenseLayout, PlacedSlots};
 use super::kept_groups;
 use super::options::KernelOptions;
 use super::output;
-use super::plan::{Marking, PipelinePlan, SinkPlan};
+use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan};
 use super::sample;
 use super::sink::Sink;
 use super::sink::append::AppendSink;
@@ -103,7 +103,13 @@ impl SinkInput<'_> {
             SinkPlan::Aggregate { keys, aggregates } => self.groups(keys, aggregates, emitter, code),
             SinkPlan::BuildGroups { key, aggregates } => self.build_groups(key, aggregates, emitter, code),
             SinkPlan::Build { key, columns, unique } => self.build(key, columns, *unique, emitter, code),
-            SinkPlan::Materialise { outputs, .. } => self.rows(outputs, emitter, code),
+            SinkPlan::Materialise { outputs, order } => {
+                let words = match order {
+                    Some(RowOrder::All(words)) => words.as_slice(),
+                    _ => &[],
+                };
+                self.rows(outputs, words, emitter, code)
+            }
             SinkPlan::Lists {
                 key,
                 columns,
@@ -120,7 +126,14 @@ impl SinkInput<'_> {
         }
     }
 
-    fn rows(&self, outputs: &[Expr], mut emitter: Emitter<'_>, code: &mut Code) -> Result<BoundSink, Reason> {
+    /// Rows, and beside them the words of the order that they are to be sorted by.
+    fn rows(
+        &self,
+        outputs: &[Expr],
+        words: &[Expr],
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
         let mut columns = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
             let output = (self.rewrite)(output);
@@ -129,8 +142,21 @@ impl SinkInput<'_> {
                 None => output::column(index, &emitter.emit(&output, code)?)?,
             });
         }
+        let outputs = columns.len();
+        for (index, word) in words.iter().enumerate() {
+            let value = emitter.emit(&(self.rewrite)(word), code)?;
+            // Words that are always zero order nothing.
+            if value.range != Some((0, 0)) {
+                columns.push(output::column(outputs + index, &value)?);
+            }
+        }
         output::check_number(&columns)?;
-        let strategy = row_strategy(self.options.row_output, self.cardinality);
+        let strategy = match words.is_empty() {
+            true => row_strategy(self.options.row_output, self.cardinality),
+            false => Strategy::Sort {
+                words: columns.len() - outputs,
+            },
+        };
         let (outputs, result) = (columns.clone(), ResultPlan::Rows(columns));
         Ok(match strategy {
             Strategy::Chains => BoundSink::new(ChainsSink { outputs }, strategy, result),

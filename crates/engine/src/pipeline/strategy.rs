@@ -23,6 +23,11 @@ pub enum Strategy {
         /// Whether a pass counts first.
         counted: bool,
     },
+    /// Rows are appended to output columns, and sorted there by the last of them.
+    Sort {
+        /// How many of the columns are words of the order, the most significant first.
+        words: usize,
+    },
     /// Rows are appended to chains of heap pages, one chain a block.
     Chains,
     /// Rows are stored in arrays by key.
@@ -46,6 +51,7 @@ impl Strategy {
             Self::Scalar
             | Self::Shared(_)
             | Self::Append { .. }
+            | Self::Sort { .. }
             | Self::Chains
             | Self::Build
             | Self::BuildGroups
@@ -72,6 +78,8 @@ impl std::fmt::Display for Strategy {
             }
             Self::Append { counted: false } => write!(f, "append"),
             Self::Append { counted: true } => write!(f, "append after counting"),
+            Self::Sort { words: 1 } => write!(f, "append, then sort by a word"),
+            Self::Sort { words } => write!(f, "append, then sort by {words} words"),
             Self::Chains => write!(f, "page chains"),
             Self::Build => write!(f, "arrays by key"),
             Self::BuildGroups => write!(f, "groups by key"),

@@ -9,7 +9,7 @@
 use super::cost::Estimator;
 use super::find::{finder, join_refusal, subtree};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
-use super::{key, top};
+use super::{key, sort, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, PlanKey};
@@ -282,6 +282,17 @@ impl<'a> Placer<'a> {
         let before = self.hot_gain.get();
         let repeats = |side: &BuildSide| repeats(self.runtime, side);
         let finder = finder(&repeats);
+        if let Some((sort, found)) = sort::below(&plan, &finder) {
+            let sorted = ends(&plan).and(found).and_then(|found| {
+                sort::check_worth(&found, sort, &self.estimator, self.config)?;
+                self.worthwhile(found, &plan, None)
+            });
+            match sorted {
+                Ok(found) => return self.node(found, plan, reasons),
+                Err(reason) if !orders_result(&plan) => note(reasons, &plan, &reason),
+                Err(_) => {}
+            }
+        }
         if let Some((sort, Ok(found))) = top::below(&plan, &finder)
             && ends(&plan).is_ok()
             && let Ok(found) = self.worthwhile(found, sort.input(), None)
@@ -302,6 +313,7 @@ impl<'a> Placer<'a> {
             }
         } else if let Some(reason) = join_refusal(&plan, &finder).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
+            && sort::below(&plan, &finder).is_none()
         {
             note(reasons, &plan, &reason);
         }
@@ -359,8 +371,8 @@ impl<'a> Placer<'a> {
         plan: &Arc<dyn ExecutionPlan>,
         fetch: Option<usize>,
     ) -> Result<Subtree, Reason> {
-        let all = found.materialises() && found.top().is_none();
-        if all && found.plan.filters.is_empty() && found.dimensions.is_empty() {
+        let all = found.materialises() && found.top().is_none() && !found.sorts();
+        if all && found.is_whole() {
             return Err(Reason::Node {
                 node: "ProjectionExec".into(),
                 detail: "every row is returned: nothing for the device to do".into(),
@@ -488,12 +500,14 @@ pub(crate) fn place_again(
     config: &GalateaConfig,
 ) -> Result<Subtree, Reason> {
     let repeats = |side: &BuildSide| repeats(runtime, side);
-    let mut found = subtree(plan, &finder(&repeats)).unwrap_or_else(|| {
-        Err(Reason::Node {
-            node: plan.name().into(),
-            detail: "nothing to place".into(),
-        })
-    })?;
+    let finder = finder(&repeats);
+    let sorted = sort::below(plan, &finder).map(|(_, found)| found);
+    let nothing = || Reason::Node {
+        node: plan.name().into(),
+        detail: "nothing to place".into(),
+    };
+    let found = sorted.or_else(|| subtree(plan, &finder));
+    let mut found = found.ok_or_else(nothing)??;
     found.shape = Some(key::shape(&found, config));
     let report = PlanReport::default();
     Placer::new(runtime, config, &report, 1, 0).choose_builds(&mut found)?;

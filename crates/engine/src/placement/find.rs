@@ -100,7 +100,7 @@ fn rows_subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Su
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
     }
-    chain.finish(SinkPlan::Materialise { outputs, top: None }, plan.schema())
+    chain.finish(SinkPlan::Materialise { outputs, order: None }, plan.schema())
 }
 
 /// The chain of a plan, from its source upwards.

@@ -23,6 +23,7 @@ mod pairs;
 mod placement_exec;
 mod rules;
 mod shared_rows;
+mod sort;
 mod subtree;
 mod timing;
 mod top;
@@ -36,7 +37,7 @@ pub(crate) use decide::{Grounds, place_again};
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {
-    let mut all = vec![decide::PlacementPolicy::listed()];
+    let mut all = vec![decide::PlacementPolicy::listed(), sort::SortPolicy::listed()];
     all.extend(cost::policies());
     all
 }

@@ -3,7 +3,7 @@
 use super::shared_rows::SharedRows;
 use crate::expression::{Expr, Rebind};
 use crate::history::PlanKey;
-use crate::pipeline::{PipelinePlan, SinkPlan, TopRows};
+use crate::pipeline::{PipelinePlan, RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result as DataFusionResult;
@@ -76,9 +76,37 @@ impl Subtree {
     /// Which of its rows are wanted, if not all.
     pub fn top(&self) -> Option<&TopRows> {
         match &self.plan.sink {
-            SinkPlan::Materialise { top, .. } => top.as_ref(),
+            SinkPlan::Materialise {
+                order: Some(RowOrder::First(top)),
+                ..
+            } => Some(top),
             _ => None,
         }
+    }
+
+    /// Whether it returns all of its rows in an order.
+    pub fn sorts(&self) -> bool {
+        let SinkPlan::Materialise { order, .. } = &self.plan.sink else {
+            return false;
+        };
+        matches!(order, Some(RowOrder::All(_)))
+    }
+
+    /// The same without an order of its rows.
+    pub(crate) fn unsorted(&self) -> Self {
+        let mut subtree = self.clone();
+        if let SinkPlan::Materialise { order, .. } = &mut subtree.plan.sink {
+            *order = None;
+        }
+        Self {
+            fetch: None,
+            ..subtree
+        }
+    }
+
+    /// Whether it returns every row of its source.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.plan.filters.is_empty() && self.dimensions.is_empty()
     }
 
     /// Whether it returns rows rather than groups.

@@ -5,7 +5,7 @@ use super::chain::Finder;
 use super::nodes::node;
 use super::subtree::{PipelineSource, Subtree};
 use crate::expression::{Expr, SortOrder, is_text, lower};
-use crate::pipeline::{SinkPlan, TopRows};
+use crate::pipeline::{RowOrder, SinkPlan, TopRows};
 use crate::reason::Reason;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -53,7 +53,7 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree
     };
     let sink = SinkPlan::Materialise {
         outputs: chain.columns.clone(),
-        top: Some(top),
+        order: Some(RowOrder::First(top)),
     };
     chain.finish(sink, schema)
 }

@@ -29,6 +29,7 @@ mod plans;
 mod random;
 mod rows;
 mod sessions;
+mod sort;
 mod sqllogic;
 mod statements;
 mod streams;

@@ -126,6 +126,7 @@ async fn a_query_goes_on_after_giving_way() {
         "SELECT i64, u64, count(*), sum(d9) FROM t GROUP BY i64, u64",
         "SELECT low, flag, sum(d9), avg(f64) FROM t GROUP BY low, flag",
         "SELECT i32, i64, v FROM t WHERE v % 3 = 1",
+        "SELECT i32, v FROM t WHERE v % 3 = 1 ORDER BY i32, v",
     ];
     check(&[], &queries).await;
     check(&[("galatea.row_output", "heap")], &queries[3..]).await;

@@ -28,6 +28,9 @@ mod prefix_sum;
 mod read_bandwidth;
 mod repetition;
 mod shared_updates;
+mod sort_gather;
+mod sort_histogram;
+mod sort_pass;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use collect_bits::{CollectBits, CollectBitsArguments};
@@ -60,6 +63,9 @@ pub use prefix_sum::{PrefixSum, PrefixSumArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use repetition::Repetition;
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
+pub use sort_gather::{SortGather, SortGatherArguments};
+pub use sort_histogram::{SortHistogram, SortHistogramArguments};
+pub use sort_pass::{SortPass, SortPassArguments, SortStep};
 
 use repetition::power_of_two;
 
@@ -94,6 +100,9 @@ pub const KERNELS: &[KernelEntry] = &[
     PrefixSum::ENTRY,
     ReadBandwidth::ENTRY,
     SharedUpdates::ENTRY,
+    SortGather::ENTRY,
+    SortHistogram::ENTRY,
+    SortPass::ENTRY,
 ];
 
 /// Default number of threads of a block.

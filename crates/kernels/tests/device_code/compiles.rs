@@ -5,7 +5,7 @@ use galatea_device::{
     testing,
 };
 use galatea_kernels::kmeans::{PassShape, Scores, Sums};
-use galatea_kernels::{HEADERS, KERNELS, flow, headers};
+use galatea_kernels::{HEADERS, KERNELS, KeyWidth, SortPass, flow, headers};
 
 pub(crate) const ARCHITECTURES: [Architecture; 2] = [Architecture::SM_80, Architecture::SM_90];
 
@@ -82,6 +82,24 @@ fn nvrtc_compiles_matrix_units() {
                 .program();
             program.options.extend(shape.options());
             assert_compiles(&nvrtc, architecture, &program);
+        }
+    }
+}
+
+/// The kernels of a sort by both widths of keys, and passes over more rows than 32 bits count beside a state.
+#[test]
+fn nvrtc_compiles_every_sort() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    for kernel in KERNELS.iter().filter(|kernel| kernel.name.starts_with("sort_")) {
+        for (width, wide) in KeyWidth::ALL
+            .into_iter()
+            .flat_map(|width| [(width, false), (width, true)])
+        {
+            let mut program = kernel.program();
+            program.options.extend(SortPass::options(width, wide));
+            for architecture in ARCHITECTURES {
+                assert_compiles(&nvrtc, architecture, &program);
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ mod heap;
 mod kernels;
 mod primitives;
 mod registry;
+mod sort;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 

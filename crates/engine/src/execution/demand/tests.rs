@@ -26,7 +26,7 @@ fn rows() -> PipelinePlan {
     PipelinePlan {
         sink: SinkPlan::Materialise {
             outputs: Vec::new(),
-            top: None,
+            order: None,
         },
         ..aggregate()
     }

@@ -1,10 +1,12 @@
-//! Orders as integers: what top rows are chosen by.
+//! Orders as integers: what top rows are chosen by, and what all rows are sorted by.
 //!
 //! ```text
-//! 63 bits:  │ NULL? │ value − least of the first key │ NULL? │ as much as fits of the second │
+//! 63 bits:        │ NULL? │ value − least of the first key │ NULL? │ as much as fits of the second │
+//! words of 64:    │ ... NULL? │ value − least of the first ke│y │ NULL? │ value − least of the second key │
 //! ```
 //!
-//! Intervals tell how many bits a key takes. Complemented where the greatest comes first.
+//! Intervals tell how many bits a key takes. Complemented where the greatest comes first. Words end with the
+//! last bit of the last key, so their upper digits are the same in all rows.
 
 use arrow::datatypes::DataType;
 
@@ -15,6 +17,7 @@ use crate::expression::ir::Expr;
 use crate::expression::kind::Kind;
 use crate::expression::value::Value;
 use crate::reason::Reason;
+use std::cmp::Ordering;
 
 /// Bits of a sort key: a positive integer of 64 bits.
 const BITS: u32 = 63;
@@ -33,36 +36,19 @@ impl Emitter<'_> {
             if free == 0 {
                 break;
             }
-            let value = self.expression(argument)?;
-            let ordered = self.ordered(&value)?;
-            if let Some(null) = &value.null {
-                let flag = if order.nulls_first {
-                    format!("!{null}")
-                } else {
-                    null.clone()
-                };
-                key = self.define_as("u64", &format!("{key} << 1 | u64({flag})"));
-                free -= 1;
+            for Ordered { code, bits } in self.fields(*order, argument)? {
+                let taken = bits.min(free);
+                if taken == 0 {
+                    continue;
+                }
+                let (left, right) = (
+                    self.parameter(taken.into()),
+                    self.parameter((bits - taken).into()),
+                );
+                let rhs = format!("{key} << args.literals[{left}] | {code} >> args.literals[{right}]");
+                key = self.define_as("u64", &rhs);
+                free -= taken;
             }
-            let taken = ordered.bits.min(free);
-            if taken == 0 {
-                continue;
-            }
-            let mask = self.parameter(u64::MAX.checked_shr(64 - ordered.bits.min(64)).unwrap_or(0));
-            let mut code = match order.descending {
-                true => format!("(args.literals[{mask}] - {})", ordered.code),
-                false => ordered.code,
-            };
-            if let Some(null) = &value.null {
-                code = format!("({null} ? 0ull : {code})");
-            }
-            let (left, right) = (
-                self.parameter(taken.into()),
-                self.parameter((ordered.bits - taken).into()),
-            );
-            let rhs = format!("{key} << args.literals[{left}] | {code} >> args.literals[{right}]");
-            key = self.define_as("u64", &rhs);
-            free -= taken;
         }
         let range = Interval {
             low: 0,
@@ -72,8 +58,99 @@ impl Emitter<'_> {
         Ok(integer_value(code, None, Kind::I64, DataType::Int64, range))
     }
 
-    /// A value as at most 64 bits, of which those of NULL are of no meaning.
-    fn ordered(&mut self, value: &Value) -> Result<Ordered, Reason> {
+    /// A word of the whole place in an order: the fields that reach into it. A word of at most 32 bits is an
+    /// integer of 32 bits.
+    pub(super) fn sort_word(
+        &mut self,
+        orders: &[SortOrder],
+        arguments: &[Expr],
+        word: u32,
+        words: u32,
+    ) -> Result<Value, Reason> {
+        let mut fields = Vec::new();
+        for (order, argument) in orders.iter().zip(arguments) {
+            fields.extend(self.fields(*order, argument)?);
+        }
+        let bits: u32 = fields.iter().map(|field| field.bits).sum();
+        if bits > words * u64::BITS {
+            return Err(Reason::Limit {
+                expression: "an order".into(),
+                asked: bits.into(),
+                limit: u64::from(words * u64::BITS),
+                unit: "bits",
+            });
+        }
+        let first = word * u64::BITS;
+        let mut end = bits;
+        let mut parts = Vec::new();
+        for Ordered { code, bits } in fields {
+            end -= bits;
+            if bits == 0 || end >= first + u64::BITS || end + bits <= first {
+                continue;
+            }
+            parts.push(match end.cmp(&first) {
+                Ordering::Greater => format!(
+                    "{code} << args.literals[{}]",
+                    self.parameter((end - first).into())
+                ),
+                Ordering::Equal => code,
+                Ordering::Less => format!(
+                    "{code} >> args.literals[{}]",
+                    self.parameter((first - end).into())
+                ),
+            });
+        }
+        let own = bits.saturating_sub(first).min(u64::BITS);
+        let code = match parts.is_empty() {
+            true => "0ull".to_owned(),
+            false => parts.join(" | "),
+        };
+        // The bits of an unsigned integer, in a signed one of the same width.
+        let (kind, data_type, c_type, half) = match own {
+            0..=32 => (Kind::I32, DataType::Int32, "i32", 1_i128 << 31),
+            _ => (Kind::I64, DataType::Int64, "i64", 1_i128 << 63),
+        };
+        let range = match own {
+            0 => Interval { low: 0, high: 0 },
+            _ => Interval {
+                low: -half,
+                high: half - 1,
+            },
+        };
+        let code = self.define_as(c_type, &format!("{c_type}({code})"));
+        Ok(integer_value(code, None, kind, data_type, range))
+    }
+
+    /// The fields of a key, the most significant first: whether it is NULL, and the value, complemented where
+    /// the greatest comes first, and 0 where it is NULL. Each has 64 bits at most.
+    fn fields(&mut self, order: SortOrder, argument: &Expr) -> Result<Vec<Ordered>, Reason> {
+        let value = self.expression(argument)?;
+        let mut fields = Vec::new();
+        if let Some(null) = &value.null {
+            let flag = match order.nulls_first {
+                true => format!("u64(!{null})"),
+                false => format!("u64({null})"),
+            };
+            fields.push(Ordered {
+                code: self.define_as("u64", &flag),
+                bits: 1,
+            });
+        }
+        for Ordered { mut code, bits } in self.ordered(&value)? {
+            if order.descending {
+                let mask = self.parameter(u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0));
+                code = format!("(args.literals[{mask}] - {code})");
+            }
+            if let Some(null) = &value.null {
+                code = format!("({null} ? 0ull : {code})");
+            }
+            fields.push(Ordered { code, bits });
+        }
+        Ok(fields)
+    }
+
+    /// A value as fields of at most 64 bits, the most significant first; those of NULL are of no meaning.
+    fn ordered(&mut self, value: &Value) -> Result<Vec<Ordered>, Reason> {
         let (code, bits) = match &value.kind {
             Kind::Bool => (format!("u64({})", value.code), 1),
             Kind::Code { values } => {
@@ -89,18 +166,32 @@ impl Emitter<'_> {
                 let span = high.wrapping_sub(low) as u128;
                 let bits = u128::BITS - span.leading_zeros();
                 let least = self.wide_parameter(low);
-                let code = match value.kind {
+                match value.kind {
                     Kind::I128 => {
-                        let cut = self.parameter(u64::from(bits.saturating_sub(u64::BITS)));
-                        format!(
-                            "u64((u128({}) - u128(make_i128(args.literals[{least}], args.literals[{}]))) >> args.literals[{cut}])",
+                        let wide = format!(
+                            "u128({}) - u128(make_i128(args.literals[{least}], args.literals[{}]))",
                             value.code,
                             least + 1
-                        )
+                        );
+                        let wide = self.define_as("u128", &wide);
+                        if bits > u64::BITS {
+                            let upper = Ordered {
+                                code: self.define_as("u64", &format!("u64({wide} >> 64)")),
+                                bits: bits - u64::BITS,
+                            };
+                            let lower = Ordered {
+                                code: self.define_as("u64", &format!("u64({wide})")),
+                                bits: u64::BITS,
+                            };
+                            return Ok(vec![upper, lower]);
+                        }
+                        (format!("u64({wide})"), bits)
                     }
-                    _ => format!("(u64(i64({})) - args.literals[{least}])", value.code),
-                };
-                (code, bits.min(u64::BITS))
+                    _ => (
+                        format!("(u64(i64({})) - args.literals[{least}])", value.code),
+                        bits.min(u64::BITS),
+                    ),
+                }
             }
             Kind::Text => {
                 return Err(Reason::Type {
@@ -110,7 +201,7 @@ impl Emitter<'_> {
             }
         };
         let code = self.define_as("u64", &code);
-        Ok(Ordered { code, bits })
+        Ok(vec![Ordered { code, bits }])
     }
 
     /// Whether a sort key is between two constants.

@@ -5,6 +5,7 @@ use datafusion::common::ScalarValue;
 
 use super::{Expr, ExprKind};
 use crate::expression::function::{Function, SortOrder};
+use crate::expression::is_text;
 use crate::expression::operator::Comparison;
 
 impl Expr {
@@ -88,6 +89,26 @@ impl Expr {
         Self::new(ExprKind::Call { function, arguments }, DataType::Int64, false)
     }
 
+    /// The words of the place in an order by these values, the most significant first, as many as their types
+    /// may need; see [`Function::SortWord`].
+    pub(crate) fn sort_words(keys: impl IntoIterator<Item = (Self, SortOrder)>) -> Vec<Self> {
+        let (arguments, orders): (Vec<Self>, Vec<SortOrder>) = keys.into_iter().unzip();
+        let bits: u32 = (arguments.iter())
+            .map(|argument| sort_bits(argument.data_type()) + u32::from(argument.nullable()))
+            .sum();
+        let words = bits.div_ceil(u64::BITS);
+        let word = |word| {
+            let function = Function::SortWord {
+                orders: orders.clone(),
+                word,
+                words,
+            };
+            let arguments = arguments.clone();
+            Self::new(ExprKind::Call { function, arguments }, DataType::Int64, false)
+        };
+        (0..words).rev().map(word).collect()
+    }
+
     /// The part of a sort key's range that it is in, see [`Function::Bucket`].
     pub(crate) fn bucket(&self, least: i64, shift: u32) -> Self {
         self.with_constants(Function::Bucket, [least, shift.into()], DataType::Int32)
@@ -141,5 +162,19 @@ impl Expr {
             let nullable = left.nullable() || right.nullable();
             Self::new(ExprKind::And(left, right), DataType::Boolean, nullable)
         })
+    }
+}
+
+/// Bits that tell any two values of a type apart in their order.
+fn sort_bits(data_type: &DataType) -> u32 {
+    match data_type {
+        DataType::Boolean => 1,
+        // Codes of a dictionary.
+        text if is_text(text) => u32::BITS,
+        // Singles are ordered as doubles.
+        DataType::Float16 | DataType::Float32 => u64::BITS,
+        other => other
+            .primitive_width()
+            .map_or(u128::BITS, |bytes| 8 * bytes as u32),
     }
 }

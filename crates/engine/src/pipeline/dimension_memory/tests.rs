@@ -365,7 +365,7 @@ fn nvrtc_compiles_lookups_of_every_kind() {
             let facts = facts(4000, placed);
             let outputs = SinkPlan::Materialise {
                 outputs: every(key),
-                top: None,
+                order: None,
             };
             let plans = [
                 (plan(key, outputs.clone()), GroupBy::Auto, RowOutput::Heap),

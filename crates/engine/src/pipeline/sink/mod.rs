@@ -8,7 +8,7 @@
 //! | `shared` | replicated in shared memory, or registers | per group and word, then one atomic a block |
 //! | `dense` | `groups[copy][group]` in global memory | copies are added up after the last launch |
 //! | `hash` | slot of a hash table in global memory, or overflow rows in heap pages | overflow rows, between launches |
-//! | `append` | not groups: rows at a cursor | none; drained by the host between launches |
+//! | `append` | not groups: rows at a cursor | none; drained by the host between launches, or held until the last one and sorted |
 //! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
 //! | `lists`, `probe` | not groups: rows by position, those of a join whose keys repeat | none |
 //! | `mark` | not groups: a bit for each pair and row of such a join | none |

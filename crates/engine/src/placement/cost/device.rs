@@ -5,7 +5,7 @@ use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::is_text;
-use crate::pipeline::SinkPlan;
+use crate::pipeline::{RowOrder, SinkPlan};
 use crate::placement::{PipelineSource, Subtree};
 use crate::policy::policy;
 use crate::runtime::Runtime;
@@ -37,6 +37,11 @@ policy! {
         built_row: f64 = 0.05,
         /// A row that is grouped in a hash table, of few groups and of more than fit the cache.
         hashed_row: [f64; 2] = [0.1, 1.8],
+        /// A row that is sorted by a word of 64 bits, of whose digits all are needed (a radix sort of 2^30
+        /// keys with row numbers moves 200 GB).
+        sorted_word: f64 = 0.1,
+        /// A value that is put in the order of a sort: a random access to device memory.
+        gathered_value: f64 = 0.05,
         /// Groups of a hash table that fits the cache, about.
         cached_groups: f64 = 1e6,
         /// A value of a group that is read back, on the threads that read results.
@@ -99,10 +104,11 @@ impl Estimator {
                 let row = POLICY.hashed_row[usize::from(groups > POLICY.cached_groups)];
                 (rows * row * 1e-9, groups, POLICY.group_value)
             }
-            SinkPlan::Materialise { top: Some(top), .. } => {
-                (0.0, returned.min(top.fetch as f64), POLICY.row_value)
-            }
-            SinkPlan::Materialise { top: None, .. } => (0.0, returned, POLICY.row_value),
+            SinkPlan::Materialise {
+                order: Some(RowOrder::First(top)),
+                ..
+            } => (0.0, returned.min(top.fetch as f64), POLICY.row_value),
+            SinkPlan::Materialise { .. } => (0.0, returned, POLICY.row_value),
             SinkPlan::Build { .. }
             | SinkPlan::BuildGroups { .. }
             | SinkPlan::Lists { .. }
@@ -121,9 +127,25 @@ impl Estimator {
             hot: (1.0 + passes) * (POLICY.pipeline + scan.max(lookups + hashed))
                 + each_run
                 + dimensions
+                + self.device_sort(found, returned)
                 + result,
             once: self.once(found, runtime, config),
         }
+    }
+
+    /// Seconds that the device takes longer, if at all, for `rows` rows of `found` when they are sorted:
+    /// passes over keys and row numbers, columns gathered, and launches, where the filters may run once more
+    /// to count.
+    pub(in crate::placement) fn device_sort(&self, found: &Subtree, rows: f64) -> f64 {
+        let SinkPlan::Materialise {
+            outputs,
+            order: Some(RowOrder::All(words)),
+        } = &found.plan.sink
+        else {
+            return 0.0;
+        };
+        let row = POLICY.sorted_word * words.len() as f64 + POLICY.gathered_value * outputs.len() as f64;
+        2.0 * POLICY.pipeline + rows * row * 1e-9
     }
 
     /// Seconds that the next run of `found` takes beyond what every run takes: columns are brought to the

@@ -16,6 +16,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
@@ -65,6 +66,17 @@ impl Estimator {
     /// Seconds that a plan takes on the CPU.
     pub(in crate::placement) fn host_seconds(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
         POLICY.start + self.nanoseconds(plan) * 1e-9
+    }
+
+    /// Seconds that a sort takes of rows that are there.
+    pub(in crate::placement) fn host_sort(&self, sort: &SortExec) -> f64 {
+        let rows = self.rows(sort.input());
+        let schema = sort.schema();
+        let copied = schema
+            .fields()
+            .iter()
+            .map(|field| by_type(POLICY.copied_value, field.data_type()));
+        rows * (rows.max(2.0).log2() * POLICY.sort_step + copied.sum::<f64>()) * 1e-9 / self.cores
     }
 
     /// Nanoseconds that the operators of a plan take, one after another.

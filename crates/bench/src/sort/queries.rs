@@ -1,0 +1,122 @@
+//! `ORDER BY` over a table of N rows: on the device and by DataFusion's CPU operators. Every order has one
+//! right answer, so results are compared row by row.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use galatea_kernels::pattern;
+use rayon::prelude::*;
+
+use super::{Plan, Row};
+use crate::compare::{RowOrder, compare};
+use crate::harness::WARMUPS;
+use crate::measure;
+use crate::result::Summary;
+use crate::{BenchError, Result};
+
+/// Rows of a batch.
+const BATCH: u64 = 1 << 16;
+
+/// By name: one word of few bits, one of more, and two words.
+const QUERIES: [(&str, &str); 3] = [
+    ("one key", "SELECT u, v FROM t ORDER BY u"),
+    ("two keys, one word", "SELECT k32, v FROM t ORDER BY k32, v"),
+    ("two keys, two words", "SELECT k64, v FROM t ORDER BY k64 DESC, v"),
+];
+
+/// The rows of all queries over a table of `rows` rows.
+pub(super) async fn measure(plan: &Plan, rows: u64, done: &mut impl FnMut(&str)) -> Result<Vec<Row>> {
+    let table = table(rows)?;
+    let mut device = galatea::session().with_setting("galatea.device", "gpu");
+    for (name, value) in &plan.settings {
+        device = device.with_trusted_setting(name, value);
+    }
+    let engines = [
+        (
+            "datafusion",
+            galatea::session().with_setting("galatea.device", "cpu").build()?,
+        ),
+        ("galatea", device.build()?),
+    ];
+    for (_, ctx) in &engines {
+        let table: Arc<MemTable> = Arc::clone(&table);
+        ctx.register_table("t", table)?;
+    }
+    let mut measured = Vec::new();
+    for (name, sql) in QUERIES {
+        let mut expected = None;
+        for (engine, ctx) in &engines {
+            let mut row = Row::new(format!("{name}: {sql}"), rows, plan);
+            row.engine = (*engine).to_string();
+            let result = timed(ctx, sql, plan.runs, &mut row).await?;
+            match &expected {
+                None => expected = Some(result),
+                Some(expected) => {
+                    compare(expected, &result, RowOrder::Fixed).map_err(|difference| {
+                        BenchError::Differs {
+                            query: sql.to_string(),
+                            what: format!("{rows} rows on the device"),
+                            difference: Box::new(difference),
+                        }
+                    })?;
+                }
+            }
+            done(&row.what);
+            measured.push(row);
+        }
+    }
+    Ok(measured)
+}
+
+/// Runs a query, and notes its times; the result of the first run.
+async fn timed(ctx: &SessionContext, sql: &str, runs: usize, row: &mut Row) -> Result<Vec<RecordBatch>> {
+    let mut seconds = Vec::new();
+    let mut first = None;
+    for number in 0..WARMUPS + runs {
+        let run = measure::run(ctx, sql).await?;
+        if number >= WARMUPS {
+            seconds.push(run.total.as_secs_f64());
+        }
+        if let Some(report) = &run.report {
+            row.device = report.device.to_string();
+            row.reasons = report.reasons.join("; ");
+            row.bytes = report.device_bytes;
+        }
+        first.get_or_insert(run.batches);
+    }
+    row.set(Summary::of(seconds), None);
+    Ok(first.unwrap_or_default())
+}
+
+/// Columns u, all different; k32 and k64, random; v, the number of the row. In as many partitions as there
+/// are cores.
+fn table(rows: u64) -> Result<Arc<MemTable>> {
+    let batch = |number: u64| {
+        let numbers = number * BATCH..((number + 1) * BATCH).min(rows);
+        let column = |value: fn(u64) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(numbers.clone().map(value)))
+        };
+        let k32 = numbers.clone().map(|row| pattern(32, row) as i32);
+        let columns: [(&str, ArrayRef); 4] = [
+            // An odd factor: a permutation of 32 bits.
+            (
+                "u",
+                column(|row| i64::from((row as u32).wrapping_mul(0x9e37_79b1))),
+            ),
+            ("k32", Arc::new(Int32Array::from_iter_values(k32))),
+            ("k64", column(|row| pattern(64, row) as i64)),
+            ("v", column(|row| row as i64)),
+        ];
+        RecordBatch::try_from_iter(columns)
+    };
+    let batches = (0..rows.div_ceil(BATCH).max(1)).into_par_iter().map(batch);
+    let batches: Vec<RecordBatch> = batches
+        .collect::<Result<_, _>>()
+        .map_err(datafusion::error::DataFusionError::from)?;
+    let schema = batches[0].schema();
+    let each = batches.len().div_ceil(rayon::current_num_threads()).max(1);
+    let partitions = batches.chunks(each).map(<[RecordBatch]>::to_vec).collect();
+    Ok(Arc::new(MemTable::try_new(schema, partitions)?))
+}

@@ -1,0 +1,158 @@
+//! The rows of a report, and its table of medians.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+use crate::harness::{Cells, Report};
+use crate::machine::Machine;
+use crate::result::Summary;
+
+/// One shape, sorted by one engine: median and spread over its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Keys of a width, or a query.
+    pub what: String,
+    /// Rows that are sorted.
+    pub rows: u64,
+    /// `galatea` or `datafusion`.
+    pub engine: String,
+    /// Where it ran.
+    pub device: String,
+    /// Runs.
+    pub runs: u64,
+    /// Median.
+    pub ms: f64,
+    /// Fastest.
+    pub min_ms: f64,
+    /// Slowest.
+    pub max_ms: f64,
+    /// Passes over the keys; of queries 0.
+    pub passes: u32,
+    /// Bytes of device memory that the sort reads and writes; of queries what kernels of pipelines read.
+    pub bytes: u64,
+    /// Measured rate of reading device memory, in bytes per second; none of queries.
+    pub ceiling: Option<f64>,
+    /// Bytes over time over the ceiling.
+    pub fraction: Option<f64>,
+    /// Why parts ran on the CPU.
+    pub reasons: String,
+    /// The machine it was measured on.
+    #[serde(flatten)]
+    pub machine: Machine,
+}
+
+impl Row {
+    pub(super) fn new(what: String, rows: u64, plan: &Plan) -> Self {
+        Self {
+            what,
+            rows,
+            engine: String::new(),
+            device: String::new(),
+            runs: 0,
+            ms: f64::NAN,
+            min_ms: f64::NAN,
+            max_ms: f64::NAN,
+            passes: 0,
+            bytes: 0,
+            ceiling: None,
+            fraction: None,
+            reasons: String::new(),
+            machine: plan.machine.clone(),
+        }
+    }
+
+    /// Sets times, and the fraction of a ceiling that the bytes reached.
+    pub(super) fn set(&mut self, summary: Option<Summary>, ceiling: Option<f64>) {
+        let Some(summary) = summary else { return };
+        self.runs = summary.runs as u64;
+        (self.ms, self.min_ms, self.max_ms) = (1e3 * summary.median, 1e3 * summary.min, 1e3 * summary.max);
+        self.ceiling = ceiling;
+        self.fraction = ceiling
+            .filter(|_| summary.median > 0.0)
+            .map(|ceiling| self.bytes as f64 / summary.median / ceiling);
+    }
+
+    /// Millions of rows a second.
+    fn rate(&self) -> f64 {
+        self.rows as f64 / self.ms / 1e3
+    }
+}
+
+/// All measurements.
+#[derive(Debug, Clone)]
+pub struct SortReport {
+    /// By number of rows: keys first, then queries.
+    pub rows: Vec<Row>,
+    machine: Machine,
+}
+
+impl SortReport {
+    pub(super) fn new(machine: Machine) -> Self {
+        Self {
+            rows: Vec::new(),
+            machine,
+        }
+    }
+}
+
+impl Report for SortReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        let real = |value: f64| format!("{value:.6}");
+        let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
+        vec![
+            ("what", row.what.clone()),
+            ("rows", row.rows.to_string()),
+            ("engine", row.engine.clone()),
+            ("device", row.device.clone()),
+            ("runs", row.runs.to_string()),
+            ("ms", real(row.ms)),
+            ("min_ms", real(row.min_ms)),
+            ("max_ms", real(row.max_ms)),
+            ("passes", row.passes.to_string()),
+            ("bytes", row.bytes.to_string()),
+            ("ceiling", optional(row.ceiling)),
+            ("fraction", optional(row.fraction)),
+            ("reasons", row.reasons.clone()),
+        ]
+    }
+
+    fn summary(&self) -> String {
+        let mut text = String::from(
+            "| what | rows | engine | ran on | median ms | least | most | M rows/s | passes | GB moved | of the read ceiling |\n\
+             | --- | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        );
+        for row in &self.rows {
+            let fraction = row
+                .fraction
+                .map_or_else(|| "-".to_string(), |share| format!("{share:.2}"));
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {:.3} | {:.3} | {:.3} | {:.1} | {} | {:.3} | {fraction} |",
+                row.what,
+                row.rows,
+                row.engine,
+                row.device,
+                row.ms,
+                row.min_ms,
+                row.max_ms,
+                row.rate(),
+                row.passes,
+                row.bytes as f64 / 1e9,
+            );
+        }
+        text
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}

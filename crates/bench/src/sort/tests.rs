@@ -1,0 +1,42 @@
+//! The experiment on the emulated device.
+
+use galatea_device::{Device, DeviceOptions, EmulatorOptions};
+
+use super::{Plan, run};
+use crate::Report;
+use crate::machine::Machine;
+
+#[tokio::test]
+async fn every_shape_is_checked_and_timed() {
+    let device =
+        Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
+    let plan = Plan {
+        rows: vec![1, 9001],
+        table_rows: vec![4000],
+        runs: 1,
+        settings: vec![("galatea.device".to_string(), "emulated".to_string())],
+        machine: Machine::default(),
+    };
+    let mut told = 0;
+    let report = run(&device, &plan, |_| told += 1).await.expect("a report");
+    assert_eq!((told, report.rows.len()), (2 * 2 + 3 * 2, 10));
+    for row in &report.rows {
+        // One row is in order as it is.
+        assert!(
+            (row.ms > 0.0 || row.rows == 1) && row.runs == 1 && row.min_ms <= row.ms,
+            "{row:?}"
+        );
+    }
+    let passes: Vec<u32> = report.rows[..4].iter().map(|row| row.passes).collect();
+    assert_eq!(passes, [0, 0, 4, 8]);
+    // Keys of 8 bytes: read for the histogram, then moved with 4 bytes of a row number eight times.
+    assert_eq!(report.rows[3].bytes, 9001 * (8 + 8 * 24 - 12));
+    assert!(report.rows[9].device.contains("emulated"), "{:?}", report.rows[9]);
+    assert_eq!(report.summary().lines().count(), 12);
+    let out = tempfile::tempdir().expect("a directory");
+    let written = report
+        .write(out.path(), "sort", "galatea bench sort")
+        .expect("written");
+    let csv = std::fs::read_to_string(written.join("sort.csv")).expect("a file");
+    assert_eq!(csv.lines().count(), 11);
+}

@@ -1,0 +1,160 @@
+//! Rows that are returned in order: they stay in output columns until the last launch, are sorted by the
+//! words of their order, and gathered column by column (late: the sort moves row numbers, not rows).
+
+use super::error::RunError;
+use super::results::Rows;
+use super::run_report::RunReport;
+use super::working::memory;
+use crate::pipeline::output::OutputColumn;
+use crate::runtime::DeviceRuntime;
+use galatea_device::{Access, DeviceBuffer, Stream};
+use galatea_kernels::{KeyWidth, MAX_OUTPUTS, PipelineArguments};
+use galatea_memory::regions::{Use, WorkingRegion};
+use galatea_memory::{KeyWord, RadixSort};
+
+/// The columns of rows that are to be sorted, and the words of their order.
+#[derive(Debug)]
+pub(super) struct SortColumns {
+    /// Outputs, then words, the most significant first.
+    values: Vec<WorkingRegion<u8>>,
+    /// Of outputs that may be NULL, a byte a row.
+    validity: Vec<Option<WorkingRegion<u8>>>,
+    widths: Vec<usize>,
+    /// How many are words.
+    words: usize,
+    /// Rows there is room for.
+    capacity: u64,
+    owner: u64,
+}
+
+/// Bytes of a row in the columns.
+pub(super) fn row_bytes(columns: &[OutputColumn]) -> u64 {
+    let of = |column: &OutputColumn| column.row_bytes() as u64 + u64::from(column.nullable());
+    columns.iter().map(of).sum()
+}
+
+/// Bytes that sorting and gathering `rows` rows take beside the columns: keys and row numbers twice, then the
+/// widest column in order.
+pub(super) fn sorting_bytes(columns: &[OutputColumn], words: usize, rows: u64) -> u64 {
+    let keys = columns.iter().rev().take(words);
+    let widths: Vec<KeyWidth> = keys.map(|column| width_of(column.row_bytes())).collect();
+    let widest = columns.iter().map(OutputColumn::row_bytes).max().unwrap_or(0);
+    RadixSort::scratch_bytes(&widths, rows).max((4 + widest as u64) * rows)
+}
+
+/// Words are integers of 32 or 64 bits.
+fn width_of(bytes: usize) -> KeyWidth {
+    match bytes {
+        4 => KeyWidth::Four,
+        _ => KeyWidth::Eight,
+    }
+}
+
+impl SortColumns {
+    /// Columns of a query with room for `rows` rows, of which the last `words` are words of the order.
+    pub(super) fn new(
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        columns: &[OutputColumn],
+        words: usize,
+        rows: u64,
+        owner: u64,
+    ) -> Result<Self, RunError> {
+        let capacity = rows.max(1);
+        let allocate = |bytes: u64| -> Result<WorkingRegion<u8>, RunError> {
+            let what = "rows to be sorted";
+            match runtime.allocate(stream, bytes)? {
+                Some(buffer) => Ok(runtime.memory().working(owner, what, buffer)),
+                None => Err(memory(runtime, what, bytes)),
+            }
+        };
+        let values = columns.iter().map(|c| allocate(capacity * c.row_bytes() as u64));
+        let values = values.collect::<Result<_, _>>()?;
+        let validity = columns
+            .iter()
+            .map(|c| c.nullable().then(|| allocate(capacity)).transpose());
+        Ok(Self {
+            values,
+            validity: validity.collect::<Result<_, _>>()?,
+            widths: columns.iter().map(OutputColumn::row_bytes).collect(),
+            words,
+            capacity,
+            owner,
+        })
+    }
+
+    /// Rows there is room for.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Points the kernel's arguments at the columns, which do not get full.
+    pub(super) fn bind(&self, args: &mut PipelineArguments) {
+        args.capacity = self.capacity;
+        args.limit = u64::MAX;
+        for (k, (values, valid)) in self.values.iter().zip(&self.validity).enumerate() {
+            args.outputs[k] = values.address();
+            args.outputs[MAX_OUTPUTS / 2 + k] = valid.as_ref().map_or(0, |valid| valid.address());
+        }
+    }
+
+    fn regions(&mut self) -> impl Iterator<Item = &mut WorkingRegion<u8>> {
+        self.values.iter_mut().chain(self.validity.iter_mut().flatten())
+    }
+
+    /// Lets others move the columns until [`Self::uses`] are granted.
+    pub(super) fn park(&mut self) {
+        self.regions().for_each(WorkingRegion::park);
+    }
+
+    /// What a launch does to the columns.
+    pub(super) fn uses(&mut self) -> Vec<Use<'_>> {
+        self.regions()
+            .map(|column| column.used(Access::ReadWrite))
+            .collect()
+    }
+
+    /// Sorts the first `count` rows, and moves as many of them to the host as are wanted.
+    #[expect(clippy::too_many_arguments, reason = "the end of one run, used in one place")]
+    pub(super) fn finish(
+        mut self,
+        runtime: &DeviceRuntime,
+        stream: &Stream,
+        columns: &[OutputColumn],
+        count: u64,
+        fetch: Option<u64>,
+        rows: &mut Rows,
+        report: &mut RunReport,
+    ) -> Result<(), RunError> {
+        let sort = RadixSort::new(runtime.memory());
+        let outputs = self.values.len() - self.words;
+        let mut keys = self.values.split_off(outputs);
+        let mut words: Vec<KeyWord> = (keys.iter_mut().zip(&self.widths[outputs..]))
+            .map(|(values, width)| KeyWord {
+                width: width_of(*width),
+                values,
+            })
+            .collect();
+        let sorted = sort.sort(stream, &mut words, count as usize)?;
+        report.sort_passes = sorted.passes;
+        drop(keys);
+        let wanted = fetch.map_or(count, |fetch| fetch.min(count));
+        let (mut values, mut validity) = (Vec::new(), Vec::new());
+        // Each column is freed when it has been gathered.
+        let gather = |column: WorkingRegion<u8>, width: usize| -> Result<WorkingRegion<u8>, RunError> {
+            let Some(ids) = &sorted.ids else {
+                return Ok(column);
+            };
+            let ids = ids.slice(..wanted as usize)?;
+            let gathered: DeviceBuffer<u8> = sort.gather(stream, &column, ids, width)?;
+            Ok(runtime.memory().working(self.owner, "rows in order", gathered))
+        };
+        let taken = self.values.into_iter().zip(self.validity).zip(&self.widths);
+        for ((column, valid), width) in taken {
+            values.push(gather(column, *width)?);
+            validity.push(valid.map(|valid| gather(valid, 1)).transpose()?);
+        }
+        report.link_bytes += rows.take(runtime, stream, &columns[..outputs], &values, &validity, wanted)?;
+        Ok(())
+    }
+}

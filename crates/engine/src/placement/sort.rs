@@ -1,0 +1,109 @@
+//! `ORDER BY` of all rows: the pipeline below keeps its rows on the device until they are sorted there, and
+//! returns them in order.
+
+use super::chain::Finder;
+use super::cost::Estimator;
+use super::nodes::node;
+use super::subtree::{PipelineSource, Subtree};
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::expression::{Expr, SortOrder, lower};
+use crate::pipeline::{RowOrder, SinkPlan};
+use crate::policy::policy;
+use crate::reason::Reason;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use std::sync::Arc;
+
+policy! {
+    /// Which orders are sorted on the device.
+    pub(super) struct SortPolicy {
+        /// Wanted rows up to which the last of them is found by counting, and the CPU sorts.
+        counted_rows: usize = 1 << 17,
+        /// Words of 64 bits that an order has at most: each takes up to eight passes over all rows.
+        words: usize = 8,
+    }
+}
+
+const POLICY: SortPolicy = SortPolicy::DEFAULT;
+
+/// The sort all of whose rows are wanted, or so many of them that counting does not pay, and the pipeline
+/// that returns them in order; `None` of other nodes.
+pub(super) fn below<'p>(
+    plan: &'p Arc<dyn ExecutionPlan>,
+    finder: &Finder<'_>,
+) -> Option<(&'p SortExec, Result<Subtree, Reason>)> {
+    let sort = plan.downcast_ref::<SortExec>()?;
+    let few = sort.fetch().is_some_and(|fetch| fetch <= POLICY.counted_rows);
+    (!few).then(|| (sort, subtree(sort, finder)))
+}
+
+fn subtree(sort: &SortExec, finder: &Finder<'_>) -> Result<Subtree, Reason> {
+    let chain = finder.below(sort.input())?;
+    match (&chain.source, &chain.groups) {
+        (PipelineSource::Plan(plan), _) => {
+            return Err(node(plan.name(), "its rows are not on the device"));
+        }
+        (_, Some(groups)) if matches!(&groups.plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty()) =>
+        {
+            return Err(node("SortExec", "one row"));
+        }
+        _ => {}
+    }
+    if chain.columns.is_empty() {
+        return Err(node("SortExec", "no columns"));
+    }
+    let schema = sort.input().schema();
+    let keys = sort.expr().iter().map(|key| {
+        let value = lower(&key.expr, &schema)?.substitute(&chain.columns);
+        let order = SortOrder {
+            descending: key.options.descending,
+            nulls_first: key.options.nulls_first,
+        };
+        Ok((value, order))
+    });
+    let words = Expr::sort_words(keys.collect::<Result<Vec<_>, Reason>>()?);
+    if words.len() > POLICY.words {
+        return Err(Reason::Limit {
+            expression: "ORDER BY".into(),
+            asked: words.len() as u64,
+            limit: POLICY.words as u64,
+            unit: "words of 64 bits",
+        });
+    }
+    let sink = SinkPlan::Materialise {
+        outputs: chain.columns.clone(),
+        order: Some(RowOrder::All(words)),
+    };
+    let found = chain.finish(sink, schema)?;
+    Ok(Subtree {
+        fetch: sort.fetch(),
+        ..found
+    })
+}
+
+/// Refuses to sort what the CPU sorts as soon as it has the rows: few of them, and few groups even where the
+/// device is forced.
+pub(super) fn check_worth(
+    found: &Subtree,
+    sort: &SortExec,
+    estimator: &Estimator,
+    config: &GalateaConfig,
+) -> Result<(), Reason> {
+    let rows = estimator.rows(sort.input());
+    if matches!(found.source, PipelineSource::Groups(_)) && rows < config.build_rows.0 as f64 {
+        return Err(node(
+            "SortExec",
+            "few groups are sorted when they have been returned",
+        ));
+    }
+    if config.device != DeviceChoice::Auto {
+        return Ok(());
+    }
+    match estimator.device_sort(found, rows) <= estimator.host_sort(sort) {
+        true => Ok(()),
+        false => Err(node(
+            "SortExec",
+            "few rows are sorted when they have been returned",
+        )),
+    }
+}

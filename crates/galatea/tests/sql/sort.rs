@@ -1,0 +1,205 @@
+//! `ORDER BY` of all rows: the device sorts. DataFusion's sort is free to return equal rows in any order, so
+//! queries order by all that they return, or their keys are compared in order and their rows as a multiset.
+
+use crate::compare::{Comparison, Pair, same, same_in_order};
+use crate::data::{Shape, batch};
+use crate::joins::{STRICT, star, text};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::error::ArrowError;
+
+/// Rows of tables, by keys of every kind.
+const ROWS: &[&str] = &[
+    "SELECT i8, i64 FROM t ORDER BY i8, i64",
+    "SELECT i64 FROM t ORDER BY i64 DESC",
+    "SELECT i64, k FROM t ORDER BY i64 DESC NULLS LAST, k",
+    "SELECT u64, i16 FROM t ORDER BY u64 NULLS FIRST, i16 DESC",
+    "SELECT u64 FROM t WHERE i16 > 0 ORDER BY u64 DESC NULLS LAST",
+    "SELECT u8, u32 FROM t WHERE k < 5 ORDER BY u8 DESC, u32",
+    "SELECT d38, d9 FROM t ORDER BY d38 DESC NULLS LAST, d9",
+    "SELECT d38 FROM t WHERE d38 > 0 ORDER BY d38 NULLS FIRST",
+    "SELECT d18 * d9 AS p FROM t ORDER BY p",
+    "SELECT f64, f32 FROM t ORDER BY f64 DESC, f32 NULLS FIRST",
+    "SELECT f32, i64 FROM t ORDER BY f32 NULLS FIRST, i64",
+    "SELECT f64 / 0 AS x FROM t ORDER BY x NULLS FIRST",
+    "SELECT day, ts FROM t ORDER BY day, ts DESC",
+    "SELECT day, ts FROM t ORDER BY day DESC, ts OFFSET 7",
+    "SELECT flag, day, i64, f64, d18 FROM t ORDER BY flag DESC, day, i64, f64, d18",
+    "SELECT k, low, high, i64, ts FROM t ORDER BY k, low DESC, high, i64, ts",
+    "SELECT low, view, v FROM t ORDER BY low NULLS FIRST, view DESC, v",
+    "SELECT upper(low) AS u, v FROM t ORDER BY u DESC, v",
+    "SELECT i64 + 1 AS next, i64 FROM t WHERE low = 'AIR' ORDER BY next DESC NULLS LAST, i64",
+    "SELECT i8, i16, i32, i64, u8, u32, u64, d9, d18, d38, f32, f64, day, ts, flag, low, high, view, k, v FROM t
+     ORDER BY v DESC",
+    // All rows are as good.
+    "SELECT 1 AS one, i8 IS NULL AND false AS no FROM t ORDER BY one, no",
+    // More rows are wanted than are found by counting.
+    "SELECT i32, v FROM t ORDER BY i32, v LIMIT 1000000",
+    "SELECT high, i64 FROM t WHERE i8 > 0 ORDER BY high, i64",
+];
+
+async fn check(pair: &Pair, sql: &str, same: Comparison, context: &str) {
+    if let Err(difference) = pair.compare(sql, same).await {
+        panic!("{context}\n{sql}\n{difference}");
+    }
+}
+
+/// Rows are the same, and their first two columns in the same order.
+fn keys_in_order(expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), String> {
+    let keys = |batches: &[RecordBatch]| -> Result<Vec<RecordBatch>, ArrowError> {
+        batches.iter().map(|batch| batch.project(&[0, 1])).collect()
+    };
+    let keys = |batches| keys(batches).map_err(|error| error.to_string());
+    same_in_order(&keys(expected)?, &keys(actual)?)?;
+    same(expected, actual)
+}
+
+#[tokio::test]
+async fn rows_of_a_table_are_in_the_same_order() {
+    let shapes = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
+    for (rows, seed) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2), (6000, 3)] {
+        // The distribution of few rows does not matter.
+        for shape in shapes.into_iter().take(if rows < 1000 { 1 } else { 4 }) {
+            let pair = Pair::new(&[("galatea.chunk_rows", "2000")]);
+            pair.table("t", &[batch(rows, seed, shape)]);
+            for sql in ROWS {
+                let context = format!("{shape:?}, {rows} rows, seed {seed}");
+                check(&pair, sql, same_in_order, &context).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn equal_keys_may_be_in_any_order() {
+    for seed in 0..3 {
+        let pair = Pair::new(&[("galatea.chunk_rows", "700"), STRICT]);
+        pair.table("t", &[batch(5000, seed, Shape::Ordinary)]);
+        for sql in [
+            "SELECT k, i8, low, high, view, v FROM t ORDER BY k DESC, i8",
+            "SELECT flag, low, d38, f64 FROM t WHERE i16 < 100 ORDER BY flag, low DESC NULLS LAST",
+        ] {
+            check(&pair, sql, keys_in_order, &format!("seed {seed}")).await;
+        }
+    }
+}
+
+/// The device sorts rows of tables and groups, and the plan above relies on it.
+#[tokio::test]
+async fn sorted_rows_are_not_sorted_again() {
+    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "1")]);
+    pair.table("t", &[batch(4000, 7, Shape::Ordinary)]);
+    for (sql, order) in [
+        (
+            "SELECT i64, v FROM t ORDER BY i64 DESC, v",
+            "sorted by=i64 DESC, v",
+        ),
+        (
+            "SELECT low, v FROM t WHERE i8 > 3 ORDER BY low, v",
+            "sorted by=low, v",
+        ),
+        ("SELECT k, v FROM t WHERE k = 3 ORDER BY d38", "sorted by=d38"),
+        (
+            "SELECT i16, count(*) AS n FROM t GROUP BY i16 ORDER BY n DESC, i16",
+            "sorted by=d0.count(Int64(1)) DESC, d0.i16",
+        ),
+        (
+            "SELECT i64, v FROM t ORDER BY v LIMIT 200000",
+            "sorted by=v, fetch=200000",
+        ),
+    ] {
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(plan.contains(order), "{plan}");
+        assert!(
+            !plan.contains("SortExec") && !plan.contains("SortPreservingMergeExec"),
+            "{plan}"
+        );
+        assert!(plan.contains("strategy=append, then sort by"), "{plan}");
+        assert!(plan.contains("sort passes="), "{plan}");
+    }
+}
+
+/// A few groups are sorted by the CPU, even where the device is forced.
+#[tokio::test]
+async fn few_groups_are_sorted_by_the_cpu() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("t", &[batch(4000, 7, Shape::Ordinary)]);
+    let plan = text(
+        &pair,
+        "EXPLAIN SELECT low, count(*) FROM t GROUP BY low ORDER BY low",
+    )
+    .await;
+    assert!(plan.contains("SortExec") && !plan.contains("sorted by"), "{plan}");
+}
+
+/// Rows that are groups, of tables of every kind.
+const GROUPS: &[&str] = &[
+    "SELECT v, count(*) AS n, sum(price) AS s FROM f GROUP BY v ORDER BY s DESC NULLS LAST, v",
+    "SELECT v, number, text, sum(m) AS s FROM f GROUP BY v, number, text ORDER BY s, text DESC, number, v",
+    "SELECT text, v, max(day) AS d FROM f GROUP BY text, v ORDER BY text NULLS FIRST, d DESC, v",
+    "SELECT v, avg(price) AS a FROM f GROUP BY v HAVING count(m) > 0 ORDER BY a DESC, v DESC",
+    "SELECT v + 1 AS w, 2 * sum(m) AS s FROM f GROUP BY v ORDER BY s DESC NULLS LAST, w OFFSET 4",
+    "SELECT v, n.name FROM (SELECT v, number, count(*) AS c FROM f GROUP BY v, number) g JOIN n ON g.number = n.k
+     ORDER BY v DESC, n.name",
+    "SELECT f.v, n.name, f.m FROM f JOIN n ON f.number = n.k ORDER BY n.name, f.v, f.m",
+    "SELECT v FROM f UNION ALL SELECT number FROM f ORDER BY v",
+    "SELECT v, row_number() OVER (ORDER BY v) AS r FROM (SELECT DISTINCT v FROM f) ORDER BY r",
+];
+
+#[tokio::test]
+async fn groups_and_joined_rows_are_in_the_same_order() {
+    let settings: &[&[(&str, &str)]] = &[
+        &[("galatea.build_rows", "1")],
+        &[("galatea.group_by", "hash"), ("galatea.build_rows", "1")],
+        &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
+        &[("galatea.row_output", "direct"), ("galatea.chunk_rows", "700")],
+    ];
+    for settings in settings {
+        for (rows, seed) in [(31, 2), (1900, 3)] {
+            let pair = Pair::new(settings);
+            star(&pair, rows, seed);
+            for sql in GROUPS {
+                let context = format!("{settings:?}, {rows} rows, seed {seed}");
+                check(&pair, sql, same_in_order, &context).await;
+            }
+        }
+    }
+}
+
+/// Where the device has no memory to sort, the CPU sorts what the device returns, or does all of it.
+#[tokio::test]
+async fn orders_are_the_same_when_memory_is_short() {
+    for limit in ["300 KiB", "600 KiB", "2 MiB"] {
+        let settings = [
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.chunk_rows", "500"),
+            ("galatea.block_threads", "32"),
+            ("galatea.build_rows", "1"),
+        ];
+        let pair = Pair::new(&settings);
+        star(&pair, 5000, 12);
+        for sql in GROUPS {
+            check(&pair, sql, same_in_order, limit).await;
+        }
+        let pair = Pair::new(&settings);
+        pair.table("t", &[batch(9000, 8, Shape::Ordinary)]);
+        for sql in ROWS {
+            check(&pair, sql, same_in_order, limit).await;
+        }
+    }
+}
+
+/// Strings without a dictionary have no order on the device, which returns the rows nevertheless.
+#[tokio::test]
+async fn strings_without_a_dictionary_are_sorted_by_the_cpu() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("t", &[batch(4000, 9, Shape::Ordinary)]);
+    let sql = "SELECT high, v FROM t WHERE i8 > 0 ORDER BY high, v";
+    for _ in 0..2 {
+        check(&pair, sql, same_in_order, "strings of a text column").await;
+    }
+    let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+    assert!(
+        plan.contains("SortExec") && plan.contains("an order of strings without a dictionary"),
+        "{plan}"
+    );
+}

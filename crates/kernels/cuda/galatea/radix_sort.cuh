@@ -1,0 +1,85 @@
+// Radix sort from the least significant digit on: what its kernels agree on. A digit is 8 bits of a key.
+//
+// Definitions of the compiler choose the key: GALATEA_SORT_KEY_BYTES is 4 or 8. GALATEA_SORT_ITEMS is the
+// number of keys that a thread of a pass holds. With GALATEA_SORT_WIDE prefixes of tiles take 64 bits, for
+// more than 2^30 keys.
+#pragma once
+
+#include "galatea/block.cuh"
+
+#ifndef GALATEA_SORT_KEY_BYTES
+#define GALATEA_SORT_KEY_BYTES 8
+#endif
+#ifndef GALATEA_SORT_ITEMS
+#define GALATEA_SORT_ITEMS 16
+#endif
+
+namespace galatea {
+
+#if GALATEA_SORT_KEY_BYTES == 4
+using SortKey = u32;
+#else
+using SortKey = u64;
+#endif
+
+constexpr u32 SORT_DIGIT_BITS = 8;
+constexpr u32 SORT_BINS = 1u << SORT_DIGIT_BITS;
+constexpr u32 SORT_DIGITS = sizeof(SortKey);
+
+GALATEA_INLINE u32 sort_digit(SortKey key, u32 shift) { return u32(key >> shift) & (SORT_BINS - 1); }
+
+// The lanes of a whole warp with the same digit as this one.
+GALATEA_INLINE u32 lanes_with_digit(u32 digit) {
+#ifdef GALATEA_EMULATED
+    return __match_any_sync(0xffffffffu, digit);
+#else
+    // A vote per bit: the instruction that matches whole words looks at one distinct value at a time.
+    u32 lanes = 0xffffffffu;
+#pragma unroll
+    for (u32 bit = 0; bit < SORT_DIGIT_BITS; ++bit) {
+        const bool one = (digit >> bit & 1) != 0;
+        const u32 ones = __ballot_sync(0xffffffffu, one);
+        lanes &= one ? ones : ~ones;
+    }
+    return lanes;
+#endif
+}
+
+// Counts of the digits of tiles, for the tiles behind them: one word a tile and digit, which its tile stores
+// whole, so that nothing but the word itself has to be ordered. Zero is unknown.
+#ifdef GALATEA_SORT_WIDE
+using TilePrefix = u64;
+#else
+using TilePrefix = u32;
+#endif
+constexpr u32 TILE_PREFIX_BITS = sizeof(TilePrefix) * 8 - 2;
+// Keys of this tile with that digit; keys of this tile and of all before it.
+constexpr TilePrefix TILE_ALONE = TilePrefix(1) << TILE_PREFIX_BITS;
+constexpr TilePrefix TILE_INCLUSIVE = TilePrefix(2) << TILE_PREFIX_BITS;
+
+// The keys with a digit in the tiles before `tile`. `prefixes` is the word of that digit in the first tile.
+// Tiles are numbered in the order in which they begin, so those before this one are done or running.
+GALATEA_INLINE u32 keys_in_tiles_before(const TilePrefix* prefixes, u32 tile) {
+    constexpr u32 AHEAD = 4;  // loads under way at once
+    u32 keys = 0;
+    while (tile > 0) {
+        TilePrefix words[AHEAD];
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; ++k) {
+            const u64 at = tile > k ? tile - 1 - k : 0;
+            words[k] = *static_cast<const volatile TilePrefix*>(prefixes + at * SORT_BINS);
+        }
+        const u32 from = tile;
+#pragma unroll
+        for (u32 k = 0; k < AHEAD; ++k) {
+            // The tile that is next in the order, unless one before it was not ready, or all are added up.
+            if (tile == 0 || tile != from - k || words[k] == 0) continue;
+            keys += u32(words[k] & (TILE_ALONE - 1));
+            tile = words[k] >= TILE_INCLUSIVE ? 0 : tile - 1;
+        }
+        if (tile == from) __nanosleep(32);
+    }
+    return keys;
+}
+
+}  // namespace galatea

@@ -1,0 +1,67 @@
+//! What the kernels of the radix sort agree on: `galatea/radix_sort.cuh`.
+
+use galatea_device::{DeviceError, Result};
+
+/// Bits of a digit.
+pub const DIGIT_BITS: u32 = 8;
+
+/// Values of a digit.
+pub const DIGIT_VALUES: usize = 1 << DIGIT_BITS;
+
+/// How wide the keys of a sort are: unsigned integers in native order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyWidth {
+    /// 32 bits.
+    Four,
+    /// 64 bits.
+    Eight,
+}
+
+impl KeyWidth {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Four, Self::Eight];
+
+    /// Bytes of a key.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Four => 4,
+            Self::Eight => 8,
+        }
+    }
+
+    /// Digits of a key, each sorted by one pass.
+    #[must_use]
+    pub const fn digits(self) -> usize {
+        self.bytes()
+    }
+
+    /// Keys that a thread of a pass holds: as many as leave a multiprocessor three blocks by their registers.
+    pub(crate) const fn items(self) -> u32 {
+        match self {
+            Self::Four => 24,
+            Self::Eight => 16,
+        }
+    }
+
+    /// The definition that compiles a kernel for such keys.
+    pub(crate) fn option(self) -> String {
+        format!("-DGALATEA_SORT_KEY_BYTES={}", self.bytes())
+    }
+
+    /// The number of keys in so many bytes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Range`] when they are not whole keys.
+    pub(crate) fn rows(self, bytes: usize) -> Result<u64> {
+        if bytes.is_multiple_of(self.bytes()) {
+            return Ok((bytes / self.bytes()) as u64);
+        }
+        Err(DeviceError::Range {
+            what: "keys of a sort",
+            start: 0,
+            end: bytes.next_multiple_of(self.bytes()) as u64,
+            len: bytes as u64,
+        })
+    }
+}

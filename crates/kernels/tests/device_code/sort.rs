@@ -1,0 +1,246 @@
+//! Passes of the radix sort against the standard library's stable sort.
+
+use galatea_device::{Device, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, Stream, testing};
+use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep, pattern};
+
+use crate::emulated;
+
+fn devices() -> Vec<Device> {
+    let mut devices: Vec<Device> = [0, 7].map(emulated).into();
+    // Threads switch at every basic block.
+    let stress = EmulatorOptions {
+        seed: 1,
+        stress: true,
+        ..EmulatorOptions::default()
+    };
+    devices.push(Device::emulated(stress, DeviceOptions::default()).unwrap());
+    devices.extend(testing::gpu());
+    devices
+}
+
+/// Key `index` of a test, by what the keys look like.
+type Keys = fn(u64, u64) -> u64;
+
+const SHAPES: [(&str, Keys); 7] = [
+    ("random", pattern),
+    ("all equal", |seed, _| pattern(seed, 0)),
+    ("sorted", |_, index| index),
+    ("descending", |_, index| u64::MAX - index),
+    ("two values", |seed, index| pattern(seed, index) & 1),
+    ("few values of all digits", |seed, index| {
+        pattern(7, pattern(seed, index) % 5)
+    }),
+    ("mostly one value", |seed, index| {
+        if pattern(seed, index) % 50 == 0 {
+            index
+        } else {
+            1 << 20
+        }
+    }),
+];
+
+fn bytes_of(width: KeyWidth, keys: &[u64]) -> Vec<u8> {
+    match width {
+        KeyWidth::Four => keys.iter().flat_map(|key| (*key as u32).to_ne_bytes()).collect(),
+        KeyWidth::Eight => keys.iter().flat_map(|key| key.to_ne_bytes()).collect(),
+    }
+}
+
+/// The ids of the keys by one digit, and the keys in that order.
+fn by_digit(keys: &[u64], digit: usize) -> (Vec<u32>, Vec<u64>) {
+    let mut ids: Vec<u32> = (0..keys.len() as u32).collect();
+    ids.sort_by_key(|id| keys[*id as usize] >> (8 * digit) & 255);
+    let sorted = ids.iter().map(|id| keys[*id as usize]).collect();
+    (ids, sorted)
+}
+
+fn counts_of(keys: &[u64], digits: usize) -> Vec<u32> {
+    let mut counts = vec![0; digits * DIGIT_VALUES];
+    for key in keys {
+        for digit in 0..digits {
+            counts[digit * DIGIT_VALUES + (key >> (8 * digit) & 255) as usize] += 1;
+        }
+    }
+    counts
+}
+
+fn offsets_of(counts: &[u32]) -> Vec<u32> {
+    let mut before = 0;
+    let each = counts.iter().map(|count| {
+        before += count;
+        before - count
+    });
+    each.collect()
+}
+
+/// One histogram, and passes by a low and a high digit, with ids and without, keys wanted and not.
+fn check(device: &Device, stream: &Stream, width: KeyWidth, wide: bool, what: &str, keys: &[u64]) {
+    let rows = keys.len();
+    let uploaded = device.upload(stream, &bytes_of(width, keys)).unwrap();
+    let expected = counts_of(keys, width.digits());
+    let mut counts = device.upload(stream, &vec![3u32; expected.len()]).unwrap();
+    let histogram = SortHistogram::new(device, width).unwrap();
+    histogram
+        .launch(stream, In(&uploaded), InOut(&mut counts))
+        .unwrap();
+    let added: Vec<u32> = stream
+        .read(&counts, ..)
+        .unwrap()
+        .iter()
+        .map(|count| count - 3)
+        .collect();
+    assert_eq!(added, expected, "counts of {rows} {what} keys of {width:?}");
+
+    let pass = match wide {
+        true => SortPass::wide(device, width).unwrap(),
+        false => SortPass::new(device, width, rows as u64).unwrap(),
+    };
+    let words = pass.scratch_words_for(rows as u64);
+    let mut scratch = device.upload(stream, &vec![u32::MAX; words]).unwrap();
+    let given: Vec<u32> = (0..rows as u32).map(|id| id.wrapping_mul(0x9e37_79b9)).collect();
+    let given_ids = device.upload(stream, &given).unwrap();
+    for (digit, ids) in [(0, false), (width.digits() - 1, true)] {
+        let offsets = offsets_of(&expected[digit * DIGIT_VALUES..][..DIGIT_VALUES]);
+        let offsets = device.upload(stream, &offsets).unwrap();
+        let mut sorted_keys = device
+            .upload(stream, &vec![0xaau8; rows * width.bytes()])
+            .unwrap();
+        let mut sorted_ids = device.upload(stream, &vec![u32::MAX; rows]).unwrap();
+        let step = SortStep {
+            digit,
+            keys: In(&uploaded),
+            ids: ids.then_some(In(&given_ids)),
+            offsets: In(&offsets),
+            sorted_keys: Some(Out(&mut sorted_keys)),
+            sorted_ids: Out(&mut sorted_ids),
+            scratch: &mut scratch,
+        };
+        pass.launch(stream, step).unwrap();
+        let (order, sorted) = by_digit(keys, digit);
+        let order: Vec<u32> = match ids {
+            true => order.iter().map(|id| given[*id as usize]).collect(),
+            false => order,
+        };
+        let name = &device.info().name;
+        let got = stream.read(&sorted_ids, ..).unwrap();
+        assert_eq!(
+            got, order,
+            "digit {digit} of {rows} {what} keys of {width:?} on {name}"
+        );
+        let got = stream.read(&sorted_keys, ..).unwrap();
+        assert_eq!(
+            got,
+            bytes_of(width, &sorted),
+            "digit {digit} of {rows} {what} keys of {width:?}"
+        );
+    }
+}
+
+fn shaped(width: KeyWidth, keys: Keys, seed: u64, rows: usize) -> Vec<u64> {
+    let all = (0..rows as u64).map(|index| keys(seed, index));
+    match width {
+        KeyWidth::Four => all.map(|key| key & u64::from(u32::MAX)).collect(),
+        KeyWidth::Eight => all.collect(),
+    }
+}
+
+#[test]
+fn passes_are_the_stable_sort_by_a_digit() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for width in KeyWidth::ALL {
+            let tile = SortPass::tile_rows(width) as usize;
+            for rows in [0, 1, 31, 32, 33, 255, 256, 257, tile - 1, tile, tile + 1] {
+                let keys = shaped(width, pattern, rows as u64, rows);
+                check(&device, &stream, width, false, "random", &keys);
+            }
+            for (what, keys) in SHAPES {
+                let keys = shaped(width, keys, 11, 2 * tile + 77);
+                check(&device, &stream, width, false, what, &keys);
+            }
+        }
+    }
+}
+
+#[test]
+fn tiles_look_back_over_many_others() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        for (width, wide) in [
+            (KeyWidth::Four, false),
+            (KeyWidth::Four, true),
+            (KeyWidth::Eight, true),
+        ] {
+            let rows = 12 * SortPass::tile_rows(width) as usize + 5;
+            let keys = shaped(width, pattern, 23, rows);
+            check(&device, &stream, width, wide, "random", &keys);
+        }
+    }
+}
+
+#[test]
+fn values_are_gathered_by_id() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let gather = SortGather::new(&device).unwrap();
+        for width in SortGather::WIDTHS {
+            for rows in [0usize, 1, 31, 33, 257, 5000] {
+                let values: Vec<u8> = (0..(rows * width) as u64)
+                    .map(|at| pattern(5, at) as u8)
+                    .collect();
+                let ids: Vec<u32> = (0..rows as u64)
+                    .map(|at| (pattern(9, at) % rows as u64) as u32)
+                    .collect();
+                let expected: Vec<u8> = ids
+                    .iter()
+                    .flat_map(|id| values[*id as usize * width..][..width].to_vec())
+                    .collect();
+                let values = device.upload(&stream, &values).unwrap();
+                let ids = device.upload(&stream, &ids).unwrap();
+                let mut gathered = device.upload(&stream, &vec![0x55u8; rows * width]).unwrap();
+                gather
+                    .launch(&stream, In(&values), In(&ids), width, Out(&mut gathered))
+                    .unwrap();
+                assert_eq!(
+                    stream.read(&gathered, ..).unwrap(),
+                    expected,
+                    "{rows} values of {width} bytes"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let device = emulated(1);
+    let stream = device.stream().unwrap();
+    let refused = |result: Result<(), DeviceError>| {
+        assert!(matches!(result, Err(DeviceError::Range { .. })), "{result:?}");
+    };
+    let odd = device.zeroed::<u8>(&stream, 13).unwrap();
+    let mut counts = device.zeroed::<u32>(&stream, 8 * DIGIT_VALUES).unwrap();
+    let histogram = SortHistogram::new(&device, KeyWidth::Eight).unwrap();
+    refused(histogram.launch(&stream, In(&odd), InOut(&mut counts)));
+    let keys = device.zeroed::<u8>(&stream, 16).unwrap();
+    let offsets = device.zeroed::<u32>(&stream, DIGIT_VALUES).unwrap();
+    let pass = SortPass::new(&device, KeyWidth::Eight, 2).unwrap();
+    for (digit, ids, words) in [(8, 2, 400), (0, 1, 400), (0, 2, 100)] {
+        let mut sorted_ids = device.zeroed::<u32>(&stream, ids).unwrap();
+        let mut scratch = device.zeroed::<u32>(&stream, words).unwrap();
+        let step = SortStep {
+            digit,
+            keys: In(&keys),
+            ids: None,
+            offsets: In(&offsets),
+            sorted_keys: None,
+            sorted_ids: Out(&mut sorted_ids),
+            scratch: &mut scratch,
+        };
+        refused(pass.launch(&stream, step));
+    }
+    let mut gathered = device.zeroed::<u8>(&stream, 6).unwrap();
+    let ids = device.zeroed::<u32>(&stream, 2).unwrap();
+    let gather = SortGather::new(&device).unwrap();
+    refused(gather.launch(&stream, In(&keys), In(&ids), 3, Out(&mut gathered)));
+}

@@ -1,0 +1,297 @@
+//! Sorting rows by normalised keys: a stable radix sort from the least significant digit on.
+//!
+//! ```text
+//!   key words ── histograms of all digits ── the host skips digits that all keys share
+//!     last word: passes, row numbers carried ── next word: gathered by the row numbers so far, passes ── ... ── first word
+//! ```
+//!
+//! A row's key is one or more words, compared as unsigned integers, the first being the most significant. A
+//! pass reads and writes every key and row number once; the first makes the row numbers, and the last of a
+//! word leaves its keys out. The counts of digits do not depend on the order of rows, so they are read back
+//! once for all words. Row numbers have 32 bits.
+
+use galatea_device::{Device, DeviceBuffer, DeviceError, DeviceSlice, In, InOut, Out, Stream};
+use galatea_kernels::{DIGIT_VALUES, KeyWidth, SortGather, SortHistogram, SortPass, SortStep};
+
+use crate::regions::MemoryManager;
+
+/// Why rows were not sorted.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SortError {
+    /// The device's.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The buffers of the sort do not fit, whatever the memory manager evicts.
+    #[error(
+        "{what} of a sort need {needed} bytes of device memory: {available} of {limit} are available\nhint: raise galatea.gpu_memory_limit"
+    )]
+    Memory {
+        /// Which buffers.
+        what: &'static str,
+        /// Their bytes.
+        needed: u64,
+        /// Bytes that are available.
+        available: u64,
+        /// The limit on device memory.
+        limit: u64,
+    },
+    /// More rows than row numbers.
+    #[error("{rows} rows cannot be sorted at once: row numbers have 32 bits, so {limit} can")]
+    Rows {
+        /// Rows asked for.
+        rows: u64,
+        /// Most rows.
+        limit: u64,
+    },
+}
+
+/// One word of the keys of all rows, in the order of rows. The sort overwrites it.
+#[derive(Debug)]
+pub struct KeyWord<'a> {
+    /// How wide it is.
+    pub width: KeyWidth,
+    /// At least as many keys as there are rows.
+    pub values: &'a mut DeviceBuffer<u8>,
+}
+
+/// The order of rows.
+#[derive(Debug)]
+pub struct SortedRows {
+    /// The numbers of the rows in order; `None` where all keys are equal: rows are in order as they are.
+    pub ids: Option<DeviceBuffer<u32>>,
+    /// Passes over the keys that it took.
+    pub passes: u32,
+}
+
+/// A pass that is needed, by one digit of a word.
+#[derive(Debug)]
+struct Pass {
+    digit: usize,
+    /// By value of the digit, the keys with a smaller one.
+    offsets: Vec<u32>,
+}
+
+/// Sorts rows in device memory that a manager makes room for.
+#[derive(Debug)]
+pub struct RadixSort<'a> {
+    device: &'a Device,
+    memory: &'a MemoryManager,
+}
+
+impl<'a> RadixSort<'a> {
+    /// A sort in that manager's memory.
+    #[must_use]
+    pub fn new(memory: &'a MemoryManager) -> Self {
+        Self {
+            device: memory.device(),
+            memory,
+        }
+    }
+
+    /// Bytes that a sort of `rows` rows by words of these widths allocates at most, beside the keys.
+    #[must_use]
+    pub fn scratch_bytes(widths: &[KeyWidth], rows: u64) -> u64 {
+        let of = |width: &KeyWidth| {
+            let prefixes = 4 * SortPass::scratch_words(*width, rows) as u64;
+            (width.bytes() as u64 * rows).saturating_add(prefixes)
+        };
+        // Two buffers of row numbers.
+        (widths.iter().map(of).max().unwrap_or(0)).saturating_add(8 * rows)
+    }
+
+    /// The order of the first `rows` rows by their key words, the most significant first; equal rows stay in
+    /// their order.
+    ///
+    /// # Errors
+    /// [`SortError::Memory`] when its buffers do not fit, [`SortError::Rows`] for more than 2^32 - 1 rows,
+    /// [`DeviceError::Range`] for a word with fewer keys than rows; the device's.
+    pub fn sort(
+        &self,
+        stream: &Stream,
+        words: &mut [KeyWord<'_>],
+        rows: usize,
+    ) -> Result<SortedRows, SortError> {
+        if rows as u64 > u64::from(u32::MAX) {
+            return Err(SortError::Rows {
+                rows: rows as u64,
+                limit: u32::MAX.into(),
+            });
+        }
+        let passes = self.passes(stream, words, rows)?;
+        let count: usize = passes.iter().map(Vec::len).sum();
+        if count == 0 {
+            return Ok(SortedRows { ids: None, passes: 0 });
+        }
+        let widths: Vec<KeyWidth> = (words.iter().zip(&passes))
+            .filter(|(_, passes)| !passes.is_empty())
+            .map(|(word, _)| word.width)
+            .collect();
+        let of_all: Vec<u32> = passes
+            .iter()
+            .flatten()
+            .flat_map(|pass| pass.offsets.iter().copied())
+            .collect();
+        let offsets = self.room("offsets", 4 * of_all.len(), || {
+            self.device.upload(stream, &of_all)
+        })?;
+        let most =
+            |of: fn(KeyWidth, usize) -> usize| widths.iter().map(|width| of(*width, rows)).max().unwrap_or(0);
+        let mut spare = self.allocate::<u8>(stream, "keys", most(|width, rows| width.bytes() * rows))?;
+        let prefixes = most(|width, rows| SortPass::scratch_words(width, rows as u64));
+        let mut scratch = self.allocate::<u32>(stream, "prefixes", prefixes)?;
+        let mut ids = self.allocate::<u32>(stream, "row numbers", rows)?;
+        let mut sorted_ids = self.allocate::<u32>(stream, "row numbers", if count > 1 { rows } else { 0 })?;
+        let gather = SortGather::new(self.device)?;
+        // Offsets of the passes of a word begin there.
+        let mut first = of_all.len();
+        let mut done = 0;
+        for (word, passes) in words.iter_mut().zip(&passes).rev() {
+            first -= passes.len() * DIGIT_VALUES;
+            if passes.is_empty() {
+                continue;
+            }
+            let kernel = SortPass::new(self.device, word.width, rows as u64)?;
+            let bytes = word.width.bytes() * rows;
+            let (mut keys, mut sorted_keys) = (&mut *word.values, &mut spare);
+            if done > 0 {
+                let gathered = Out(sorted_keys.slice_mut(..bytes)?);
+                gather.launch(
+                    stream,
+                    In(keys.slice(..bytes)?),
+                    In(&ids),
+                    word.width.bytes(),
+                    gathered,
+                )?;
+                std::mem::swap(&mut keys, &mut sorted_keys);
+            }
+            for (number, pass) in passes.iter().enumerate() {
+                let at = first + number * DIGIT_VALUES;
+                let last = number + 1 == passes.len();
+                // The first pass numbers the rows.
+                let (given, target) = match done {
+                    0 => (None, &mut ids),
+                    _ => (Some(In(&ids)), &mut sorted_ids),
+                };
+                let step = SortStep {
+                    digit: pass.digit,
+                    keys: In(keys.slice(..bytes)?),
+                    ids: given,
+                    offsets: In(offsets.slice(at..at + DIGIT_VALUES)?),
+                    sorted_keys: match last {
+                        true => None,
+                        false => Some(Out(sorted_keys.slice_mut(..bytes)?)),
+                    },
+                    sorted_ids: Out(target),
+                    scratch: &mut scratch,
+                };
+                kernel.launch(stream, step)?;
+                if done > 0 {
+                    std::mem::swap(&mut ids, &mut sorted_ids);
+                }
+                std::mem::swap(&mut keys, &mut sorted_keys);
+                done += 1;
+            }
+        }
+        Ok(SortedRows {
+            ids: Some(ids),
+            passes: done,
+        })
+    }
+
+    /// The values with these ids, of `width` bytes each.
+    ///
+    /// # Errors
+    /// [`SortError::Memory`] when they do not fit, [`DeviceError::Range`] for a width that values do not
+    /// have; the device's.
+    pub fn gather(
+        &self,
+        stream: &Stream,
+        values: &DeviceBuffer<u8>,
+        ids: DeviceSlice<'_, u32>,
+        width: usize,
+    ) -> Result<DeviceBuffer<u8>, SortError> {
+        let mut gathered = self.allocate::<u8>(stream, "columns in order", width * ids.len())?;
+        SortGather::new(self.device)?.launch(stream, In(values), In(ids), width, Out(&mut gathered))?;
+        Ok(gathered)
+    }
+
+    /// By word, the digits in which keys differ.
+    fn passes(
+        &self,
+        stream: &Stream,
+        words: &[KeyWord<'_>],
+        rows: usize,
+    ) -> Result<Vec<Vec<Pass>>, SortError> {
+        let len: usize = words.iter().map(|word| word.width.digits() * DIGIT_VALUES).sum();
+        if rows < 2 || len == 0 {
+            return Ok(words.iter().map(|_| Vec::new()).collect());
+        }
+        let mut counts = self.room("counts of digits", 4 * len, || {
+            self.device.zeroed::<u32>(stream, len)
+        })?;
+        let mut first = 0;
+        for word in words {
+            let keys = word.values.slice(..word.width.bytes() * rows)?;
+            let end = first + word.width.digits() * DIGIT_VALUES;
+            let kernel = SortHistogram::new(self.device, word.width)?;
+            kernel.launch(stream, In(keys), InOut(counts.slice_mut(first..end)?))?;
+            first = end;
+        }
+        let counts = stream.read(&counts, ..)?;
+        let mut digits = counts.chunks(DIGIT_VALUES);
+        let of_word = |word: &KeyWord<'_>| {
+            let digits = digits.by_ref().take(word.width.digits()).enumerate();
+            digits
+                .filter_map(|(digit, counts)| Pass::of(digit, counts, rows as u32))
+                .collect()
+        };
+        Ok(words.iter().map(of_word).collect())
+    }
+
+    fn allocate<T: bytemuck::Pod>(
+        &self,
+        stream: &Stream,
+        what: &'static str,
+        len: usize,
+    ) -> Result<DeviceBuffer<T>, SortError> {
+        self.room(what, len * size_of::<T>(), || {
+            Ok(self.device.alloc::<T>(stream, len)?.assume_written())
+        })
+    }
+
+    /// What `attempt` allocates, of so many bytes, once there is room.
+    fn room<T>(
+        &self,
+        what: &'static str,
+        bytes: usize,
+        attempt: impl FnMut() -> Result<T, DeviceError>,
+    ) -> Result<T, SortError> {
+        let made = self.memory.making_room(attempt, DeviceError::is_out_of_memory)?;
+        made.ok_or_else(|| SortError::Memory {
+            what,
+            needed: bytes as u64,
+            available: self.device.budget().available(),
+            limit: self.device.budget().limit(),
+        })
+    }
+}
+
+impl Pass {
+    /// The pass by a digit whose values are counted; `None` where all keys have the same.
+    fn of(digit: usize, counts: &[u32], rows: u32) -> Option<Self> {
+        if counts.contains(&rows) {
+            return None;
+        }
+        let mut before = 0;
+        let offsets = counts.iter().map(|count| {
+            let offset = before;
+            before += count;
+            offset
+        });
+        Some(Self {
+            digit,
+            offsets: offsets.collect(),
+        })
+    }
+}
