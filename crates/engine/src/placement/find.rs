@@ -2,9 +2,9 @@
 
 use super::aggregate_call::aggregate_call;
 use super::chain::Chain;
-use super::nodes::{arrangement, node, statistics};
+use super::nodes::{arrangement, first_step, node, statistics};
 use super::subtree::{PipelineSource, Subtree};
-use super::{eager, join};
+use super::{distinct, eager, join};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
@@ -14,7 +14,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -27,9 +27,12 @@ pub fn subtree(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>>
     if !is_candidate(plan) {
         return None;
     }
+    if let Some(steps) = distinct::in_two_steps(plan) {
+        return Some(rows_subtree(&steps, plan.schema()));
+    }
     Some(match plan.downcast_ref::<AggregateExec>() {
         Some(aggregate) => aggregate_subtree(aggregate, plan.schema()),
-        None => rows_subtree(plan),
+        None => rows_subtree(plan, plan.schema()),
     })
 }
 
@@ -40,20 +43,7 @@ fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Result<Subtree, Reason>> {
 }
 
 fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Subtree, Reason> {
-    let first = match aggregate.mode() {
-        AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let mut input = aggregate.input();
-            while let Some(next) = arrangement(input) {
-                input = next;
-            }
-            input
-                .downcast_ref::<AggregateExec>()
-                .filter(|partial| matches!(partial.mode(), AggregateMode::Partial))
-                .ok_or_else(|| node("AggregateExec", "a final aggregate without its partial one"))?
-        }
-        AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
-        mode => return Err(node("AggregateExec", format!("mode {mode:?}"))),
-    };
+    let first = first_step(aggregate)?;
     let group_by = first.group_expr();
     if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
         return Err(node("AggregateExec", "grouping sets"));
@@ -85,13 +75,13 @@ fn aggregate_subtree(aggregate: &AggregateExec, output: SchemaRef) -> Result<Sub
     chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
 }
 
-fn rows_subtree(plan: &Arc<dyn ExecutionPlan>) -> Result<Subtree, Reason> {
+fn rows_subtree(plan: &Arc<dyn ExecutionPlan>, output: SchemaRef) -> Result<Subtree, Reason> {
     let chain = below(plan)?;
     let outputs = chain.columns.clone();
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
     }
-    chain.finish(SinkPlan::Materialise { outputs, top: None }, plan.schema())
+    chain.finish(SinkPlan::Materialise { outputs, top: None }, output)
 }
 
 /// The chain of a plan, from its source upwards.
@@ -201,6 +191,11 @@ fn source(plan: &Arc<dyn ExecutionPlan>) -> Result<Chain, Reason> {
     }
     if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
         return Err(node(plan.name(), "no rows to scan"));
+    }
+    if let Some(steps) = distinct::in_two_steps(plan)
+        && let Ok(chain) = below(&steps)
+    {
+        return Ok(chain);
     }
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();

@@ -28,6 +28,12 @@ const NESTED: &[&str] = &[
     // COUNT(DISTINCT) is planned as groups of groups.
     "SELECT number, count(DISTINCT text) FROM f GROUP BY number",
     "SELECT count(DISTINCT day) FROM f",
+    // Beside other aggregates, too.
+    "SELECT number, sum(v), count(*) AS c, avg(CAST(v AS DOUBLE)), count(DISTINCT text) FROM f GROUP BY number",
+    "SELECT text, count(DISTINCT number), min(text), max(day), count(v), count(DISTINCT number) + 1, min(DISTINCT v) FROM f GROUP BY text",
+    "SELECT count(*), count(DISTINCT text), count(v) FILTER (WHERE m > 3), avg(CAST(v AS DOUBLE)), sum(v) FROM f",
+    "SELECT day, count(*) AS c, count(DISTINCT v) FROM f GROUP BY day HAVING count(*) > 1 ORDER BY c DESC, day LIMIT 4",
+    "SELECT v % 3 AS k, avg(CAST(m AS DOUBLE)), count(DISTINCT v % 5), count(*) FROM f GROUP BY v % 3",
     // Three levels.
     "SELECT c, count(*) FROM (SELECT n, count(*) AS c FROM (SELECT number, count(*) AS n FROM f GROUP BY number) GROUP BY n) GROUP BY c",
     // Groups look up other tables, and are filtered by them.
