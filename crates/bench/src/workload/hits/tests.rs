@@ -4,6 +4,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
+use super::super::Workload;
 use super::*;
 
 fn whole(scale: f64, chunks: usize) -> RecordBatch {
@@ -92,6 +93,10 @@ fn the_constants_of_queries_occur() {
 fn queries_are_numbered_and_read_columns_that_exist() {
     let queries = queries();
     assert_eq!(queries.len(), 43);
+    let asked = ["0", "q07", "42"].map(String::from);
+    let selected = Workload::Hits.select(0.001, &asked).expect("queries");
+    let names: Vec<&str> = selected.iter().map(|query| query.name.as_str()).collect();
+    assert_eq!(names, ["0", "7", "42"]);
     let schema = tables(0.001)[0].schema();
     assert_eq!(schema.fields().len(), 105);
     for (number, query) in queries.iter().enumerate() {
