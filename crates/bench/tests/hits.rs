@@ -1,5 +1,5 @@
-//! The 43 queries of ClickBench on the emulated device, over a small generated table: each answer is that of DataFusion's
-//! CPU operators, and all of the work is done on the device, but for what is listed.
+//! The 43 queries of ClickBench on the emulated device, over a small generated table: each answer is that of
+//! DataFusion's CPU operators, and all of the work is done on the device, but for what is listed.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;

@@ -30,15 +30,15 @@ use generate::TableGenerator;
 /// A query of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Its published name: `1` to `22` for TPC-H, `1.1` to `4.3` for the Star Schema Benchmark, `0` to `42` for
-    /// ClickBench.
+    /// Its published name: `1` to `22` for TPC-H, `1.1` to `4.3` for the Star Schema Benchmark, `0` to `42`
+    /// for ClickBench.
     pub name: String,
     /// A short description; empty where the workload has none.
     pub title: String,
     /// Its text, without a semicolon.
     pub sql: String,
-    /// Columns of its result, by number, that its text decides; none where it decides all. Of rows that tie for the last
-    /// places of a LIMIT, those are the columns they are ordered by.
+    /// Columns of its result, by number, that its text decides; none where it decides all. Of rows that tie
+    /// for the last places of a LIMIT, those are the columns they are ordered by.
     pub decided: Option<&'static [usize]>,
 }
 

@@ -1,4 +1,5 @@
-//! COUNT(DISTINCT x) beside other aggregates, in two steps: groups by the keys and x, then groups of those by the keys.
+//! COUNT(DISTINCT x) beside other aggregates, in two steps: groups by the keys and x, then groups of those by
+//! the keys.
 //!
 //! ```text
 //! SELECT k, count(DISTINCT x), count(*), avg(a) FROM t GROUP BY k
@@ -10,9 +11,9 @@
 //!      k, count(x), sum(count(*)), sum(sum(a)) / sum(count(a))
 //! ```
 //!
-//! DataFusion's optimizer does so itself where the others are SUM, MIN and MAX alone, and else keeps a set of values for
-//! each group. All DISTINCT aggregates must have one argument, and averages be of doubles. The plan made here is only
-//! looked at for its pipelines: the CPU would run the original one.
+//! DataFusion's optimizer does so itself where the others are SUM, MIN and MAX alone, and else keeps a set of
+//! values for each group. All DISTINCT aggregates must have one argument, and averages be of doubles. The
+//! plan made here is only looked at for its pipelines: the CPU would run the original one.
 
 use std::sync::Arc;
 

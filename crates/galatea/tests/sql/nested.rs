@@ -23,6 +23,7 @@ const NESTED: &[&str] = &[
     "SELECT sum(a), sum(d), max(t), min(u), count(a), max(x), min(y) FROM
      (SELECT number, avg(price) AS a, avg(CAST(v AS DOUBLE)) AS d, max(text) AS t, min(text) AS u, max(CAST(m AS DOUBLE)) AS x, min(CAST(m AS REAL)) AS y
       FROM f GROUP BY number)",
+    "SELECT sum(a), max(b - a), min(b) FROM (SELECT number, sum(v - 7) AS a, sum(v + 2) AS b FROM f GROUP BY number)",
     "SELECT t, count(*) FROM (SELECT number, max(text) FILTER (WHERE v > 700) AS t, min(text) FILTER (WHERE v > 900) AS u FROM f GROUP BY number) GROUP BY t, u",
     "SELECT s % 7, count(*) FROM (SELECT day, sum(v) AS s FROM f GROUP BY day) WHERE s > 100 GROUP BY s % 7",
     // COUNT(DISTINCT) is planned as groups of groups.

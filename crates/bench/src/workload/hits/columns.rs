@@ -1,6 +1,7 @@
 //! The 105 columns, in the published table's order: names, types, and where values come from.
 //!
-//! Columns that no query reads are drawn alone, as cheaply as can be, so that the table is as wide as the original.
+//! Columns that no query reads are drawn alone, as cheaply as can be, so that the table is as wide as the
+//! original.
 
 use std::sync::Arc;
 

@@ -15,8 +15,8 @@ const HOURS: [i64; 32] = [
     21, 22, 23,
 ];
 
-/// `TraficSourceID`: from a page of the same site, nowhere, another site, a search engine, an advertisement, an
-/// unknown place; out of 256 requests.
+/// `TraficSourceID`: from a page of the same site, nowhere, another site, a search engine, an advertisement,
+/// an unknown place; out of 256 requests.
 const SOURCES: [(i64, u64); 5] = [(-1, 150), (0, 38), (1, 22), (2, 34), (6, 10)];
 
 /// `TraficSourceID` of what is left.

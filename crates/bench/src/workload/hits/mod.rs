@@ -1,8 +1,9 @@
 //! ClickBench: 43 queries over one wide table of web requests, `hits`.
 //!
-//! The published table is a month of requests to a web analytics service. The generator is our own: it has that table's
-//! 105 columns and, for the columns that queries read, about its cardinalities, shares and lengths, so that every query
-//! finds as much as it does there. Single values differ, but for the constants that queries ask for.
+//! The published table is a month of requests to a web analytics service. The generator is our own: it has
+//! that table's 105 columns and, for the columns that queries read, about its cardinalities, shares and
+//! lengths, so that every query finds as much as it does there. Single values differ, but for the constants
+//! that queries ask for.
 //!
 //! | what | at scale 1, 100 million rows | as |
 //! | --- | --- | --- |
@@ -14,8 +15,9 @@
 //! | time | 1 to 31 July 2013, by the second | more by day than by night |
 //! | `google` | in the URL of one page of 2048, `Google` in the title of one of 512 | |
 //!
-//! Rows are in no order and, like all text in them, a function of ([`SEED`], row), see `random`. Scale 1 has as many
-//! rows as the published table, within 0.01 %. Texts are made of syllables, Cyrillic where the original's are.
+//! Rows are in no order and, like all text in them, a function of ([`SEED`], row), see `random`. Scale 1 has
+//! as many rows as the published table, within 0.01 %. Texts are made of syllables, Cyrillic where the
+//! original's are.
 
 mod columns;
 mod hit;
