@@ -8,7 +8,7 @@
 //! | what | at scale 1, 100 million rows | as |
 //! | --- | --- | --- |
 //! | users | 17.6 million of 63 bits | one request of 64 by a few frequent users, others uniform; a user has one address, region, screen, browser and phone |
-//! | pages | 18 million URLs of 88 bytes on average, half as many titles of 90 | one request of 4 to a few frequent pages |
+//! | pages | 18 million URLs of about 85 bytes, half as many titles of about 80 | one request of 4 to a few frequent pages |
 //! | counters | 8191, the sites of the pages | by powers of two: the first has 1/13 of the pages, the next two 1/26 each, ... |
 //! | search phrases | 6 million, of 1 to 5 words | empty for 87 % of rows |
 //! | referers | pages, and pages of search engines | empty for 24 % of rows |

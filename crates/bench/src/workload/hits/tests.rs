@@ -53,8 +53,14 @@ fn columns_are_about_the_published_ones() {
     near("searches", share(searched), 0.132);
     near("phrases", share(distinct(&phrases)), 0.062);
     let bytes = |name: &str| texts(&hits, name).iter().map(|text| text.len()).sum::<usize>();
-    near("URL", share(bytes("URL")), 80.0);
-    near("Title", share(bytes("Title")), 80.0);
+    for (name, lengths) in [
+        ("URL", 75.0..95.0),
+        ("Title", 65.0..90.0),
+        ("SearchPhrase", 4.0..8.0),
+    ] {
+        let bytes = share(bytes(name));
+        assert!(lengths.contains(&bytes), "{name}: {bytes} bytes");
+    }
     let empty = texts(&hits, "Referer")
         .iter()
         .filter(|text| text.is_empty())

@@ -86,7 +86,7 @@ pub(super) fn url(page: &Page, text: &mut String) {
         1 => text.push_str("google/"),
         _ => {}
     }
-    words(text, &LATIN, '/', random, random.bits(12) % 6);
+    words(text, &LATIN, '/', random, random.bits(12) % 10);
     text.push('/');
     number(text, page.number);
     text.push_str(random.choose(13, &TAILS));
