@@ -23,24 +23,25 @@ const NESTED: &[&str] = &[
     "SELECT sum(a), sum(d), max(t), min(u), count(a), max(x), min(y) FROM
      (SELECT number, avg(price) AS a, avg(CAST(v AS DOUBLE)) AS d, max(text) AS t, min(text) AS u, max(CAST(m AS DOUBLE)) AS x, min(CAST(m AS REAL)) AS y
       FROM f GROUP BY number)",
-    "SELECT sum(a), max(b - a), min(b) FROM (SELECT number, sum(v - 7) AS a, sum(v + 2) AS b FROM f GROUP BY number)",
     "SELECT t, count(*) FROM (SELECT number, max(text) FILTER (WHERE v > 700) AS t, min(text) FILTER (WHERE v > 900) AS u FROM f GROUP BY number) GROUP BY t, u",
     "SELECT s % 7, count(*) FROM (SELECT day, sum(v) AS s FROM f GROUP BY day) WHERE s > 100 GROUP BY s % 7",
     // COUNT(DISTINCT) is planned as groups of groups.
     "SELECT number, count(DISTINCT text) FROM f GROUP BY number",
     "SELECT count(DISTINCT day) FROM f",
-    // Beside other aggregates, too.
-    "SELECT number, sum(v), count(*) AS c, avg(CAST(v AS DOUBLE)), count(DISTINCT text) FROM f GROUP BY number",
-    "SELECT text, count(DISTINCT number), min(text), max(day), count(v), count(DISTINCT number) + 1, min(DISTINCT v) FROM f GROUP BY text",
-    "SELECT count(*), count(DISTINCT text), count(v) FILTER (WHERE m > 3), avg(CAST(v AS DOUBLE)), sum(v) FROM f",
-    "SELECT day, count(*) AS c, count(DISTINCT v) FROM f GROUP BY day HAVING count(*) > 1 ORDER BY c DESC, day LIMIT 4",
-    "SELECT v % 3 AS k, avg(CAST(m AS DOUBLE)), count(DISTINCT v % 5), count(*) FROM f GROUP BY v % 3",
     // Three levels.
     "SELECT c, count(*) FROM (SELECT n, count(*) AS c FROM (SELECT number, count(*) AS n FROM f GROUP BY number) GROUP BY n) GROUP BY c",
     // Groups look up other tables, and are filtered by them.
     "SELECT n.name, sum(g.c) FROM (SELECT number, text, count(*) AS c FROM f GROUP BY number, text) g JOIN n ON g.number = n.k GROUP BY n.name",
     "SELECT text, count(*), sum(price) FROM f GROUP BY text HAVING count(*) > 3 AND sum(v) > 10",
     "SELECT count(*), sum(c) FROM (SELECT number, count(*) AS c FROM f GROUP BY number) g WHERE number IN (SELECT k FROM n WHERE size > 1000)",
+    // COUNT(DISTINCT) beside other aggregates, too.
+    "SELECT number, sum(v), count(*) AS c, avg(CAST(v AS DOUBLE)), count(DISTINCT text) FROM f GROUP BY number",
+    "SELECT text, count(DISTINCT number), min(text), max(day), count(v), count(DISTINCT number) + 1, min(DISTINCT v) FROM f GROUP BY text",
+    "SELECT count(*), count(DISTINCT text), count(v) FILTER (WHERE m > 3), avg(CAST(v AS DOUBLE)), sum(v) FROM f",
+    "SELECT day, count(*) AS c, count(DISTINCT v) FROM f GROUP BY day HAVING count(*) > 1 ORDER BY c DESC, day LIMIT 4",
+    "SELECT v % 3 AS k, avg(CAST(m AS DOUBLE)), count(DISTINCT v % 5), count(*) FROM f GROUP BY v % 3",
+    // Sums that share accumulators.
+    "SELECT sum(a), max(b - a), min(b) FROM (SELECT number, sum(v - 7) AS a, sum(v + 2) AS b FROM f GROUP BY number)",
 ];
 
 #[tokio::test]
