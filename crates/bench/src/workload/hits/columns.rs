@@ -174,7 +174,10 @@ const PHONES: [(i64, &str); 8] = [
 ];
 
 fn phone(hit: &Hit) -> Option<(i64, &'static str)> {
-    (hit.of_user.bits(600) % 17 == 0).then(|| PHONES[(hit.of_user.bits(601) % 8) as usize])
+    hit.of_user
+        .bits(600)
+        .is_multiple_of(17)
+        .then(|| PHONES[(hit.of_user.bits(601) % 8) as usize])
 }
 
 /// The name, and for all but Apple's the number of one of 24 variants.
@@ -207,7 +210,7 @@ fn search_phrase(hit: &Hit, text: &mut String) {
 }
 
 fn original_url(hit: &Hit, text: &mut String) {
-    if hit.random.bits(605) % 4 == 0 {
+    if hit.random.bits(605).is_multiple_of(4) {
         text::url(&hit.page, text);
     }
 }

@@ -138,7 +138,7 @@ impl Hit {
         let source = source(random.bits(draw::SOURCE) % 256);
         let from_page = match source {
             // Of pages of the same site, one of 16 does not say so.
-            -1 => random.bits(draw::REFERER + 3) % 16 != 0,
+            -1 => !random.bits(draw::REFERER + 3).is_multiple_of(16),
             1 | ADVERTISEMENT => true,
             _ => false,
         };

@@ -67,7 +67,7 @@ fn number(text: &mut String, mut value: u64) {
 /// Adds the name of a site.
 fn host(text: &mut String, site: u64) {
     let random = RowRandom::new(SEED, 0, site);
-    if random.bits(1) % 4 == 0 {
+    if random.bits(1).is_multiple_of(4) {
         text.push_str("www.");
     }
     word(text, &LATIN, random.bits(2) >> 1);
@@ -95,10 +95,10 @@ pub(super) fn url(page: &Page, text: &mut String) {
 /// Adds a page's title, which two pages share; one of eight has none.
 pub(super) fn title(page: &Page, text: &mut String) {
     let random = RowRandom::new(SEED, 1, page.number / 2);
-    if random.bits(0) % 8 == 0 {
+    if random.bits(0).is_multiple_of(8) {
         return;
     }
-    if random.bits(1) % 512 == 0 {
+    if random.bits(1).is_multiple_of(512) {
         text.push_str("Google ");
     }
     words(text, &CYRILLIC, ' ', random, 3 + random.bits(2) % 8);
