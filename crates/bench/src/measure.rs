@@ -284,5 +284,6 @@ fn seed(workload: Workload) -> u64 {
         Workload::Tpch => 0,
         Workload::Ssb => crate::workload::ssb::SEED,
         Workload::Micro => crate::workload::micro::SEED,
+        Workload::Hits => crate::workload::hits::SEED,
     }
 }

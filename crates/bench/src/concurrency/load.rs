@@ -15,7 +15,6 @@ use rand::seq::SliceRandom;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::compare::{RowOrder, compare};
 use crate::harness::session::DeviceSession;
 use crate::workload::Query;
 use crate::{BenchError, Result};
@@ -151,7 +150,7 @@ impl Tally {
                 }
                 // Most results are equal bit by bit, which is quickly seen.
                 if batches != known.result
-                    && let Err(difference) = compare(&known.result, &batches, RowOrder::Any)
+                    && let Err(difference) = known.query.compare(&known.result, &batches)
                 {
                     self.wrong += 1;
                     self.problems

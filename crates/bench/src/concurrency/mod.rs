@@ -32,7 +32,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::compare::{RowOrder, compare};
 use crate::harness::session::{self, DeviceSession};
 use crate::machine::Machine;
 use crate::measure::{self, Ceilings};
@@ -155,13 +154,14 @@ impl<'a> Bed<'a> {
         // Twice, so that kernels are compiled for this limit and data that fits is resident.
         for known in bed.known.iter().chain(bed.known.iter()) {
             let run = measure::run(&bed.session.ctx, &known.query.sql).await?;
-            compare(&known.result, &run.batches, RowOrder::Any).map_err(|difference| {
-                BenchError::Differs {
+            known
+                .query
+                .compare(&known.result, &run.batches)
+                .map_err(|difference| BenchError::Differs {
                     query: known.query.name.clone(),
                     what: format!("alone, {} B of device memory", bed.limit),
                     difference: Box::new(difference),
-                }
-            })?;
+                })?;
         }
         Ok(bed)
     }

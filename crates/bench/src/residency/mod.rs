@@ -20,7 +20,6 @@ pub use report::{ResidencyReport, Row};
 use arrow::array::RecordBatch;
 use galatea_engine::runtime::DeviceRuntime;
 
-use crate::compare::{RowOrder, compare};
 use crate::harness::WARMUPS;
 use crate::harness::session::DeviceSession;
 use crate::machine::Machine;
@@ -142,13 +141,15 @@ impl Case<'_> {
     }
 
     fn check(&self, run: &Run) -> Result<()> {
-        compare(self.expected, &run.batches, RowOrder::Any).map_err(|difference| BenchError::Differs {
-            query: self.query.name.clone(),
-            what: self
-                .share
-                .map_or_else(|| "no limit".to_string(), |share| format!("{share} % resident")),
-            difference: Box::new(difference),
-        })
+        self.query
+            .compare(self.expected, &run.batches)
+            .map_err(|difference| BenchError::Differs {
+                query: self.query.name.clone(),
+                what: self
+                    .share
+                    .map_or_else(|| "no limit".to_string(), |share| format!("{share} % resident")),
+                difference: Box::new(difference),
+            })
     }
 
     fn row(&self, iteration: u32, run: &Run) -> Row {

@@ -39,7 +39,7 @@ pub const SEED: u64 = 4_711;
 pub const TABLES: [&str; 1] = ["micro"];
 
 /// Rows at scale 1.
-const ROWS: f64 = 10_000_000.0;
+pub const ROWS: f64 = 10_000_000.0;
 
 /// Rows of a batch while generating.
 const BATCH: u64 = 32 * 1024;
@@ -162,6 +162,7 @@ pub fn queries() -> Vec<Query> {
         name: name.to_string(),
         title: title.to_string(),
         sql: sql.to_string(),
+        decided: None,
     };
     let mut queries = vec![
         query("count", "count of rows", "SELECT count(*) FROM micro"),

@@ -5,12 +5,12 @@
 //! | [`tpch`] | TPC-H by the crate tpchgen, equal to dbgen's | the 22, with the parameters of validation |
 //! | [`ssb`] | the Star Schema Benchmark, by our own generator | the 13 |
 //! | [`micro`] | one table of keys of known cardinality and values of every type | count, sums, groupings |
-//! | [`clickbench`] | `hits`, not generated | the 43 |
+//! | [`hits`] | the one table of ClickBench, by our own generator | the 43 |
 //!
 //! [`generate`] writes a workload's tables as Parquet, whichever it is; [`tables`] finds and registers them.
 
-pub mod clickbench;
 pub mod generate;
+pub mod hits;
 pub mod manifest;
 pub mod micro;
 mod random;
@@ -21,18 +21,25 @@ mod write;
 
 use std::fmt;
 
+use arrow::array::RecordBatch;
+
+use crate::compare::{Difference, RowOrder, compare};
 use crate::{BenchError, Result};
 use generate::TableGenerator;
 
 /// A query of a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Its published name: `1` to `22` for TPC-H, `1.1` to `4.3` for the Star Schema Benchmark.
+    /// Its published name: `1` to `22` for TPC-H, `1.1` to `4.3` for the Star Schema Benchmark, `0` to `42`
+    /// for ClickBench.
     pub name: String,
     /// A short description; empty where the workload has none.
     pub title: String,
     /// Its text, without a semicolon.
     pub sql: String,
+    /// Columns of its result, by number, that its text decides; none where it decides all. Of rows that tie
+    /// for the last places of a LIMIT, those are the columns they are ordered by.
+    pub decided: Option<&'static [usize]>,
 }
 
 impl Query {
@@ -46,7 +53,24 @@ impl Query {
             name: name.into(),
             title: title.to_string(),
             sql: sql.trim().trim_end_matches(';').to_string(),
+            decided: None,
         }
+    }
+
+    /// Whether two results are the same in whatever the query decides.
+    pub fn compare(&self, expected: &[RecordBatch], actual: &[RecordBatch]) -> Result<(), Difference> {
+        let decided = |batches: &[RecordBatch]| match self.decided {
+            None => batches.to_vec(),
+            Some(columns) => batches
+                .iter()
+                .map(|batch| {
+                    batch
+                        .project(columns)
+                        .expect("a result has the columns of its query")
+                })
+                .collect(),
+        };
+        compare(&decided(expected), &decided(actual), RowOrder::Any)
     }
 }
 
@@ -59,6 +83,8 @@ pub enum Workload {
     Ssb,
     /// One table for microqueries.
     Micro,
+    /// ClickBench.
+    Hits,
 }
 
 impl fmt::Display for Workload {
@@ -67,14 +93,30 @@ impl fmt::Display for Workload {
             Self::Tpch => "tpch",
             Self::Ssb => "ssb",
             Self::Micro => "micro",
+            Self::Hits => "hits",
         })
     }
 }
 
-/// The smallest and largest scale that is accepted.
-pub const SCALES: (f64, f64) = (0.001, 30_000.0);
-
 impl Workload {
+    /// The smallest and largest scale that is accepted: workloads of one table may be smaller.
+    pub fn scales(self) -> (f64, f64) {
+        let least = match self {
+            Self::Tpch | Self::Ssb => 0.001,
+            Self::Micro | Self::Hits => 0.000_01,
+        };
+        (least, 30_000.0)
+    }
+
+    /// Rows of the largest table at scale 1, about.
+    pub fn rows_at_scale_1(self) -> f64 {
+        match self {
+            Self::Tpch | Self::Ssb => 6_000_000.0,
+            Self::Micro => micro::ROWS,
+            Self::Hits => hits::ROWS,
+        }
+    }
+
     /// Name and version of the generator. It changes whenever the rows do, so that data of another generator
     /// is not taken for this one's.
     pub fn generator(self) -> &'static str {
@@ -82,6 +124,7 @@ impl Workload {
             Self::Tpch => tpch::GENERATOR,
             Self::Ssb => ssb::GENERATOR,
             Self::Micro => micro::GENERATOR,
+            Self::Hits => hits::GENERATOR,
         }
     }
 
@@ -91,12 +134,13 @@ impl Workload {
             Self::Tpch => &tpch::TABLES,
             Self::Ssb => &ssb::TABLES,
             Self::Micro => &micro::TABLES,
+            Self::Hits => &hits::TABLES,
         }
     }
 
     /// The generators of the tables at `scale`.
     pub fn tables(self, scale: f64) -> Result<Vec<Box<dyn TableGenerator>>> {
-        let (min, max) = SCALES;
+        let (min, max) = self.scales();
         if !(min..=max).contains(&scale) {
             return Err(BenchError::Scale { scale, min, max });
         }
@@ -104,6 +148,7 @@ impl Workload {
             Self::Tpch => tpch::tables(scale),
             Self::Ssb => ssb::tables(scale),
             Self::Micro => micro::tables(scale),
+            Self::Hits => hits::tables(scale),
         })
     }
 
@@ -113,6 +158,7 @@ impl Workload {
             Self::Tpch => tpch::queries(scale),
             Self::Ssb => ssb::queries(),
             Self::Micro => micro::queries(),
+            Self::Hits => hits::queries(),
         }
     }
 
@@ -123,7 +169,12 @@ impl Workload {
             return Ok(all);
         }
         let find = |name: &String| {
-            let wanted = name.trim_start_matches(['q', 'Q', '0']);
+            let number = name.trim_start_matches(['q', 'Q']);
+            // `01` is `1`, and `0` itself.
+            let wanted = match number.trim_start_matches('0') {
+                "" => number,
+                wanted => wanted,
+            };
             all.iter()
                 .find(|query| query.name == wanted)
                 .cloned()

@@ -182,6 +182,9 @@ pub(crate) struct GenerateArguments {
     /// Scale factor.
     #[arg(long, default_value_t = 1.0)]
     pub(crate) scale: f64,
+    /// The scale at which the largest table has so many rows, about; exactly for micro and hits.
+    #[arg(long, conflicts_with = "scale", value_name = "N")]
+    pub(crate) rows: Option<u64>,
     /// The directory, created if need be. Tables that are complete there are not generated again.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -210,6 +213,8 @@ pub(crate) enum WorkloadName {
     Ssb,
     /// One table of keys and values for microqueries.
     Micro,
+    /// ClickBench, one table of 105 columns.
+    Hits,
 }
 
 impl From<WorkloadName> for Workload {
@@ -218,6 +223,7 @@ impl From<WorkloadName> for Workload {
             WorkloadName::Tpch => Self::Tpch,
             WorkloadName::Ssb => Self::Ssb,
             WorkloadName::Micro => Self::Micro,
+            WorkloadName::Hits => Self::Hits,
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use galatea_bench::compare::{RowOrder, compare};
 use galatea_bench::machine::Machine;
 use galatea_bench::measure::{Ceilings, Measured, Mode, Plan};
 use galatea_bench::result::{self, ResultRow, Summary, summaries};
@@ -152,7 +151,7 @@ fn differing(plan: &Plan, first: &(Mode, Measured), other: (Mode, &Measured)) ->
         .zip(first.1.results.iter().zip(&other.1.results));
     pairs
         .filter_map(|(query, (expected, actual))| {
-            let difference = compare(expected, actual, RowOrder::Any).err()?;
+            let difference = query.compare(expected, actual).err()?;
             Some(format!(
                 "query {}: {} against {}: {difference}",
                 query.name, first.0, other.0

@@ -37,6 +37,7 @@ fn ad_hoc() -> Vec<Query> {
         name: name.to_string(),
         title: title.to_string(),
         sql: sql.to_string(),
+        decided: None,
     };
     vec![
         query(

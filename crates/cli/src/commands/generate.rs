@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use galatea_bench::BenchError;
+use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, generate};
 use galatea_bench::workload::manifest::Manifest;
 use galatea_device::CacheFolder;
@@ -18,7 +19,12 @@ use crate::interrupt;
 use crate::progress::Bars;
 
 pub(crate) async fn run(session: &SessionArguments, arguments: &GenerateArguments) -> Result<(), CliError> {
-    let mut options = GenerateOptions::new(arguments.workload.into(), arguments.scale, &arguments.out);
+    let workload = Workload::from(arguments.workload);
+    let scale = match arguments.rows {
+        Some(rows) => rows as f64 / workload.rows_at_scale_1(),
+        None => arguments.scale,
+    };
+    let mut options = GenerateOptions::new(workload, scale, &arguments.out);
     options.tables.clone_from(&arguments.tables);
     options.parts = arguments.parts as usize;
     options.compression = arguments.compression.into();

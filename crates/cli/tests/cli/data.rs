@@ -137,6 +137,25 @@ fn parts_and_tables_are_chosen() {
 }
 
 #[test]
+fn clickbench_is_generated_by_rows_and_measured() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let generate = ["generate", "hits", "--rows", "3000", "--out", "hits"];
+    let ran = galatea(directory.path(), &generate);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(
+        value(directory.path(), "SELECT count(*) FROM 'hits/hits.parquet'"),
+        "3000"
+    );
+    let both = galatea(directory.path(), &[&generate[..], &["--scale", "1"]].concat());
+    assert_eq!(both.code, 2, "{}", both.err);
+    let bench = ["bench", "hits", "--data", "hits", "--queries", "0,8,q42"];
+    let modes = ["--mode", "cpu,memory", "--iterations", "1", "--duckdb", "never"];
+    let ran = galatea(directory.path(), &[&bench[..], &modes].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("| 42 |"), "{}", ran.out);
+}
+
+#[test]
 fn the_demo_runs_on_the_cpu() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let arguments = ["demo", "--scale", "0.01", "--set", "galatea.device=cpu"];

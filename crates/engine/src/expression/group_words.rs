@@ -55,6 +55,8 @@ pub(crate) enum GroupForm {
     },
     /// A count, a sum or a key of 64 bits, within the interval.
     Integer { word: usize, interval: Interval },
+    /// A wrapping sum of 64 bits, and a constant for each of its values.
+    SumPlus { sum: usize, count: usize, each: i64 },
     /// A sum or a key of 128 bits, within the interval.
     Wide { word: usize, interval: Interval },
     /// A sum or a key that is a double.

@@ -59,6 +59,15 @@ pub enum FinishForm {
     Count(usize),
     /// A 64-bit sum, sign extended where the result is wider.
     Sum64(usize),
+    /// A 64-bit sum, and a constant for each of its values.
+    SumPlus {
+        /// Word of the sum.
+        sum: usize,
+        /// Word of the count.
+        count: usize,
+        /// The constant.
+        each: i64,
+    },
     /// A 128-bit sum.
     Sum128(usize),
     /// A sum of doubles.
@@ -219,6 +228,28 @@ impl AccumulatorPlan {
             valid: None,
             data_type,
         });
+        Ok(())
+    }
+
+    /// Adds a call that sums its argument plus `each`: by the sum of the arguments, which other calls have,
+    /// too.
+    pub fn sum_plus(
+        &mut self,
+        call: &AggregateCall,
+        (argument, each): (&Value, i64),
+        filter: Option<&Value>,
+        rows: u64,
+        grouped: bool,
+    ) -> Result<(), Reason> {
+        self.call(call, Some(argument), filter, rows, grouped)?;
+        let condition = condition(Some(argument), filter);
+        let count = self.add(Accumulator::Count, condition, "1ull".into(), (1, 1));
+        let form = self.finishes.last_mut().map(|finish| &mut finish.form);
+        let form = form.ok_or_else(|| missing(call))?;
+        let FinishForm::Sum64(sum) = *form else {
+            return Err(missing(call));
+        };
+        *form = FinishForm::SumPlus { sum, count, each };
         Ok(())
     }
 

@@ -188,6 +188,11 @@ pub(super) fn aggregates(
                     interval: sums.unwrap_or(long),
                 }
             }
+            FinishForm::SumPlus { sum, count, each } => GroupForm::SumPlus {
+                sum: first + sum,
+                count: first + count,
+                each: *each,
+            },
             FinishForm::Sum128(word) => {
                 let sums = times(range(*word), i128::from(rows)).or_else(|| domain(data_type));
                 GroupForm::Wide {

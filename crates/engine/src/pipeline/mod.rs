@@ -33,6 +33,7 @@ pub mod output;
 mod plan;
 mod rows;
 mod sample;
+mod shared_sums;
 pub mod sink;
 mod sink_choice;
 mod stages;

@@ -13,6 +13,7 @@ use super::options::KernelOptions;
 use super::output;
 use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan};
 use super::sample;
+use super::shared_sums::shared_sums;
 use super::sink::Sink;
 use super::sink::append::AppendSink;
 use super::sink::build::BuildSink;
@@ -416,15 +417,19 @@ impl SinkInput<'_> {
         code: &mut Code,
     ) -> Result<AccumulatorPlan, Reason> {
         let mut accumulators = AccumulatorPlan::default();
-        for call in aggregates {
+        for (call, shared) in aggregates.iter().zip(shared_sums(aggregates)) {
             let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
             let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
             // An argument is evaluated for the rows that the call's filter keeps.
             let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
-            let argument = here(&call.argument)
-                .map(|a| emitter.emit_where(&kept, &a, code))
-                .transpose()?;
+            let mut emit = |e: &Expr| emitter.emit_where(&kept, &(self.rewrite)(e), code);
             let rows = self.cardinality.rows;
+            if let Some((argument, each)) = shared {
+                let argument = emit(&argument)?;
+                accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
+                continue;
+            }
+            let argument = call.argument.as_ref().map(emit).transpose()?;
             accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, grouped)?;
         }
         Ok(accumulators)

@@ -2,9 +2,9 @@
 
 use super::aggregate_call::aggregate_call;
 use super::chain::{Chain, Finder};
-use super::nodes::{arrangement, node, statistics};
+use super::nodes::{arrangement, first_step, node, statistics};
 use super::subtree::{BuildSide, PipelineSource, Subtree};
-use super::{eager, join};
+use super::{distinct, eager, join};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
@@ -14,7 +14,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use galatea_store::StoreScanExec;
@@ -32,9 +32,12 @@ pub(super) fn subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Opt
     if !is_candidate(plan, finder) {
         return None;
     }
+    if let Some(steps) = distinct::in_two_steps(plan) {
+        return Some(rows_subtree(&steps, plan.schema(), finder));
+    }
     Some(match plan.downcast_ref::<AggregateExec>() {
         Some(aggregate) => aggregate_subtree(aggregate, plan.schema(), finder),
-        None => rows_subtree(plan, finder),
+        None => rows_subtree(plan, plan.schema(), finder),
     })
 }
 
@@ -49,20 +52,7 @@ fn aggregate_subtree(
     output: SchemaRef,
     finder: &Finder<'_>,
 ) -> Result<Subtree, Reason> {
-    let first = match aggregate.mode() {
-        AggregateMode::Final | AggregateMode::FinalPartitioned => {
-            let mut input = aggregate.input();
-            while let Some(next) = arrangement(input) {
-                input = next;
-            }
-            input
-                .downcast_ref::<AggregateExec>()
-                .filter(|partial| matches!(partial.mode(), AggregateMode::Partial))
-                .ok_or_else(|| node("AggregateExec", "a final aggregate without its partial one"))?
-        }
-        AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
-        mode => return Err(node("AggregateExec", format!("mode {mode:?}"))),
-    };
+    let first = first_step(aggregate)?;
     let group_by = first.group_expr();
     if group_by.has_grouping_set() || !(group_by.is_single() || group_by.is_empty()) {
         return Err(node("AggregateExec", "grouping sets"));
@@ -94,13 +84,17 @@ fn aggregate_subtree(
     chain.finish(SinkPlan::Aggregate { keys, aggregates }, output)
 }
 
-fn rows_subtree(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Subtree, Reason> {
+fn rows_subtree(
+    plan: &Arc<dyn ExecutionPlan>,
+    output: SchemaRef,
+    finder: &Finder<'_>,
+) -> Result<Subtree, Reason> {
     let chain = finder.below(plan)?;
     let outputs = chain.columns.clone();
     if outputs.is_empty() {
         return Err(node(plan.name(), "no columns"));
     }
-    chain.finish(SinkPlan::Materialise { outputs, order: None }, plan.schema())
+    chain.finish(SinkPlan::Materialise { outputs, order: None }, output)
 }
 
 /// The chain of a plan, from its source upwards.
@@ -208,6 +202,11 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     }
     if ["EmptyExec", "PlaceholderRowExec"].contains(&plan.name()) {
         return Err(node(plan.name(), "no rows to scan"));
+    }
+    if let Some(steps) = distinct::in_two_steps(plan)
+        && let Ok(chain) = finder.below(&steps)
+    {
+        return Ok(chain);
     }
     let schema = plan.schema();
     let indices: Vec<usize> = (0..schema.fields().len()).collect();

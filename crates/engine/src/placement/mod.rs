@@ -14,6 +14,7 @@ mod build_side;
 mod chain;
 mod cost;
 mod decide;
+mod distinct;
 mod eager;
 mod find;
 mod join;

@@ -4,6 +4,7 @@ use crate::reason::Reason;
 use datafusion::common::{JoinSide, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::HashJoinExec;
@@ -27,6 +28,24 @@ pub(super) fn arrangement(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Exec
         plan.children().first().copied()
     } else {
         None
+    }
+}
+
+/// The node with the arguments of an aggregate: itself, or the partial one below a final one.
+pub(super) fn first_step(aggregate: &AggregateExec) -> Result<&AggregateExec, Reason> {
+    match aggregate.mode() {
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let mut input = aggregate.input();
+            while let Some(next) = arrangement(input) {
+                input = next;
+            }
+            input
+                .downcast_ref::<AggregateExec>()
+                .filter(|partial| matches!(partial.mode(), AggregateMode::Partial))
+                .ok_or_else(|| node("AggregateExec", "a final aggregate without its partial one"))
+        }
+        AggregateMode::Single | AggregateMode::SinglePartitioned => Ok(aggregate),
+        mode => Err(node("AggregateExec", format!("mode {mode:?}"))),
     }
 }
 

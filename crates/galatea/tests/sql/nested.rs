@@ -34,6 +34,14 @@ const NESTED: &[&str] = &[
     "SELECT n.name, sum(g.c) FROM (SELECT number, text, count(*) AS c FROM f GROUP BY number, text) g JOIN n ON g.number = n.k GROUP BY n.name",
     "SELECT text, count(*), sum(price) FROM f GROUP BY text HAVING count(*) > 3 AND sum(v) > 10",
     "SELECT count(*), sum(c) FROM (SELECT number, count(*) AS c FROM f GROUP BY number) g WHERE number IN (SELECT k FROM n WHERE size > 1000)",
+    // COUNT(DISTINCT) beside other aggregates, too.
+    "SELECT number, sum(v), count(*) AS c, avg(CAST(v AS DOUBLE)), count(DISTINCT text) FROM f GROUP BY number",
+    "SELECT text, count(DISTINCT number), min(text), max(day), count(v), count(DISTINCT number) + 1, min(DISTINCT v) FROM f GROUP BY text",
+    "SELECT count(*), count(DISTINCT text), count(v) FILTER (WHERE m > 3), avg(CAST(v AS DOUBLE)), sum(v) FROM f",
+    "SELECT day, count(*) AS c, count(DISTINCT v) FROM f GROUP BY day HAVING count(*) > 1 ORDER BY c DESC, day LIMIT 4",
+    "SELECT v % 3 AS k, avg(CAST(m AS DOUBLE)), count(DISTINCT v % 5), count(*) FROM f GROUP BY v % 3",
+    // Sums that share accumulators.
+    "SELECT sum(a), max(b - a), min(b) FROM (SELECT number, sum(v - 7) AS a, sum(v + 2) AS b FROM f GROUP BY number)",
 ];
 
 #[tokio::test]

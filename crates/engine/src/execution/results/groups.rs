@@ -207,6 +207,11 @@ impl States<'_> {
             FinishForm::Sum64(word) => {
                 Integers::Narrow(self.signed(*word).collect()).array(nulls, data_type)?
             }
+            FinishForm::SumPlus { sum, count, each } => {
+                let sums = (self.signed(*sum).zip(self.signed(*count)))
+                    .map(|(sum, count)| sum.wrapping_add(count.wrapping_mul(*each)));
+                Integers::Narrow(sums.collect()).array(nulls, data_type)?
+            }
             FinishForm::Sum128(word) => Integers::Wide(self.wide(*word).collect()).array(nulls, data_type)?,
             FinishForm::SumF64(word) => floats(self.words(*word).map(f64::from_bits).collect(), nulls)?,
             FinishForm::AverageF64 { sum, count } => {

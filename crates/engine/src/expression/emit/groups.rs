@@ -164,6 +164,12 @@ impl Entry<'_, '_> {
                 format!("i64({})", self.word(*word)),
                 Some(*interval),
             ),
+            GroupForm::SumPlus { sum, count, each } => {
+                let (sum, count) = (self.word(*sum), self.word(*count));
+                let each = self.emitter.parameter(*each as u64);
+                let code = format!("i64({sum} + {count} * args.literals[{each}])");
+                (Kind::I64, code, Some(Interval::of::<i64>()))
+            }
             GroupForm::Wide { word, interval } => {
                 let (low, high) = (self.word(*word), self.word(*word + 1));
                 (Kind::I128, format!("make_i128({low}, {high})"), Some(*interval))
