@@ -5,7 +5,7 @@
 //! an antijoin or a mark join, and of an outer join where no pair has to be looked at to know which they are.
 
 use super::chain::{Chain, Finder, PairInput, PairJoin};
-use super::nodes::{by_size, other, refuse};
+use super::nodes::{by_size, other, refuse, statistics};
 use super::subtree::PipelineSource;
 use crate::expression::{Expr, is_key, is_text, lower};
 use crate::pipeline::Marking;
@@ -268,8 +268,14 @@ fn over_pairs(join: &Join<'_>, plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_
         }
         return Ok(chain);
     }
-    // Rows of the plan, or of the larger table: neither is known before the keys are.
-    let rows = super::nodes::statistics(plan).and_then(|known| known.num_rows.get_value().copied());
+    let known = |plan| statistics(plan).and_then(|known| known.num_rows.get_value().copied());
+    let rows = match join.keys.is_empty() {
+        // The condition is tested of every pair.
+        true => known(join.left)
+            .zip(known(join.right))
+            .map(|(left, right)| left.saturating_mul(right)),
+        false => known(plan),
+    };
     let all: Vec<usize> = (0..schema.fields().len()).collect();
     let source = PipelineSource::Pairs(Arc::clone(plan));
     let mut chain = Chain::over_table(source, Arc::clone(&schema), rows.map(|rows| rows as u64), &all);

@@ -14,7 +14,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use galatea_store::StoreScanExec;
@@ -44,6 +44,8 @@ policy! {
         build_row: f64 = 90.0,
         /// A row of the probe side of a hash join.
         probe_row: f64 = 30.0,
+        /// A pair of rows that a join without equal keys tests.
+        tested_pair: f64 = 1.0,
         /// One comparison of a sort.
         sort_step: f64 = 6.0,
         /// Groups whose table stays in a core's caches.
@@ -163,6 +165,9 @@ impl Estimator {
             let keys = 0.7 + 0.3 * join.on().len() as f64;
             return (input(0) * POLICY.build_row + input(1) * POLICY.probe_row) * keys
                 + rows * values(POLICY.copied_value);
+        }
+        if plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>() {
+            return input(0) * input(1) * POLICY.tested_pair + rows * values(POLICY.copied_value);
         }
         if plan.name().starts_with("Sort") {
             return input(0) * (input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
