@@ -3,7 +3,8 @@
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
-use super::pairs::{JoinPart, PairSizes, Pairs};
+use super::pairs::{JoinPart, Pairs};
+use super::working::PairSizes;
 use crate::expression::{Dimension, Part};
 use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
 use crate::reason::Reason;

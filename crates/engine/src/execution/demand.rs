@@ -12,9 +12,9 @@
 //! for the times of the steps. While a pipeline runs, [`Estimate::rest`] and [`Estimate::collecting`] are
 //! what is left of it (MQ-29).
 
-use super::sort;
 use crate::config::GalateaConfig;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
+use crate::pipeline::output;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::sink::hash::slots_for;
 use crate::pipeline::strategy::Strategy;
@@ -213,8 +213,8 @@ impl SinkMemory {
                 least_slots: config.hash_slots.0,
                 fully_sized: !overflows,
             },
-            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => Self::Columns(sort::row_bytes(columns)),
-            (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => Self::Sorted(sort::row_bytes(columns)),
+            (Strategy::Append { .. }, ResultPlan::Rows(columns)) => Self::Columns(output::row_bytes(columns)),
+            (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => Self::Sorted(output::row_bytes(columns)),
             (Strategy::Chains, ResultPlan::Rows(columns)) => {
                 Self::Pages(8 * RowLayout::new(columns).words as u64)
             }

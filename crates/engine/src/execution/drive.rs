@@ -9,11 +9,11 @@ use super::prepared::Prepared;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
-use super::sort;
 use super::working::SinkNeeds;
 use crate::metrics;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::options::KernelOptions;
+use crate::pipeline::output;
 use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{RowOrder, SinkPlan};
 use crate::runtime::QueryStreams;
@@ -224,7 +224,7 @@ impl Run<'_> {
     fn counts_first(&self, bound: &BoundPipeline, rows: u64) -> bool {
         let bytes = match (&bound.strategy, &bound.result) {
             (Strategy::Sort { .. }, ResultPlan::Rows(columns)) => {
-                rows.saturating_mul(sort::row_bytes(columns))
+                rows.saturating_mul(output::row_bytes(columns))
             }
             (_, ResultPlan::Lists(plan)) => plan.bytes(rows),
             (_, ResultPlan::Probe(plan)) => plan.bytes(rows),

@@ -10,7 +10,7 @@ use crate::explain::{ByteCount, Facts};
 use crate::history::PlanKey;
 use crate::metrics::{self, PipelineOutcome};
 use crate::pipeline::PipelinePlan;
-use crate::placement::{Subtree, place_again};
+use crate::placement::Subtree;
 use crate::plans::renewed_host;
 use crate::reason::Reason;
 use crate::report::PlanReport;
@@ -40,6 +40,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Places a plan anew by what a run of it has shown, or says why it cannot.
+pub type PlaceAgain =
+    fn(&Arc<dyn ExecutionPlan>, &Arc<Runtime>, &GalateaConfig) -> std::result::Result<Subtree, Reason>;
+
 /// Runs a subtree as one GPU pipeline; has one partition. Its children are the plan its rows come from,
 /// unless that is a table, and the plans of its dimensions.
 #[derive(Debug)]
@@ -49,6 +53,7 @@ pub struct GpuExec {
     cpu: Arc<dyn ExecutionPlan>,
     runtime: Arc<Runtime>,
     config: GalateaConfig,
+    place_again: PlaceAgain,
     report: PlanReport,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -74,6 +79,7 @@ impl GpuExec {
         cpu: Arc<dyn ExecutionPlan>,
         runtime: Arc<Runtime>,
         config: GalateaConfig,
+        place_again: PlaceAgain,
         report: PlanReport,
     ) -> Self {
         let order = cpu.output_ordering().filter(|_| subtree.sorts()).cloned();
@@ -88,6 +94,7 @@ impl GpuExec {
             cpu,
             runtime,
             config,
+            place_again,
             report,
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -118,6 +125,7 @@ impl GpuExec {
             cpu,
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
+            place_again: self.place_again,
             report,
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -172,6 +180,7 @@ impl GpuExec {
             cpu: Arc::clone(&self.cpu),
             runtime: Arc::clone(&self.runtime),
             config: self.config.clone(),
+            place_again: self.place_again,
             report: self.report.clone(),
             context,
             metrics: self.metrics.clone(),
@@ -186,6 +195,7 @@ struct Task {
     cpu: Arc<dyn ExecutionPlan>,
     runtime: Arc<Runtime>,
     config: GalateaConfig,
+    place_again: PlaceAgain,
     report: PlanReport,
     context: Arc<TaskContext>,
     metrics: ExecutionPlanMetricsSet,
@@ -297,7 +307,7 @@ impl Task {
         self.runtime.history().refuse(shape, reason);
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;
-        let found = place_again(&plan, &self.runtime, &self.config).ok()?;
+        let found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
         let fetch = self.subtree.fetch;
         Some(Subtree { fetch, ..found })
     }
@@ -379,7 +389,14 @@ impl Task {
             ..self.subtree.unsorted()
         };
         let (runtime, config) = (Arc::clone(&self.runtime), self.config.clone());
-        let rows = GpuExec::new(unsorted, input, runtime, config, self.report.clone());
+        let rows = GpuExec::new(
+            unsorted,
+            input,
+            runtime,
+            config,
+            self.place_again,
+            self.report.clone(),
+        );
         let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         sort.replace_children(vec![Arc::new(rows)], changed).map(Some)
     }
@@ -493,13 +510,7 @@ impl ExecutionPlan for GpuExec {
                 fetch,
                 ..self.subtree.clone()
             };
-            Arc::new(Self::new(
-                subtree,
-                Arc::clone(&self.cpu),
-                Arc::clone(&self.runtime),
-                self.config.clone(),
-                self.report.clone(),
-            )) as Arc<dyn ExecutionPlan>
+            Arc::new(self.with(subtree, Arc::clone(&self.cpu), self.report.clone())) as Arc<dyn ExecutionPlan>
         })
     }
 
@@ -515,11 +526,10 @@ impl ExecutionPlan for GpuExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(
-            self.subtree_over(children),
+        let subtree = self.subtree_over(children);
+        Ok(Arc::new(self.with(
+            subtree,
             Arc::clone(&self.cpu),
-            Arc::clone(&self.runtime),
-            self.config.clone(),
             self.report.clone(),
         )))
     }

@@ -38,7 +38,7 @@ mod top;
 mod working;
 
 pub use error::RunError;
-pub use gpu_exec::GpuExec;
+pub use gpu_exec::{GpuExec, PlaceAgain};
 pub use run_report::RunReport;
 
 /// Its tuning policies.

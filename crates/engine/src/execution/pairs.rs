@@ -15,6 +15,7 @@
 
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
+use super::working::PairSizes;
 use crate::expression::{BuiltColumn, Dimension, PairShape, PairSide, PairWord, Part};
 use crate::pipeline::Marking;
 use crate::pipeline::build_plan::{ListsPlan, MarkPlan, ProbePlan};
@@ -222,14 +223,6 @@ impl ProbeRows {
         all.extend(self.offsets.as_mut().map(|offsets| offsets as &mut dyn Region));
         all
     }
-}
-
-/// How many rows and pairs a join has.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct PairSizes {
-    pub(super) pairs: u64,
-    pub(super) probe: u64,
-    pub(super) build: u64,
 }
 
 /// Which pairs and rows of a join fulfil its condition.

@@ -27,12 +27,6 @@ pub(super) struct SortColumns {
     owner: u64,
 }
 
-/// Bytes of a row in the columns.
-pub(super) fn row_bytes(columns: &[OutputColumn]) -> u64 {
-    let of = |column: &OutputColumn| column.row_bytes() as u64 + u64::from(column.nullable());
-    columns.iter().map(of).sum()
-}
-
 /// Bytes that sorting and gathering `rows` rows take beside the columns: keys and row numbers twice, then the
 /// widest column in order.
 pub(super) fn sorting_bytes(columns: &[OutputColumn], words: usize, rows: u64) -> u64 {

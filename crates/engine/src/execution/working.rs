@@ -1,9 +1,16 @@
 //! The device memory that a run works in.
 
 use super::error::RunError;
-use super::pairs::PairSizes;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, Stream};
+
+/// How many rows and pairs a join has.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct PairSizes {
+    pub(super) pairs: u64,
+    pub(super) probe: u64,
+    pub(super) build: u64,
+}
 
 /// What a sink is allocated by.
 #[derive(Debug, Clone, Copy)]

@@ -91,8 +91,8 @@ impl KeySpace {
         Self::within(parts, rows, indices_for(rows))
     }
 
-    /// The space of keys that repeat: the start of a list is larger than the bit of a row, so keys are indices
-    /// only where they lie close together.
+    /// The space of keys that repeat: the start of a list is larger than the bit of a row, so keys are
+    /// indices only where they lie close together.
     ///
     /// # Errors
     /// As [`Self::new`].

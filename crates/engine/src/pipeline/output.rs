@@ -44,6 +44,12 @@ pub enum OutputForm {
     },
 }
 
+/// Bytes of a row in the columns, and in those that say which values are NULL.
+pub fn row_bytes(columns: &[OutputColumn]) -> u64 {
+    let of = |column: &OutputColumn| column.row_bytes() as u64 + u64::from(column.nullable());
+    columns.iter().map(of).sum()
+}
+
 impl OutputColumn {
     /// Bytes per row.
     pub fn row_bytes(&self) -> usize {

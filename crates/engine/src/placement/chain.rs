@@ -14,8 +14,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Finds the chain of a plan (`find.rs`), with what earlier runs have shown: joins and build sides have chains
-/// of their own.
+/// Finds the chain of a plan (`find.rs`), with what earlier runs have shown: joins and build sides have
+/// chains of their own.
 pub(super) struct Finder<'f> {
     pub(super) find: fn(&Arc<dyn ExecutionPlan>, &Finder<'_>) -> Result<Chain, Reason>,
     /// Whether a run has found rows of one key in a build side.

@@ -360,6 +360,7 @@ impl<'a> Placer<'a> {
             cpu,
             Arc::clone(self.runtime),
             self.config.clone(),
+            place_again,
             self.report.clone(),
         )))
     }
@@ -451,8 +452,8 @@ impl<'a> Placer<'a> {
 }
 
 impl Placer<'_> {
-    /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could not
-    /// arrange on the host; unless one has shown that they cannot be made so.
+    /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could
+    /// not arrange on the host; unless one has shown that they cannot be made so.
     fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
         let refusal = |shape| self.runtime.history().refusal(shape);
         for side in &mut found.dimensions {
@@ -494,7 +495,7 @@ fn repeats(runtime: &Runtime, side: &BuildSide) -> bool {
 ///
 /// # Errors
 /// Why there is none.
-pub(crate) fn place_again(
+fn place_again(
     plan: &Arc<dyn ExecutionPlan>,
     runtime: &Arc<Runtime>,
     config: &GalateaConfig,

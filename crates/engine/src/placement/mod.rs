@@ -34,7 +34,7 @@ pub use rules::{AnnotatePlacement, PlaceOnDevice};
 pub use shared_rows::SharedRows;
 pub use subtree::{Build, BuildSide, PipelineSource, Prediction, Subtree};
 
-pub(crate) use decide::{Grounds, place_again};
+pub(crate) use decide::Grounds;
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

@@ -214,7 +214,8 @@ fn has_number(data_type: &DataType) -> bool {
 /// The keys of a join.
 #[derive(Default)]
 struct Keys {
-    /// By which rows are looked up: of the left side and of the right side, each over the columns of its input.
+    /// By which rows are looked up: of the left side and of the right side, each over the columns of its
+    /// input.
     own: Vec<(Expr, Expr)>,
     /// Whether others are equal, over the columns of the join.
     compared: Vec<Expr>,
