@@ -203,10 +203,10 @@ impl BuiltTable {
         let side = side.and_then(SideRows::into_built).map(|side| side.content);
         match (self.content, side) {
             (Content::Join(JoinPart::Probe(probe)), Some(Content::Join(JoinPart::Lists(lists)))) => {
-                Self::of_pairs(Pairs::of(probe, lists))
+                Self::of_pairs(Pairs::of(*probe, *lists))
             }
             (Content::Join(JoinPart::Marks(marks)), Some(Content::Join(JoinPart::Pairs(pairs)))) => {
-                Self::of_pairs(pairs.marked(marks))
+                Self::of_pairs(pairs.marked(*marks))
             }
             _ => unreachable!("a join's pipelines look up its own parts"),
         }
@@ -321,7 +321,7 @@ impl BuiltTable {
 
     /// Lets others move it.
     pub(super) fn park(&mut self) {
-        self.regions_mut().into_iter().for_each(|region| region.park());
+        self.regions_mut().into_iter().for_each(Region::park);
     }
 
     /// What a launch does to its regions.

@@ -459,9 +459,9 @@ impl Pairs {
 /// What the pipelines of a join leave on the device.
 #[derive(Debug)]
 pub(super) enum JoinPart {
-    Lists(Lists),
-    Probe(ProbeRows),
-    Marks(Marks),
+    Lists(Box<Lists>),
+    Probe(Box<ProbeRows>),
+    Marks(Box<Marks>),
     Pairs(Box<Pairs>),
 }
 

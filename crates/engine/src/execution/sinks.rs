@@ -218,14 +218,17 @@ impl SinkState {
             (Strategy::Lists, ResultPlan::Lists(plan)) => {
                 let places = needs.counted.unwrap_or(rows);
                 let lists = Lists::new(&allocator("a build side in lists"), plan, places)?;
-                Form::Build(BuiltTable::of_join(plan.dimension(), JoinPart::Lists(lists)))
+                Form::Build(BuiltTable::of_join(
+                    plan.dimension(),
+                    JoinPart::Lists(Box::new(lists)),
+                ))
             }
             (Strategy::Probe, ResultPlan::Probe(plan)) => {
                 let places = needs.counted.unwrap_or(rows);
                 let probe = ProbeRows::new(&allocator("a probe side"), plan, places)?;
                 Form::Build(BuiltTable::of_join(
                     Dimension::unfinished(),
-                    JoinPart::Probe(probe),
+                    JoinPart::Probe(Box::new(probe)),
                 ))
             }
             (Strategy::Mark, ResultPlan::Mark(plan)) => {
@@ -233,7 +236,7 @@ impl SinkState {
                 let marks = Marks::new(&allocator("marks of a join"), plan, sizes)?;
                 Form::Build(BuiltTable::of_join(
                     Dimension::unfinished(),
-                    JoinPart::Marks(marks),
+                    JoinPart::Marks(Box::new(marks)),
                 ))
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),

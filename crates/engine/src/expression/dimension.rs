@@ -330,7 +330,7 @@ fn payloads(columns: &[BuiltColumn]) -> BTreeMap<usize, Payload> {
             values: column.values.clone(),
             c_type: column.c_type,
             table: Table::Built(Part::Values(position)),
-            nulls: (column.nullable).then(|| Table::Built(Part::Nulls(position))),
+            nulls: (column.nullable).then_some(Table::Built(Part::Nulls(position))),
         };
         (column.column, payload)
     };

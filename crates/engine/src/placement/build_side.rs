@@ -32,6 +32,7 @@ pub(super) fn buildable(
         is_key(part.data_type()).then_some(part)
     });
     let key = Expr::tuple(parts.collect::<Option<Vec<_>>>()?)?;
+    let chain = Box::new(chain);
     Some(Buildable::Rows { chain, key })
 }
 
@@ -322,7 +323,9 @@ impl NotEqualSemiJoin {
             build: None,
             shared: SharedRows::default(),
         });
-        chain.buildable.push(Some(Buildable::Complete(self.groups)));
+        chain
+            .buildable
+            .push(Some(Buildable::Complete(Box::new(self.groups))));
         chain
     }
 }

@@ -124,7 +124,7 @@ impl Chain {
             build: None,
             shared: SharedRows::default(),
         });
-        self.buildable.push(Some(Buildable::Complete(pipeline)));
+        self.buildable.push(Some(Buildable::Complete(Box::new(pipeline))));
     }
 
     /// The predicate over source columns, if it only uses plain ones.
@@ -158,7 +158,7 @@ impl Chain {
     /// pipelines make of them, which becomes the last one.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
-            (PipelineSource::Groups(plan), Some(groups), _) => (plan, Buildable::Complete(groups)),
+            (PipelineSource::Groups(plan), Some(groups), _) => (plan, Buildable::Complete(Box::new(groups))),
             (PipelineSource::Pairs(plan), _, Some(pairs)) => (plan, Buildable::Pairs(pairs)),
             _ => return (self, sink),
         };
@@ -244,14 +244,14 @@ pub(super) enum Buildable {
     /// Rows of a table, after filters and lookups of its own.
     Rows {
         /// Filters and lookups.
-        chain: Chain,
+        chain: Box<Chain>,
         /// The key, over the columns of the table.
         key: Expr,
     },
     /// Pairs of rows.
     Pairs(Box<PairJoin>),
     /// Whatever a pipeline leaves, with all of its columns.
-    Complete(Subtree),
+    Complete(Box<Subtree>),
 }
 
 impl Buildable {
@@ -260,7 +260,7 @@ impl Buildable {
         let (mut chain, key) = match self {
             Self::Rows { chain, key } => (chain, key),
             Self::Pairs(join) => return join.build(columns),
-            Self::Complete(subtree) => return Ok(subtree),
+            Self::Complete(subtree) => return Ok(*subtree),
         };
         let nullable = key.parts().iter().filter(|part| part.nullable());
         chain
@@ -286,7 +286,7 @@ impl Buildable {
         }
         subtree.plan.sink = SinkPlan::BuildGroups { key, aggregates };
         subtree.plan.output = Arc::new(Schema::empty());
-        Some(Self::Complete(subtree))
+        Some(Self::Complete(Box::new(subtree)))
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder
         build: None,
         shared: SharedRows::default(),
     });
-    chain.buildable.push(Some(Buildable::Complete(groups)));
+    chain.buildable.push(Some(Buildable::Complete(Box::new(groups))));
     let sink = SinkPlan::Aggregate {
         keys,
         aggregates: calls,

@@ -26,7 +26,7 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
         PipelineSource::Files { scan } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
         PipelineSource::Groups(plan) | PipelineSource::Pairs(plan) | PipelineSource::Plan(plan) => {
-            nodes(plan, false, &mut state)
+            nodes(plan, false, &mut state);
         }
     }
     for expression in found.plan.expressions() {

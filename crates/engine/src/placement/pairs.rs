@@ -12,9 +12,8 @@ use crate::pipeline::Marking;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::utils::{JoinFilter, JoinOnRef};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use std::sync::Arc;
 struct Join<'p> {
     left: &'p Arc<dyn ExecutionPlan>,
     right: &'p Arc<dyn ExecutionPlan>,
-    keys: Vec<(&'p Arc<dyn PhysicalExpr>, &'p Arc<dyn PhysicalExpr>)>,
+    keys: JoinOnRef<'p>,
     /// Whether NULL is a key like others.
     null_keys: bool,
     filter: Option<&'p JoinFilter>,
@@ -33,9 +32,6 @@ struct Join<'p> {
 impl<'p> Join<'p> {
     /// `None` of nodes that are no join; refuses joins with a limit, and NOT IN.
     fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Result<Self, Reason>> {
-        let pairs = |on: &'p [(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)]| {
-            on.iter().map(|(left, right)| (left, right)).collect()
-        };
         let null_keys = |equality| equality == NullEquality::NullEqualsNull;
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             if join.fetch().is_some() {
@@ -48,7 +44,7 @@ impl<'p> Join<'p> {
             return Some(Ok(Self {
                 left: join.left(),
                 right: join.right(),
-                keys: pairs(join.on()),
+                keys: join.on(),
                 null_keys: null_keys(join.null_equality()),
                 filter: join.filter(),
                 kind: *join.join_type(),
@@ -59,7 +55,7 @@ impl<'p> Join<'p> {
             return Some(Ok(Self {
                 left: join.left(),
                 right: join.right(),
-                keys: pairs(join.on()),
+                keys: join.on(),
                 null_keys: null_keys(join.null_equality()),
                 filter: join.filter().as_ref(),
                 kind: join.join_type(),
@@ -70,7 +66,7 @@ impl<'p> Join<'p> {
             return Some(Ok(Self {
                 left: join.left(),
                 right: join.right(),
-                keys: Vec::new(),
+                keys: &[],
                 null_keys: false,
                 filter: join.filter(),
                 kind: *join.join_type(),
@@ -81,7 +77,7 @@ impl<'p> Join<'p> {
         Some(Ok(Self {
             left: join.left(),
             right: join.right(),
-            keys: Vec::new(),
+            keys: &[],
             null_keys: false,
             filter: None,
             kind: JoinType::Inner,
@@ -119,7 +115,7 @@ impl<'p> Join<'p> {
     fn keys(&self) -> Result<Keys, Reason> {
         let (left, right) = (self.left.schema(), self.right.schema());
         let mut keys = Keys::default();
-        for (own, others) in &self.keys {
+        for (own, others) in self.keys {
             let (own, others) = (lower(own, &left)?, lower(others, &right)?);
             // Texts of any type are alike.
             let (one, other) = (own.data_type(), others.data_type());

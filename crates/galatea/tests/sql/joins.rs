@@ -320,7 +320,7 @@ async fn sides_that_the_host_cannot_arrange_are_built_on_the_device() {
         );
         let analysed = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
 
-        assert!(analysed.contains(&how), "{how} is missing:\n{analysed}");
+        assert!(analysed.contains(how), "{how} is missing:\n{analysed}");
         assert!(!analysed.contains("fell back"), "{analysed}");
         pair.check(&sql, true, name).await;
         // Existence does not mind repeated keys.

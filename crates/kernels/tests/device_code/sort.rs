@@ -31,7 +31,7 @@ const SHAPES: [(&str, Keys); 7] = [
         pattern(7, pattern(seed, index) % 5)
     }),
     ("mostly one value", |seed, index| {
-        if pattern(seed, index) % 50 == 0 {
+        if pattern(seed, index).is_multiple_of(50) {
             index
         } else {
             1 << 20

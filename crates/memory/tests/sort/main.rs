@@ -79,7 +79,7 @@ fn word(random: &mut SmallRng, rows: usize) -> (KeyWidth, Vec<u64>) {
             1 => key % 3,
             2 => 0x1234_5678,
             3 => key % 100_000,
-            _ => key % 7 << (bits - 3),
+            _ => (key % 7) << (bits - 3),
         };
         key & u64::MAX >> (64 - bits)
     });
