@@ -19,7 +19,7 @@ pub enum Part {
     Nulls(usize),
     /// By index, where the list of the key starts, and after the last one where it ends.
     Starts,
-    /// The words of a join's directory, see [`PairWord`].
+    /// The words of a join's directory, see `PairWord`.
     Directory,
 }
 
