@@ -18,8 +18,8 @@
 //! instead.
 //!
 //! Keys occur once: a row has one partner at most, so a join neither repeats rows nor counts them. What
-//! breaks that, or would need arrays out of proportion to the rows, is refused with a [`Reason`], and the
-//! join is the CPU's.
+//! breaks that, or would need arrays out of proportion to the rows, is refused with a [`Reason`]; then
+//! the side is made by a pipeline, in lists where keys repeat (`built.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

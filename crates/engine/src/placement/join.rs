@@ -3,7 +3,7 @@
 //! A join stays inside a pipeline when each row has one partner at most: the columns of the other side are
 //! expressions over what it is looked up by ([`ExprKind::Lookup`](crate::expression::ExprKind::Lookup)), and
 //! rows without a partner are filtered out, or keep NULL. The build side (`build_side.rs`) is made first;
-//! whether its keys are unique is seen only then; if not, the join is the CPU's.
+//! whether its keys are unique is seen only then; if not, the rows of the join are pairs (`pairs.rs`).
 //!
 //! Which side is looked up: of an inner join the smaller, by the rows of the tables underneath, because
 //! filters that DataFusion can only guess at make it smaller, not larger; the build side where that is not
