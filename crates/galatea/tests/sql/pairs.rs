@@ -223,6 +223,7 @@ async fn one_key_with_all_rows() {
         let keys: ArrayRef = Arc::new(Int32Array::from(vec![7; rows]));
         dimension("k", keys, seed)
     };
+    // More pairs than a chunk of the pipeline over them has.
     pair.table("l", &[same(1500, 1)]);
     pair.table("r", &[same(700, 2)]);
     for sql in [

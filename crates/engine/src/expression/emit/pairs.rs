@@ -10,8 +10,8 @@ use crate::expression::kind::Kind;
 use crate::expression::value::Value;
 use crate::reason::Reason;
 
-/// Bits of the number of a pair within its chunk.
-pub(crate) const PAIR_CHUNK_BITS: u32 = 30;
+/// Bits of the number of a pair within its chunk: few enough that tests have joins of several chunks.
+pub(crate) const PAIR_CHUNK_BITS: u32 = 20;
 
 impl Emitter<'_> {
     /// Defines where the list of a key's rows starts in build side `dimension`, and how many there are.
