@@ -52,6 +52,14 @@ impl Allocator<'_> {
         Ok(self.runtime.memory().working(self.owner, self.what, zeroed))
     }
 
+    /// Bytes of any content.
+    pub(super) fn bytes(&self, bytes: u64) -> Result<WorkingRegion<u8>, RunError> {
+        match self.runtime.allocate(self.stream, bytes)? {
+            Some(buffer) => Ok(self.runtime.memory().working(self.owner, self.what, buffer)),
+            None => Err(memory(self.runtime, self.what, bytes)),
+        }
+    }
+
     /// A bit for each of `bits`, all 0.
     pub(super) fn bitmap(&self, bits: u64) -> Result<WorkingRegion<u32>, RunError> {
         self.zeroed(bits.div_ceil(32))
@@ -60,13 +68,10 @@ impl Allocator<'_> {
     /// A column of so many rows. What no row has written may be read, though not used: a code of a
     /// dictionary must be one.
     pub(super) fn column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
-        let bytes = rows.max(1).saturating_mul(column.width as u64);
-        let Some(mut values) = self.runtime.allocate(self.stream, bytes)? else {
-            return Err(memory(self.runtime, self.what, bytes));
-        };
-        self.stream.fill(&mut values, 0)?;
+        let mut values = self.bytes(rows.max(1).saturating_mul(column.width as u64))?;
+        self.stream.fill(&mut *values, 0)?;
         Ok(DeviceColumn {
-            values: self.runtime.memory().working(self.owner, self.what, values),
+            values,
             nulls: column.nullable.then(|| self.bitmap(rows)).transpose()?,
         })
     }

@@ -82,7 +82,6 @@ impl Lists {
     /// Points the kernel that fills it at it.
     pub(super) fn bind(&self, args: &mut PipelineArguments) {
         DeviceColumn::bind(&self.values, args);
-        args.groups = self.address(Part::Presence);
         args.capacity = self.keys.as_ref().map_or(0, |keys| keys.len() as u64);
         args.outputs[COUNTS] = self.starts.address();
         if let Some([slots, ranks]) = &self.places {

@@ -10,7 +10,7 @@ use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
 use super::sort::SortColumns;
-use super::working::{SinkNeeds, memory, zeroed};
+use super::working::{SinkNeeds, zeroed};
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_layout::DenseLayout;
@@ -165,20 +165,14 @@ impl SinkState {
                 } else {
                     capacity - in_flight
                 };
-                let allocate = |bytes: u64| -> Result<WorkingRegion<u8>, RunError> {
-                    let what = "output columns";
-                    match runtime.allocate(stream, bytes)? {
-                        Some(buffer) => Ok(runtime.memory().working(needs.owner, what, buffer)),
-                        None => Err(memory(runtime, what, bytes)),
-                    }
-                };
+                let allocator = allocator("output columns");
                 let outputs = columns
                     .iter()
-                    .map(|c| allocate(capacity * c.row_bytes() as u64))
+                    .map(|c| allocator.bytes(capacity * c.row_bytes() as u64))
                     .collect::<Result<_, _>>()?;
                 let validity = columns
                     .iter()
-                    .map(|c| c.nullable().then(|| allocate(capacity)).transpose())
+                    .map(|c| c.nullable().then(|| allocator.bytes(capacity)).transpose())
                     .collect::<Result<_, _>>()?;
                 Form::Rows {
                     outputs,
@@ -190,7 +184,7 @@ impl SinkState {
             (Strategy::Sort { words }, ResultPlan::Rows(columns)) => {
                 progress = grid as usize;
                 let rows = needs.counted.unwrap_or(rows);
-                let columns = SortColumns::new(runtime, stream, columns, *words, rows, needs.owner)?;
+                let columns = SortColumns::new(&allocator("rows to be sorted"), columns, *words, rows)?;
                 Form::Sort(columns)
             }
             (Strategy::Chains, ResultPlan::Rows(columns)) => {

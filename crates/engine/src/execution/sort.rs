@@ -1,10 +1,10 @@
 //! Rows that are returned in order: they stay in output columns until the last launch, are sorted by the
 //! words of their order, and gathered column by column (late: the sort moves row numbers, not rows).
 
+use super::device_columns::Allocator;
 use super::error::RunError;
 use super::results::Rows;
 use super::run_report::RunReport;
-use super::working::memory;
 use crate::pipeline::output::OutputColumn;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{Access, DeviceBuffer, Stream};
@@ -47,33 +47,26 @@ fn width_of(bytes: usize) -> KeyWidth {
 impl SortColumns {
     /// Columns of a query with room for `rows` rows, of which the last `words` are words of the order.
     pub(super) fn new(
-        runtime: &DeviceRuntime,
-        stream: &Stream,
+        allocator: &Allocator<'_>,
         columns: &[OutputColumn],
         words: usize,
         rows: u64,
-        owner: u64,
     ) -> Result<Self, RunError> {
         let capacity = rows.max(1);
-        let allocate = |bytes: u64| -> Result<WorkingRegion<u8>, RunError> {
-            let what = "rows to be sorted";
-            match runtime.allocate(stream, bytes)? {
-                Some(buffer) => Ok(runtime.memory().working(owner, what, buffer)),
-                None => Err(memory(runtime, what, bytes)),
-            }
-        };
-        let values = columns.iter().map(|c| allocate(capacity * c.row_bytes() as u64));
+        let values = columns
+            .iter()
+            .map(|c| allocator.bytes(capacity * c.row_bytes() as u64));
         let values = values.collect::<Result<_, _>>()?;
         let validity = columns
             .iter()
-            .map(|c| c.nullable().then(|| allocate(capacity)).transpose());
+            .map(|c| c.nullable().then(|| allocator.bytes(capacity)).transpose());
         Ok(Self {
             values,
             validity: validity.collect::<Result<_, _>>()?,
             widths: columns.iter().map(OutputColumn::row_bytes).collect(),
             words,
             capacity,
-            owner,
+            owner: allocator.owner,
         })
     }
 

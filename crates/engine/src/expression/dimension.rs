@@ -36,6 +36,7 @@ use super::key_space::{KeySpace, indices_for};
 use super::kind::Kind;
 use super::parameters::LookupTable;
 use super::text::is_text;
+use super::value::Value;
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.
@@ -466,11 +467,17 @@ impl Payload {
         }
     }
 
-    /// The least and the greatest value, of integers.
-    pub(super) fn range(&self) -> Option<(i128, i128)> {
-        match self.values {
-            PayloadKind::Integer(Interval { low, high }) => Some((low, high)),
-            _ => None,
+    /// The value of SQL type `data_type` that this C++ is.
+    pub(super) fn value(&self, code: String, null: Option<String>, data_type: &DataType) -> Value {
+        Value {
+            code,
+            null,
+            kind: self.kind(),
+            data_type: data_type.clone(),
+            range: match self.values {
+                PayloadKind::Integer(Interval { low, high }) => Some((low, high)),
+                _ => None,
+            },
         }
     }
 }

@@ -36,7 +36,7 @@ const MAX_INDICES: u64 = 1 << 31;
 
 /// A part of a key.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct KeyPart {
+pub(crate) struct JoinKeyPart {
     /// The possible values; of text the codes.
     pub(crate) interval: Interval,
     /// The dictionary of text.
@@ -45,7 +45,7 @@ pub(crate) struct KeyPart {
     pub(crate) nulls: bool,
 }
 
-impl KeyPart {
+impl JoinKeyPart {
     /// The part that has these values, NULL among them if `nulls`.
     pub(crate) fn new(value: &Value, nulls: bool) -> Self {
         let nulls = nulls && value.null.is_some();
@@ -77,7 +77,7 @@ impl KeyPart {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeySpace {
     /// Its parts, first the one whose numbers are the farthest apart.
-    pub(crate) parts: Vec<KeyPart>,
+    pub(crate) parts: Vec<JoinKeyPart>,
     /// Slots of the table of keys, a power of two; `None`: numbers are indices.
     pub(crate) slots: Option<u64>,
 }
@@ -87,7 +87,7 @@ impl KeySpace {
     ///
     /// # Errors
     /// [`Reason::Limit`] of keys that do not fit 63 bits, or of more rows than there are indices.
-    pub(crate) fn new(parts: Vec<KeyPart>, rows: u64) -> Result<Self, Reason> {
+    pub(crate) fn new(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(parts, rows, indices_for(rows))
     }
 
@@ -96,7 +96,7 @@ impl KeySpace {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn of_lists(parts: Vec<KeyPart>, rows: u64) -> Result<Self, Reason> {
+    pub(crate) fn of_lists(parts: Vec<JoinKeyPart>, rows: u64) -> Result<Self, Reason> {
         Self::within(
             parts,
             rows,
@@ -105,7 +105,7 @@ impl KeySpace {
     }
 
     /// Keys are indices if there are no more than `indices`.
-    fn within(parts: Vec<KeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
+    fn within(parts: Vec<JoinKeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
         let limit = |asked: u64, limit: u64, unit| Reason::Limit {
             expression: "a join".into(),
             asked,
@@ -132,7 +132,7 @@ impl KeySpace {
 
     /// Possible keys.
     pub(crate) fn numbers(&self) -> u64 {
-        let numbers = self.parts.iter().filter_map(KeyPart::numbers);
+        let numbers = self.parts.iter().filter_map(JoinKeyPart::numbers);
         numbers.map(|numbers| numbers as u64).product()
     }
 

@@ -80,7 +80,7 @@ pub use function::{DatePart, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
 pub use ir::{Expr, ExprKind};
-pub(crate) use key_space::{KeyPart, KeySpace};
+pub(crate) use key_space::{JoinKeyPart, KeySpace};
 pub use kind::Kind;
 pub use lower::lower;
 pub(crate) use lower::representable;

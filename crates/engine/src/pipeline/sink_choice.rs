@@ -28,7 +28,7 @@ use super::sink::shared::SharedSink;
 use super::strategy::Strategy;
 use crate::code::{Code, line};
 use crate::config::{GroupBy, RowOutput};
-use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, KeyPart as JoinKeyPart, KeySpace, Value};
+use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Value};
 use crate::policy::policy;
 use crate::reason::Reason;
 use galatea_layout::model::PlacedColumn;

@@ -111,8 +111,8 @@ impl Chain {
         }
     }
 
-    /// Adds a build side that a pipeline makes with all of its columns.
-    fn add_complete(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, pipeline: Subtree) {
+    /// Adds a build side that has to stay on the device, where a pipeline makes it of `plan`.
+    fn add_made(&mut self, plan: Arc<dyn ExecutionPlan>, wanted: Expr, buildable: Buildable) {
         self.dimensions.push(BuildSide {
             limit: Some(node(plan.name(), "its rows have to stay on the device")),
             plan,
@@ -124,7 +124,7 @@ impl Chain {
             build: None,
             shared: SharedRows::default(),
         });
-        self.buildable.push(Some(Buildable::Complete(Box::new(pipeline))));
+        self.buildable.push(Some(buildable));
     }
 
     /// The predicate over source columns, if it only uses plain ones.
@@ -158,8 +158,10 @@ impl Chain {
     /// pipelines make of them, which becomes the last one.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
-            (PipelineSource::Groups(plan), Some(groups), _) => (plan, Buildable::Complete(Box::new(groups))),
-            (PipelineSource::Pairs(plan), _, Some(pairs)) => (plan, Buildable::Pairs(pairs)),
+            (PipelineSource::Groups(plan), Some(groups), _) => {
+                (Arc::clone(plan), Buildable::Complete(Box::new(groups)))
+            }
+            (PipelineSource::Pairs(plan), _, Some(pairs)) => (Arc::clone(plan), Buildable::Pairs(pairs)),
             _ => return (self, sink),
         };
         let number = self.dimensions.len();
@@ -168,25 +170,16 @@ impl Chain {
         let columns: Vec<Expr> = fields
             .map(|(index, field)| Expr::lookup(number, index, field, row.clone()))
             .collect();
-        let side = BuildSide {
-            plan: Arc::clone(plan),
-            key: Arc::new(Column::new("entry", 0)),
-            wanted: row.clone(),
-            unique: true,
-            rows: None,
-            shape: None,
-            limit: Some(node(plan.name(), "its rows have to stay on the device")),
-            build: None,
-            shared: SharedRows::default(),
-        };
         for side in &mut self.dimensions {
             side.wanted = side.wanted.substitute(&columns);
         }
         let filters = self.filters.iter().map(|filter| filter.substitute(&columns));
-        self.filters = [Expr::member(number, row)].into_iter().chain(filters).collect();
+        self.filters = [Expr::member(number, row.clone())]
+            .into_iter()
+            .chain(filters)
+            .collect();
         self.pruning.clear();
-        self.dimensions.push(side);
-        self.buildable.push(Some(buildable));
+        self.add_made(plan, row, buildable);
         (self, sink.substitute(&columns))
     }
 
@@ -334,7 +327,8 @@ impl PairInput {
     pub(super) fn with_member(mut self, other: Self, null_keys: bool) -> Result<(Chain, Expr), Reason> {
         let (plan, lists) = other.lists(&BTreeSet::new(), null_keys, false)?;
         let member = Expr::member(self.chain.dimensions.len(), self.key.clone());
-        self.chain.add_complete(plan, self.key, lists);
+        self.chain
+            .add_made(plan, self.key, Buildable::Complete(Box::new(lists)));
         Ok((self.chain, member))
     }
 }
@@ -389,7 +383,9 @@ impl PairJoin {
                 .filters
                 .push(Expr::member(dimension, probe.key.clone()));
         }
-        probe.chain.add_complete(of_build, probe.key.clone(), lists);
+        probe
+            .chain
+            .add_made(of_build, probe.key.clone(), Buildable::Complete(Box::new(lists)));
         let sink = SinkPlan::Probe {
             dimension,
             columns: probe.columns(&wanted),
@@ -411,7 +407,7 @@ impl PairJoin {
             .iter()
             .map(|condition| condition.substitute(&looked_up));
         marks.filters.extend(conditions);
-        marks.add_complete(plan, row, pairs);
+        marks.add_made(plan, row, Buildable::Complete(Box::new(pairs)));
         let sink = SinkPlan::Mark {
             dimension: 0,
             marking,

@@ -282,7 +282,9 @@ impl<'a> Placer<'a> {
         let before = self.hot_gain.get();
         let repeats = |side: &BuildSide| repeats(self.runtime, side);
         let finder = finder(&repeats);
-        if let Some((sort, found)) = sort::below(&plan, &finder) {
+        let sorted = sort::below(&plan, &finder);
+        let is_sort = sorted.is_some();
+        if let Some((sort, found)) = sorted {
             let sorted = ends(&plan).and(found).and_then(|found| {
                 sort::check_worth(&found, sort, &self.estimator, self.config)?;
                 self.worthwhile(found, &plan, None)
@@ -313,7 +315,7 @@ impl<'a> Placer<'a> {
             }
         } else if let Some(reason) = join_refusal(&plan, &finder).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
-            && sort::below(&plan, &finder).is_none()
+            && !is_sort
         {
             note(reasons, &plan, &reason);
         }

@@ -135,13 +135,7 @@ impl<'a> Emitter<'a> {
                 (self.define(&kind, &format!("({}){entry}", kind.c_type())), null)
             }
         };
-        Ok(Value {
-            code,
-            null,
-            kind,
-            data_type: expression.data_type().clone(),
-            range: payload.range(),
-        })
+        Ok(payload.value(code, null, expression.data_type()))
     }
 
     fn packed(&self, dimension: usize) -> Option<&'a PackedDimension> {

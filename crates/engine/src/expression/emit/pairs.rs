@@ -123,12 +123,6 @@ impl Emitter<'_> {
             (Some(null), Kind::Bool) => self.define(&kind, &format!("!{null} && {code}")),
             _ => code,
         };
-        Ok(Value {
-            code,
-            null,
-            kind,
-            data_type: expression.data_type().clone(),
-            range: payload.range(),
-        })
+        Ok(payload.value(code, null, expression.data_type()))
     }
 }
