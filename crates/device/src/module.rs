@@ -325,9 +325,9 @@ impl Function {
         let mut parameters: [*mut c_void; 1] = [bytes.as_ptr().cast_mut().cast()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (checked.grid, checked.block);
         let (call, code): (_, Code) = if cooperative {
-            // SAFETY: the function is loaded and held by `self`; the geometry is within its limits; it has one
-            // parameter, of this layout (the contract of `KernelArguments`), which the driver copies before it
-            // returns.
+            // SAFETY: the function is loaded and held by `self`; the geometry is within its limits; it has
+            // one parameter, of this layout (the contract of `KernelArguments`), which the driver copies
+            // before it returns.
             let code = unsafe {
                 (context.driver.cuLaunchCooperativeKernel)(
                     entry.handle,

@@ -3,6 +3,11 @@
 /// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points,
 /// stride.
 pub const CHUNK_WORDS: usize = 4;
+/// Starts that one launch of [`KmeansFit`](crate::KmeansFit) takes at most.
+pub const FIT_STARTS: usize = 16;
+/// Words of a start in its arguments: addresses of centroids, partials, shifts, masses and state, and the
+/// scale's bits.
+pub(crate) const START_WORDS: usize = 6;
 /// Strides of chunks are multiples of this, in points.
 pub const STRIDE_POINTS: usize = 64;
 /// Features that a thread holds of its points in registers at most; passes over more are wide

@@ -55,6 +55,31 @@ impl Execution {
     }
 }
 
+/// How iterations are launched on the device while all points are in its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Launches {
+    /// Several in one launch where a pass takes so little time that its launches would show.
+    #[default]
+    Auto,
+    /// A pass and an update for each iteration.
+    Each,
+    /// Several iterations in one launch, whose blocks wait for each other (`kmeans_fit.cu`), where the device
+    /// has cooperative launches.
+    Persistent,
+}
+
+impl Launches {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Each => "each",
+            Self::Persistent => "persistent",
+        }
+    }
+}
+
 /// A clustering to be done.
 #[derive(Debug, Clone)]
 pub struct KMeans {
@@ -74,6 +99,8 @@ pub struct KMeans {
     pub seed: u64,
     /// How iterations are executed on the device.
     pub execution: Execution,
+    /// How iterations are launched on the device.
+    pub launches: Launches,
     /// How the device finds the nearest centroids in iterations; by default the fastest by the model. Matrix
     /// units are left out where clusters have few points, or a few points are far from all others. Labels,
     /// sizes and the inertia always come from a pass in 32-bit floats.
@@ -98,6 +125,7 @@ impl KMeans {
             n_init: 1,
             seed: 0,
             execution: Execution::Auto,
+            launches: Launches::Auto,
             scores: None,
             sums: None,
             shared_limit: None,
