@@ -38,7 +38,7 @@ impl KMeans {
     /// # Errors
     /// See [`Self::fit_with`].
     pub fn fit(&self, points: &Points) -> Result<Model> {
-        self.run(points, &mut Cpu { points }, false, &mut |_| true)
+        self.run(points, &mut Cpu::new(points, self), false, &mut |_| true)
     }
 
     /// Centroids and labels, on the CPU.
@@ -46,7 +46,7 @@ impl KMeans {
     /// # Errors
     /// See [`Self::fit_with`].
     pub fn fit_predict(&self, points: &Points) -> Result<Model> {
-        self.run(points, &mut Cpu { points }, true, &mut |_| true)
+        self.run(points, &mut Cpu::new(points, self), true, &mut |_| true)
     }
 
     /// Centroids, and labels if wanted, on a device, or on the CPU where there is none. `progress` is told
@@ -68,7 +68,7 @@ impl KMeans {
                 let mut run = device.start(points, self)?;
                 self.run(points, &mut run, labels, progress)
             }
-            None => self.run(points, &mut Cpu { points }, labels, progress),
+            None => self.run(points, &mut Cpu::new(points, self), labels, progress),
         }
     }
 
@@ -165,12 +165,10 @@ impl Model {
             });
         }
         let centroids = Centroids::new(&points.without_offsets(&self.centroids), self.features);
+        let settings = KMeans::new(centroids.clusters());
         let finish = match device {
-            Some(device) => {
-                let settings = KMeans::new(centroids.clusters());
-                device.start(points, &settings)?.finish(&[centroids], true)?
-            }
-            None => Cpu { points }.finish(&[centroids], true)?,
+            Some(device) => device.start(points, &settings)?.finish(&[centroids], true)?,
+            None => Cpu::new(points, &settings).finish(&[centroids], true)?,
         };
         let labels = finish.into_iter().next().and_then(|finish| finish.labels);
         Ok(labels.expect("labels were asked for"))

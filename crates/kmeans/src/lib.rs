@@ -21,7 +21,8 @@
 //! | --- | --- |
 //! | executions: single-pass, multi-pass, cross-processing (KM-11) | [`Execution`] |
 //! | feature sums: cluster merge, partitioned features; masses with them: private, local, global (KM-4 to KM-10) | [`Sums`] |
-//! | mass sums alone | [`galatea_kernels::MassSum`] |
+//! | the same on the CPU (KM-14) | [`CpuSums`] |
+//! | mass sums alone | [`galatea_kernels::MassSum`], on the CPU [`count_labels`] |
 //! | iterations one by one or several in a launch | [`Launches`] |
 //! | nearest centroids by lanes or by matrix units | [`Scores`] |
 //! | shared memory of a block, checked before a launch (KM-13) | [`PassShape::shared_bytes`], [`choose`] |
@@ -52,6 +53,7 @@ mod share;
 mod spread;
 
 pub use choose::{PassCost, Wanted, choose, costs, fastest};
+pub use cpu::{CpuSums, count_labels};
 pub use device::{DeviceKMeans, DeviceRun};
 pub use error::{KMeansError, Result};
 pub use estimator::Model;

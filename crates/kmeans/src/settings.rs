@@ -2,6 +2,7 @@
 
 use galatea_kernels::kmeans::{Scores, Sums};
 
+use crate::cpu::CpuSums;
 use crate::{KMeansError, Points, Result, Share};
 
 /// Starts that share the passes over the points: with more, the computation of a pass would cost more than
@@ -25,7 +26,7 @@ pub enum Init {
     Given(Vec<f64>),
 }
 
-/// How an iteration is executed on the device (thesis §5.3, KM-11).
+/// How an iteration is executed (thesis §5.3, KM-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
     /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a
@@ -97,7 +98,7 @@ pub struct KMeans {
     pub n_init: u32,
     /// Seed of all random choices.
     pub seed: u64,
-    /// How iterations are executed on the device.
+    /// How iterations are executed. On the CPU alone cross-processing is multi-pass.
     pub execution: Execution,
     /// How iterations are launched on the device.
     pub launches: Launches,
@@ -107,6 +108,8 @@ pub struct KMeans {
     pub scores: Option<Scores>,
     /// How the device replicates sums; by default the cheapest by the model.
     pub sums: Option<Sums>,
+    /// How threads of the CPU add points to their clusters.
+    pub cpu_sums: CpuSums,
     /// Shared memory that a block on the device may take, bytes; by default all.
     pub shared_limit: Option<u64>,
     /// Whether the CPU takes chunks of points that are not on the device.
@@ -128,6 +131,7 @@ impl KMeans {
             launches: Launches::Auto,
             scores: None,
             sums: None,
+            cpu_sums: CpuSums::Auto,
             shared_limit: None,
             share: Share::Auto,
         }

@@ -25,7 +25,7 @@ use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 
 use crate::choose::{Wanted, choose, fastest};
-use crate::cpu::{self, Partial};
+use crate::cpu::{self, CpuSums, Partial};
 use crate::labels::Labels;
 use crate::share::{Split, share_of_cpu};
 use crate::spread;
@@ -466,8 +466,8 @@ impl DeviceRun<'_> {
         let shape = (centroids.clusters(), self.points.features());
         let mut total = Partial::new(shape.0, shape.1);
         for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
-            let labels = Labels::of_bytes(width, labels);
-            total.add(&cpu::sums_of(chunk, &labels, centroids, shape));
+            let labels: Vec<u32> = Labels::of_bytes(width, labels).iter().collect();
+            total.add(&cpu::sums_of(chunk, &labels, centroids, shape, CpuSums::Auto));
         }
         let shift = cpu::update(centroids, &total, shape.1);
         self.starts[0].put(&self.on.compute, centroids)?;

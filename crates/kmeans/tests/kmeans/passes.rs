@@ -1,6 +1,6 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs};
+use galatea_kmeans::{CpuSums, DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
@@ -71,17 +71,26 @@ fn the_cpu_agrees_with_the_reference() {
         (1000, 17, 8),
         (5000, 64, 31),
         (700, 300, 4),
+        (32, 2, 3),
+        (256, 4, 9),
+        (512, 5, 8),
         (40_000, 2, 4),
     ] {
         let columns = columns(n, d, 7);
         let first = first_rows(&columns, k);
         let points = points_of(&columns, 1 << 16);
-        let model = settings(first.clone(), k).fit_predict(&points).unwrap();
-        hold(
-            &model,
-            &reference(&columns, &first, 2),
-            &format!("n {n} d {d} k {k}"),
-        );
+        let expected = reference(&columns, &first, 2);
+        for cpu_sums in [CpuSums::Auto].into_iter().chain(CpuSums::ALL) {
+            for execution in [Execution::Single, Execution::Multi] {
+                let settings = KMeans {
+                    cpu_sums,
+                    execution,
+                    ..settings(first.clone(), k)
+                };
+                let model = settings.fit_predict(&points).unwrap();
+                hold(&model, &expected, &format!("n {n} d {d} k {k} {cpu_sums:?} {execution:?}"));
+            }
+        }
     }
 }
 
