@@ -61,7 +61,10 @@ mod tests {
         #[inline(always)]
         fn run<const FUSED: bool>(self) -> f32 {
             let pairs = self.0.iter().zip(self.1);
-            pairs.fold(0.0, |sum, (a, b)| if FUSED { a.mul_add(*b, sum) } else { sum + a * b })
+            pairs.fold(
+                0.0,
+                |sum, (a, b)| if FUSED { a.mul_add(*b, sum) } else { sum + a * b },
+            )
         }
     }
 

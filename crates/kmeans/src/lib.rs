@@ -54,7 +54,7 @@ mod spread;
 
 pub use choose::{PassCost, Wanted, choose, costs, fastest};
 pub use cpu::{CpuSums, count_labels};
-pub use device::{DeviceKMeans, DeviceRun};
+pub use device::{DeviceKMeans, DeviceRun, Phase, cpu_phases};
 pub use error::{KMeansError, Result};
 pub use estimator::Model;
 pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Scores, Sums};

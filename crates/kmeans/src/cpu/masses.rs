@@ -62,7 +62,9 @@ pub fn count_labels(labels: &Labels, clusters: usize, way: MassSum) -> Vec<u64> 
                 let mut masses = vec![0u32; clusters * PRIVATE];
                 for_each_label(bytes, width, |lane, label| masses[label * PRIVATE + lane] += 1);
                 let of_cluster = masses.chunks_exact(PRIVATE);
-                of_cluster.map(|lanes| lanes.iter().copied().map(u64::from).sum()).collect()
+                of_cluster
+                    .map(|lanes| lanes.iter().copied().map(u64::from).sum())
+                    .collect()
             });
             counted.reduce(|| vec![0; clusters], added)
         }
@@ -70,7 +72,9 @@ pub fn count_labels(labels: &Labels, clusters: usize, way: MassSum) -> Vec<u64> 
 }
 
 fn added(mut some: Vec<u64>, others: Vec<u64>) -> Vec<u64> {
-    some.iter_mut().zip(others).for_each(|(some, other)| *some += other);
+    some.iter_mut()
+        .zip(others)
+        .for_each(|(some, other)| *some += other);
     some
 }
 
@@ -84,7 +88,10 @@ fn for_each_label(bytes: &[u8], width: usize, mut use_label: impl FnMut(usize, u
         }
         2 => {
             for (at, label) in bytes.chunks_exact(2).enumerate() {
-                use_label(at % PRIVATE, usize::from(u16::from_ne_bytes([label[0], label[1]])));
+                use_label(
+                    at % PRIVATE,
+                    usize::from(u16::from_ne_bytes([label[0], label[1]])),
+                );
             }
         }
         _ => {

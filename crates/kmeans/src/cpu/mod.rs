@@ -174,27 +174,37 @@ pub(crate) fn pass<'c>(
 /// Multi-pass: labels of all points of a chunk, then its sums by them.
 fn two_passes(points: &Points, centroids: &Centroids, sums: CpuSums) -> Partial {
     let shape = (centroids.clusters(), points.features());
-    let view = View::new(centroids.words(), shape.0, shape.1);
     let mut total = Partial::new(shape.0, shape.1);
     let mut labels = Vec::new();
     for chunk in points.chunks() {
-        labels.resize(chunk.len, 0);
-        let pieces = labels.par_chunks_mut(PIECE).enumerate();
-        pieces.for_each(|(number, labels)| {
-            let piece = Piece {
-                chunk,
-                start: number * PIECE,
-                end: number * PIECE + labels.len(),
-                view,
-                sums: None,
-                inertia: false,
-                labels: Labelling::Written(labels),
-            };
-            piece.pass();
-        });
+        assign(chunk, centroids, shape, &mut labels);
         total.add(&sums_of(chunk, &labels, centroids, shape, sums));
     }
     total
+}
+
+/// Labels of the points of a chunk.
+pub(crate) fn assign(
+    chunk: &Chunk,
+    centroids: &Centroids,
+    (clusters, features): (usize, usize),
+    labels: &mut Vec<u32>,
+) {
+    let view = View::new(centroids.words(), clusters, features);
+    labels.resize(chunk.len, 0);
+    let pieces = labels.par_chunks_mut(PIECE).enumerate();
+    pieces.for_each(|(number, labels)| {
+        let piece = Piece {
+            chunk,
+            start: number * PIECE,
+            end: number * PIECE + labels.len(),
+            view,
+            sums: None,
+            inertia: false,
+            labels: Labelling::Written(labels),
+        };
+        piece.pass();
+    });
 }
 
 /// Sums of a chunk whose labels are known.

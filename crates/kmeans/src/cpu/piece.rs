@@ -136,7 +136,9 @@ fn nearest<const FUSED: bool>(x: &[f32], view: &View<'_>, label: &mut [u32; BLOC
             let (one, two) = view.rows[2 * pair * d..][..2 * d].split_at(d);
             let mut scores = [[norms[0]; LANES], [norms[1]; LANES]];
             for ((x, one), two) in x.chunks_exact(BLOCK).zip(one).zip(two) {
-                let x: &[f32; LANES] = x[first..first + LANES].try_into().expect("whole lanes of a block");
+                let x: &[f32; LANES] = x[first..first + LANES]
+                    .try_into()
+                    .expect("whole lanes of a block");
                 for i in 0..LANES {
                     scores[0][i] = multiply_add::<FUSED>(x[i], *one, scores[0][i]);
                     scores[1][i] = multiply_add::<FUSED>(x[i], *two, scores[1][i]);
@@ -168,7 +170,10 @@ fn by_lanes(x: &[f32], label: &[u32; BLOCK], partial: &mut Partial) {
             }
         }
         *mass += counts.iter().map(|count| u64::from(*count)).sum::<u64>();
-        for (sum, x) in partial.sums[cluster * d..][..d].iter_mut().zip(x.chunks_exact(BLOCK)) {
+        for (sum, x) in partial.sums[cluster * d..][..d]
+            .iter_mut()
+            .zip(x.chunks_exact(BLOCK))
+        {
             let mut sums = [0f32; LANES];
             for (labels, x) in label.chunks_exact(LANES).zip(x.chunks_exact(LANES)) {
                 for i in 0..LANES {

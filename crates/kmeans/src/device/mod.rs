@@ -10,6 +10,7 @@
 //! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
 
 mod fit;
+mod phases;
 mod places;
 mod starts;
 
@@ -43,6 +44,7 @@ const PERSISTENT_SECONDS: f64 = 200e-6;
 /// Chunks whose labels come back together.
 const LABELLED: usize = 8;
 
+pub use phases::{Phase, cpu_phases};
 use places::{Places, Slot, Table};
 use starts::Start;
 

@@ -32,7 +32,11 @@ fn every_mass_sum_counts_every_label() {
         labels.iter().for_each(|label| expected[*label as usize] += 1);
         let labels = Labels::of_bytes(LabelWidth::of(k), bytes.clone());
         for way in MassSum::ALL {
-            assert_eq!(count_labels(&labels, k as usize, way), expected, "CPU {way:?} n {n} k {k}");
+            assert_eq!(
+                count_labels(&labels, k as usize, way),
+                expected,
+                "CPU {way:?} n {n} k {k}"
+            );
         }
         let uploaded = device.upload(&stream, &bytes).unwrap();
         for way in MassSum::ALL {

@@ -1,6 +1,8 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{CpuSums, DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs};
+use galatea_kmeans::{
+    CpuSums, DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs, cpu_phases,
+};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
@@ -88,7 +90,11 @@ fn the_cpu_agrees_with_the_reference() {
                     ..settings(first.clone(), k)
                 };
                 let model = settings.fit_predict(&points).unwrap();
-                hold(&model, &expected, &format!("n {n} d {d} k {k} {cpu_sums:?} {execution:?}"));
+                hold(
+                    &model,
+                    &expected,
+                    &format!("n {n} d {d} k {k} {cpu_sums:?} {execution:?}"),
+                );
             }
         }
     }
@@ -277,6 +283,40 @@ fn every_execution_agrees_with_the_reference() {
             }
         }
     }
+}
+
+/// Phases one after the other are an iteration.
+#[test]
+fn phases_are_those_of_an_iteration() {
+    let device = device(64 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let machine = machine(&device);
+    let on = DeviceKMeans::new(&manager, machine).unwrap();
+    let columns = columns(3001, 5, 17);
+    let first = first_rows(&columns, 6);
+    let expected = reference(&columns, &first, 1);
+    let points = points_of(&columns, 4096);
+    let shape = choose(&machine, (5, 6), Wanted::default()).unwrap();
+    for (execution, names) in [
+        (Execution::Multi, &["assignment", "sums", "centroids"][..]),
+        (
+            Execution::Cross,
+            &["assignment", "label transfer", "sums", "centroids"],
+        ),
+    ] {
+        let mut run = on.start_with(&points, shape).unwrap();
+        run.execute_as(execution).unwrap();
+        run.place_centroids(&first).unwrap();
+        let phases: Vec<&str> = run.phases().unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(phases, names);
+        for (found, truth) in run.read_centroids().unwrap().iter().zip(&expected.centroids) {
+            assert!(
+                (found - truth).abs() < 2e-3,
+                "{execution:?}: {found}, not {truth}"
+            );
+        }
+    }
+    assert_eq!(cpu_phases(&points, &first).len(), 3);
 }
 
 /// Points, features and clusters around the sizes of warps, blocks, vectors and chunks.
