@@ -9,8 +9,8 @@ pub trait VectorWork {
     /// Its result.
     type Output;
 
-    /// Does it. Implementations are `#[inline(always)]`, like all that they call, since only what is inlined is
-    /// compiled for the wider vectors. `FUSED`: `mul_add` is an instruction.
+    /// Does it. Implementations are `#[inline(always)]`, like all that they call, since only what is inlined
+    /// is compiled for the wider vectors. `FUSED`: `mul_add` is an instruction.
     fn run<const FUSED: bool>(self) -> Self::Output;
 }
 

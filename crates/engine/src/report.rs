@@ -2,8 +2,9 @@
 //!
 //! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and
 //! the GPU subtrees of that plan complete it, so that queries of one session that run at once have reports of
-//! their own. Operators of other crates find it in the context that they are executed in. The session keeps the report of the plan made last in a [`QueryReports`], an extension of its
-//! configuration, so that a front (the command line's footer, a benchmark) reads it without knowing plans.
+//! their own. Operators of other crates find it in the context that they are executed in. The session keeps
+//! the report of the plan made last in a [`QueryReports`], an extension of its configuration, so that a front
+//! (the command line's footer, a benchmark) reads it without knowing plans.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

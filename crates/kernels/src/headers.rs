@@ -80,6 +80,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/kmeans/sums.cuh",
     "galatea/kmeans/update.cuh",
     "galatea/kmeans/wide.cuh",
+    "galatea/kmeans/wide_matrix.cuh",
     "galatea/link.cuh",
     "galatea/mma.cuh",
     "galatea/morsel.cuh",

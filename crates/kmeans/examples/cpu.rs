@@ -1,5 +1,5 @@
-//! Times iterations on the CPU by each way of summing: `cargo run --release -p galatea-kmeans --example cpu --
-//! FEATURES CLUSTERS MiB`, the first two lists with commas.
+//! Times iterations on the CPU by each way of summing: `cargo run --release -p galatea-kmeans --example cpu
+//! -- FEATURES CLUSTERS MiB`, the first two lists with commas.
 
 use std::error::Error;
 use std::time::Instant;

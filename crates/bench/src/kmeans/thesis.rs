@@ -1,5 +1,5 @@
-//! The thesis' figures 5.9 to 5.16 in one run: the sweeps of its chapter 5, each with the shared memory that it
-//! had, 48 KB, and with all that there is.
+//! The thesis' figures 5.9 to 5.16 in one run: the sweeps of its chapter 5, each with the shared memory that
+//! it had, 48 KB, and with all that there is.
 //!
 //! Kernels of all shapes are compiled first, on all cores: one after the other they would take longer than
 //! everything else.

@@ -65,6 +65,8 @@ fn nvrtc_compiles_passes_and_fits() {
         (Matrix, 16, 16, Sums::Features, 8),
         (Matrix, 16, 64, Sums::Features, 2),
         (Matrix, 31, 100, Sums::Global, 1),
+        (Matrix, 64, 64, Sums::Features, 2),
+        (Matrix, 37, 9, Sums::Global, 1),
     ] {
         let shape = PassShape {
             features,

@@ -70,8 +70,8 @@ pub enum CpuSums {
     Auto,
     /// Point by point into a matrix of the thread: Cluster Merge (thesis §5.2.1, KM-4).
     Merge,
-    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1, KM-5), one after the
-    /// other, since a thread's points are in its cache.
+    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1, KM-5), one after
+    /// the other, since a thread's points are in its cache.
     Features,
     /// Cluster by cluster, a copy of a sum for each lane of a vector, where points of others add zero.
     Lanes,

@@ -19,8 +19,8 @@ const FEW_CLUSTERS: usize = 8;
 /// The label of no cluster.
 const NONE: u32 = u32::MAX;
 
-/// Centroids split into the parts of their layout; rows and norms are padded to a multiple of four, with norms
-/// that no score is below.
+/// Centroids split into the parts of their layout; rows and norms are padded to a multiple of four, with
+/// norms that no score is below.
 #[derive(Clone, Copy)]
 pub(super) struct View<'c> {
     pub(super) origin: &'c [f32],

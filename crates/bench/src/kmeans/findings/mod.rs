@@ -1,5 +1,5 @@
-//! The thesis' figures 5.9 to 5.16 beside what was measured: which of their trends hold here, and why others do
-//! not.
+//! The thesis' figures 5.9 to 5.16 beside what was measured: which of their trends hold here, and why others
+//! do not.
 
 mod host;
 mod passes;

@@ -13,7 +13,8 @@
 // - KMEANS_PAIRED 1: compares centroids by twos (kmeans/nearest.cuh)
 // - KMEANS_GIVEN 1: labels are read where they would be written (second pass of multi-pass execution, thesis
 //   §5.3)
-// - KMEANS_WIDE 1: features are too many for registers (kmeans/wide.cuh); sums are 0, 3 or 5
+// - KMEANS_WIDE 1: features are too many for registers (kmeans/wide.cuh, by matrix units
+//   kmeans/wide_matrix.cuh); sums are 0, 3 or 5
 // - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, in
 //   registers with KMEANS_HELD; sums are 3, 4 or 5, of which 3 has KMEANS_OWNERS lanes that share a point's
 //   features
@@ -29,6 +30,7 @@
 #include "galatea/kmeans/nearest.cuh"
 #include "galatea/kmeans/quad_sums.cuh"
 #include "galatea/kmeans/wide.cuh"
+#include "galatea/kmeans/wide_matrix.cuh"
 
 #ifndef KMEANS_FEATURES
 #define KMEANS_FEATURES 4
@@ -52,7 +54,42 @@ namespace galatea {
 
 constexpr u32 D = KMEANS_FEATURES, P = KMEANS_POINTS;
 
-#if KMEANS_MATRIX
+#if KMEANS_MATRIX && KMEANS_WIDE
+using Nearest = MatrixCentroids<D, KMEANS_TILES, false>;
+#if KMEANS_SUMS == 3
+using Sums = WideQuadFeatureSums<D>;
+#else
+using Sums = WideQuadGlobalSums<D>;
+#endif
+
+// Grid scope: all threads of all blocks of a row of the grid call, each with its block's dynamic shared
+// memory.
+GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned char* memory) {
+    static_assert(P == 4, "a lane loads 4 points of a feature at once");
+    float* const shared = reinterpret_cast<float*>(memory);
+    const u32 k = args.clusters;
+    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
+    const Nearest centroids(args.centroids, k, args.scale, args.key_shift, shared);
+#if KMEANS_SUMS == 3
+    Sums sums(shared + Nearest::floats(k), k, args.copies);
+#else
+    Sums sums{partials, k};
+#endif
+    __syncthreads();
+    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
+    while (walk.more()) {
+        for (u32 tiles = 0; tiles < args.flush_tiles && walk.more(); ++tiles) {
+            const WideQuad points(args.chunks, walk);
+            walk.next();
+            u32 label[4];
+            nearest_wide(centroids, args.centroids, points, label);
+            sums.add(points, args.centroids, label);
+        }
+        sums.merge(partials);
+    }
+}
+
+#elif KMEANS_MATRIX
 #if KMEANS_SUMS == 3
 using Sums = QuadFeatureSums<D, KMEANS_OWNERS>;
 #elif KMEANS_SUMS == 4
