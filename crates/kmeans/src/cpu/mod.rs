@@ -19,7 +19,7 @@ use piece::{Labelling, Piece, View};
 use crate::labels::Labels;
 use crate::points::Chunk;
 use crate::processor::{Finish, Iterations, Monitor, Processor, Rule};
-use crate::{Execution, KMeans, KMeansError, Points, Result};
+use crate::{KMeansError, Points, Result};
 
 /// Points of a piece of work.
 const PIECE: usize = 1 << 15;
@@ -98,23 +98,8 @@ impl CpuSums {
 pub(crate) struct Cpu<'p> {
     pub(crate) points: &'p Points,
     pub(crate) sums: CpuSums,
-    /// Cross-processing is of two processors: with one it is multi-pass.
-    pub(crate) execution: Execution,
-}
-
-impl<'p> Cpu<'p> {
-    /// As settings say.
-    pub(crate) fn new(points: &'p Points, settings: &KMeans) -> Self {
-        Self {
-            points,
-            sums: settings.cpu_sums,
-            execution: settings.execution,
-        }
-    }
-
-    fn is_single(&self) -> bool {
-        matches!(self.execution, Execution::Auto | Execution::Single)
-    }
+    /// Whether iterations are two passes: assignment, then sums.
+    pub(crate) multi_pass: bool,
 }
 
 /// One pass over chunks by the centroids of each start, piece by piece, so that a piece comes from memory
@@ -271,12 +256,12 @@ impl Processor for Cpu<'_> {
             }
             let of_active: Vec<&Centroids> = active.iter().map(|start| &starts[*start]).collect();
             let shape = (of_active[0].clusters(), d);
-            let partials = if self.is_single() {
-                let chunks = self.points.chunks().iter();
-                pass(chunks, &of_active, shape, (self.sums, false), None)
-            } else {
+            let partials = if self.multi_pass {
                 let of = |centroids: &&Centroids| two_passes(self.points, centroids, self.sums);
                 of_active.iter().map(of).collect()
+            } else {
+                let chunks = self.points.chunks().iter();
+                pass(chunks, &of_active, shape, (self.sums, false), None)
             };
             for (start, partial) in active.into_iter().zip(partials) {
                 let shift = update(&mut starts[start], &partial, d);
