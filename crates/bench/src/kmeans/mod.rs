@@ -202,6 +202,13 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
         let points = generator.points(count)?;
         let fewer = generator.points(count.min(plan.verified))?;
         for &clusters in &plan.clusters {
+            if u64::from(clusters) > fewer.len() {
+                return Err(galatea_kmeans::KMeansError::TooFewPoints {
+                    clusters: clusters as usize,
+                    points: fewer.len(),
+                }
+                .into());
+            }
             let case = Case {
                 on: &on,
                 clock: &clock,
