@@ -43,12 +43,12 @@ impl Rows<'_> {
     }
 }
 
-/// Whether a trend holds, and where it does not why.
-fn verdict(holds: bool, because: &str) -> String {
+/// Whether a trend holds, and where it does not the cause to look for first: a run shows times, not causes.
+fn verdict(holds: bool, cause: &str) -> String {
     if holds {
         "holds".to_string()
     } else {
-        format!("does not hold, because {because}")
+        format!("does not hold (supposed cause, not measured: {cause})")
     }
 }
 

@@ -22,7 +22,11 @@ pub(super) fn feature_sums(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
         (17.., _) | (_, 64..) => Some((
             "partitioned features win, by up to 96.7x",
             ratio > 1.0,
-            "cluster merge still fits shared memory there, where its additions take no exchange of points",
+            if private.is_some() {
+                "cluster merge fits shared memory here, where its additions take no exchange of points"
+            } else {
+                "additions in device memory are spread over many clusters"
+            },
         )),
         // Between them the thesis says nothing.
         _ => None,
