@@ -532,7 +532,8 @@ fn place_again(
     Ok(found)
 }
 
-/// Nodes that do work of their own and have no device version; the rest only arrange data.
+/// Nodes that do work of their own and have no device version; the rest only arrange data, or choose their
+/// device when they run.
 fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
     let arranges = [
         "CoalescePartitionsExec",
@@ -554,7 +555,8 @@ fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
         "ScalarSubqueryExec",
     ];
     let name = plan.name();
-    (!arranges.contains(&name)).then(|| Reason::Node {
+    let chooses = PlanReport::READERS.contains(&name);
+    (!arranges.contains(&name) && !chooses).then(|| Reason::Node {
         node: name.to_string(),
         detail: "this operator has no device version".into(),
     })

@@ -16,6 +16,7 @@ mod heap_gather;
 mod heap_release;
 mod heap_reset;
 mod heap_verify;
+mod kmeans_fit;
 mod kmeans_masses;
 mod kmeans_pass;
 mod kmeans_update;
@@ -48,6 +49,7 @@ pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
 pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
+pub use kmeans_fit::{FitMemory, KmeansFit, KmeansFitArguments};
 pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
@@ -89,6 +91,7 @@ pub const KERNELS: &[KernelEntry] = &[
     HeapRelease::ENTRY,
     HeapReset::ENTRY,
     HeapVerify::ENTRY,
+    KmeansFit::ENTRY,
     KmeansMasses::ENTRY,
     KmeansPass::ENTRY,
     KmeansUpdate::ENTRY,
