@@ -68,6 +68,13 @@ pub enum FinishForm {
         /// The constant.
         each: i64,
     },
+    /// Bits of integers; complemented for AND.
+    Bits {
+        /// The word.
+        word: usize,
+        /// AND.
+        complement: bool,
+    },
     /// A 128-bit sum.
     Sum128(usize),
     /// A sum of doubles.
@@ -213,6 +220,9 @@ impl AccumulatorPlan {
                 AggregateFunction::Min | AggregateFunction::Max => {
                     self.rank(argument, &condition, call.function == AggregateFunction::Min)?
                 }
+                AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
+                    self.bits(call.function, argument, &condition)?
+                }
                 AggregateFunction::Count => return Err(missing(call)),
             };
             self.finishes.push(Finish {
@@ -307,6 +317,32 @@ impl AccumulatorPlan {
         })
     }
 
+    fn bits(
+        &mut self,
+        function: AggregateFunction,
+        argument: &Value,
+        condition: &Option<String>,
+    ) -> Result<FinishForm, Reason> {
+        let code = match argument.kind {
+            Kind::I32 | Kind::I64 => format!("u64(i64({}))", argument.code),
+            Kind::I128 => format!("u64({})", argument.code),
+            _ => {
+                return Err(Reason::Type {
+                    data_type: argument.data_type.clone(),
+                    place: "an aggregate of bits".into(),
+                });
+            }
+        };
+        let complement = function == AggregateFunction::BitAnd;
+        let (accumulator, value) = match function {
+            AggregateFunction::BitAnd => (Accumulator::Or64, format!("~{code}")),
+            AggregateFunction::BitOr => (Accumulator::Or64, code),
+            _ => (Accumulator::Xor64, code),
+        };
+        let word = self.add(accumulator, condition.clone(), value, UNKNOWN);
+        Ok(FinishForm::Bits { word, complement })
+    }
+
     fn rank(
         &mut self,
         argument: &Value,
@@ -352,7 +388,11 @@ impl AccumulatorPlan {
                 complement,
                 values: values.clone(),
             },
-            Kind::Bool | Kind::Text => {
+            Kind::Bool => FinishForm::RankInteger {
+                word: word(self, format!("rank_i64(i64({code}))")),
+                complement,
+            },
+            Kind::Text => {
                 return Err(Reason::Type {
                     data_type: argument.data_type.clone(),
                     place: "min or max".into(),

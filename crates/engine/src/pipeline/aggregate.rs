@@ -14,10 +14,16 @@ pub enum AggregateFunction {
     Sum,
     /// `AVG(x)` of decimals (exact) and doubles.
     Avg,
-    /// `MIN(x)`.
+    /// `MIN(x)`, and `BOOL_AND(x)`.
     Min,
-    /// `MAX(x)`.
+    /// `MAX(x)`, and `BOOL_OR(x)`.
     Max,
+    /// `BIT_AND(x)`.
+    BitAnd,
+    /// `BIT_OR(x)`.
+    BitOr,
+    /// `BIT_XOR(x)`.
+    BitXor,
 }
 
 impl AggregateFunction {
@@ -27,10 +33,18 @@ impl AggregateFunction {
             "count" => Self::Count,
             "sum" => Self::Sum,
             "avg" => Self::Avg,
-            "min" => Self::Min,
-            "max" => Self::Max,
+            "min" | "bool_and" => Self::Min,
+            "max" | "bool_or" => Self::Max,
+            "bit_and" => Self::BitAnd,
+            "bit_or" => Self::BitOr,
+            "bit_xor" => Self::BitXor,
             _ => return None,
         })
+    }
+
+    /// Whether a value that comes again changes nothing, so that DISTINCT may be left out.
+    pub fn ignores_repeats(self) -> bool {
+        self.orders_values() || matches!(self, Self::BitAnd | Self::BitOr)
     }
 
     /// Whether the function compares values (so strings need order-preserving codes).
@@ -75,6 +89,9 @@ impl AggregateCall {
             AggregateFunction::Min | AggregateFunction::Max => {
                 data_type == self.field.data_type() && (is_string(data_type) || is_ordered(data_type))
             }
+            AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
+                data_type == self.field.data_type() && data_type.is_integer()
+            }
         };
         if fits {
             Ok(())
@@ -100,11 +117,14 @@ pub fn is_string(data_type: &DataType) -> bool {
 
 /// Whether MIN and MAX map the type's values to ranks.
 fn is_ordered(data_type: &DataType) -> bool {
-    use DataType::{Date32, Date64, Decimal128, Duration, Float32, Float64, Time32, Time64, Timestamp};
+    use DataType::{
+        Boolean, Date32, Date64, Decimal128, Duration, Float32, Float64, Time32, Time64, Timestamp,
+    };
     data_type.is_integer()
         || matches!(
             data_type,
-            Date32
+            Boolean
+                | Date32
                 | Date64
                 | Decimal128(..)
                 | Duration(_)
@@ -132,6 +152,10 @@ pub enum Accumulator {
     SumF64,
     /// Maximum of order-preserving 64-bit ranks; zero is the identity.
     Max64,
+    /// Bits set in any value.
+    Or64,
+    /// Bits set in an odd number of values.
+    Xor64,
 }
 
 impl Accumulator {
@@ -156,6 +180,8 @@ impl Accumulator {
             Self::Sum128 => "sum128",
             Self::SumF64 => "sum_f64",
             Self::Max64 => "max64",
+            Self::Or64 => "or64",
+            Self::Xor64 => "xor64",
         }
     }
 
@@ -175,6 +201,8 @@ impl Accumulator {
             Self::Sum128 | Self::SumWidening => MergeWord::Sum128,
             Self::SumF64 => MergeWord::SumF64,
             Self::Max64 => MergeWord::Max64,
+            Self::Or64 => MergeWord::Or64,
+            Self::Xor64 => MergeWord::Xor64,
         }
     }
 
@@ -186,6 +214,8 @@ impl Accumulator {
             Self::SumWidening => "Merge::SumWidening",
             Self::SumF64 => "Merge::SumF64",
             Self::Max64 => "Merge::Max64",
+            Self::Or64 => "Merge::Or64",
+            Self::Xor64 => "Merge::Xor64",
         }
     }
 }

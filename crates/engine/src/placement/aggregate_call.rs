@@ -24,7 +24,7 @@ pub(super) fn aggregate_call(
         detail: detail.to_string(),
     };
     let function = AggregateFunction::from_name(name).ok_or_else(|| refuse("no aggregate of a pipeline"))?;
-    if call.is_distinct() && !function.orders_values() {
+    if call.is_distinct() && !function.ignores_repeats() {
         return Err(refuse("DISTINCT"));
     }
     if !call.order_bys().is_empty() {

@@ -9,7 +9,7 @@
 use super::cost::Estimator;
 use super::find::{finder, join_refusal, subtree};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
-use super::{key, sort, top};
+use super::{grouping_sets, key, sort, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, PlanKey};
@@ -305,6 +305,9 @@ impl<'a> Placer<'a> {
                 ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
             );
         }
+        if let Some(union) = self.place_sets(&plan, reasons)? {
+            return Ok(union);
+        }
         if let Some(outcome) = subtree(&plan, &finder) {
             match ends(&plan)
                 .and(outcome)
@@ -344,6 +347,40 @@ impl<'a> Placer<'a> {
             placed,
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
         )
+    }
+
+    /// The union of the grouping sets of an aggregate, if every one of them is worth a place.
+    fn place_sets(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        reasons: &mut Reasons,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let sets = match grouping_sets::sets(plan) {
+            None => return Ok(None),
+            Some(Ok(sets)) => sets,
+            Some(Err(reason)) => {
+                note(reasons, plan, &reason);
+                return Ok(None);
+            }
+        };
+        let sums = [&self.gain, &self.hot_gain, &self.once];
+        let before = sums.map(std::cell::Cell::get);
+        let mut own = Reasons::default();
+        let placed = (sets.iter())
+            .map(|set| self.place(Arc::clone(&set.aggregate), None, &mut own))
+            .collect::<Result<Vec<_>>>()?;
+        if placed.iter().all(|set| set.is::<GpuExec>())
+            && let Some(union) = grouping_sets::union(sets, placed, &plan.schema())
+        {
+            return Ok(Some(union));
+        }
+        for (sum, before) in sums.into_iter().zip(before) {
+            sum.set(before);
+        }
+        for text in own.texts {
+            reasons.add(text, own.concern_work);
+        }
+        Ok(None)
     }
 
     /// The node of a subtree that computes what `cpu` does.
@@ -401,6 +438,7 @@ impl<'a> Placer<'a> {
             });
         }
         if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
+            && !plan.is::<AggregateExec>()
             && self.estimator.groups(groups) < self.config.build_rows.0 as f64
         {
             return Err(Reason::Node {

@@ -207,6 +207,10 @@ impl States<'_> {
             FinishForm::Sum64(word) => {
                 Integers::Narrow(self.signed(*word).collect()).array(nulls, data_type)?
             }
+            FinishForm::Bits { word, complement } => {
+                let bits = self.words(*word).map(|bits| unflip(bits, *complement) as i64);
+                Integers::Narrow(bits.collect()).array(nulls, data_type)?
+            }
             FinishForm::SumPlus { sum, count, each } => {
                 let sums = (self.signed(*sum).zip(self.signed(*count)))
                     .map(|(sum, count)| sum.wrapping_add(count.wrapping_mul(*each)));
