@@ -1,5 +1,6 @@
 //! Aggregate calls and the accumulator words they need.
 
+use super::moments::Moment;
 use crate::expression::Expr;
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef};
@@ -24,6 +25,8 @@ pub enum AggregateFunction {
     BitOr,
     /// `BIT_XOR(x)`.
     BitXor,
+    /// A function of moments. Two arguments are the parts of one, as of a key.
+    Moment(Moment),
 }
 
 impl AggregateFunction {
@@ -38,8 +41,36 @@ impl AggregateFunction {
             "bit_and" => Self::BitAnd,
             "bit_or" => Self::BitOr,
             "bit_xor" => Self::BitXor,
-            _ => return None,
+            name => {
+                let mut moments = Moment::ALL.iter();
+                Self::Moment(moments.find(|(known, _)| *known == name)?.1)
+            }
         })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Avg => "avg",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::BitAnd => "bit_and",
+            Self::BitOr => "bit_or",
+            Self::BitXor => "bit_xor",
+            Self::Moment(moment) => {
+                let mut moments = Moment::ALL.iter();
+                moments
+                    .find(|(_, known)| *known == moment)
+                    .map_or("", |(name, _)| name)
+            }
+        }
+    }
+
+    /// Whether results are made on the host alone, so that no other pipeline can read them where they are.
+    pub fn finishes_on_host(self) -> bool {
+        matches!(self, Self::Moment(_))
     }
 
     /// Whether a value that comes again changes nothing, so that DISTINCT may be left out.
@@ -89,6 +120,8 @@ impl AggregateCall {
             AggregateFunction::Min | AggregateFunction::Max => {
                 data_type == self.field.data_type() && (is_string(data_type) || is_ordered(data_type))
             }
+            AggregateFunction::Moment(Moment::RegrCount) => true,
+            AggregateFunction::Moment(_) => argument.parts().iter().all(|part| is_exact(part.data_type())),
             AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
                 data_type == self.field.data_type() && data_type.is_integer()
             }
@@ -97,7 +130,7 @@ impl AggregateCall {
             Ok(())
         } else {
             Err(Reason::Function {
-                name: format!("{:?}", self.function).to_lowercase(),
+                name: self.function.name().to_owned(),
                 detail: format!(
                     "{data_type} to {} is not an aggregate of a pipeline",
                     self.field.data_type()
@@ -105,6 +138,12 @@ impl AggregateCall {
             })
         }
     }
+}
+
+/// Whether sums of products of the type's values are exact.
+pub(crate) fn is_exact(data_type: &DataType) -> bool {
+    use DataType::{Decimal32, Decimal64, Decimal128};
+    data_type.is_integer() || matches!(data_type, Decimal32(..) | Decimal64(..) | Decimal128(..))
 }
 
 /// Whether values of the type are strings or bytes.

@@ -214,6 +214,7 @@ impl Steps {
                 let values = self.inner(Arc::clone(call), filter);
                 Part::Value(self.outer(Arc::new(call.fun().clone()), Some(values)))
             }
+            AggregateFunction::Moment(_) => return None,
             AggregateFunction::Avg => {
                 let [argument] = call.expressions().try_into().ok()?;
                 if argument.data_type(&self.input).ok()? != DataType::Float64 {

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const DOCUMENT: &str = "../../docs/functions.md";
-const UPDATE: &str = "UPDATE_README=1 cargo test -p galatea --test functions";
+const UPDATE: &str = "UPDATE_README=1 cargo test --workspace --test functions";
 
 const INTRODUCTION: &str = "\
 # Where functions run
@@ -146,7 +146,10 @@ async fn aggregate(context: &SessionContext, call: &str) -> String {
         Ok(_) => "device".to_owned(),
         Err(error) => {
             let text = error.strip_backtrace();
-            let reason = text.lines().nth(1).unwrap_or(&text).trim();
+            let mut lines = text
+                .lines()
+                .skip_while(|line| !line.contains("cannot run on the device"));
+            let reason = lines.nth(1).unwrap_or(&text).trim();
             format!("CPU: {}", reason.trim_start_matches("AggregateExec: "))
         }
     }

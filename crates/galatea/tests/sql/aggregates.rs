@@ -42,6 +42,9 @@ const QUERIES: &[&str] = &[
     "SELECT sum(v) FROM t WHERE coalesce(i32, 0) + coalesce(i16, 1) * 2 > 10 AND NOT (flag IS TRUE)",
     "SELECT count(*), sum(v) FROM t WHERE v < -1000",
     "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY k",
+    // Floats, and squares that may leave 128 bits, stay on the CPU.
+    "SELECT var(i64), stddev(u64), var(d38), var(f64), corr(f32, v), regr_avgx(f64, v) FROM t",
+    "SELECT k, stddev(i64), var(v) FROM t GROUP BY k",
 ];
 
 #[tokio::test]
@@ -73,6 +76,11 @@ const ON_DEVICE: &[&str] = &[
     "SELECT bit_and(i64), bit_or(i64), bit_xor(i64), bit_and(u64), bit_or(u64), bit_xor(u64) FROM t",
     "SELECT low, bit_and(i8), bit_or(i16), bit_xor(i32), bit_and(u8), bit_xor(u32) FILTER (WHERE flag) FROM t GROUP BY low",
     "SELECT i64, bit_and(v), bit_xor(u64), bool_and(flag) FROM t GROUP BY i64",
+    "SELECT var(v), var_pop(i32), stddev(i16), stddev_pop(d9), covar_samp(v, i16), covar_pop(i32, d9), corr(v, i16) FROM t",
+    "SELECT k, var(i32), stddev(d18), corr(i16, i8), regr_slope(v, i16), regr_intercept(v, i8), regr_count(f64, i8) FROM t GROUP BY k",
+    "SELECT low, regr_r2(v, i16), regr_avgx(v, i16), regr_avgy(v, d9), regr_sxx(v, i16), regr_syy(v, i16), regr_sxy(v, i16) FROM t GROUP BY low",
+    "SELECT i32, stddev(v), var(d9 * 2), regr_count(v, f32) FROM t GROUP BY i32",
+    "SELECT k, low, stddev(i32) FILTER (WHERE flag), var_pop(i16 + i8) FROM t GROUP BY ROLLUP (k, low)",
     // Grouping sets, with NULL among the keys and in place of them.
     "SELECT k, low, count(*), sum(v), avg(d18), min(high) FROM t GROUP BY ROLLUP (k, low)",
     "SELECT k, low, flag, count(*), sum(i32), grouping(k), grouping(low, flag) FROM t GROUP BY CUBE (k, low, flag)",

@@ -45,10 +45,14 @@ const NESTED: &[&str] = &[
      (SELECT number, bit_and(v) AS a, bit_or(v) AS o, bit_xor(m) AS x, bool_and(m > 3) AS t, bool_or(v > 900) AS e FROM f GROUP BY number)
      GROUP BY a, o, x, t, e",
     // Other aggregates of different values, with a filter as well.
-    "SELECT number, sum(DISTINCT v), avg(DISTINCT CAST(v AS DOUBLE)), count(DISTINCT v), max(v), count(*) FROM f GROUP BY number",
+    "SELECT number, sum(DISTINCT v), count(DISTINCT v), max(v), count(*) FROM f GROUP BY number",
+    "SELECT number, avg(DISTINCT v), count(DISTINCT CAST(v AS DOUBLE)), sum(m) FROM f GROUP BY number",
     "SELECT sum(DISTINCT price), avg(DISTINCT price), bit_xor(m), bool_and(v > 1) FROM f",
-    "SELECT text, bit_xor(DISTINCT v), bit_or(DISTINCT v), bool_or(DISTINCT v > 800), sum(m) FROM f GROUP BY text",
+    "SELECT text, count(DISTINCT v), bit_or(DISTINCT v), bool_or(DISTINCT v > 800), sum(m) FROM f GROUP BY text",
     "SELECT number, count(DISTINCT v) FILTER (WHERE m > 3), sum(DISTINCT v) FILTER (WHERE m > 3), count(*), sum(v) FILTER (WHERE m < 9) FROM f GROUP BY number",
+    // Results that only the host makes are filtered and grouped as rows.
+    "SELECT number, stddev(v) FROM f GROUP BY number HAVING stddev(v) > 10",
+    "SELECT d > 100, count(*) FROM (SELECT number, stddev_pop(v) AS d FROM f GROUP BY number) GROUP BY d > 100",
     // Sums that share accumulators.
     "SELECT sum(a), max(b - a), min(b) FROM (SELECT number, sum(v - 7) AS a, sum(v + 2) AS b FROM f GROUP BY number)",
 ];
