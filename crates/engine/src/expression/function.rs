@@ -24,8 +24,8 @@ pub enum Function {
     Sign,
     /// A float without its fraction; of both zeros the positive one.
     Truncate,
-    /// Of a double, or two: as the device's library computes it, which on a GPU may be another double than the
-    /// host's, 2 units of the last place away at most, and the same on the emulated device.
+    /// Of a double, or two: as the device's library computes it, which on a GPU may be another double than
+    /// the host's, 2 units of the last place away at most, and the same on the emulated device.
     Elementary(Elementary),
     /// Whether a float is NaN.
     IsNan,
@@ -62,7 +62,8 @@ pub enum Function {
     OctetLength,
     /// Number of UTF-8 characters.
     CharacterLength,
-    /// (text, part): the number of the character where the part begins, from 1; 0 where it is not in the text.
+    /// (text, part): the number of the character where the part begins, from 1; 0 where it is not in the
+    /// text.
     Position,
     /// The code point of the first character; 0 of no character.
     FirstCharacter,

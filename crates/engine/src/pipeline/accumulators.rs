@@ -1,7 +1,7 @@
 //! The accumulators that aggregates need, and how results are made from them.
 
-use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
-use super::moments::{Moment, MomentSum, SumWidth, sum_width};
+use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, SumWidth, sum_width};
+use super::moments::{Moment, MomentSum};
 use crate::expression::{Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
@@ -380,17 +380,14 @@ impl AccumulatorPlan {
                 let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
                 let (low, high) = argument.range.unwrap_or(UNKNOWN);
                 let largest = low.unsigned_abs().max(high.unsigned_abs());
-                let fits = |rows: u64| {
-                    let bound = largest.checked_mul(u128::from(rows.max(1)));
-                    bound.is_some_and(|b| b <= i64::MAX as u128)
-                };
+                let width = sum_width(largest, rows);
                 let narrow = match argument.kind {
                     Kind::I128 => format!("u64({code})"),
                     _ => format!("u64(i64({code}))"),
                 };
-                if wraps || fits(rows) {
+                if wraps || width == Some(SumWidth::Narrow) {
                     FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow, (low, high)))
-                } else if fits(BLOCK_ROWS) {
+                } else if width == Some(SumWidth::Widening) {
                     FinishForm::Sum128(self.add(
                         Accumulator::SumWidening,
                         condition.clone(),

@@ -262,3 +262,41 @@ impl Accumulator {
 /// Rows one block of a launch collects at most before it merges: what the interval of a widening sum is
 /// multiplied by. Counts of a block fit 32 bits.
 pub const BLOCK_ROWS: u64 = 1 << 24;
+
+/// How a sum of integers is accumulated without leaving its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SumWidth {
+    /// 64 bits over all rows.
+    Narrow,
+    /// 64 bits within a block of a launch.
+    Widening,
+    /// 128 bits.
+    Wide,
+}
+
+/// The width that a sum of `rows` values of at most that size needs; `None`: more than 128 bits.
+pub(super) fn sum_width(largest: u128, rows: u64) -> Option<SumWidth> {
+    let bound = |rows: u64| largest.checked_mul(u128::from(rows.max(1)));
+    if bound(rows)? > i128::MAX as u128 {
+        return None;
+    }
+    let narrow = |rows: u64| bound(rows).is_some_and(|bound| bound <= i64::MAX as u128);
+    Some(match (narrow(rows), narrow(BLOCK_ROWS)) {
+        (true, _) => SumWidth::Narrow,
+        (_, true) => SumWidth::Widening,
+        _ => SumWidth::Wide,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_width_of_a_sum_holds_every_row() {
+        assert_eq!(sum_width(1, u64::MAX / 2), Some(SumWidth::Narrow));
+        assert_eq!(sum_width(1 << 38, 1 << 30), Some(SumWidth::Widening));
+        assert_eq!(sum_width(1 << 62, 1 << 30), Some(SumWidth::Wide));
+        assert_eq!(sum_width(1 << 100, 1 << 30), None);
+    }
+}

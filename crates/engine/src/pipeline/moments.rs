@@ -2,20 +2,18 @@
 //! of products.
 //!
 //! Sums of squares of floats lose digits where the values are far from zero, compared with how far they are
-//! from each other; DataFusion therefore updates means row by row (Welford), which words that are merged in any
-//! order cannot. Sums of integers and of decimals, which are integers, lose nothing: they are exact in 128
-//! bits, which the values' interval and the number of rows promise when a pipeline is bound, and so is what is
-//! computed of them with integers. With m the integer next to the mean:
+//! from each other; DataFusion therefore updates means row by row (Welford), which words that are merged in
+//! any order cannot. Sums of integers and of decimals, which are integers, lose nothing: they are exact in
+//! 128 bits, which the values' interval and the number of rows promise when a pipeline is bound, and so is
+//! what is computed of them with integers. With m the integer next to the mean:
 //!
 //! ```text
 //! sum (a - m)(b - k)  =  sum ab - m sum b - k sum a + n m k        modulo 2^128, and it fits
 //! about the means     =  that - (sum (a - m)) (sum (b - k)) / n
 //! ```
 //!
-//! For a variance the second term is at most half of the first, so a result is wrong by a few units of the last
-//! place of a double. Arguments that are floats stay on the CPU.
-
-use super::aggregate::BLOCK_ROWS;
+//! For a variance the second term is at most half of the first, so a result is wrong by a few units of the
+//! last place of a double. Arguments that are floats stay on the CPU.
 
 /// A function of the first and second moments of one or two arguments, which are (y, x) for a regression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -130,31 +128,6 @@ pub enum MomentSum {
     Bb,
 }
 
-/// How a sum of integers is accumulated without leaving its words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SumWidth {
-    /// 64 bits over all rows.
-    Narrow,
-    /// 64 bits within a block of a launch.
-    Widening,
-    /// 128 bits.
-    Wide,
-}
-
-/// The width that a sum of `rows` values of at most that size needs; `None`: more than 128 bits.
-pub(super) fn sum_width(largest: u128, rows: u64) -> Option<SumWidth> {
-    let bound = |rows: u64| largest.checked_mul(u128::from(rows.max(1)));
-    if bound(rows)? > i128::MAX as u128 {
-        return None;
-    }
-    let narrow = |rows: u64| bound(rows).is_some_and(|bound| bound <= i64::MAX as u128);
-    Some(match (narrow(rows), narrow(BLOCK_ROWS)) {
-        (true, _) => SumWidth::Narrow,
-        (_, true) => SumWidth::Widening,
-        _ => SumWidth::Wide,
-    })
-}
-
 /// The sums of a group.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Moments {
@@ -232,13 +205,5 @@ mod tests {
             (Moment::Corr.finish(&same), Moment::RegrSyy.finish(&same)),
             (None, Some(0.0))
         );
-    }
-
-    #[test]
-    fn the_width_of_a_sum_holds_every_row() {
-        assert_eq!(sum_width(1, u64::MAX / 2), Some(SumWidth::Narrow));
-        assert_eq!(sum_width(1 << 39, 1 << 30), Some(SumWidth::Widening));
-        assert_eq!(sum_width(1 << 62, 1 << 30), Some(SumWidth::Wide));
-        assert_eq!(sum_width(1 << 100, 1 << 30), None);
     }
 }

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! DataFusion's aggregate has all sets in one node, and a number of the set among its columns, which tells
-//! NULL of a key from NULL in place of one. Each set is a pipeline of its own here, with the strategy that its
-//! number of groups asks for; columns are on the device after the first. The input is read once for each set,
-//! so it must give the same rows every time.
+//! NULL of a key from NULL in place of one. Each set is a pipeline of its own here, with the strategy that
+//! its number of groups asks for; columns are on the device after the first. The input is read once for each
+//! set, so it must give the same rows every time.
 
 use std::sync::Arc;
 

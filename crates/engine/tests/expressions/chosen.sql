@@ -249,3 +249,6 @@ ltrim(note) = 'apple'
 rtrim(memo)
 note LIKE word
 memo NOT LIKE city
+greatest(word, city)
+least(note, memo, 'm')
+greatest(word, 'banana')

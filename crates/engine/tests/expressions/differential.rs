@@ -157,7 +157,8 @@ fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc
     context.create_physical_expr(expression, schema)
 }
 
-/// What is wrong with the outcome of a row, if anything; `exact`: the device has the host's library of functions.
+/// What is wrong with the outcome of a row, if anything; `exact`: the device has the host's library of
+/// functions.
 fn difference(
     expected: &Outcome,
     ran: &Ran,

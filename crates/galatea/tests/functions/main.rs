@@ -1,5 +1,5 @@
-//! docs/functions.md says where DataFusion's built-in functions run: this test asks the engine about a call of
-//! each, and fails where the document says something else, or a function has no call.
+//! docs/functions.md says where DataFusion's built-in functions run: this test asks the engine about a call
+//! of each, and fails where the document says something else, or a function has no call.
 
 use datafusion::arrow::array::{RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -79,7 +79,11 @@ fn plan(context: &SessionContext, sql: &str, schema: &DFSchemaRef) -> Result<Arc
         deprecated,
         reason = "the builder that replaces it takes more than a test needs"
     )]
-    let simplifier = ExprSimplifier::new(SimplifyContext::default().with_schema(Arc::clone(schema)));
+    let simplifier = ExprSimplifier::new(
+        SimplifyContext::default()
+            .with_schema(Arc::clone(schema))
+            .with_current_time(),
+    );
     let expression = simplifier.simplify(simplifier.coerce(expression, schema)?)?;
     context.create_physical_expr(expression, schema)
 }

@@ -50,6 +50,11 @@ const NESTED: &[&str] = &[
     "SELECT sum(DISTINCT price), avg(DISTINCT price), bit_xor(m), bool_and(v > 1) FROM f",
     "SELECT text, count(DISTINCT v), bit_or(DISTINCT v), bool_or(DISTINCT v > 800), sum(m) FROM f GROUP BY text",
     "SELECT number, count(DISTINCT v) FILTER (WHERE m > 3), sum(DISTINCT v) FILTER (WHERE m > 3), count(*), sum(v) FILTER (WHERE m < 9) FROM f GROUP BY number",
+    // Rollups over joins, and what is computed with them.
+    "SELECT n.name, f.number % 5 AS m, sum(f.v), count(*), grouping(n.name), stddev_samp(f.v)
+     FROM f JOIN n ON f.number = n.k GROUP BY ROLLUP (n.name, f.number % 5)",
+    "SELECT level, count(*), sum(s) FROM
+     (SELECT text, number, grouping(text) + grouping(number) AS level, sum(v) AS s FROM f GROUP BY CUBE (text, number)) GROUP BY level",
     // Results that only the host makes are filtered and grouped as rows.
     "SELECT number, stddev(v) FROM f GROUP BY number HAVING stddev(v) > 10",
     "SELECT d > 100, count(*) FROM (SELECT number, stddev_pop(v) AS d FROM f GROUP BY number) GROUP BY d > 100",

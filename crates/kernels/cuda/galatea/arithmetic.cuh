@@ -89,8 +89,8 @@ static GALATEA_INLINE double float_truncate_to_zero(double a) { return a == 0.0 
 static GALATEA_INLINE float float_truncate_to_zero(float a) { return a == 0.0f ? 0.0f : float_truncate(a); }
 
 // Of the C library, not correctly rounded: 2 units of the last place off at most (CUDA C++ Programming Guide,
-// "Mathematical Functions"). A NaN operand is passed on here, too; the sign of a NaN out of a number is that of
-// glibc, whose arc sine, arc cosine and common logarithm return positive ones.
+// "Mathematical Functions"). A NaN operand is passed on here, too; the sign of a NaN out of a number is that
+// of glibc, whose arc sine, arc cosine and common logarithm return positive ones.
 #define GALATEA_ELEMENTARY_NAN(name, nan) \
     static GALATEA_NOINLINE double double_##name(double a) { \
         const double r = GALATEA_FUNCTION(__builtin_##name, ::name)(a); \

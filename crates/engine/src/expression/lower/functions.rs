@@ -14,7 +14,7 @@ use super::{Lowering, comparable};
 use crate::expression::function::{Elementary, Function};
 use crate::expression::ir::{Expr, ExprKind};
 use crate::expression::operator::{Arithmetic, Comparison};
-use crate::expression::text::{is_text, is_utf8};
+use crate::expression::text::is_utf8;
 use crate::reason::Reason;
 
 impl Lowering<'_> {
@@ -310,7 +310,7 @@ impl Lowering<'_> {
             detail: "no device version for these types".to_owned(),
         };
         let mut best = values.next().ok_or_else(refuse)?;
-        if best.data_type() != data_type || data_type.is_floating() || is_text(data_type) {
+        if best.data_type() != data_type || data_type.is_floating() {
             return Err(refuse());
         }
         for value in values {
