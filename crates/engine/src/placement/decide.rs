@@ -374,8 +374,7 @@ impl<'a> Placer<'a> {
                 return Ok(None);
             }
         };
-        let sums = [&self.gain, &self.hot_gain, &self.once];
-        let before = sums.map(std::cell::Cell::get);
+        let (gain, made) = (self.gain.get(), self.made.borrow().len());
         let mut own = Reasons::default();
         let placed = (sets.iter())
             .map(|set| self.place(Arc::clone(&set.aggregate), None, &mut own))
@@ -385,9 +384,9 @@ impl<'a> Placer<'a> {
         {
             return Ok(Some(union));
         }
-        for (sum, before) in sums.into_iter().zip(before) {
-            sum.set(before);
-        }
+        // What stays is what they would save, or forgo for the time of loading: `place` goes on with it.
+        self.gain.set(gain);
+        self.made.borrow_mut().truncate(made);
         for text in own.texts {
             reasons.add(text, own.concern_work);
         }
