@@ -65,6 +65,10 @@ pub enum MergeWord {
     SumF64 = 3,
     /// Unsigned maximum.
     Max64 = 4,
+    /// Bits that are set in any value.
+    Or64 = 5,
+    /// Bits that are set in an odd number of values.
+    Xor64 = 6,
     /// High word of the sum before it.
     High = 255,
 }

@@ -308,7 +308,7 @@ fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> 
 
 fn calls(aggregates: &[AggregateCall], columns: &Schema) -> Vec<String> {
     let call = |call: &AggregateCall| {
-        let function = format!("{:?}", call.function).to_lowercase();
+        let function = call.function.name();
         let argument =
             (call.argument.as_ref()).map_or_else(|| "*".to_string(), |argument| bare(argument, columns));
         match &call.filter {

@@ -12,6 +12,7 @@ mod cast;
 mod compare;
 mod datetime;
 mod dictionary;
+mod float;
 mod groups;
 mod inlist;
 mod literal;
@@ -307,9 +308,14 @@ impl<'a> Emitter<'a> {
                 | Function::Round { .. }
                 | Function::SquareRoot
                 | Function::Sign
+                | Function::Truncate
                 | Function::IsNan,
                 [input],
             ) => self.float_function(expression, function, input),
+            (Function::Elementary(function), arguments) => self.elementary(expression, *function, arguments),
+            (Function::DateBin { stride, origin }, [input]) => {
+                self.date_bin(expression, (*stride, *origin), input)
+            }
             (Function::DatePart(part), [input]) => self.date_part(expression, *part, input),
             (Function::DateTrunc(unit), [input]) => self.date_trunc(expression, *unit, input),
             (

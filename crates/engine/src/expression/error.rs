@@ -24,6 +24,8 @@ pub enum ErrorCode {
     DateRange,
     /// Square root of a negative number.
     SquareRoot,
+    /// Zero to a negative power.
+    Power,
     /// An error of DataFusion's own evaluation over a dictionary; index into [`Parameters::errors`].
     Host(u32),
 }
@@ -42,6 +44,7 @@ impl ErrorCode {
             Self::Precision => 4,
             Self::DateRange => 5,
             Self::SquareRoot => 6,
+            Self::Power => 7,
             Self::Host(index) => HOST + index,
         }
     }
@@ -56,6 +59,7 @@ impl ErrorCode {
             4 => Some(Self::Precision),
             5 => Some(Self::DateRange),
             6 => Some(Self::SquareRoot),
+            7 => Some(Self::Power),
             host if host >= HOST => Some(Self::Host(host - HOST)),
             _ => None,
         }
@@ -77,6 +81,9 @@ impl ErrorCode {
             Self::SquareRoot => ArrowError::ComputeError(
                 "Execution error: cannot take square root of a negative number".to_owned(),
             ),
+            Self::Power => {
+                ArrowError::ComputeError("zero raised to a negative power is undefined".to_owned())
+            }
             Self::Host(index) => {
                 let text = parameters.errors.get(index as usize).cloned().unwrap_or_default();
                 return DataFusionError::Execution(text);
@@ -92,7 +99,7 @@ mod tests {
 
     #[test]
     fn codes_come_back() {
-        use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Precision, SquareRoot};
+        use ErrorCode::{Cast, DateRange, DivideByZero, Host, Overflow, Power, Precision, SquareRoot};
         for code in [
             DivideByZero,
             Overflow,
@@ -100,6 +107,7 @@ mod tests {
             Precision,
             DateRange,
             SquareRoot,
+            Power,
             Host(0),
             Host(7),
         ] {

@@ -22,12 +22,25 @@ pub enum Function {
     SquareRoot,
     /// -1, 0 or 1 as a float, or a positive NaN.
     Sign,
+    /// A float without its fraction; of both zeros the positive one.
+    Truncate,
+    /// Of a double, or two: as the device's library computes it, which on a GPU may be another double than
+    /// the host's, 2 units of the last place away at most, and the same on the emulated device.
+    Elementary(Elementary),
     /// Whether a float is NaN.
     IsNan,
     /// A field of a date or timestamp.
     DatePart(DatePart),
     /// A date or timestamp cut to a unit.
     DateTrunc(TruncateUnit),
+    /// A timestamp cut to a multiple of a stride after an origin, both in its own unit; where nanoseconds
+    /// would leave 64 bits, NULL.
+    DateBin {
+        /// Positive.
+        stride: i64,
+        /// Any of the cuts.
+        origin: i64,
+    },
     /// A date or timestamp plus months, then days, then nanoseconds.
     AddInterval {
         /// Months, applied first; the day is cut to the length of the month.
@@ -49,6 +62,18 @@ pub enum Function {
     OctetLength,
     /// Number of UTF-8 characters.
     CharacterLength,
+    /// (text, part): the number of the character where the part begins, from 1; 0 where it is not in the
+    /// text.
+    Position,
+    /// The code point of the first character; 0 of no character.
+    FirstCharacter,
+    /// A text without the spaces at its ends: a part of the same bytes.
+    Trim {
+        /// At the start.
+        start: bool,
+        /// At the end.
+        end: bool,
+    },
     /// `substr(text, start[, length])` in characters, both constant: a part of the same bytes.
     Substring {
         /// Position of the first character, from 1; less is before the text.
@@ -103,6 +128,28 @@ impl fmt::Display for SortOrder {
     }
 }
 
+/// Functions of doubles that no processor rounds correctly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are those of the C library")]
+pub enum Elementary {
+    Acos,
+    Asin,
+    Atan,
+    Atan2,
+    Cos,
+    Cosh,
+    Exp,
+    Log,
+    Log2,
+    Log10,
+    /// Of zero to a negative power, an error.
+    Pow,
+    Sin,
+    Sinh,
+    Tan,
+    Tanh,
+}
+
 /// Fields of dates and timestamps, as DataFusion's `date_part` numbers them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the fields of SQL")]
@@ -154,11 +201,13 @@ impl Function {
         match self {
             Self::Absolute | Self::OctetLength | Self::IsNan => 1,
             Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
-            Self::SquareRoot => 10,
+            Self::SquareRoot | Self::Truncate | Self::FirstCharacter | Self::Trim { .. } => 10,
+            Self::Elementary(_) => 40,
+            Self::DateBin { .. } => 30,
             Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
             Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
             Self::SortKey(orders) | Self::SortWord { orders, .. } => 4 * orders.len() as u32,
-            Self::CharacterLength | Self::Like | Self::Contains => 200,
+            Self::CharacterLength | Self::Like | Self::Contains | Self::Position => 200,
         }
     }
 }

@@ -67,6 +67,14 @@ pub(crate) enum GroupForm {
         complement: bool,
         interval: Interval,
     },
+    /// Bits of an integer within the interval, complemented for AND.
+    Bits {
+        word: usize,
+        complement: bool,
+        interval: Interval,
+    },
+    /// The rank of a boolean, complemented for MIN.
+    RankBoolean { word: usize, complement: bool },
     /// The rank of a double, complemented for MIN.
     RankFloat { word: usize, complement: bool },
     /// A code of the dictionary, complemented for MIN.

@@ -465,6 +465,9 @@ impl Lowering<'_> {
 }
 
 fn cast(input: Expr, data_type: &DataType, safe: bool) -> Result<Expr, Reason> {
+    if input.data_type() == data_type {
+        return Ok(input);
+    }
     if !super::emit::cast_supported(input.data_type(), data_type) {
         return Err(Reason::Cast {
             from: input.data_type().clone(),

@@ -76,7 +76,7 @@ pub use emit::Emitter;
 pub(crate) use emit::{PAIR_CHUNK_BITS, integer_literal};
 pub use error::ErrorCode;
 pub(crate) use function::BUCKETS;
-pub use function::{DatePart, Function, SortOrder, TruncateUnit};
+pub use function::{DatePart, Elementary, Function, SortOrder, TruncateUnit};
 pub(crate) use group_words::{DigitValue, GroupColumn, GroupForm, GroupNull, GroupWords, Product};
 pub(crate) use interval::{Interval, domain, widens};
 pub use ir::{Expr, ExprKind};

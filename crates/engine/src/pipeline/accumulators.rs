@@ -1,6 +1,7 @@
 //! The accumulators that aggregates need, and how results are made from them.
 
-use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, BLOCK_ROWS};
+use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, SumWidth, sum_width};
+use super::moments::{Moment, MomentSum};
 use crate::expression::{Kind, Value};
 use crate::reason::Reason;
 use arrow::array::ArrayRef;
@@ -68,6 +69,13 @@ pub enum FinishForm {
         /// The constant.
         each: i64,
     },
+    /// Bits of integers; complemented for AND.
+    Bits {
+        /// The word.
+        word: usize,
+        /// AND.
+        complement: bool,
+    },
     /// A 128-bit sum.
     Sum128(usize),
     /// A sum of doubles.
@@ -89,6 +97,17 @@ pub enum FinishForm {
         sum: usize,
         /// Word of the count.
         count: usize,
+    },
+    /// A function of moments.
+    Moment {
+        /// Which.
+        moment: Moment,
+        /// Word that counts the rows without NULL.
+        count: usize,
+        /// The sums: the first word of each, and whether it takes two.
+        sums: Vec<(MomentSum, usize, bool)>,
+        /// Scales of the arguments.
+        scales: [i8; 2],
     },
     /// Rank of a 64-bit integer; complemented for MIN.
     RankInteger {
@@ -172,7 +191,7 @@ impl AccumulatorPlan {
         rows: u64,
         grouped: bool,
     ) -> Result<(), Reason> {
-        let condition = condition(argument, filter);
+        let condition = condition(argument.as_slice(), filter);
         let count = |plan: &mut Self| plan.add(Accumulator::Count, condition.clone(), "1ull".into(), (1, 1));
         let data_type = call.field.data_type().clone();
         let ((AggregateFunction::Count, _) | (_, None)) = (call.function, argument) else {
@@ -213,7 +232,10 @@ impl AccumulatorPlan {
                 AggregateFunction::Min | AggregateFunction::Max => {
                     self.rank(argument, &condition, call.function == AggregateFunction::Min)?
                 }
-                AggregateFunction::Count => return Err(missing(call)),
+                AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
+                    self.bits(call.function, argument, &condition)?
+                }
+                AggregateFunction::Count | AggregateFunction::Moment(_) => return Err(missing(call)),
             };
             self.finishes.push(Finish {
                 form,
@@ -242,7 +264,7 @@ impl AccumulatorPlan {
         grouped: bool,
     ) -> Result<(), Reason> {
         self.call(call, Some(argument), filter, rows, grouped)?;
-        let condition = condition(Some(argument), filter);
+        let condition = condition(&[argument], filter);
         let count = self.add(Accumulator::Count, condition, "1ull".into(), (1, 1));
         let form = self.finishes.last_mut().map(|finish| &mut finish.form);
         let form = form.ok_or_else(|| missing(call))?;
@@ -251,6 +273,92 @@ impl AccumulatorPlan {
         };
         *form = FinishForm::SumPlus { sum, count, each };
         Ok(())
+    }
+
+    /// Adds a call of a function of moments.
+    pub fn moment(
+        &mut self,
+        call: &AggregateCall,
+        moment: Moment,
+        arguments: &[Value],
+        filter: Option<&Value>,
+        rows: u64,
+    ) -> Result<(), Reason> {
+        let (a, b) = match arguments {
+            [a] => (a, a),
+            [a, b] => (a, b),
+            _ => return Err(missing(call)),
+        };
+        let condition = condition(&arguments.iter().collect::<Vec<_>>(), filter);
+        let count = self.add(Accumulator::Count, condition.clone(), "1ull".into(), (1, 1));
+        let mut sums = Vec::new();
+        for sum in moment.sums() {
+            let factors = match sum {
+                MomentSum::A => (a, None),
+                MomentSum::B => (b, None),
+                MomentSum::Aa => (a, Some(a)),
+                MomentSum::Ab => (a, Some(b)),
+                MomentSum::Bb => (b, Some(b)),
+            };
+            let (word, wide) = self.exact_sum(call, factors, &condition, rows)?;
+            sums.push((*sum, word, wide));
+        }
+        let scale = |argument: &Value| match argument.data_type {
+            DataType::Decimal32(_, scale)
+            | DataType::Decimal64(_, scale)
+            | DataType::Decimal128(_, scale) => scale,
+            _ => 0,
+        };
+        self.finishes.push(Finish {
+            form: FinishForm::Moment {
+                moment,
+                count,
+                sums,
+                scales: [scale(a), scale(b)],
+            },
+            valid: None,
+            data_type: call.field.data_type().clone(),
+        });
+        Ok(())
+    }
+
+    /// The sum of an integer, or of the product of two, that no number of rows lets leave its words.
+    fn exact_sum(
+        &mut self,
+        call: &AggregateCall,
+        (left, right): (&Value, Option<&Value>),
+        condition: &Option<String>,
+        rows: u64,
+    ) -> Result<(usize, bool), Reason> {
+        let (low, high) = left.range.ok_or_else(|| missing(call))?;
+        let largest = |(low, high): (i128, i128)| low.unsigned_abs().max(high.unsigned_abs());
+        let (bound, range) = match right
+            .map(|right| right.range.ok_or_else(|| missing(call)))
+            .transpose()?
+        {
+            None => (Some(largest((low, high))), (low, high)),
+            Some(other) => {
+                let bound = largest((low, high)).checked_mul(largest(other));
+                (bound, UNKNOWN)
+            }
+        };
+        let width = bound
+            .and_then(|bound| sum_width(bound, rows))
+            .ok_or_else(|| Reason::Function {
+                name: call.function.name().to_owned(),
+                detail: "sums of products of these values may leave 128 bits".into(),
+            })?;
+        let value = |c_type: &str| match right {
+            None => format!("{c_type}({})", left.code),
+            Some(right) => format!("{c_type}({}) * {c_type}({})", left.code, right.code),
+        };
+        let (accumulator, value) = match width {
+            SumWidth::Narrow => (Accumulator::Sum64, format!("u64({})", value("i64"))),
+            SumWidth::Widening => (Accumulator::SumWidening, format!("({})", value("i64"))),
+            SumWidth::Wide => (Accumulator::Sum128, format!("({})", value("i128"))),
+        };
+        let word = self.add(accumulator, condition.clone(), value, range);
+        Ok((word, width != SumWidth::Narrow))
     }
 
     fn sum(
@@ -272,17 +380,14 @@ impl AccumulatorPlan {
                 let wraps = matches!(result, DataType::Int64 | DataType::UInt64);
                 let (low, high) = argument.range.unwrap_or(UNKNOWN);
                 let largest = low.unsigned_abs().max(high.unsigned_abs());
-                let fits = |rows: u64| {
-                    let bound = largest.checked_mul(u128::from(rows.max(1)));
-                    bound.is_some_and(|b| b <= i64::MAX as u128)
-                };
+                let width = sum_width(largest, rows);
                 let narrow = match argument.kind {
                     Kind::I128 => format!("u64({code})"),
                     _ => format!("u64(i64({code}))"),
                 };
-                if wraps || fits(rows) {
+                if wraps || width == Some(SumWidth::Narrow) {
                     FinishForm::Sum64(self.add(Accumulator::Sum64, condition.clone(), narrow, (low, high)))
-                } else if fits(BLOCK_ROWS) {
+                } else if width == Some(SumWidth::Widening) {
                     FinishForm::Sum128(self.add(
                         Accumulator::SumWidening,
                         condition.clone(),
@@ -305,6 +410,32 @@ impl AccumulatorPlan {
                 });
             }
         })
+    }
+
+    fn bits(
+        &mut self,
+        function: AggregateFunction,
+        argument: &Value,
+        condition: &Option<String>,
+    ) -> Result<FinishForm, Reason> {
+        let code = match argument.kind {
+            Kind::I32 | Kind::I64 => format!("u64(i64({}))", argument.code),
+            Kind::I128 => format!("u64({})", argument.code),
+            _ => {
+                return Err(Reason::Type {
+                    data_type: argument.data_type.clone(),
+                    place: "an aggregate of bits".into(),
+                });
+            }
+        };
+        let complement = function == AggregateFunction::BitAnd;
+        let (accumulator, value) = match function {
+            AggregateFunction::BitAnd => (Accumulator::Or64, format!("~{code}")),
+            AggregateFunction::BitOr => (Accumulator::Or64, code),
+            _ => (Accumulator::Xor64, code),
+        };
+        let word = self.add(accumulator, condition.clone(), value, UNKNOWN);
+        Ok(FinishForm::Bits { word, complement })
     }
 
     fn rank(
@@ -352,7 +483,11 @@ impl AccumulatorPlan {
                 complement,
                 values: values.clone(),
             },
-            Kind::Bool | Kind::Text => {
+            Kind::Bool => FinishForm::RankInteger {
+                word: word(self, format!("rank_i64(i64({code}))")),
+                complement,
+            },
+            Kind::Text => {
                 return Err(Reason::Type {
                     data_type: argument.data_type.clone(),
                     place: "min or max".into(),
@@ -369,14 +504,13 @@ fn missing(call: &AggregateCall) -> Reason {
     }
 }
 
-/// The condition for a row to count, from a filter and the argument's NULL flag.
-fn condition(argument: Option<&Value>, filter: Option<&Value>) -> Option<String> {
+/// The condition for a row to count, from a filter and the arguments' NULL flags.
+fn condition(arguments: &[&Value], filter: Option<&Value>) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(filter) = filter {
         parts.push(filter.code.clone());
     }
-    if let Some(null) = argument.and_then(|a| a.null.as_ref()) {
-        parts.push(format!("!{null}"));
-    }
+    let nulls = arguments.iter().filter_map(|argument| argument.null.as_ref());
+    parts.extend(nulls.map(|null| format!("!{null}")));
     (!parts.is_empty()).then(|| parts.join(" && "))
 }

@@ -381,6 +381,7 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
         AccumulatorLayout::OneCopy | AccumulatorLayout::Replicated { .. } | AccumulatorLayout::Placed => {
             let update = |c: &Contribution| match c.accumulator {
                 Accumulator::Count => 1.0,
+                Accumulator::Or64 | Accumulator::Xor64 => 4.0,
                 Accumulator::Sum64 | Accumulator::SumWidening if c.is_narrow() => 5.0,
                 Accumulator::Sum64 | Accumulator::SumWidening | Accumulator::Max64 => 10.0,
                 Accumulator::Sum128 | Accumulator::SumF64 => 25.0,
@@ -422,7 +423,7 @@ fn kept(plan: &AccumulatorPlan) -> Accumulators {
             Accumulator::Sum128 => 2,
             Accumulator::Sum64 | Accumulator::SumWidening => 1,
             // Doubles and maxima are read and compared and swapped, which costs about what two halves do.
-            Accumulator::SumF64 | Accumulator::Max64 => {
+            Accumulator::SumF64 | Accumulator::Max64 | Accumulator::Or64 | Accumulator::Xor64 => {
                 high = POLICY.carry;
                 1
             }

@@ -209,6 +209,20 @@ pub(super) fn aggregates(
                     count: first + count,
                 }
             }
+            FinishForm::Bits { word, complement } => {
+                let interval = domain(data_type).filter(|domain| domain.within(long));
+                GroupForm::Bits {
+                    word: first + word,
+                    complement: *complement,
+                    interval: interval.ok_or_else(|| unsupported(data_type))?,
+                }
+            }
+            FinishForm::RankInteger { word, complement } if *data_type == DataType::Boolean => {
+                GroupForm::RankBoolean {
+                    word: first + word,
+                    complement: *complement,
+                }
+            }
             FinishForm::RankInteger { word, complement } => GroupForm::Rank {
                 word: first + word,
                 complement: *complement,

@@ -28,6 +28,7 @@ mod group_choice;
 pub mod group_key;
 pub mod group_layout;
 pub mod kept_groups;
+pub mod moments;
 pub mod options;
 pub mod output;
 mod plan;

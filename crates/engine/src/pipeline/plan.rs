@@ -281,6 +281,15 @@ impl PipelinePlan {
         })
     }
 
+    /// Whether results of its groups are made on the host alone.
+    pub fn finishes_on_host(&self) -> bool {
+        let (SinkPlan::Aggregate { aggregates, .. } | SinkPlan::BuildGroups { aggregates, .. }) = &self.sink
+        else {
+            return false;
+        };
+        aggregates.iter().any(|call| call.function.finishes_on_host())
+    }
+
     /// Every expression of the pipeline.
     pub fn expressions(&self) -> Vec<&Expr> {
         self.filters.iter().chain(self.sink_expressions()).collect()

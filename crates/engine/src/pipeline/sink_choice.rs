@@ -1,7 +1,7 @@
 //! Which sink a pipeline gets for its surviving rows, and the values that the sink takes of each.
 
 use super::accumulators::AccumulatorPlan;
-use super::aggregate::AggregateCall;
+use super::aggregate::{AggregateCall, AggregateFunction};
 use super::bound::ResultPlan;
 use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan};
 use super::column_access::ColumnAccess;
@@ -429,8 +429,13 @@ impl SinkInput<'_> {
                 accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
                 continue;
             }
-            let argument = call.argument.as_ref().map(emit).transpose()?;
-            accumulators.call(call, argument.as_ref(), filter.as_ref(), rows, grouped)?;
+            let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
+            let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+            if let AggregateFunction::Moment(moment) = call.function {
+                accumulators.moment(call, moment, &arguments, filter.as_ref(), rows)?;
+                continue;
+            }
+            accumulators.call(call, arguments.first(), filter.as_ref(), rows, grouped)?;
         }
         Ok(accumulators)
     }

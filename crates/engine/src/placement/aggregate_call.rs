@@ -1,8 +1,9 @@
 //! Aggregates of a plan as those of a pipeline.
 
-use crate::expression::Expr;
-use crate::pipeline::aggregate::{AggregateCall, AggregateFunction};
+use crate::expression::{Expr, ExprKind};
+use crate::pipeline::aggregate::{AggregateCall, AggregateFunction, is_exact};
 use crate::reason::Reason;
+use arrow::datatypes::DataType;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
@@ -24,7 +25,7 @@ pub(super) fn aggregate_call(
         detail: detail.to_string(),
     };
     let function = AggregateFunction::from_name(name).ok_or_else(|| refuse("no aggregate of a pipeline"))?;
-    if call.is_distinct() && !function.orders_values() {
+    if call.is_distinct() && !function.ignores_repeats() {
         return Err(refuse("DISTINCT"));
     }
     if !call.order_bys().is_empty() {
@@ -32,6 +33,12 @@ pub(super) fn aggregate_call(
     }
     let arguments = call.expressions();
     let argument = match (function, arguments.as_slice()) {
+        (AggregateFunction::Moment(moment), arguments) if arguments.len() == moment.arguments() => {
+            let parts = arguments
+                .iter()
+                .map(|part| Ok(without_widening(lower_here(part)?)));
+            Expr::tuple(parts.collect::<Result<_, Reason>>()?)
+        }
         (AggregateFunction::Count, [one])
             if one
                 .downcast_ref::<Literal>()
@@ -51,4 +58,17 @@ pub(super) fn aggregate_call(
     };
     call.supports()?;
     Ok(call)
+}
+
+/// The integer or decimal that DataFusion makes a double for the sake of a function's signature, or the
+/// expression itself.
+fn without_widening(argument: Expr) -> Expr {
+    match argument.kind() {
+        ExprKind::Cast { input, .. }
+            if *argument.data_type() == DataType::Float64 && is_exact(input.data_type()) =>
+        {
+            input.clone()
+        }
+        _ => argument,
+    }
 }

@@ -270,6 +270,9 @@ impl Buildable {
 
     /// The pipeline that leaves the groups of a subtree on the device.
     pub(super) fn groups(mut subtree: Subtree) -> Option<Self> {
+        if subtree.plan.finishes_on_host() {
+            return None;
+        }
         let SinkPlan::Aggregate { keys, aggregates } = subtree.plan.sink else {
             return None;
         };

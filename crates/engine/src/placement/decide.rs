@@ -9,7 +9,7 @@
 use super::cost::Estimator;
 use super::find::{finder, join_refusal, subtree};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
-use super::{key, sort, top};
+use super::{grouping_sets, key, sort, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, OneTime, PlanKey};
@@ -79,7 +79,8 @@ pub(crate) struct Decision {
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
-    /// What its run on the CPU pays for what is made once, see [`History::forgo`](crate::history::History::forgo).
+    /// What its run on the CPU pays for what is made once, see
+    /// [`History::forgo`](crate::history::History::forgo).
     pub(crate) forgone: Vec<OneTime>,
     /// What its run makes.
     pub(crate) made: Vec<OneTime>,
@@ -310,6 +311,9 @@ impl<'a> Placer<'a> {
                 ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
             );
         }
+        if let Some(union) = self.place_sets(&plan, reasons)? {
+            return Ok(union);
+        }
         if let Some(outcome) = subtree(&plan, &finder) {
             match ends(&plan)
                 .and(outcome)
@@ -355,6 +359,39 @@ impl<'a> Placer<'a> {
             placed,
             ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
         )
+    }
+
+    /// The union of the grouping sets of an aggregate, if every one of them is worth a place.
+    fn place_sets(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        reasons: &mut Reasons,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let sets = match grouping_sets::sets(plan) {
+            None => return Ok(None),
+            Some(Ok(sets)) => sets,
+            Some(Err(reason)) => {
+                note(reasons, plan, &reason);
+                return Ok(None);
+            }
+        };
+        let (gain, made) = (self.gain.get(), self.made.borrow().len());
+        let mut own = Reasons::default();
+        let placed = (sets.iter())
+            .map(|set| self.place(Arc::clone(&set.aggregate), None, &mut own))
+            .collect::<Result<Vec<_>>>()?;
+        if placed.iter().all(|set| set.is::<GpuExec>())
+            && let Some(union) = grouping_sets::union(sets, placed, &plan.schema())
+        {
+            return Ok(Some(union));
+        }
+        // What stays is what they would save, or forgo for the time of loading: `place` goes on with it.
+        self.gain.set(gain);
+        self.made.borrow_mut().truncate(made);
+        for text in own.texts {
+            reasons.add(text, own.concern_work);
+        }
+        Ok(None)
     }
 
     /// The node of a subtree that computes what `cpu` does.
@@ -412,6 +449,7 @@ impl<'a> Placer<'a> {
             });
         }
         if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
+            && !plan.is::<AggregateExec>()
             && self.estimator.groups(groups) < self.config.build_rows.0 as f64
         {
             return Err(Reason::Node {

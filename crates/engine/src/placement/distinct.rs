@@ -1,5 +1,5 @@
-//! COUNT(DISTINCT x) beside other aggregates, in two steps: groups by the keys and x, then groups of those by
-//! the keys.
+//! Aggregates of the different values of x (COUNT, SUM, AVG and BIT_XOR with DISTINCT), also beside other
+//! aggregates, in two steps: groups by the keys and x, then groups of those by the keys.
 //!
 //! ```text
 //! SELECT k, count(DISTINCT x), count(*), avg(a) FROM t GROUP BY k
@@ -12,8 +12,9 @@
 //! ```
 //!
 //! DataFusion's optimizer does so itself where the others are SUM, MIN and MAX alone, and else keeps a set of
-//! values for each group. All DISTINCT aggregates must have one argument, and averages be of doubles. The
-//! plan made here is only looked at for its pipelines: the CPU would run the original one.
+//! values for each group. All DISTINCT aggregates must have one argument and one filter, and averages beside
+//! them be of doubles. A filter makes NULL of the values that it leaves out, which no such aggregate counts.
+//! The plan made here is only looked at for its pipelines: the CPU would run the original one.
 
 use std::sync::Arc;
 
@@ -89,13 +90,20 @@ pub(super) fn in_two_steps(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn Exec
     (types(&projection.schema()) == types(&wanted)).then(|| Arc::new(projection) as Arc<dyn ExecutionPlan>)
 }
 
-/// The one argument of the calls that count different values.
+/// The one argument of the calls of different values, NULL where their filter does not hold.
 fn distinct_argument(first: &AggregateExec) -> Option<Arc<dyn PhysicalExpr>> {
     let calls = first.aggr_expr().iter().zip(first.filter_expr());
     let mut argument: Option<Arc<dyn PhysicalExpr>> = None;
-    for (call, filter) in calls.filter(|(call, _)| counts_distinct(call)) {
+    for (call, filter) in calls.filter(|(call, _)| is_distinct(call)) {
         let [one] = call.expressions().try_into().ok()?;
-        if filter.is_some() || argument.as_ref().is_some_and(|known| known != &one) {
+        let one = match filter {
+            Some(filter) => {
+                let branch = (Arc::clone(filter), one);
+                Arc::new(CaseExpr::try_new(None, vec![branch], None).ok()?)
+            }
+            None => one,
+        };
+        if argument.as_ref().is_some_and(|known| known != &one) {
             return None;
         }
         argument = Some(one);
@@ -103,8 +111,10 @@ fn distinct_argument(first: &AggregateExec) -> Option<Arc<dyn PhysicalExpr>> {
     argument.filter(|_| !first.group_expr().has_grouping_set())
 }
 
-fn counts_distinct(call: &AggregateFunctionExpr) -> bool {
-    call.is_distinct() && call.fun().name() == "count"
+/// Whether the call is one of different values, and would be another of all values.
+fn is_distinct(call: &AggregateFunctionExpr) -> bool {
+    let function = AggregateFunction::from_name(call.fun().name());
+    call.is_distinct() && function.is_some_and(|function| !function.ignores_repeats())
 }
 
 fn grouped(
@@ -183,22 +193,28 @@ impl Steps {
         call: &Arc<AggregateFunctionExpr>,
         filter: Option<&Arc<dyn PhysicalExpr>>,
     ) -> Option<Part> {
-        if counts_distinct(call) {
-            return Some(Part::Value(self.outer(count_udaf(), None)));
-        }
-        let function = AggregateFunction::from_name(call.fun().name())?;
-        if !call.order_bys().is_empty() || call.is_distinct() && !function.orders_values() {
+        if !call.order_bys().is_empty() {
             return None;
         }
+        if is_distinct(call) {
+            return Some(Part::Value(self.outer(Arc::new(call.fun().clone()), None)));
+        }
+        let function = AggregateFunction::from_name(call.fun().name())?;
         Some(match function {
             AggregateFunction::Count => {
                 let counts = self.inner(Arc::clone(call), filter);
                 Part::Count(self.outer(sum_udaf(), Some(counts)))
             }
-            AggregateFunction::Sum | AggregateFunction::Min | AggregateFunction::Max => {
+            AggregateFunction::Sum
+            | AggregateFunction::Min
+            | AggregateFunction::Max
+            | AggregateFunction::BitAnd
+            | AggregateFunction::BitOr
+            | AggregateFunction::BitXor => {
                 let values = self.inner(Arc::clone(call), filter);
                 Part::Value(self.outer(Arc::new(call.fun().clone()), Some(values)))
             }
+            AggregateFunction::Moment(_) => return None,
             AggregateFunction::Avg => {
                 let [argument] = call.expressions().try_into().ok()?;
                 if argument.data_type(&self.input).ok()? != DataType::Float64 {

@@ -110,7 +110,8 @@ pub(super) fn subtree(first: &AggregateExec, output: &SchemaRef, finder: &Finder
             Some(argument) => Some(over(&rows, other(fact), argument)?),
             None => None,
         };
-        if filter.is_some() || call.function == AggregateFunction::Avg {
+        let finished = call.function.finishes_on_host() || call.function == AggregateFunction::Avg;
+        if filter.is_some() || finished {
             return None;
         }
         inner.push(AggregateCall { argument, ..call });

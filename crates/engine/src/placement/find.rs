@@ -212,6 +212,7 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     let indices: Vec<usize> = (0..schema.fields().len()).collect();
     if let Some(Ok(groups)) = aggregate(plan, finder)
         && !matches!(groups.source, PipelineSource::Plan(_))
+        && !groups.plan.finishes_on_host()
     {
         let source = PipelineSource::Groups(Arc::clone(plan));
         let mut chain = Chain::over_table(source, schema, groups.rows, &indices);

@@ -17,6 +17,7 @@ mod decide;
 mod distinct;
 mod eager;
 mod find;
+mod grouping_sets;
 mod join;
 mod key;
 mod nodes;

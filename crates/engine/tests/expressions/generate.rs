@@ -230,7 +230,10 @@ impl Generator {
             }
             _ => {
                 let value = self.expression(Kind::Text, below);
-                format!("strpos({value}, 'a')")
+                format!(
+                    "strpos({value}, {})",
+                    self.pick(&["'a'", "'an'", "''", "'ü'", "city"])
+                )
             }
         }
     }
@@ -285,7 +288,7 @@ impl Generator {
                 let value = part(Kind::Float);
                 format!(
                     "{}({value})",
-                    self.pick(&["abs", "ceil", "floor", "sqrt", "signum"])
+                    self.pick(&["abs", "ceil", "floor", "sqrt", "signum", "trunc", "radians"])
                 )
             }
             5 => format!("date_part('epoch', {})", part(Kind::Timestamp)),
@@ -317,8 +320,13 @@ impl Generator {
     }
 
     fn timestamp(&mut self, below: u32) -> String {
-        let choice = self.random.random_range(0..4);
+        let choice = self.random.random_range(0..5);
         match choice {
+            4 => {
+                let value = self.expression(Kind::Timestamp, below);
+                let stride = self.pick(&["15 minutes", "1 hour", "3 days", "1 second"]);
+                format!("date_bin(INTERVAL '{stride}', {value}, TIMESTAMP '2001-01-01 00:00:07')")
+            }
             0 | 1 => {
                 let value = self.expression(Kind::Timestamp, below);
                 let unit = self.pick(&[
@@ -460,7 +468,9 @@ impl Generator {
 
     fn text(&mut self, below: u32) -> String {
         let value = self.expression(Kind::Text, below);
-        match self.random.random_range(0..6) {
+        match self.random.random_range(0..8) {
+            6 => format!("{}({value})", self.pick(&["btrim", "ltrim", "rtrim"])),
+            7 => format!("left({value}, {})", self.pick(&["0", "1", "3", "50"])),
             0 => format!("upper({value})"),
             1 => format!("lower({value})"),
             2 | 3 => format!(

@@ -74,5 +74,6 @@ fn expressions_agree_on_a_gpu() {
 fn generated_code_compiles_for_a_gpu() {
     let Some(nvrtc) = testing::nvrtc() else { return };
     let target = Target::Compile(nvrtc);
+    chosen(&target);
     random(&target, 0..1);
 }

@@ -2,6 +2,10 @@
 
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
+use crate::joins::STRICT;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::SessionContext;
 
 const QUERIES: &[&str] = &[
     "SELECT count(*) FROM t WHERE v >= 0",
@@ -38,6 +42,9 @@ const QUERIES: &[&str] = &[
     "SELECT sum(v) FROM t WHERE coalesce(i32, 0) + coalesce(i16, 1) * 2 > 10 AND NOT (flag IS TRUE)",
     "SELECT count(*), sum(v) FROM t WHERE v < -1000",
     "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY k",
+    // Floats, and squares that may leave 128 bits, stay on the CPU.
+    "SELECT var(i64), stddev(u64), var(d38), var(f64), corr(f32, v), regr_avgx(f64, v) FROM t",
+    "SELECT k, stddev(i64), var(v) FROM t GROUP BY k",
 ];
 
 #[tokio::test]
@@ -59,6 +66,73 @@ async fn queries_agree_at_every_size() {
         for sql in QUERIES {
             pair.check(sql, false, &format!("{rows} rows, {shape:?}")).await;
         }
+    }
+}
+
+/// Each of them runs on the device or fails.
+const ON_DEVICE: &[&str] = &[
+    "SELECT bool_and(flag), bool_or(flag), min(flag), max(flag), bool_and(v > 0) FILTER (WHERE flag) FROM t",
+    "SELECT k, bool_and(flag), bool_or(i32 > 0), bool_or(DISTINCT flag) FROM t GROUP BY k",
+    "SELECT bit_and(i64), bit_or(i64), bit_xor(i64), bit_and(u64), bit_or(u64), bit_xor(u64) FROM t",
+    "SELECT low, bit_and(i8), bit_or(i16), bit_xor(i32), bit_and(u8), bit_xor(u32) FILTER (WHERE flag) FROM t GROUP BY low",
+    "SELECT i64, bit_and(v), bit_xor(u64), bool_and(flag) FROM t GROUP BY i64",
+    "SELECT var(v), var_pop(i32), stddev(i16), stddev_pop(d9), covar_samp(v, i16), covar_pop(i32, d9), corr(v, i16) FROM t",
+    "SELECT k, var(i32), stddev(d18), corr(i16, i8), regr_slope(v, i16), regr_intercept(v, i8), regr_count(f64, i8) FROM t GROUP BY k",
+    "SELECT low, regr_r2(v, i16), regr_avgx(v, i16), regr_avgy(v, d9), regr_sxx(v, i16), regr_syy(v, i16), regr_sxy(v, i16) FROM t GROUP BY low",
+    "SELECT i32, stddev(v), var(d9 * 2), regr_count(v, f32) FROM t GROUP BY i32",
+    "SELECT k, low, stddev(i32) FILTER (WHERE flag), var_pop(i16 + i8) FROM t GROUP BY ROLLUP (k, low)",
+    // Grouping sets, with NULL among the keys and in place of them.
+    "SELECT k, low, count(*), sum(v), avg(d18), min(high) FROM t GROUP BY ROLLUP (k, low)",
+    "SELECT k, low, flag, count(*), sum(i32), grouping(k), grouping(low, flag) FROM t GROUP BY CUBE (k, low, flag)",
+    "SELECT k, low, sum(v), grouping(k) + grouping(low) AS level FROM t GROUP BY GROUPING SETS ((k), (low), (k, low), ())",
+    "SELECT k, low, count(*) FROM t GROUP BY GROUPING SETS ((k), (low), (k), (k))",
+    "SELECT low, i16 % 3 AS m, max(i64), count(DISTINCT i8) FROM t WHERE v > 3 GROUP BY ROLLUP (low, i16 % 3)",
+    "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY ROLLUP (k)",
+    "SELECT k, view, count(i32) FILTER (WHERE flag) FROM t GROUP BY GROUPING SETS ((k, view), (view))",
+    "SELECT i64, u64, sum(v) FROM t GROUP BY CUBE (i64, u64)",
+    "SELECT k, flag, s FROM (SELECT k, flag, sum(v) AS s FROM t GROUP BY CUBE (k, flag)) WHERE s > 10",
+];
+
+#[tokio::test]
+async fn more_queries_stay_on_the_device_at_every_size() {
+    for (rows, shape, seed) in [
+        (0, Shape::Ordinary, 1),
+        (1, Shape::Ordinary, 2),
+        (31, Shape::AllNull, 3),
+        (32, Shape::Ordinary, 4),
+        (33, Shape::Skewed, 5),
+        (256, Shape::AllEqual, 6),
+        (3000, Shape::Ordinary, 7),
+    ] {
+        let pair = Pair::new(&[STRICT]);
+        pair.table("t", &[batch(rows, seed, shape)]);
+        for sql in ON_DEVICE {
+            let context = format!("{rows} rows, {shape:?}, seed {seed}");
+            pair.check(sql, false, &context).await;
+        }
+    }
+}
+
+async fn rows(ctx: &SessionContext, sql: &str) -> usize {
+    let batches = ctx.sql(sql).await.expect("plans").collect().await.expect("runs");
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// What would not give the same rows to every set is read once, on the CPU.
+#[tokio::test]
+async fn grouping_sets_of_rows_that_may_change_stay_on_the_cpu() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(3000, 5, Shape::Ordinary)]);
+    for sql in [
+        "SELECT k, count(*) FROM (SELECT k FROM t LIMIT 100) GROUP BY ROLLUP (k)",
+        "SELECT k, count(*) FROM t WHERE random() < 2 GROUP BY ROLLUP (k)",
+    ] {
+        let plan = format!("EXPLAIN {sql}");
+        let batches = pair.gpu.sql(&plan).await.expect("plans").collect().await;
+        let text = pretty_format_batches(&batches.expect("explains")).expect("prints");
+        assert!(text.to_string().contains("rows that may change"), "{sql}\n{text}");
+        let (cpu, gpu) = (rows(&pair.cpu, sql).await, rows(&pair.gpu, sql).await);
+        assert_eq!(cpu, gpu, "{sql}");
     }
 }
 

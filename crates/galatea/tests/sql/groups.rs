@@ -57,9 +57,11 @@ fn rows(rows: usize, groups: i16, skew: Skew, seed: u64) -> RecordBatch {
         .expect("a batch")
 }
 
-const QUERIES: [&str; 3] = [
+const QUERIES: [&str; 5] = [
     "SELECT g, count(*), sum(small) FROM t GROUP BY g",
     "SELECT g, sum(wide), min(wide), max(small), count(small), sum(f), avg(CAST(small AS DECIMAL(20, 2))) FROM t GROUP BY g",
+    "SELECT g, bit_and(small), bit_or(wide), bit_xor(wide), bit_xor(small), bool_and(wide < 0), bool_or(small > 999000), min(f > 98) FROM t GROUP BY g",
+    "SELECT g, var(small), stddev_pop(small), corr(small, g), regr_slope(small, g), covar_samp(small, CAST(f AS BIGINT)) FROM t GROUP BY g",
     "SELECT g, sum(small) FILTER (WHERE wide < 0), sum(CAST(wide AS DECIMAL(38, 0))) FROM t WHERE small > 1000 OR small IS NULL GROUP BY g",
 ];
 

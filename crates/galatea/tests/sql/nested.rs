@@ -40,6 +40,24 @@ const NESTED: &[&str] = &[
     "SELECT count(*), count(DISTINCT text), count(v) FILTER (WHERE m > 3), avg(CAST(v AS DOUBLE)), sum(v) FROM f",
     "SELECT day, count(*) AS c, count(DISTINCT v) FROM f GROUP BY day HAVING count(*) > 1 ORDER BY c DESC, day LIMIT 4",
     "SELECT v % 3 AS k, avg(CAST(m AS DOUBLE)), count(DISTINCT v % 5), count(*) FROM f GROUP BY v % 3",
+    // Of bits and booleans, too.
+    "SELECT a, o, x, t, e, count(*), sum(number) FROM
+     (SELECT number, bit_and(v) AS a, bit_or(v) AS o, bit_xor(m) AS x, bool_and(m > 3) AS t, bool_or(v > 900) AS e FROM f GROUP BY number)
+     GROUP BY a, o, x, t, e",
+    // Other aggregates of different values, with a filter as well.
+    "SELECT number, sum(DISTINCT v), count(DISTINCT v), max(v), count(*) FROM f GROUP BY number",
+    "SELECT number, avg(DISTINCT v), count(DISTINCT CAST(v AS DOUBLE)), sum(m) FROM f GROUP BY number",
+    "SELECT sum(DISTINCT price), avg(DISTINCT price), bit_xor(m), bool_and(v > 1) FROM f",
+    "SELECT text, count(DISTINCT v), bit_or(DISTINCT v), bool_or(DISTINCT v > 800), sum(m) FROM f GROUP BY text",
+    "SELECT number, count(DISTINCT v) FILTER (WHERE m > 3), sum(DISTINCT v) FILTER (WHERE m > 3), count(*), sum(v) FILTER (WHERE m < 9) FROM f GROUP BY number",
+    // Rollups over joins, and what is computed with them.
+    "SELECT n.name, f.number % 5 AS m, sum(f.v), count(*), grouping(n.name), stddev_samp(f.v)
+     FROM f JOIN n ON f.number = n.k GROUP BY ROLLUP (n.name, f.number % 5)",
+    "SELECT level, count(*), sum(s) FROM
+     (SELECT text, number, grouping(text) + grouping(number) AS level, sum(v) AS s FROM f GROUP BY CUBE (text, number)) GROUP BY level",
+    // Results that only the host makes are filtered and grouped as rows.
+    "SELECT number, stddev(v) FROM f GROUP BY number HAVING stddev(v) > 10",
+    "SELECT d > 100, count(*) FROM (SELECT number, stddev_pop(v) AS d FROM f GROUP BY number) GROUP BY d > 100",
     // Sums that share accumulators.
     "SELECT sum(a), max(b - a), min(b) FROM (SELECT number, sum(v - 7) AS a, sum(v + 2) AS b FROM f GROUP BY number)",
 ];

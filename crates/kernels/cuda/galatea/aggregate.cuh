@@ -5,6 +5,7 @@
 // - SumF64: the bits of a double.
 // - Max64: unsigned maximum. MIN and MAX of ordered values are maxima of an order-preserving mapping to u64
 //   (`rank_*`); MIN maps through the complement. Zero is the least rank, so it is the identity.
+// - Or64, Xor64: bits. AND is the complement of the OR of complements.
 //
 // Homes: registers of a thread, copies in shared memory, slots in global memory. Naive 64-bit atomics on
 // shared memory are loops of compare-and-swap: sums are never added so. A copy is private to a thread, or a
@@ -36,6 +37,8 @@ struct PrivateWords {
         *word = u64(__double_as_longlong(__longlong_as_double(i64(*word)) + v));
     }
     static GALATEA_INLINE void max64(u64* word, u64 rank) { if (rank > *word) *word = rank; }
+    static GALATEA_INLINE void or64(u64* word, u64 bits) { *word |= bits; }
+    static GALATEA_INLINE void xor64(u64* word, u64 bits) { *word ^= bits; }
 };
 
 // Many threads of a block share the words, which lie in shared memory. Values are read only after a barrier.
@@ -69,6 +72,19 @@ struct SharedWords {
     static GALATEA_INLINE void max64(u64* word, u64 rank) {
         if (rank > *reinterpret_cast<volatile u64*>(word))
             atomicMax(word, rank);
+    }
+    // By halves, whose atomics are native.
+    static GALATEA_INLINE void or64(u64* word, u64 bits) {
+        u32* const halves = reinterpret_cast<u32*>(word);
+        const u32 low = u32(bits), high = u32(bits >> 32);
+        if ((low & ~*reinterpret_cast<volatile u32*>(halves)) != 0) atomicOr(halves, low);
+        if ((high & ~*reinterpret_cast<volatile u32*>(halves + 1)) != 0) atomicOr(halves + 1, high);
+    }
+    static GALATEA_INLINE void xor64(u64* word, u64 bits) {
+        u32* const halves = reinterpret_cast<u32*>(word);
+        const u32 low = u32(bits), high = u32(bits >> 32);
+        if (low != 0) atomicXor(halves, low);
+        if (high != 0) atomicXor(halves + 1, high);
     }
 };
 
@@ -108,11 +124,13 @@ struct GlobalWords {
     static GALATEA_INLINE void max64(u64* word, u64 rank) {
         atomicMax(word, rank);
     }
+    static GALATEA_INLINE void or64(u64* word, u64 bits) { atomicOr(word, bits); }
+    static GALATEA_INLINE void xor64(u64* word, u64 bits) { atomicXor(word, bits); }
 };
 
 // How two partial words become one, by kind; used by the merges below.
 // A widening sum is 64 bits within a block and 128 bits at home.
-enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64 };
+enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64, Or64, Xor64 };
 
 // Two partials of one accumulator become one.
 template <Merge M>
@@ -125,6 +143,10 @@ GALATEA_INLINE void merge_words(u64& low, u64& high, u64 other, u64 other_high) 
         low = sum;
     } else if (M == Merge::SumF64) {
         low = u64(__double_as_longlong(__longlong_as_double(i64(low)) + __longlong_as_double(i64(other))));
+    } else if (M == Merge::Or64) {
+        low |= other;
+    } else if (M == Merge::Xor64) {
+        low ^= other;
     } else {
         low = other > low ? other : low;
     }
@@ -148,6 +170,8 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     else if (M == Merge::SumWidening) { if (low != 0) GlobalWords::sum128(word, word + 1, i128(i64(low))); }
     else if (M == Merge::Sum128) { GlobalWords::sum128(word, word + 1, i128((u128(high) << 64) | low)); }
     else if (M == Merge::SumF64) { GlobalWords::sum_f64(word, __longlong_as_double(i64(low))); }
+    else if (M == Merge::Or64) { if (low != 0) GlobalWords::or64(word, low); }
+    else if (M == Merge::Xor64) { if (low != 0) GlobalWords::xor64(word, low); }
     else { if (low != 0) GlobalWords::max64(word, low); }
 }
 
@@ -163,6 +187,8 @@ GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 w
             case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
             case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
             case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
+            case Merge::Or64: merge_into<Merge::Or64>(home + w, low, 0); break;
+            case Merge::Xor64: merge_into<Merge::Xor64>(home + w, low, 0); break;
             case Merge::Sum128:
             case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
             default: break;  // MERGE_HIGH

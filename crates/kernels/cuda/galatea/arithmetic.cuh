@@ -85,6 +85,42 @@ GALATEA_FLOAT_FUNCTION(float_round, double, __builtin_round, ::round)
 GALATEA_FLOAT_FUNCTION(float_round, float, __builtin_roundf, ::roundf)
 #undef GALATEA_FLOAT_FUNCTION
 
+static GALATEA_INLINE double float_truncate_to_zero(double a) { return a == 0.0 ? 0.0 : float_truncate(a); }
+static GALATEA_INLINE float float_truncate_to_zero(float a) { return a == 0.0f ? 0.0f : float_truncate(a); }
+
+// Of the C library, not correctly rounded: 2 units of the last place off at most (CUDA C++ Programming Guide,
+// "Mathematical Functions"). A NaN operand is passed on here, too; the sign of a NaN out of a number is that
+// of glibc, whose arc sine, arc cosine and common logarithm return positive ones.
+#define GALATEA_ELEMENTARY_NAN(name, nan) \
+    static GALATEA_NOINLINE double double_##name(double a) { \
+        const double r = GALATEA_FUNCTION(__builtin_##name, ::name)(a); \
+        return r == r ? r : (a == a ? nan : nan_of(a, a)); \
+    }
+#define GALATEA_ELEMENTARY(name) GALATEA_ELEMENTARY_NAN(name, nan_of(a, a))
+#define GALATEA_ELEMENTARY_2(name) \
+    static GALATEA_NOINLINE double double_##name(double a, double b) { \
+        const double r = GALATEA_FUNCTION(__builtin_##name, ::name)(a, b); \
+        return r == r ? r : nan_of(a, b); \
+    }
+GALATEA_ELEMENTARY_NAN(acos, double_of_bits(0x7ff8000000000000ull))
+GALATEA_ELEMENTARY_NAN(asin, double_of_bits(0x7ff8000000000000ull))
+GALATEA_ELEMENTARY(atan)
+GALATEA_ELEMENTARY_2(atan2)
+GALATEA_ELEMENTARY(cos)
+GALATEA_ELEMENTARY(cosh)
+GALATEA_ELEMENTARY(exp)
+GALATEA_ELEMENTARY(log)
+GALATEA_ELEMENTARY(log2)
+GALATEA_ELEMENTARY_NAN(log10, double_of_bits(0x7ff8000000000000ull))
+GALATEA_ELEMENTARY_2(pow)
+GALATEA_ELEMENTARY(sin)
+GALATEA_ELEMENTARY(sinh)
+GALATEA_ELEMENTARY(tan)
+GALATEA_ELEMENTARY(tanh)
+#undef GALATEA_ELEMENTARY
+#undef GALATEA_ELEMENTARY_NAN
+#undef GALATEA_ELEMENTARY_2
+
 static GALATEA_INLINE double float_absolute(double a) {
     return double_of_bits(bits_as<u64>(a) & 0x7fffffffffffffffull);
 }

@@ -77,4 +77,19 @@ static GALATEA_NOINLINE i32 date_add_months(i32 days, i32 months) {
     return days_of_date((i32)year, month, date.day < length ? date.day : length);
 }
 
+// The cut at or before `value`, of cuts `stride` apart, one of which is `origin`; without overflow only where
+// date_bin_fits.
+static GALATEA_INLINE i64 date_bin(i64 value, i64 stride, i64 origin, i64) {
+    const i128 distance = i128(value) - origin, rest = distance % stride;
+    return i64(distance - rest - (rest < 0 ? i128(stride) : i128(0)) + origin);
+}
+
+// Whether a host that computes the cut with units of `scale` to one of `value` stays in 64 bits on the way.
+static GALATEA_NOINLINE bool date_bin_fits(i64 value, i64 stride, i64 origin, i64 scale) {
+    const auto fits = [&](i128 units) { const i128 fine = units * scale; return fine == i128(i64(fine)); };
+    const i128 distance = i128(value) - origin, rest = distance % stride;
+    const i128 bin = distance - rest - (rest < 0 ? i128(stride) : i128(0));
+    return fits(value) && fits(distance) && fits(bin) && fits(bin + origin);
+}
+
 }  // namespace galatea

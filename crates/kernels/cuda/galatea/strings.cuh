@@ -90,6 +90,33 @@ static GALATEA_NOINLINE Text text_substring(Text text, u64 from, u64 to) {
     return end <= start ? Text{text.data, 0u} : Text{text.data + start, end - start};
 }
 
+// Number of the character, from 1, where `part` begins for the first time; 0 if it does not.
+static GALATEA_NOINLINE i32 text_position(Text text, Text part) {
+    i32 characters = 1;
+    for (u32 i = 0; i + part.length <= text.length; ++i) {
+        if (bytes_equal(text.data + i, part.data, part.length)) return characters;
+        // The bytes that follow the first of a character have 10 at the top.
+        characters += i + 1 < text.length && (text.data[i + 1] & 0xc0) == 0x80 ? 0 : 1;
+    }
+    return 0;
+}
+
+// Code point of the first character; 0 if there is none.
+static GALATEA_NOINLINE i32 text_first_character(Text text) {
+    if (text.length == 0) return 0;
+    const u32 lead = text.data[0], bytes = character_bytes(u8(lead));
+    u32 point = bytes == 1 ? lead : lead & (0x7fu >> bytes);
+    for (u32 i = 1; i < bytes; ++i) point = point << 6 | (text.data[i] & 0x3fu);
+    return i32(point);
+}
+
+// Without spaces at the start, or at the end.
+static GALATEA_NOINLINE Text text_trim(Text text, bool start, bool end) {
+    while (start && text.length > 0 && text.data[0] == ' ') text = {text.data + 1, text.length - 1};
+    while (end && text.length > 0 && text.data[text.length - 1] == ' ') --text.length;
+    return text;
+}
+
 // SQL LIKE: % is any characters, _ one character, \ takes the next literally. On a mismatch only the last %
 // has to be extended.
 static GALATEA_NOINLINE bool text_like(Text text, Text pattern) {

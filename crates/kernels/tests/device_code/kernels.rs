@@ -294,13 +294,15 @@ fn bits_of_a_bitmap_are_counted() {
 
 #[test]
 fn copies_of_groups_are_added_up_word_by_word() {
-    // A wrapping sum, a sum of 128 bits, one of doubles, and a maximum.
+    // A wrapping sum, a sum of 128 bits, one of doubles, a maximum, and bits.
     let merges = [
         MergeWord::Sum64,
         MergeWord::Sum128,
         MergeWord::High,
         MergeWord::SumF64,
         MergeWord::Max64,
+        MergeWord::Or64,
+        MergeWord::Xor64,
     ]
     .map(|merge| merge as u8);
     let bits = |at: u64| (at as f64).to_bits();
@@ -316,6 +318,8 @@ fn copies_of_groups_are_added_up_word_by_word() {
                     copy,
                     bits(copy + group),
                     pattern(copy, group),
+                    pattern(copy + 1, group) & pattern(copy + 2, group),
+                    pattern(copy + 3, group),
                 ]
             };
             let groups: Vec<u64> = (0..copies)
@@ -326,7 +330,7 @@ fn copies_of_groups_are_added_up_word_by_word() {
                 .unwrap();
             let expected: Vec<u64> = (0..count)
                 .flat_map(|group| {
-                    let all: Vec<[u64; 5]> = (0..copies).map(|copy| words(copy, group)).collect();
+                    let all: Vec<[u64; 7]> = (0..copies).map(|copy| words(copy, group)).collect();
                     let wide: u128 = all.iter().fold(0, |sum: u128, w| {
                         sum.wrapping_add(u128::from(w[2]) << 64 | u128::from(w[1]))
                     });
@@ -336,6 +340,8 @@ fn copies_of_groups_are_added_up_word_by_word() {
                         (wide >> 64) as u64,
                         bits((0..copies).map(|copy| copy + group).sum()),
                         all.iter().map(|w| w[4]).max().unwrap(),
+                        all.iter().fold(0, |bits, w| bits | w[5]),
+                        all.iter().fold(0, |bits, w| bits ^ w[6]),
                     ]
                 })
                 .collect();

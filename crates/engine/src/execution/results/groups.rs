@@ -8,6 +8,7 @@ use crate::pipeline::PipelinePlan;
 use crate::pipeline::accumulators::{Finish, FinishForm};
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::{KeyColumn, KeyForm, KeyPart, KeyValues};
+use crate::pipeline::moments::{Moment, MomentSum, Moments};
 use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
@@ -207,6 +208,10 @@ impl States<'_> {
             FinishForm::Sum64(word) => {
                 Integers::Narrow(self.signed(*word).collect()).array(nulls, data_type)?
             }
+            FinishForm::Bits { word, complement } => {
+                let bits = self.words(*word).map(|bits| unflip(bits, *complement) as i64);
+                Integers::Narrow(bits.collect()).array(nulls, data_type)?
+            }
             FinishForm::SumPlus { sum, count, each } => {
                 let sums = (self.signed(*sum).zip(self.signed(*count)))
                     .map(|(sum, count)| sum.wrapping_add(count.wrapping_mul(*each)));
@@ -233,6 +238,12 @@ impl States<'_> {
                 let averages = decimal_averages(&sums, self.words(*count), *scale, data_type)?;
                 Integers::Wide(averages).array(nulls, data_type)?
             }
+            FinishForm::Moment {
+                moment,
+                count,
+                sums,
+                scales,
+            } => self.moments(*moment, *count, sums, *scales, data_type)?,
             FinishForm::RankInteger { word, complement } => {
                 let values = self
                     .words(*word)
@@ -255,6 +266,46 @@ impl States<'_> {
                 dictionary_array(codes.collect(), nulls, values, data_type)?
             }
         })
+    }
+}
+
+impl States<'_> {
+    fn moments(
+        &self,
+        moment: Moment,
+        count: usize,
+        sums: &[(MomentSum, usize, bool)],
+        scales: [i8; 2],
+        data_type: &DataType,
+    ) -> Result<ArrayRef, RunError> {
+        let units = scales.map(|scale| 10f64.powi(i32::from(scale)));
+        let groups = self.words(count).map(|count| Moments {
+            count,
+            units,
+            ..Moments::default()
+        });
+        let mut groups: Vec<Moments> = groups.collect();
+        for (sum, word, wide) in sums {
+            let values: Vec<i128> = match wide {
+                true => self.wide(*word).collect(),
+                false => self.signed(*word).map(i128::from).collect(),
+            };
+            for (group, value) in groups.iter_mut().zip(values) {
+                match sum {
+                    MomentSum::A => group.sums[0] = value,
+                    MomentSum::B => group.sums[1] = value,
+                    MomentSum::Aa => group.products[0] = value,
+                    MomentSum::Ab => group.products[1] = value,
+                    MomentSum::Bb => group.products[2] = value,
+                }
+            }
+        }
+        if moment == Moment::RegrCount {
+            let counts = groups.iter().map(|group| group.count as i64).collect();
+            return Ok(Integers::Narrow(counts).array(None, data_type)?);
+        }
+        let results: Float64Array = groups.iter().map(|group| moment.finish(group)).collect();
+        Ok(cast(&results, data_type)?)
     }
 }
 

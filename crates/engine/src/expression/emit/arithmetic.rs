@@ -4,7 +4,6 @@ use arrow::datatypes::DataType;
 
 use super::{Emitter, as_kind, integer_value};
 use crate::expression::error::ErrorCode;
-use crate::expression::function::Function;
 use crate::expression::interval::{Interval, domain};
 use crate::expression::ir::Expr;
 use crate::expression::kind::Kind;
@@ -420,61 +419,6 @@ impl Emitter<'_> {
         );
         let code = self.define(&kind, &rhs);
         Ok(integer_value(code, value.null, kind, data_type.clone(), interval))
-    }
-
-    pub(super) fn float_function(
-        &mut self,
-        expression: &Expr,
-        function: &Function,
-        input: &Expr,
-    ) -> Result<Value, Reason> {
-        let value = self.expression(input)?;
-        if *function == Function::IsNan {
-            let mut condition = self.define(&Kind::Bool, &format!("{} != {}", value.code, value.code));
-            condition = self.unless_null(&condition, value.null.as_ref());
-            return Ok(super::boolean(condition, value.null));
-        }
-        let name = match function {
-            Function::Ceiling => "float_ceiling",
-            Function::Floor => "float_floor",
-            Function::Round { places: 0 } => "float_round",
-            Function::Round { places } => {
-                let factor = 10f64.powi(*places).to_bits();
-                let factor = self.define(
-                    &value.kind,
-                    &format!("({})double_of_bits({factor:#x}ull)", value.kind.c_type()),
-                );
-                let rhs = format!(
-                    "float_divide(float_round(float_multiply({}, {factor})), {factor})",
-                    value.code
-                );
-                let code = self.define(&value.kind, &rhs);
-                return Ok(Value {
-                    code,
-                    data_type: expression.data_type().clone(),
-                    ..value
-                });
-            }
-            Function::SquareRoot => {
-                let negative = self.define(&Kind::Bool, &format!("{} < 0", value.code));
-                let negative = self.unless_null(&negative, value.null.as_ref());
-                self.raise(&negative, ErrorCode::SquareRoot);
-                "float_square_root"
-            }
-            Function::Sign => "float_sign",
-            _ => {
-                return Err(Reason::Function {
-                    name: function.to_string(),
-                    detail: "not a float function".to_owned(),
-                });
-            }
-        };
-        let code = self.define(&value.kind, &format!("{name}({})", value.code));
-        Ok(Value {
-            code,
-            data_type: expression.data_type().clone(),
-            ..value
-        })
     }
 
     pub(super) fn bitwise(&mut self, operator: Bitwise, left: &Expr, right: &Expr) -> Result<Value, Reason> {

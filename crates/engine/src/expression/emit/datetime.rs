@@ -254,6 +254,42 @@ impl Emitter<'_> {
         self.days_times(expression, count, i128::from(length), &value)
     }
 
+    /// The cut at or before a timestamp, in its own unit.
+    pub(super) fn date_bin(
+        &mut self,
+        expression: &Expr,
+        (stride, origin): (i64, i64),
+        input: &Expr,
+    ) -> Result<Value, Reason> {
+        let value = self.expression(input)?;
+        let DataType::Timestamp(own, _) = *expression.data_type() else {
+            return Err(Reason::Type {
+                data_type: expression.data_type().clone(),
+                place: expression.to_string(),
+            });
+        };
+        // DataFusion computes with nanoseconds.
+        let scale = 1_000_000_000 / per_second(own);
+        let [stride, origin, scale] = [stride, origin, scale].map(|number| self.parameter(number as u64));
+        let arguments = format!(
+            "i64({}), i64(args.literals[{stride}]), i64(args.literals[{origin}]), i64(args.literals[{scale}])",
+            value.code
+        );
+        let outside = self.define(&Kind::Bool, &format!("!date_bin_fits({arguments})"));
+        let null = match &value.null {
+            Some(null) => self.define(&Kind::Bool, &format!("{null} | {outside}")),
+            None => outside,
+        };
+        let code = self.define(&Kind::I64, &format!("date_bin({arguments})"));
+        Ok(integer_value(
+            code,
+            Some(null),
+            Kind::I64,
+            expression.data_type().clone(),
+            Interval::of::<i64>(),
+        ))
+    }
+
     /// `count * length` as a timestamp; outside its type, an error.
     fn days_times(
         &mut self,

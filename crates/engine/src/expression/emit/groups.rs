@@ -190,6 +190,18 @@ impl Entry<'_, '_> {
                     Some(*interval),
                 )
             }
+            GroupForm::Bits {
+                word,
+                complement,
+                interval,
+            } => {
+                let bits = flip(self.word(*word), *complement);
+                (interval.kind(), format!("i64({bits})"), Some(*interval))
+            }
+            GroupForm::RankBoolean { word, complement } => {
+                let rank = flip(self.word(*word), *complement);
+                (Kind::Bool, format!("({rank} & 1) != 0"), None)
+            }
             GroupForm::RankFloat { word, complement } => {
                 let rank = flip(self.word(*word), *complement);
                 let rank = self.emitter.define_as("u64", &rank);

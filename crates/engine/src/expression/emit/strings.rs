@@ -295,6 +295,21 @@ impl Emitter<'_> {
                         format!("text_characters({})", text.code),
                         Some((interval.low, interval.high)),
                     ),
+                    Function::Position => (
+                        Kind::I32,
+                        predicate("text_position")?,
+                        Some((interval.low, interval.high)),
+                    ),
+                    Function::FirstCharacter => (
+                        Kind::I32,
+                        format!("text_first_character({})", text.code),
+                        Some((0, 0x10_ffff)),
+                    ),
+                    Function::Trim { start, end } => (
+                        Kind::Text,
+                        format!("text_trim({}, {start}, {end})", text.code),
+                        None,
+                    ),
                     Function::Substring { start, length } => {
                         let from = start.saturating_sub(1);
                         let to = length

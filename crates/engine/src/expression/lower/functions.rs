@@ -1,21 +1,20 @@
 //! Lowering of function calls and LIKE.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use arrow::compute::kernels::cast_utils::IntervalUnit;
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::expressions::LikeExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
+use super::temporal::{conversion, date_part, date_part_supported, truncate_unit};
 use super::{Lowering, comparable};
-use crate::expression::function::{DatePart, Function, TruncateUnit};
+use crate::expression::function::{Elementary, Function};
 use crate::expression::ir::{Expr, ExprKind};
-use crate::expression::operator::Comparison;
-use crate::expression::text::{is_text, is_utf8};
+use crate::expression::operator::{Arithmetic, Comparison};
+use crate::expression::text::is_utf8;
 use crate::reason::Reason;
 
 impl Lowering<'_> {
@@ -72,7 +71,85 @@ impl Lowering<'_> {
                 let places = places.ok_or_else(|| refuse("the number of places is not a constant"))?;
                 self.call(Function::Round { places }, &[value], data_type, nullable)
             }
-            ("to_date", [value]) if self.data_type(value)? == DataType::Date32 => self.lower(value),
+            (
+                "to_date"
+                | "from_unixtime"
+                | "to_unixtime"
+                | "to_timestamp"
+                | "to_timestamp_seconds"
+                | "to_timestamp_millis"
+                | "to_timestamp_micros"
+                | "to_timestamp_nanos",
+                [value],
+            ) => {
+                let steps = conversion(call.fun().name(), &self.data_type(value)?, data_type)
+                    .ok_or_else(|| refuse("no device version for this type"))?;
+                let value = self.lower(value)?;
+                steps
+                    .iter()
+                    .try_fold(value, |value, step| super::cast(value, step, false))
+            }
+            ("date_bin", [stride, value, rest @ ..]) => {
+                let (stride, origin) = self
+                    .bins(stride, rest, data_type)
+                    .ok_or_else(|| refuse("no device version of these bins"))?;
+                if self.data_type(value)? != *data_type {
+                    return Err(refuse("no device version for this type"));
+                }
+                let function = Function::DateBin { stride, origin };
+                self.call(function, &[value], data_type, true)
+            }
+            ("power" | "atan2", [left, right]) => {
+                let double = |e| Ok::<_, Reason>(self.data_type(e)? == DataType::Float64);
+                if !double(left)? || !double(right)? {
+                    return Err(refuse("no device version for these types"));
+                }
+                let function = match call.fun().name() {
+                    "power" => Elementary::Pow,
+                    _ => Elementary::Atan2,
+                };
+                self.call(
+                    Function::Elementary(function),
+                    &[left, right],
+                    data_type,
+                    nullable,
+                )
+            }
+            ("nanvl", [left, right]) => self.nanvl(left, right, data_type, nullable),
+            ("degrees" | "radians", [value]) if self.data_type(value)? == DataType::Float64 => {
+                use std::f64::consts::PI;
+                let factor = match call.fun().name() {
+                    "degrees" => 180.0 / PI,
+                    _ => PI / 180.0,
+                };
+                let kind = ExprKind::Arithmetic {
+                    operator: Arithmetic::Multiply,
+                    left: self.lower(value)?,
+                    right: Expr::literal(ScalarValue::Float64(Some(factor))),
+                    checked: false,
+                };
+                Ok(Expr::new(kind, data_type.clone(), nullable))
+            }
+            ("iszero", [value]) if self.data_type(value)?.is_floating() => {
+                let value = self.lower(value)?;
+                let zero = ScalarValue::new_zero(value.data_type()).map_err(|_| refuse("no zero"))?;
+                let kind = ExprKind::Compare {
+                    operator: Comparison::Equal,
+                    left: value,
+                    right: Expr::literal(zero),
+                    equal_zeros: true,
+                };
+                Ok(Expr::new(kind, data_type.clone(), nullable))
+            }
+            ("left", [value, count]) if is_utf8(&self.data_type(value)?) => {
+                let count = self.integer_constant(count).filter(|count| *count >= 0);
+                let length = count.ok_or_else(|| refuse("the number is not a constant from 0 on"))?;
+                let function = Function::Substring {
+                    start: 1,
+                    length: Some(length),
+                };
+                self.call(function, &[value], data_type, nullable)
+            }
             ("substr", [value, rest @ ..])
                 if is_utf8(&self.data_type(value)?) && (1..=2).contains(&rest.len()) =>
             {
@@ -97,6 +174,7 @@ impl Lowering<'_> {
                     "starts_with" => Function::StartsWith,
                     "ends_with" => Function::EndsWith,
                     "contains" => Function::Contains,
+                    "strpos" => Function::Position,
                     _ => return Err(refuse("no device version")),
                 };
                 self.call(function, &[left, right], data_type, nullable)
@@ -189,6 +267,29 @@ impl Lowering<'_> {
         ))
     }
 
+    /// `CASE WHEN isnan(a) THEN b ELSE a END`.
+    fn nanvl(
+        &self,
+        left: &Arc<dyn PhysicalExpr>,
+        right: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Result<Expr, Reason> {
+        let is_nan = self.call(Function::IsNan, &[left], &DataType::Boolean, true)?;
+        let (left, right) = (self.lower(left)?, self.lower(right)?);
+        if left.data_type() != data_type || right.data_type() != data_type {
+            return Err(Reason::Function {
+                name: "nanvl".to_owned(),
+                detail: "no device version for these types".to_owned(),
+            });
+        }
+        let kind = ExprKind::Case {
+            branches: vec![(is_nan, right)],
+            otherwise: Some(left),
+        };
+        Ok(Expr::new(kind, data_type.clone(), nullable))
+    }
+
     /// GREATEST and LEAST: NULLs are passed over. DataFusion takes the constants first and lets a later
     /// argument win ties, which only floats can tell (it has one zero less than another); those stay on the
     /// CPU.
@@ -209,7 +310,7 @@ impl Lowering<'_> {
             detail: "no device version for these types".to_owned(),
         };
         let mut best = values.next().ok_or_else(refuse)?;
-        if best.data_type() != data_type || data_type.is_floating() || is_text(data_type) {
+        if best.data_type() != data_type || data_type.is_floating() {
             return Err(refuse());
         }
         for value in values {
@@ -256,7 +357,19 @@ impl Lowering<'_> {
         }
         let value = self.lower(like.expr())?;
         let Some(pattern) = self.constant(like.pattern()) else {
-            return Err(refuse("the pattern is not a constant"));
+            let pattern = self.lower(like.pattern())?;
+            if !is_utf8(pattern.data_type()) {
+                return Err(refuse("the pattern is no text"));
+            }
+            let kind = ExprKind::Call {
+                function: Function::Like,
+                arguments: vec![value, pattern],
+            };
+            let matches = Expr::new(kind, DataType::Boolean, nullable);
+            return Ok(match like.negated() {
+                true => matches.negated(),
+                false => matches,
+            });
         };
         let Some(pattern) = pattern.try_as_str().flatten().map(str::to_owned) else {
             return super::typed_null(&ScalarValue::Null, &DataType::Boolean);
@@ -353,70 +466,34 @@ fn unary(name: &str, value_type: &DataType) -> Option<Function> {
         "sqrt" if float => Function::SquareRoot,
         "signum" if float => Function::Sign,
         "isnan" if float => Function::IsNan,
+        "trunc" if float => Function::Truncate,
+        "ascii" if is_utf8(value_type) => Function::FirstCharacter,
+        "btrim" | "ltrim" | "rtrim" if is_utf8(value_type) => Function::Trim {
+            start: name != "rtrim",
+            end: name != "ltrim",
+        },
+        name if *value_type == DataType::Float64 => Function::Elementary(elementary(name)?),
         "octet_length" if is_utf8(value_type) => Function::OctetLength,
         "character_length" if is_utf8(value_type) => Function::CharacterLength,
         _ => return None,
     })
 }
 
-/// The field of a name, by DataFusion's own rules: optional quotes, plurals and synonyms of interval units,
-/// and a few more.
-fn date_part(name: &str) -> Option<DatePart> {
-    let quotes = ['\'', '"'];
-    let name = name
-        .strip_prefix(quotes)
-        .and_then(|name| name.strip_suffix(quotes))
-        .unwrap_or(name);
-    if let Ok(unit) = IntervalUnit::from_str(name) {
-        return Some(match unit {
-            IntervalUnit::Year => DatePart::Year,
-            IntervalUnit::Month => DatePart::Month,
-            IntervalUnit::Week => DatePart::Week,
-            IntervalUnit::Day => DatePart::Day,
-            IntervalUnit::Hour => DatePart::Hour,
-            IntervalUnit::Minute => DatePart::Minute,
-            IntervalUnit::Second => DatePart::Second,
-            IntervalUnit::Millisecond => DatePart::Millisecond,
-            IntervalUnit::Microsecond => DatePart::Microsecond,
-            IntervalUnit::Nanosecond => DatePart::Nanosecond,
-            _ => return None,
-        });
-    }
-    Some(match name.to_lowercase().as_str() {
-        "isoyear" => DatePart::IsoYear,
-        "qtr" | "quarter" => DatePart::Quarter,
-        "doy" => DatePart::DayOfYear,
-        "dow" => DatePart::DayOfWeek,
-        "isodow" => DatePart::IsoDayOfWeek,
-        "epoch" => DatePart::Epoch,
-        _ => return None,
-    })
-}
-
-fn date_part_supported(part: DatePart, value_type: &DataType) -> bool {
-    match value_type {
-        DataType::Date32 => true,
-        // With a time zone, the fields are local.
-        DataType::Timestamp(
-            TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond,
-            zone,
-        ) => zone.is_none() || part == DatePart::Epoch,
-        _ => false,
-    }
-}
-
-fn truncate_unit(name: &str) -> Option<TruncateUnit> {
-    Some(match name.to_lowercase().as_str() {
-        "microsecond" => TruncateUnit::Microsecond,
-        "millisecond" => TruncateUnit::Millisecond,
-        "second" => TruncateUnit::Second,
-        "minute" => TruncateUnit::Minute,
-        "hour" => TruncateUnit::Hour,
-        "day" => TruncateUnit::Day,
-        "week" => TruncateUnit::Week,
-        "month" => TruncateUnit::Month,
-        "quarter" => TruncateUnit::Quarter,
-        "year" => TruncateUnit::Year,
+fn elementary(name: &str) -> Option<Elementary> {
+    Some(match name {
+        "acos" => Elementary::Acos,
+        "asin" => Elementary::Asin,
+        "atan" => Elementary::Atan,
+        "cos" => Elementary::Cos,
+        "cosh" => Elementary::Cosh,
+        "exp" => Elementary::Exp,
+        "ln" => Elementary::Log,
+        "log2" => Elementary::Log2,
+        "log10" => Elementary::Log10,
+        "sin" => Elementary::Sin,
+        "sinh" => Elementary::Sinh,
+        "tan" => Elementary::Tan,
+        "tanh" => Elementary::Tanh,
         _ => return None,
     })
 }

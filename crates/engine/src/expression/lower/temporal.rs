@@ -1,14 +1,17 @@
-//! Lowering of arithmetic with dates, timestamps and constant intervals.
+//! Lowering of arithmetic with dates, timestamps and constant intervals, and of names that functions of them
+//! take.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::compute::kernels::cast_utils::IntervalUnit;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::BinaryExpr;
 
 use super::Lowering;
-use crate::expression::function::Function;
+use crate::expression::function::{DatePart, Function, TruncateUnit};
 use crate::expression::ir::{Expr, ExprKind};
 use crate::expression::operator::Arithmetic;
 use crate::reason::Reason;
@@ -113,8 +116,131 @@ impl Lowering<'_> {
             )
         }))
     }
+
+    /// Stride and origin of `date_bin` in the unit of its timestamps, where both are whole numbers of them.
+    pub(super) fn bins(
+        &self,
+        stride: &Arc<dyn PhysicalExpr>,
+        origin: &[Arc<dyn PhysicalExpr>],
+        data_type: &DataType,
+    ) -> Option<(i64, i64)> {
+        let DataType::Timestamp(unit, None) = data_type else {
+            return None;
+        };
+        let day: i64 = 86_400_000_000_000;
+        let stride = match self.constant(stride)? {
+            ScalarValue::IntervalDayTime(Some(value)) => i64::from(value.days)
+                .checked_mul(day)?
+                .checked_add(i64::from(value.milliseconds) * 1_000_000)?,
+            ScalarValue::IntervalMonthDayNano(Some(value)) if value.months == 0 => i64::from(value.days)
+                .checked_mul(day)?
+                .checked_add(value.nanoseconds)?,
+            _ => return None,
+        };
+        let origin = match origin {
+            [] => 0,
+            [origin] => match self.constant(origin)? {
+                ScalarValue::TimestampNanosecond(Some(origin), None) => origin,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let scale = match unit {
+            TimeUnit::Second => 1_000_000_000,
+            TimeUnit::Millisecond => 1_000_000,
+            TimeUnit::Microsecond => 1_000,
+            TimeUnit::Nanosecond => 1,
+        };
+        let whole = stride > 0 && stride % scale == 0 && origin % scale == 0;
+        whole.then_some((stride / scale, origin / scale))
+    }
 }
 
 pub(super) fn is_interval(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Interval(_))
+}
+
+/// The types that a value passes through in a function that is a row of casts, as DataFusion's are.
+pub(super) fn conversion(name: &str, from: &DataType, to: &DataType) -> Option<Vec<DataType>> {
+    use DataType::{Date32, Int64, Timestamp};
+    let plain = |unit| Timestamp(unit, None);
+    let point = matches!(from, Timestamp(_, None));
+    let steps = match name {
+        "to_date" if point || *from == Date32 => vec![Date32],
+        "from_unixtime" if *from == Int64 => vec![plain(TimeUnit::Second)],
+        "to_unixtime" if point || *from == Date32 => vec![plain(TimeUnit::Second), Int64],
+        "to_unixtime" if *from == Int64 => vec![Int64],
+        "to_timestamp" if *from == Int64 => vec![plain(TimeUnit::Second), plain(TimeUnit::Nanosecond)],
+        "to_timestamp" if point => vec![plain(TimeUnit::Nanosecond)],
+        "to_timestamp_seconds" if point || *from == Int64 => vec![plain(TimeUnit::Second)],
+        "to_timestamp_millis" if point || *from == Int64 => vec![plain(TimeUnit::Millisecond)],
+        "to_timestamp_micros" if point || *from == Int64 => vec![plain(TimeUnit::Microsecond)],
+        "to_timestamp_nanos" if point || *from == Int64 => vec![plain(TimeUnit::Nanosecond)],
+        _ => return None,
+    };
+    (steps.last() == Some(to)).then_some(steps)
+}
+
+/// The field of a name, by DataFusion's own rules: optional quotes, plurals and synonyms of interval units,
+/// and a few more.
+pub(super) fn date_part(name: &str) -> Option<DatePart> {
+    let quotes = ['\'', '"'];
+    let name = name
+        .strip_prefix(quotes)
+        .and_then(|name| name.strip_suffix(quotes))
+        .unwrap_or(name);
+    if let Ok(unit) = IntervalUnit::from_str(name) {
+        return Some(match unit {
+            IntervalUnit::Year => DatePart::Year,
+            IntervalUnit::Month => DatePart::Month,
+            IntervalUnit::Week => DatePart::Week,
+            IntervalUnit::Day => DatePart::Day,
+            IntervalUnit::Hour => DatePart::Hour,
+            IntervalUnit::Minute => DatePart::Minute,
+            IntervalUnit::Second => DatePart::Second,
+            IntervalUnit::Millisecond => DatePart::Millisecond,
+            IntervalUnit::Microsecond => DatePart::Microsecond,
+            IntervalUnit::Nanosecond => DatePart::Nanosecond,
+            _ => return None,
+        });
+    }
+    Some(match name.to_lowercase().as_str() {
+        "isoyear" => DatePart::IsoYear,
+        "qtr" | "quarter" => DatePart::Quarter,
+        "doy" => DatePart::DayOfYear,
+        "dow" => DatePart::DayOfWeek,
+        "isodow" => DatePart::IsoDayOfWeek,
+        "epoch" => DatePart::Epoch,
+        _ => return None,
+    })
+}
+
+/// Whether the field is one of the type, as DataFusion has it.
+pub(super) fn date_part_supported(part: DatePart, value_type: &DataType) -> bool {
+    match value_type {
+        DataType::Date32 => true,
+        // With a time zone, the fields are local.
+        DataType::Timestamp(
+            TimeUnit::Second | TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond,
+            zone,
+        ) => zone.is_none() || part == DatePart::Epoch,
+        _ => false,
+    }
+}
+
+/// The unit of a name.
+pub(super) fn truncate_unit(name: &str) -> Option<TruncateUnit> {
+    Some(match name.to_lowercase().as_str() {
+        "microsecond" => TruncateUnit::Microsecond,
+        "millisecond" => TruncateUnit::Millisecond,
+        "second" => TruncateUnit::Second,
+        "minute" => TruncateUnit::Minute,
+        "hour" => TruncateUnit::Hour,
+        "day" => TruncateUnit::Day,
+        "week" => TruncateUnit::Week,
+        "month" => TruncateUnit::Month,
+        "quarter" => TruncateUnit::Quarter,
+        "year" => TruncateUnit::Year,
+        _ => return None,
+    })
 }

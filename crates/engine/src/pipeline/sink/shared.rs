@@ -144,8 +144,10 @@ impl SharedSink {
             (ElementForm::Whole(_), Accumulator::SumF64) => {
                 format!("{words}::sum_f64(acc{k} + at, {value});")
             }
-            (ElementForm::Whole(_), Accumulator::Max64) => format!("{words}::max64(acc{k} + at, {value});"),
-            (ElementForm::Whole(_), _) => format!("{words}::sum64(acc{k} + at, u64({value}));"),
+            (ElementForm::Whole(_), accumulator) => {
+                let update = accumulator.update_partial();
+                format!("{words}::{update}(acc{k} + at, u64({value}));")
+            }
         }
     }
 

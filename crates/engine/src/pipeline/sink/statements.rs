@@ -114,7 +114,11 @@ pub(super) fn row_words(plan: &AccumulatorPlan, code: &mut Code) -> Vec<String> 
         };
         let value = &c.value;
         match c.accumulator {
-            Accumulator::Count | Accumulator::Sum64 | Accumulator::Max64 => {
+            Accumulator::Count
+            | Accumulator::Sum64
+            | Accumulator::Max64
+            | Accumulator::Or64
+            | Accumulator::Xor64 => {
                 words[c.word] = when(format!("u64({value})"), "0ull");
             }
             Accumulator::SumF64 => {
