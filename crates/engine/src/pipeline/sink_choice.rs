@@ -3,7 +3,7 @@
 use super::accumulators::AccumulatorPlan;
 use super::aggregate::AggregateCall;
 use super::bound::ResultPlan;
-use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan};
+use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
 use super::group_choice::{self, GroupedRows, PlacedKey};
 use super::group_key::{GroupKey, KeyLayout, KeyPart};
@@ -11,7 +11,7 @@ use super::group_layout::{DenseLayout, PlacedSlots};
 use super::kept_groups;
 use super::options::KernelOptions;
 use super::output;
-use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan};
+use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan, WindowInput};
 use super::sample;
 use super::shared_sums::shared_sums;
 use super::sink::Sink;
@@ -25,12 +25,16 @@ use super::sink::mark::MarkSink;
 use super::sink::probe::ProbeSink;
 use super::sink::scalar::ScalarSink;
 use super::sink::shared::SharedSink;
+use super::sink::windows::WindowsSink;
 use super::strategy::Strategy;
 use crate::code::{Code, line};
 use crate::config::{GroupBy, RowOutput};
-use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Value};
+use crate::expression::{
+    BuiltColumn, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Kind, Value, WindowShape,
+};
 use crate::policy::policy;
 use crate::reason::Reason;
+use galatea_kernels::{KeyWidth, MAX_OUTPUTS};
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
 
@@ -124,6 +128,7 @@ impl SinkInput<'_> {
                 keeps_all,
             } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
             SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
+            SinkPlan::Windows(input) => self.windows(input, emitter, code),
         }
     }
 
@@ -223,7 +228,7 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        check_columns(columns.len())?;
+        check_columns("a join", "columns of one side", columns.len(), MAX_COLUMNS)?;
         let key = (self.rewrite)(key);
         let mut parts = Vec::new();
         for part in key.parts() {
@@ -261,7 +266,7 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        check_columns(columns.len())?;
+        check_columns("a join", "columns of one side", columns.len(), MAX_COLUMNS)?;
         let list = emitter.list(dimension, &(self.rewrite)(key), code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = ProbePlan {
@@ -275,6 +280,46 @@ impl SinkInput<'_> {
             Strategy::Probe,
             result,
         ))
+    }
+
+    /// Rows by position, with the words of a window's order.
+    fn windows(
+        &self,
+        input: &WindowInput,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let asked = input.columns.len() + input.words().count();
+        check_columns("a window", "columns and words of its order", asked, MAX_OUTPUTS / 2)?;
+        let (columns, values) = self.built(&input.columns, &mut emitter, code)?;
+        let mut words = Vec::new();
+        let mut keys = [0; 2];
+        let ties = input.ties.as_slice();
+        for (part, expressions) in [&*input.partition, &*input.order, ties].into_iter().enumerate() {
+            for word in expressions {
+                let value = emitter.emit(&(self.rewrite)(word), code)?;
+                // Words that are always zero order nothing.
+                if value.range == Some((0, 0)) {
+                    continue;
+                }
+                let width = match value.kind {
+                    Kind::I32 => KeyWidth::Four,
+                    _ => KeyWidth::Eight,
+                };
+                words.push((width, value));
+                keys.get_mut(part).into_iter().for_each(|count| *count += 1);
+            }
+        }
+        let plan = WindowsPlan {
+            shape: WindowShape::new(&columns, &input.calls, self.cardinality.rows)?,
+            columns,
+            words: words.iter().map(|(width, _)| *width).collect(),
+            keys,
+        };
+        let strategy = Strategy::Windows { words: words.len() };
+        let result = ResultPlan::Windows(plan.clone());
+        let words = words.into_iter().map(|(_, value)| value).collect();
+        Ok(BoundSink::new(WindowsSink { plan, values, words }, strategy, result))
     }
 
     /// Groups in arrays by key.
@@ -481,16 +526,16 @@ impl SinkInput<'_> {
     }
 }
 
-/// Refuses more columns of a side of a join than there are outputs.
-fn check_columns(columns: usize) -> Result<(), Reason> {
-    if columns <= MAX_COLUMNS {
+/// Refuses more columns that stay on the device than there are outputs.
+fn check_columns(of: &str, unit: &'static str, asked: usize, limit: usize) -> Result<(), Reason> {
+    if asked <= limit {
         return Ok(());
     }
     Err(Reason::Limit {
-        expression: "a join".into(),
-        asked: columns as u64,
-        limit: MAX_COLUMNS as u64,
-        unit: "columns of one side",
+        expression: of.into(),
+        asked: asked as u64,
+        limit: limit as u64,
+        unit,
     })
 }
 

@@ -3,10 +3,12 @@
 use super::nodes::node;
 use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
-use crate::expression::{Expr, MAX_PAYLOAD, lower, representable};
-use crate::pipeline::{Marking, PipelinePlan, SinkPlan};
+use crate::expression::{
+    Expr, Frame, MAX_PAYLOAD, SortOrder, WindowCall, WindowFunction, lower, representable,
+};
+use crate::pipeline::{Marking, PipelinePlan, SinkPlan, WindowInput};
 use crate::reason::Reason;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -37,6 +39,8 @@ pub(super) struct Chain {
     pub(super) groups: Option<Subtree>,
     /// The join whose pairs are the rows, if the source is `PipelineSource::Pairs`.
     pub(super) pairs: Option<Box<PairJoin>>,
+    /// The window whose rows are the rows, if the source is `PipelineSource::Windows`.
+    pub(super) windows: Option<Box<WindowLevel>>,
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<BuildSide>,
@@ -82,6 +86,18 @@ impl Chain {
         !matches!(self.source, PipelineSource::Plan(_))
     }
 
+    /// Whether the rows are those of a window in the order of these keys, over the columns of the source.
+    pub(super) fn is_ordered_by(&self, keys: &[(Expr, SortOrder)]) -> bool {
+        let Some(level) = &self.windows else {
+            return false;
+        };
+        let mut own = level.partition.iter().chain(&level.order);
+        keys.iter().all(|(key, order)| {
+            let column = key.as_column().and_then(|column| level.input.columns.get(column));
+            own.next().is_some_and(|(known, its)| column == Some(known) && its == order)
+        })
+    }
+
     /// The rows of a table, with the columns of these indices.
     pub(super) fn over_table(
         source: PipelineSource,
@@ -100,6 +116,7 @@ impl Chain {
             source,
             groups: None,
             pairs: None,
+            windows: None,
             source_schema: schema,
             rows,
             dimensions: Vec::new(),
@@ -154,7 +171,7 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    /// Looks up the columns of groups, or pairs, by the number of the row, in the build side that other
+    /// Looks up the columns of groups, pairs or rows of a window by the number of the row, in the build side that other
     /// pipelines make of them, which becomes the last one.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
@@ -162,6 +179,10 @@ impl Chain {
                 (Arc::clone(plan), Buildable::Complete(Box::new(groups)))
             }
             (PipelineSource::Pairs(plan), _, Some(pairs)) => (Arc::clone(plan), Buildable::Pairs(pairs)),
+            (PipelineSource::Windows(plan), ..) => match self.windows.take() {
+                Some(windows) => (Arc::clone(plan), Buildable::Windows(windows)),
+                None => return (self, sink),
+            },
             _ => return (self, sink),
         };
         let number = self.dimensions.len();
@@ -174,10 +195,10 @@ impl Chain {
             side.wanted = side.wanted.substitute(&columns);
         }
         let filters = self.filters.iter().map(|filter| filter.substitute(&columns));
-        self.filters = [Expr::member(number, row.clone())]
-            .into_iter()
-            .chain(filters)
-            .collect();
+        // Every place of an order has a row; not every entry of a table a group.
+        let is_window = matches!(buildable, Buildable::Windows(_));
+        let member = (!is_window).then(|| Expr::member(number, row.clone()));
+        self.filters = member.into_iter().chain(filters).collect();
         self.pruning.clear();
         self.add_made(plan, row, buildable);
         (self, sink.substitute(&columns))
@@ -210,7 +231,9 @@ impl Chain {
             let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
             let built = match buildable {
-                Some(pairs @ Buildable::Pairs(_)) => Some(pairs.build(&columns, side.unique)?),
+                Some(rows @ (Buildable::Pairs(_) | Buildable::Windows(_))) => {
+                    Some(rows.build(&columns, side.unique)?)
+                }
                 other => other.and_then(|buildable| buildable.build(&columns, side.unique).ok()),
             };
             side.build = built.map(|subtree| Build {
@@ -243,6 +266,8 @@ pub(super) enum Buildable {
     },
     /// Pairs of rows.
     Pairs(Box<PairJoin>),
+    /// Rows in the order of a window.
+    Windows(Box<WindowLevel>),
     /// Whatever a pipeline leaves, with all of its columns.
     Complete(Box<Subtree>),
 }
@@ -253,6 +278,7 @@ impl Buildable {
         let (mut chain, key) = match self {
             Self::Rows { chain, key } => (chain, key),
             Self::Pairs(join) => return join.build(columns),
+            Self::Windows(windows) => return windows.build(columns),
             Self::Complete(subtree) => return Ok(*subtree),
         };
         let nullable = key.parts().iter().filter(|part| part.nullable());
@@ -413,6 +439,86 @@ impl PairJoin {
             marking,
         };
         marks.finish(sink, nothing())
+    }
+}
+
+/// Functions over one order of rows.
+pub(super) struct WindowLevel {
+    /// The rows.
+    pub(super) input: Chain,
+    /// The keys of the partition and how they are ordered, over the columns of the input's source.
+    pub(super) partition: Vec<(Expr, SortOrder)>,
+    /// The keys of the order in it.
+    pub(super) order: Vec<(Expr, SortOrder)>,
+    /// The functions; their columns follow those of the input.
+    pub(super) functions: Vec<WindowLevelCall>,
+}
+
+/// A function of a [`WindowLevel`].
+pub(super) struct WindowLevelCall {
+    pub(super) function: WindowFunction,
+    /// Over the columns of the input's source.
+    pub(super) argument: Option<Expr>,
+    /// The column of its key is not known yet: it is the first key of the order.
+    pub(super) frame: Frame,
+    pub(super) field: FieldRef,
+}
+
+impl WindowLevel {
+    /// The pipeline that leaves the rows on the device in order, with these columns.
+    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
+        let own = self.input.columns.len();
+        let mut calls = Vec::new();
+        let mut wanted: BTreeSet<usize> = columns.iter().copied().filter(|column| *column < own).collect();
+        // Arguments have columns behind those of the functions.
+        let behind = own + self.functions.len();
+        let functions = self.functions.into_iter().zip(own..);
+        let mut computed: Vec<Expr> = Vec::new();
+        let mut ties = false;
+        for (call, number) in functions.filter(|(_, number)| columns.contains(number)) {
+            let mut column_of = |value: &Expr| {
+                let known = self.input.columns.iter().position(|column| column == value);
+                let number = known.unwrap_or_else(|| {
+                    let known = computed.iter().position(|column| column == value);
+                    behind
+                        + known.unwrap_or_else(|| {
+                            computed.push(value.clone());
+                            computed.len() - 1
+                        })
+                });
+                wanted.insert(number);
+                number
+            };
+            let argument = call.argument.as_ref().map(&mut column_of);
+            let frame = match self.order.first() {
+                Some((key, _)) => call.frame.by_column(|| column_of(key)),
+                None => call.frame,
+            };
+            ties |= call.function.orders_peers(&frame);
+            calls.push((
+                number,
+                WindowCall {
+                    function: call.function,
+                    argument,
+                    frame,
+                    field: call.field,
+                },
+            ));
+        }
+        let column = |number: usize| match self.input.columns.get(number) {
+            Some(column) => column.clone(),
+            None => computed[number - behind].clone(),
+        };
+        let place = ties.then(|| Expr::sort_words([(Expr::row_number(), SortOrder::ASCENDING)]));
+        let input = WindowInput {
+            columns: wanted.iter().map(|number| (*number, column(*number))).collect(),
+            partition: Expr::sort_words(self.partition),
+            order: Expr::sort_words(self.order),
+            ties: place.and_then(|mut words| words.pop()),
+            calls,
+        };
+        let nothing = Arc::new(Schema::empty());
+        self.input.finish(SinkPlan::Windows(input), nothing)
     }
 }
 

@@ -65,7 +65,7 @@ fn kept(
             table.kept(columns, &hints)
         }
         // There are none.
-        PipelineSource::Groups(_) | PipelineSource::Pairs(_) => Some(Vec::new()),
+        PipelineSource::Groups(_) | PipelineSource::Pairs(_) | PipelineSource::Windows(_) => Some(Vec::new()),
         PipelineSource::Plan(_) => None,
     }
 }
