@@ -12,7 +12,7 @@ use crate::expression::{
     Expr, Frame, FrameBound, RangeKey, SortOrder, Units, WindowFunction, domain, integer_literal, is_text, lower,
 };
 use crate::reason::Reason;
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::physical_expr::PhysicalExpr;
@@ -142,7 +142,11 @@ fn over_rows<'p>(
     }
     let functions = functions.into_iter().map(|function| {
         let field = function.field().map_err(|error| refuse(&error.to_string()))?;
-        let call = Call { function, field: &field, schema: &schema, order: &order };
+        let call = Call {
+            function,
+            field: &field,
+            order: &order,
+        };
         call.lowered(&lower_here)
     });
     let functions = functions.collect::<Result<Vec<_>, Reason>>()?;
@@ -162,9 +166,7 @@ fn over_rows<'p>(
 /// A function of a node.
 struct Call<'c> {
     function: &'c Arc<dyn WindowExpr>,
-    field: &'c arrow::datatypes::FieldRef,
-    /// Of the node's input.
-    schema: &'c Schema,
+    field: &'c FieldRef,
     order: &'c [(Expr, SortOrder)],
 }
 
