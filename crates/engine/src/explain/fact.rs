@@ -121,7 +121,15 @@ impl Facts {
                         let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
                         Some(Fact::one("rows wanted", rows))
                     }
-                    RowOrder::All(words) => Some(Fact::one("sorted by", bare(words.first()?, columns))),
+                    RowOrder::All(words) => {
+                        let keys = words.first()?;
+                        let is_place = |key: &&Expr| matches!(key.kind(), ExprKind::RowNumber);
+                        let text = match keys.children().into_iter().all(|key| is_place(&key)) {
+                            true => "the order of the window".to_owned(),
+                            false => bare(keys, columns),
+                        };
+                        Some(Fact::one("sorted by", text))
+                    }
                 }));
             }
             SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),

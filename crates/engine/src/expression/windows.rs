@@ -196,8 +196,9 @@ pub struct RangeKey {
     pub column: usize,
     /// How it is ordered.
     pub order: SortOrder,
-    /// Whether it has no sign: no distance leads below 0.
-    pub unsigned: bool,
+    /// The least and the greatest value of its type: a bound beyond is that of the partition, but 0 of what has
+    /// no sign.
+    pub domain: (i128, i128),
 }
 
 /// One bound of a frame.

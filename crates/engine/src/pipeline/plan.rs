@@ -422,7 +422,10 @@ impl PipelinePlan {
                 key.parts().iter().for_each(&mut whole);
                 columns.iter().map(|(_, column)| column).for_each(&mut whole);
             }
-            SinkPlan::Windows(input) => input.columns.iter().map(|(_, column)| column).for_each(&mut whole),
+            SinkPlan::Windows(input) => {
+                let keys = input.words().flat_map(Expr::children);
+                input.columns.iter().map(|(_, column)| column).chain(keys).for_each(&mut whole);
+            }
             SinkPlan::Mark { .. } => {}
         }
         all

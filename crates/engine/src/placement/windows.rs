@@ -350,10 +350,12 @@ impl Call<'_> {
                 let [(key, order)] = self.order else {
                     return Err(self.refuse("a RANGE frame by more than one key"));
                 };
+                let domain = domain(key.data_type());
+                let domain = domain.ok_or_else(|| self.refuse("a RANGE frame by a key that is no number"))?;
                 Units::Range(Some(RangeKey {
                     column: 0,
                     order: *order,
-                    unsigned: domain(key.data_type()).is_some_and(|domain| domain.low == 0),
+                    domain: (domain.low, domain.high),
                 }))
             }
             WindowFrameUnits::Range => Units::Range(None),

@@ -5,6 +5,8 @@
 use crate::compare::{Pair, same, same_in_order};
 use crate::data::{Shape, batch};
 use crate::joins::{STRICT, star, text};
+use datafusion::prelude::SessionContext;
+use galatea_device::environment;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -115,13 +117,15 @@ async fn all(queries: &[&str], rows: usize, seed: u64, shape: Shape, settings: &
     }
 }
 
-/// Sizes around those of warps and tiles, then every distribution.
+/// Every distribution, then sizes around those of warps with some of the queries each.
 async fn everywhere(queries: &[&str]) {
-    for (rows, seed) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2)] {
-        all(queries, rows, seed, Shape::Ordinary, &[STRICT]).await;
-    }
     for shape in [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed] {
-        all(queries, 1500, 3, shape, &[STRICT, ("galatea.chunk_rows", "400")]).await;
+        let settings = [STRICT, ("galatea.chunk_rows", "400")];
+        all(queries, 1500, 3, shape, &settings).await;
+    }
+    for (number, (rows, seed)) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2)].into_iter().enumerate() {
+        let some: Vec<&str> = queries.iter().skip(number % 2).step_by(2).copied().collect();
+        all(&some, rows, seed, Shape::Ordinary, &[STRICT]).await;
     }
 }
 
@@ -175,12 +179,228 @@ async fn plans_name_windows() {
         ),
         (
             "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t ORDER BY k, v",
-            &["sorted by="],
+            &["sorted by=the order of the window"],
         ),
     ] {
         let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-        println!("{plan}");
         assert!(parts.iter().all(|part| plan.contains(part)), "{plan}");
         assert!(!plan.contains("WindowAggExec") && !plan.contains("SortExec"), "{plan}");
+    }
+}
+
+/// Windows over groups and joins, as in TPC-DS.
+#[tokio::test]
+async fn windows_over_groups_and_joins() {
+    for (rows, seed) in [(33, 2), (1900, 3)] {
+        let pair = Pair::new(&[STRICT, ("galatea.build_rows", "1")]);
+        star(&pair, rows, seed);
+        for sql in [
+            "SELECT text, number, s, rank() OVER (PARTITION BY text ORDER BY s DESC) AS r
+             FROM (SELECT text, number, sum(price) AS s FROM f GROUP BY text, number)",
+            "SELECT * FROM (SELECT text, number, sum(m) AS s, rank() OVER (PARTITION BY text ORDER BY sum(m) DESC NULLS LAST) AS r
+                            FROM f GROUP BY text, number) WHERE r <= 3",
+            "SELECT text, number, sum(price) * 100.00 / sum(sum(price)) OVER (PARTITION BY text) AS share FROM f GROUP BY text, number HAVING sum(price) > 0",
+            "SELECT number, day, sum(sum(m)) OVER (PARTITION BY number ORDER BY day ROWS UNBOUNDED PRECEDING) AS so_far FROM f GROUP BY number, day",
+            "SELECT number, text, avg(sum(m)) OVER (PARTITION BY number) AS a, sum(m) - lag(sum(m)) OVER (PARTITION BY number ORDER BY text) AS d
+             FROM f GROUP BY number, text",
+            "SELECT n.name, f.v, row_number() OVER (PARTITION BY n.name ORDER BY f.v) AS r FROM f JOIN n ON f.number = n.k",
+            "SELECT v, number, rank() OVER (PARTITION BY number ORDER BY v DESC) AS r FROM f WHERE number IN (SELECT k FROM n WHERE k > 0)",
+            "SELECT a.number, a.v, b.v FROM (SELECT number, v, row_number() OVER (PARTITION BY number ORDER BY v) AS n FROM f) a
+             JOIN (SELECT number, v, row_number() OVER (PARTITION BY number ORDER BY v DESC) AS n FROM f) b ON a.number = b.number AND a.n = b.n",
+        ] {
+            check(&pair, sql, &format!("{rows} rows, seed {seed}")).await;
+        }
+    }
+}
+
+/// Rows in the order that is asked for, whether it is that of the window or another.
+#[tokio::test]
+async fn rows_of_windows_are_in_order() {
+    for rows in [0, 33, 3000] {
+        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "700")]);
+        pair.table("t", &[batch(rows, 11, Shape::Ordinary)]);
+        for sql in [
+            "SELECT k, i8, v, row_number() OVER (PARTITION BY k ORDER BY i8 DESC, v) AS n FROM t ORDER BY k, i8 DESC, v",
+            "SELECT k, v, sum(i16) OVER (PARTITION BY k ORDER BY v) AS s FROM t WHERE i8 > 0 ORDER BY k, v",
+            "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t ORDER BY r DESC, k",
+            "SELECT v, n FROM (SELECT v, row_number() OVER (ORDER BY v DESC) AS n FROM t) WHERE n % 3 = 0 ORDER BY v DESC",
+            "SELECT v, rank() OVER (PARTITION BY k ORDER BY i8) AS r FROM t ORDER BY r, v LIMIT 20",
+        ] {
+            if let Err(difference) = pair.compare(sql, same_in_order).await {
+                panic!("{rows} rows\n{sql}\n{difference}");
+            }
+        }
+    }
+}
+
+/// Rows that are equal in the order of a window are in that of the table, by `v`.
+#[tokio::test]
+async fn equal_rows_are_in_the_order_of_the_table() {
+    let settings = [STRICT, ("galatea.block_threads", "32"), ("galatea.rows_per_thread", "1")];
+    let pair = Pair::new(&settings);
+    pair.table("t", &[batch(5000, 12, Shape::Ordinary)]);
+    for (calls, partition, order) in [
+        ("row_number() OVER w AS n", "", ""),
+        ("row_number() OVER w AS n, lag(v) OVER w AS l", "", "k"),
+        ("first_value(v) OVER w AS f, ntile(7) OVER w AS n", "PARTITION BY low", "i16"),
+    ] {
+        let of_window = |order: &str| {
+            format!("SELECT v, {calls} FROM t WHERE i8 > 0 WINDOW w AS ({partition}{})", by(order))
+        };
+        let rows = async |ctx: &SessionContext, sql: &str| {
+            let frame = ctx.sql(sql).await.expect("plans");
+            frame.collect().await.expect("runs")
+        };
+        let unique = match order {
+            "" => "v".to_owned(),
+            keys => format!("{keys}, v"),
+        };
+        let expected = rows(&pair.cpu, &of_window(&unique)).await;
+        let actual = rows(&pair.gpu, &of_window(order)).await;
+        same(&expected, &actual).unwrap_or_else(|difference| panic!("{calls}\n{difference}"));
+    }
+}
+
+fn by(order: &str) -> String {
+    match order {
+        "" => String::new(),
+        keys => format!(" ORDER BY {keys}"),
+    }
+}
+
+/// Where memory is short the CPU computes windows, or the device does in turns; the answer is the same.
+#[tokio::test]
+async fn windows_are_the_same_when_memory_is_short() {
+    for limit in ["100 KiB", "600 KiB", "2 MiB"] {
+        let settings = [
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.chunk_rows", "500"),
+            ("galatea.block_threads", "32"),
+        ];
+        for queries in [&RANKS[..4], &AGGREGATES[..3], &FRAMES[..2], &USED[..3]] {
+            all(queries, 6000, 8, Shape::Ordinary, &settings).await;
+        }
+    }
+}
+
+/// What the device does not compute, the CPU does, and the plan says why.
+#[tokio::test]
+async fn other_windows_stay_on_the_cpu() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(400, 7, Shape::Ordinary)]);
+    for (sql, reason) in [
+        (
+            "SELECT v, lag(i8) IGNORE NULLS OVER (ORDER BY v) AS l FROM t",
+            "IGNORE NULLS",
+        ),
+        (
+            "SELECT v, first_value(i8) IGNORE NULLS OVER (ORDER BY v) AS l FROM t",
+            "IGNORE NULLS",
+        ),
+        (
+            "SELECT v, sum(i8) FILTER (WHERE k > 3) OVER (ORDER BY v) AS s FROM t",
+            "FILTER",
+        ),
+        (
+            "SELECT v, count(DISTINCT i8) OVER (PARTITION BY k) AS s FROM t",
+            "DISTINCT",
+        ),
+        (
+            "SELECT v, lag(low, 1, 'none') OVER (ORDER BY v) AS l FROM t",
+            "a default that is text",
+        ),
+        (
+            "SELECT v, sum(i8) OVER (ORDER BY day RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS s FROM t",
+            "a bound of a RANGE frame that is no integer of its key's unit",
+        ),
+        (
+            "SELECT v, sum(i8) OVER (ORDER BY f64 RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW) AS s FROM t",
+            "a bound of a RANGE frame that is no integer of its key's unit",
+        ),
+    ] {
+        check(&pair, sql, "refused").await;
+        let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+        assert!(plan.contains(reason) && plan.contains("WindowAggExec"), "{plan}");
+    }
+}
+
+/// A window of random functions.
+fn random_query(rng: &mut SmallRng) -> String {
+    let partitions = ["", "PARTITION BY k ", "PARTITION BY low, flag ", "PARTITION BY i8 ", "PARTITION BY high "];
+    let partition = *partitions.choose(rng).expect("not empty");
+    let keys = ["i16", "i64", "u8", "d9", "day", "low", "f32"];
+    let key = *keys.choose(rng).expect("not empty");
+    let (direction, nulls) = (["", " DESC"], [" NULLS FIRST", " NULLS LAST"]);
+    let direction = *direction.choose(rng).expect("not empty");
+    let nulls = *nulls.choose(rng).expect("not empty");
+    let functions: Vec<String> = (0..rng.random_range(1..4))
+        .map(|number| {
+            let value = *["i8", "i32", "i64", "u64", "d9", "d38", "f64", "day"].choose(rng).expect("not empty");
+            let number_of = *["i8", "i32", "i64", "u64", "d9", "d38", "f64"].choose(rng).expect("not empty");
+            let call = match rng.random_range(0..11) {
+                0 => "row_number()".to_owned(),
+                1 => "rank()".to_owned(),
+                2 => "dense_rank()".to_owned(),
+                3 => format!("ntile({})", rng.random_range(1..9)),
+                4 => format!("lag({value}, {})", rng.random_range(-3..4)),
+                5 => format!("last_value({value})"),
+                6 => format!("sum({number_of})"),
+                7 => format!("count({value})"),
+                8 => format!("min({value})"),
+                9 => format!("max({value})"),
+                _ => format!("nth_value({value}, {})", rng.random_range(1..5)),
+            };
+            let bounds = |rng: &mut SmallRng, most: i32| {
+                let mut bound = || match rng.random_range(-most..=most) {
+                    0 => (0, "CURRENT ROW".to_owned()),
+                    at if at < 0 => (at, format!("{} PRECEDING", -at)),
+                    at => (at, format!("{at} FOLLOWING")),
+                };
+                let mut both = [bound(), bound()];
+                both.sort_by_key(|(at, _)| *at);
+                let [start, end] = both.map(|(_, bound)| bound);
+                match rng.random_range(0..4) {
+                    0 => format!("UNBOUNDED PRECEDING AND {end}"),
+                    1 => format!("{start} AND UNBOUNDED FOLLOWING"),
+                    _ => format!("{start} AND {end}"),
+                }
+            };
+            let unique = format!("ORDER BY {key}{direction}{nulls}, v");
+            let window = match rng.random_range(0..4) {
+                0 if ["rank()", "dense_rank()"].contains(&call.as_str()) => format!("ORDER BY {key}{direction}{nulls}"),
+                0 => unique,
+                1 => format!("{unique} ROWS BETWEEN {}", bounds(rng, 20)),
+                2 => format!("{unique} GROUPS BETWEEN {}", bounds(rng, 6)),
+                _ if ["sum", "cou", "min", "max"].contains(&&call[..3]) && ["i16", "u8"].contains(&key) => {
+                    format!("ORDER BY {key}{direction}{nulls} RANGE BETWEEN {}", bounds(rng, 30))
+                }
+                _ => format!("{unique} ROWS BETWEEN {}", bounds(rng, 3)),
+            };
+            format!("{call} OVER ({partition}{window}) AS c{number}")
+        })
+        .collect();
+    let filter = *["", " WHERE i8 > 0", " WHERE flag"].choose(rng).expect("not empty");
+    let rows = format!("SELECT v, k, {} FROM t{filter}", functions.join(", "));
+    match rng.random_range(0..4) {
+        0 => format!("SELECT k, count(*), count(c0), max(v) FROM ({rows}) WHERE v > 7 GROUP BY k"),
+        1 => format!("SELECT * FROM ({rows}) WHERE c0 IS NOT NULL AND v % 3 = 0"),
+        _ => rows,
+    }
+}
+
+#[tokio::test]
+async fn random_windows_are_those_of_the_cpu() {
+    let first = environment::seed();
+    for seed in first..first + 40 + environment::campaign() {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let shape = *[Shape::Ordinary, Shape::Ordinary, Shape::Skewed, Shape::AllEqual]
+            .choose(&mut rng)
+            .expect("not empty");
+        let rows = *[1, 33, 300, 900].choose(&mut rng).expect("not empty");
+        let chunk_rows = rng.random_range(30..900).to_string();
+        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", &chunk_rows)]);
+        pair.table("t", &[batch(rows, rng.random(), shape)]);
+        let sql = random_query(&mut rng);
+        check(&pair, &sql, &format!("seed {seed}: {rows} rows, {shape:?}")).await;
     }
 }

@@ -330,9 +330,11 @@ impl Emitter<'_> {
         let offset = self.wide_parameter(reach.low);
         let offset = format!("make_i128(args.literals[{offset}], args.literals[{}])", offset + 1);
         let mut bound = format!("{c_type}(i128({}) + {offset})", own.code);
-        if key.unsigned && !adds {
-            let bound_name = self.define_as(c_type, &bound);
-            bound = format!("{bound_name} < 0 ? {c_type}(0) : {bound_name}");
+        let (least, greatest) = key.domain;
+        let clamps = least == 0 && !adds;
+        if clamps {
+            let unclamped = self.define_as(c_type, &bound);
+            bound = format!("{unclamped} < 0 ? {c_type}(0) : {unclamped}");
         }
         let bound = self.define_as(c_type, &bound);
         let Table::Built(Part::Values(position)) = payload.table else {
@@ -371,10 +373,30 @@ impl Emitter<'_> {
         };
         let (low, high) = (self.define_as("u32", &low), self.define_as("u32", &high));
         let found = format!("window_search({low}, {high}, {bound}, {descending}, {is_end}, {keys})");
+        // As DataFusion has it: beyond the values of the type, there is no bound but the partition's.
+        let edge = match (behind, is_end) {
+            (true, _) => Some("end"),
+            (false, false) => Some("begin"),
+            (false, true) => None,
+        };
+        let domain = Interval {
+            low: least,
+            high: greatest,
+        };
+        let found = match edge.filter(|_| !clamps && !interval.within(domain)) {
+            None => found,
+            Some(edge) => {
+                let (limit, beyond) = if adds { (greatest, '>') } else { (least, '<') };
+                let limit = self.wide_parameter(limit);
+                let limit = format!("make_i128(args.literals[{limit}], args.literals[{}])", limit + 1);
+                let found = self.define_as("u32", &found);
+                format!("i128({bound}) {beyond} {limit} ? {place}.{edge} : {found}")
+            }
+        };
         let found = match &own.null {
             None => found,
-            Some(null) if is_end => format!("{null} ? {place}.peers_end : {found}"),
-            Some(null) => format!("{null} ? {place}.peers_begin : {found}"),
+            Some(null) if is_end => format!("{null} ? {place}.peers_end : ({found})"),
+            Some(null) => format!("{null} ? {place}.peers_begin : ({found})"),
         };
         Ok(self.define_as("u32", &found))
     }
