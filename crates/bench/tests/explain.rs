@@ -6,10 +6,10 @@ use arrow::array::AsArray;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use galatea::EmulatorOptions;
-use galatea_device::{Architecture, Program, compile_for, testing};
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
+use galatea_device::{Architecture, Program, compile_for, testing};
 use galatea_engine::execution::GpuExec;
 use galatea_kernels::headers;
 use std::path::Path;
@@ -193,7 +193,9 @@ async fn windows_compile_for_a_gpu() {
             let report = gpu(&plan).and_then(GpuExec::last_report).expect("on the device");
             let sources = report.builds.iter().map(|build| &build.source);
             for source in sources.chain([&report.source]) {
-                let program = Program::new("pipeline", &**source).headers(headers()).entry("pipeline");
+                let program = Program::new("pipeline", &**source)
+                    .headers(headers())
+                    .entry("pipeline");
                 let image = compile_for(Architecture::SM_90, &program, &nvrtc);
                 assert!(image.is_ok(), "{sql}\n{source}\n{image:?}");
             }

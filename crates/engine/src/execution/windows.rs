@@ -18,8 +18,8 @@ use crate::pipeline::build_plan::WindowsPlan;
 use crate::runtime::DeviceRuntime;
 use galatea_device::{DeviceBuffer, DeviceError, DeviceSliceMut, In, InOut, Out, Stream};
 use galatea_kernels::{
-    Entry, Fold, MAX_OUTPUTS, PipelineArguments, PrefixSum, WindowBounds, WindowColumn, WindowKeys, WindowStarts,
-    WindowTree, WindowValue, WindowValues,
+    Entry, Fold, MAX_OUTPUTS, PipelineArguments, PrefixSum, WindowBounds, WindowColumn, WindowKeys,
+    WindowStarts, WindowTree, WindowValue, WindowValues,
 };
 use galatea_memory::regions::WorkingRegion;
 use galatea_memory::{KeyWord, RadixSort};
@@ -104,7 +104,9 @@ impl WindowRows {
             .collect();
         let sorted = RadixSort::new(runtime.memory()).sort(stream, &mut words, count)?;
         self.words.clear();
-        let ids = sorted.ids.map(|ids| runtime.memory().working(allocator.owner, allocator.what, ids));
+        let ids = sorted
+            .ids
+            .map(|ids| runtime.memory().working(allocator.owner, allocator.what, ids));
 
         let mut partitions = allocator.zeroed::<u32>(rows + 1)?;
         let mut peers = allocator.zeroed::<u32>(rows + 1)?;
@@ -140,12 +142,7 @@ impl WindowRows {
     }
 
     /// Sums of a column, or a tree over it.
-    fn derived(
-        &self,
-        allocator: &Allocator<'_>,
-        order: &Order,
-        derived: &Derived,
-    ) -> Result<Made, RunError> {
+    fn derived(&self, allocator: &Allocator<'_>, order: &Order, derived: &Derived) -> Result<Made, RunError> {
         let Allocator { runtime, stream, .. } = *allocator;
         let rows = order.rows;
         let value = match derived.form {
@@ -162,9 +159,7 @@ impl WindowRows {
             let source = WindowColumn {
                 entry,
                 entries: In(column.entries(count * entry.bytes())?),
-                nulls: column
-                    .null_words(count.div_ceil(32))?
-                    .map(|nulls| In(nulls)),
+                nulls: column.null_words(count.div_ceil(32))?.map(|nulls| In(nulls)),
             };
             WindowValues::new(runtime.device())?.launch(
                 stream,

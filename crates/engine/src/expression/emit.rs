@@ -12,6 +12,7 @@ mod cast;
 mod compare;
 mod datetime;
 mod dictionary;
+mod frames;
 mod groups;
 mod inlist;
 mod literal;
@@ -283,9 +284,18 @@ impl<'a> Emitter<'a> {
             // Of the chunk, then in it.
             ExprKind::RowNumber => {
                 let number = "i64(u64(cursor.index()) << 32 | (row + (u32)i))";
-                let interval = Interval { low: 0, high: 1 << 62 };
+                let interval = Interval {
+                    low: 0,
+                    high: 1 << 62,
+                };
                 let code = self.define_as("i64", number);
-                Ok(integer_value(code, None, Kind::I64, expression.data_type().clone(), interval))
+                Ok(integer_value(
+                    code,
+                    None,
+                    Kind::I64,
+                    expression.data_type().clone(),
+                    interval,
+                ))
             }
             ExprKind::Tuple(_) => Err(Reason::Expression {
                 expression: "several values".into(),

@@ -196,8 +196,8 @@ pub struct RangeKey {
     pub column: usize,
     /// How it is ordered.
     pub order: SortOrder,
-    /// The least and the greatest value of its type: a bound beyond is that of the partition, but 0 of what has
-    /// no sign.
+    /// The least and the greatest value of its type: a bound beyond is that of the partition, but 0 of what
+    /// has no sign.
     pub domain: (i128, i128),
 }
 

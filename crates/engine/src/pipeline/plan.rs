@@ -424,7 +424,12 @@ impl PipelinePlan {
             }
             SinkPlan::Windows(input) => {
                 let keys = input.words().flat_map(Expr::children);
-                input.columns.iter().map(|(_, column)| column).chain(keys).for_each(&mut whole);
+                input
+                    .columns
+                    .iter()
+                    .map(|(_, column)| column)
+                    .chain(keys)
+                    .for_each(&mut whole);
             }
             SinkPlan::Mark { .. } => {}
         }

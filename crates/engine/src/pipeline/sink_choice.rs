@@ -290,7 +290,12 @@ impl SinkInput<'_> {
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
         let asked = input.columns.len() + input.words().count();
-        check_columns("a window", "columns and words of its order", asked, MAX_OUTPUTS / 2)?;
+        check_columns(
+            "a window",
+            "columns and words of its order",
+            asked,
+            MAX_OUTPUTS / 2,
+        )?;
         let (columns, values) = self.built(&input.columns, &mut emitter, code)?;
         let mut words = Vec::new();
         let mut keys = [0; 2];
@@ -319,7 +324,11 @@ impl SinkInput<'_> {
         let strategy = Strategy::Windows { words: words.len() };
         let result = ResultPlan::Windows(plan.clone());
         let words = words.into_iter().map(|(_, value)| value).collect();
-        Ok(BoundSink::new(WindowsSink { plan, values, words }, strategy, result))
+        Ok(BoundSink::new(
+            WindowsSink { plan, values, words },
+            strategy,
+            result,
+        ))
     }
 
     /// Groups in arrays by key.

@@ -3,12 +3,11 @@
 use super::nodes::node;
 use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
-use crate::expression::{
-    Expr, Frame, MAX_PAYLOAD, SortOrder, WindowCall, WindowFunction, lower, representable,
-};
-use crate::pipeline::{Marking, PipelinePlan, SinkPlan, WindowInput};
+use super::window_input::Window;
+use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, lower, representable};
+use crate::pipeline::{Marking, PipelinePlan, SinkPlan};
 use crate::reason::Reason;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -88,14 +87,8 @@ impl Chain {
 
     /// Whether the rows are those of a window in the order of these keys, over the columns of the source.
     pub(super) fn is_ordered_by(&self, keys: &[(Expr, SortOrder)]) -> bool {
-        let Some(level) = &self.windows else {
-            return false;
-        };
-        let mut own = level.partition.iter().chain(&level.order);
-        keys.iter().all(|(key, order)| {
-            let column = key.as_column().and_then(|column| level.input.columns.get(column));
-            own.next().is_some_and(|(known, its)| column == Some(known) && its == order)
-        })
+        let level = self.windows.as_ref();
+        level.is_some_and(|level| level.window.is_order_of(&level.input.columns, keys))
     }
 
     /// The rows of a table, with the columns of these indices.
@@ -171,8 +164,8 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    /// Looks up the columns of groups, pairs or rows of a window by the number of the row, in the build side that other
-    /// pipelines make of them, which becomes the last one.
+    /// Looks up the columns of groups, pairs or rows of a window by the number of the row, in the build side
+    /// that other pipelines make of them, which becomes the last one.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
             (PipelineSource::Groups(plan), Some(groups), _) => {
@@ -446,77 +439,14 @@ impl PairJoin {
 pub(super) struct WindowLevel {
     /// The rows.
     pub(super) input: Chain,
-    /// The keys of the partition and how they are ordered, over the columns of the input's source.
-    pub(super) partition: Vec<(Expr, SortOrder)>,
-    /// The keys of the order in it.
-    pub(super) order: Vec<(Expr, SortOrder)>,
-    /// The functions; their columns follow those of the input.
-    pub(super) functions: Vec<WindowLevelCall>,
-}
-
-/// A function of a [`WindowLevel`].
-pub(super) struct WindowLevelCall {
-    pub(super) function: WindowFunction,
-    /// Over the columns of the input's source.
-    pub(super) argument: Option<Expr>,
-    /// The column of its key is not known yet: it is the first key of the order.
-    pub(super) frame: Frame,
-    pub(super) field: FieldRef,
+    /// The order, and the functions; their columns follow those of the input.
+    pub(super) window: Window,
 }
 
 impl WindowLevel {
     /// The pipeline that leaves the rows on the device in order, with these columns.
     fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
-        let own = self.input.columns.len();
-        let mut calls = Vec::new();
-        let mut wanted: BTreeSet<usize> = columns.iter().copied().filter(|column| *column < own).collect();
-        // Arguments have columns behind those of the functions.
-        let behind = own + self.functions.len();
-        let functions = self.functions.into_iter().zip(own..);
-        let mut computed: Vec<Expr> = Vec::new();
-        let mut ties = false;
-        for (call, number) in functions.filter(|(_, number)| columns.contains(number)) {
-            let mut column_of = |value: &Expr| {
-                let known = self.input.columns.iter().position(|column| column == value);
-                let number = known.unwrap_or_else(|| {
-                    let known = computed.iter().position(|column| column == value);
-                    behind
-                        + known.unwrap_or_else(|| {
-                            computed.push(value.clone());
-                            computed.len() - 1
-                        })
-                });
-                wanted.insert(number);
-                number
-            };
-            let argument = call.argument.as_ref().map(&mut column_of);
-            let frame = match self.order.first() {
-                Some((key, _)) => call.frame.by_column(|| column_of(key)),
-                None => call.frame,
-            };
-            ties |= call.function.orders_peers(&frame);
-            calls.push((
-                number,
-                WindowCall {
-                    function: call.function,
-                    argument,
-                    frame,
-                    field: call.field,
-                },
-            ));
-        }
-        let column = |number: usize| match self.input.columns.get(number) {
-            Some(column) => column.clone(),
-            None => computed[number - behind].clone(),
-        };
-        let place = ties.then(|| Expr::sort_words([(Expr::row_number(), SortOrder::ASCENDING)]));
-        let input = WindowInput {
-            columns: wanted.iter().map(|number| (*number, column(*number))).collect(),
-            partition: Expr::sort_words(self.partition),
-            order: Expr::sort_words(self.order),
-            ties: place.and_then(|mut words| words.pop()),
-            calls,
-        };
+        let input = self.window.input(&self.input.columns, columns);
         let nothing = Arc::new(Schema::empty());
         self.input.finish(SinkPlan::Windows(input), nothing)
     }

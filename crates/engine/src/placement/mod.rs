@@ -28,6 +28,7 @@ mod sort;
 mod subtree;
 mod timing;
 mod top;
+mod window_input;
 mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};

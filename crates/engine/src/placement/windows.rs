@@ -5,11 +5,13 @@
 //! its own: the rows of the lower one are put in the order of the upper one.
 
 use super::aggregate_call::aggregate_call;
-use super::chain::{Chain, Finder, WindowLevel, WindowLevelCall};
+use super::chain::{Chain, Finder, WindowLevel};
 use super::nodes::{arrangement, node, statistics};
 use super::subtree::PipelineSource;
+use super::window_input::{Window, WindowFunctionCall};
 use crate::expression::{
-    Expr, Frame, FrameBound, RangeKey, SortOrder, Units, WindowFunction, domain, integer_literal, is_text, lower,
+    Expr, Frame, FrameBound, RangeKey, SortOrder, Units, WindowFunction, domain, integer_literal, is_text,
+    lower,
 };
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, FieldRef, TimeUnit};
@@ -70,7 +72,9 @@ impl<'p> Node<'p> {
 /// The node whose rows those of a node are, in whatever order: that of a window is made here.
 fn below(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     loop {
-        let sort = plan.downcast_ref::<SortExec>().filter(|sort| sort.fetch().is_none());
+        let sort = plan
+            .downcast_ref::<SortExec>()
+            .filter(|sort| sort.fetch().is_none());
         match sort.map(SortExec::input).or_else(|| arrangement(plan)) {
             Some(input) => plan = input,
             None => return plan,
@@ -100,7 +104,11 @@ fn over_rows<'p>(
         let width = next.width();
         let reads_functions = |function: &&Arc<dyn WindowExpr>| {
             let all = function.all_expressions();
-            let mut all = all.args.iter().chain(&all.partition_by_exprs).chain(&all.order_by_exprs);
+            let mut all = all
+                .args
+                .iter()
+                .chain(&all.partition_by_exprs)
+                .chain(&all.order_by_exprs);
             all.any(|e| collect_columns(e).iter().any(|column| column.index() >= width))
         };
         if functions.iter().any(reads_functions) {
@@ -156,9 +164,11 @@ fn over_rows<'p>(
     let mut over = Chain::over_table(source, plan.schema(), rows.map(|rows| rows as u64), &all);
     over.windows = Some(Box::new(WindowLevel {
         input: chain,
-        partition,
-        order,
-        functions,
+        window: Window {
+            partition,
+            order,
+            functions,
+        },
     }));
     Ok(over)
 }
@@ -181,7 +191,7 @@ impl Call<'_> {
     fn lowered(
         &self,
         lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
-    ) -> Result<WindowLevelCall, Reason> {
+    ) -> Result<WindowFunctionCall, Reason> {
         let any = self.function.as_any();
         let (function, argument) = if let Some(standard) = any.downcast_ref::<StandardWindowExpr>() {
             self.standard(standard, lower_here)?
@@ -196,7 +206,7 @@ impl Call<'_> {
             true => self.frame(self.function.get_window_frame())?,
             false => WHOLE,
         };
-        Ok(WindowLevelCall {
+        Ok(WindowFunctionCall {
             function,
             argument,
             frame,
@@ -271,7 +281,9 @@ impl Call<'_> {
             "last_value" => of_value(WindowFunction::Last)?,
             "nth_value" => match integer(1)? {
                 None | Some(0) => return Err(self.refuse("no number of a row")),
-                Some(n) if n.unsigned_abs() > u64::from(u32::MAX) => return Err(self.refuse("a number of 64 bits")),
+                Some(n) if n.unsigned_abs() > u64::from(u32::MAX) => {
+                    return Err(self.refuse("a number of 64 bits"));
+                }
                 Some(n) => of_value(WindowFunction::Nth(n))?,
             },
             _ => return Err(self.refuse("no function of a window")),
@@ -289,7 +301,11 @@ impl Call<'_> {
         }
         // Nothing else tells it.
         let text = format!("{:?}", self.function);
-        if !text.rsplit("filter: ").next().is_some_and(|filter| filter.starts_with("None")) {
+        if !text
+            .rsplit("filter: ")
+            .next()
+            .is_some_and(|filter| filter.starts_with("None"))
+        {
             return Err(self.refuse("FILTER"));
         }
         let of_frame = aggregate_call(call, None, Arc::clone(self.field), &lower_here)?;
@@ -331,7 +347,9 @@ impl Call<'_> {
             }
             let distance = match is_range {
                 true => self.distance(distance)?,
-                false => integer_literal(distance).ok_or_else(|| self.refuse("a bound that is no integer"))?,
+                false => {
+                    integer_literal(distance).ok_or_else(|| self.refuse("a bound that is no integer"))?
+                }
             };
             if distance < 0 {
                 return Err(self.refuse("a bound below zero"));
@@ -406,4 +424,3 @@ const WHOLE: Frame = Frame {
     start: FrameBound::Unbounded,
     end: FrameBound::Unbounded,
 };
-

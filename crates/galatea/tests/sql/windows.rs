@@ -113,7 +113,12 @@ async fn all(queries: &[&str], rows: usize, seed: u64, shape: Shape, settings: &
     let pair = Pair::new(settings);
     pair.table("t", &[batch(rows, seed, shape)]);
     for sql in queries {
-        check(&pair, sql, &format!("{shape:?}, {rows} rows, seed {seed}, {settings:?}")).await;
+        check(
+            &pair,
+            sql,
+            &format!("{shape:?}, {rows} rows, seed {seed}, {settings:?}"),
+        )
+        .await;
     }
 }
 
@@ -123,7 +128,10 @@ async fn everywhere(queries: &[&str]) {
         let settings = [STRICT, ("galatea.chunk_rows", "400")];
         all(queries, 1500, 3, shape, &settings).await;
     }
-    for (number, (rows, seed)) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2)].into_iter().enumerate() {
+    for (number, (rows, seed)) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2)]
+        .into_iter()
+        .enumerate()
+    {
         let some: Vec<&str> = queries.iter().skip(number % 2).step_by(2).copied().collect();
         all(&some, rows, seed, Shape::Ordinary, &[STRICT]).await;
     }
@@ -184,7 +192,10 @@ async fn plans_name_windows() {
     ] {
         let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
         assert!(parts.iter().all(|part| plan.contains(part)), "{plan}");
-        assert!(!plan.contains("WindowAggExec") && !plan.contains("SortExec"), "{plan}");
+        assert!(
+            !plan.contains("WindowAggExec") && !plan.contains("SortExec"),
+            "{plan}"
+        );
     }
 }
 
@@ -236,16 +247,27 @@ async fn rows_of_windows_are_in_order() {
 /// Rows that are equal in the order of a window are in that of the table, by `v`.
 #[tokio::test]
 async fn equal_rows_are_in_the_order_of_the_table() {
-    let settings = [STRICT, ("galatea.block_threads", "32"), ("galatea.rows_per_thread", "1")];
+    let settings = [
+        STRICT,
+        ("galatea.block_threads", "32"),
+        ("galatea.rows_per_thread", "1"),
+    ];
     let pair = Pair::new(&settings);
     pair.table("t", &[batch(5000, 12, Shape::Ordinary)]);
     for (calls, partition, order) in [
         ("row_number() OVER w AS n", "", ""),
         ("row_number() OVER w AS n, lag(v) OVER w AS l", "", "k"),
-        ("first_value(v) OVER w AS f, ntile(7) OVER w AS n", "PARTITION BY low", "i16"),
+        (
+            "first_value(v) OVER w AS f, ntile(7) OVER w AS n",
+            "PARTITION BY low",
+            "i16",
+        ),
     ] {
         let of_window = |order: &str| {
-            format!("SELECT v, {calls} FROM t WHERE i8 > 0 WINDOW w AS ({partition}{})", by(order))
+            format!(
+                "SELECT v, {calls} FROM t WHERE i8 > 0 WINDOW w AS ({partition}{})",
+                by(order)
+            )
         };
         let rows = async |ctx: &SessionContext, sql: &str| {
             let frame = ctx.sql(sql).await.expect("plans");
@@ -326,7 +348,13 @@ async fn other_windows_stay_on_the_cpu() {
 
 /// A window of random functions.
 fn random_query(rng: &mut SmallRng) -> String {
-    let partitions = ["", "PARTITION BY k ", "PARTITION BY low, flag ", "PARTITION BY i8 ", "PARTITION BY high "];
+    let partitions = [
+        "",
+        "PARTITION BY k ",
+        "PARTITION BY low, flag ",
+        "PARTITION BY i8 ",
+        "PARTITION BY high ",
+    ];
     let partition = *partitions.choose(rng).expect("not empty");
     let keys = ["i16", "i64", "u8", "d9", "day", "low", "f32"];
     let key = *keys.choose(rng).expect("not empty");
@@ -335,8 +363,12 @@ fn random_query(rng: &mut SmallRng) -> String {
     let nulls = *nulls.choose(rng).expect("not empty");
     let functions: Vec<String> = (0..rng.random_range(1..4))
         .map(|number| {
-            let value = *["i8", "i32", "i64", "u64", "d9", "d38", "f64", "day"].choose(rng).expect("not empty");
-            let number_of = *["i8", "i32", "i64", "u64", "d9", "d38", "f64"].choose(rng).expect("not empty");
+            let value = *["i8", "i32", "i64", "u64", "d9", "d38", "f64", "day"]
+                .choose(rng)
+                .expect("not empty");
+            let number_of = *["i8", "i32", "i64", "u64", "d9", "d38", "f64"]
+                .choose(rng)
+                .expect("not empty");
             let call = match rng.random_range(0..11) {
                 0 => "row_number()".to_owned(),
                 1 => "rank()".to_owned(),
@@ -367,19 +399,26 @@ fn random_query(rng: &mut SmallRng) -> String {
             };
             let unique = format!("ORDER BY {key}{direction}{nulls}, v");
             let window = match rng.random_range(0..4) {
-                0 if ["rank()", "dense_rank()"].contains(&call.as_str()) => format!("ORDER BY {key}{direction}{nulls}"),
+                0 if ["rank()", "dense_rank()"].contains(&call.as_str()) => {
+                    format!("ORDER BY {key}{direction}{nulls}")
+                }
                 0 => unique,
                 1 => format!("{unique} ROWS BETWEEN {}", bounds(rng, 20)),
                 2 => format!("{unique} GROUPS BETWEEN {}", bounds(rng, 6)),
                 _ if ["sum", "cou", "min", "max"].contains(&&call[..3]) && ["i16", "u8"].contains(&key) => {
-                    format!("ORDER BY {key}{direction}{nulls} RANGE BETWEEN {}", bounds(rng, 30))
+                    format!(
+                        "ORDER BY {key}{direction}{nulls} RANGE BETWEEN {}",
+                        bounds(rng, 30)
+                    )
                 }
                 _ => format!("{unique} ROWS BETWEEN {}", bounds(rng, 3)),
             };
             format!("{call} OVER ({partition}{window}) AS c{number}")
         })
         .collect();
-    let filter = *["", " WHERE i8 > 0", " WHERE flag"].choose(rng).expect("not empty");
+    let filter = *["", " WHERE i8 > 0", " WHERE flag"]
+        .choose(rng)
+        .expect("not empty");
     let rows = format!("SELECT v, k, {} FROM t{filter}", functions.join(", "));
     match rng.random_range(0..4) {
         0 => format!("SELECT k, count(*), count(c0), max(v) FROM ({rows}) WHERE v > 7 GROUP BY k"),

@@ -88,7 +88,8 @@ impl WindowTree {
                 unused: 0,
             };
             let geometry = Geometry::grid_stride(pair[1], BLOCK.into(), BLOCK, self.blocks);
-            self.function.launch(stream, geometry, &arguments, &[tree.reference()])?;
+            self.function
+                .launch(stream, geometry, &arguments, &[tree.reference()])?;
             below = above;
         }
         Ok(())

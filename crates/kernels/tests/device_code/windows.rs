@@ -28,7 +28,10 @@ fn shuffled(len: usize) -> Vec<u32> {
 fn partitions_and_peers_begin_where_keys_change() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (bounds, starts) = (WindowBounds::new(&device).unwrap(), WindowStarts::new(&device).unwrap());
+        let (bounds, starts) = (
+            WindowBounds::new(&device).unwrap(),
+            WindowStarts::new(&device).unwrap(),
+        );
         let sums = PrefixSum::new(&device).unwrap();
         for len in LENGTHS {
             // By place: runs of 7 and of 3, by keys of both widths; by row as the ids say.
@@ -37,8 +40,12 @@ fn partitions_and_peers_begin_where_keys_change() {
             for (place, id) in ids.iter().enumerate() {
                 (narrow[*id as usize], wide[*id as usize]) = (place as u32 / 7, 1 << 40 | place as u64 / 3);
             }
-            let narrow = device.upload(&stream, bytemuck::cast_slice::<_, u8>(&narrow)).unwrap();
-            let wide = device.upload(&stream, bytemuck::cast_slice::<_, u8>(&wide)).unwrap();
+            let narrow = device
+                .upload(&stream, bytemuck::cast_slice::<_, u8>(&narrow))
+                .unwrap();
+            let wide = device
+                .upload(&stream, bytemuck::cast_slice::<_, u8>(&wide))
+                .unwrap();
             let ids = device.upload(&stream, &ids).unwrap();
             let mut marks = [0, 1].map(|_| device.upload(&stream, &vec![u32::MAX; len + 1]).unwrap());
             let [partitions, peers] = &mut marks;
@@ -50,7 +57,10 @@ fn partitions_and_peers_begin_where_keys_change() {
                 partition_words: 1,
             };
             let places = ..len;
-            let (one, other) = (partitions.slice_mut(places).unwrap(), peers.slice_mut(places).unwrap());
+            let (one, other) = (
+                partitions.slice_mut(places).unwrap(),
+                peers.slice_mut(places).unwrap(),
+            );
             bounds
                 .launch(&stream, &keys, Some(In(&ids)), Out(one), Out(other))
                 .unwrap();
@@ -61,12 +71,20 @@ fn partitions_and_peers_begin_where_keys_change() {
             ]) {
                 let expected: Vec<u32> = (0..len).map(|place| begins(place).into()).collect();
                 assert_eq!(stream.read(marks, ..len).unwrap(), expected, "{len} places");
-                sums.replace(&stream, InOut(&mut *marks), Out(&mut totals)).unwrap();
+                sums.replace(&stream, InOut(&mut *marks), Out(&mut totals))
+                    .unwrap();
                 let mut first = device.upload(&stream, &vec![u32::MAX; len + 1]).unwrap();
                 starts.launch(&stream, In(&*marks), Out(&mut first)).unwrap();
-                let mut expected: Vec<u32> = (0..len).filter(|place| begins(*place)).map(|p| p as u32).collect();
+                let mut expected: Vec<u32> = (0..len)
+                    .filter(|place| begins(*place))
+                    .map(|p| p as u32)
+                    .collect();
                 expected.push(len as u32);
-                assert_eq!(stream.read(&first, ..expected.len()).unwrap(), expected, "{len} places");
+                assert_eq!(
+                    stream.read(&first, ..expected.len()).unwrap(),
+                    expected,
+                    "{len} places"
+                );
             }
         }
     }
@@ -76,16 +94,25 @@ fn partitions_and_peers_begin_where_keys_change() {
 fn values_in_order_are_summed_and_folded() {
     for device in devices() {
         let stream = device.stream().unwrap();
-        let (values, tree) = (WindowValues::new(&device).unwrap(), WindowTree::new(&device).unwrap());
+        let (values, tree) = (
+            WindowValues::new(&device).unwrap(),
+            WindowTree::new(&device).unwrap(),
+        );
         let sums = PrefixSum::new(&device).unwrap();
         for len in LENGTHS {
             let ids = shuffled(len);
             // Every fifth row is NULL.
-            let entries: Vec<i64> = (0..len as i64).map(|row| (row * 7919 % 1000 - 500) << 50).collect();
+            let entries: Vec<i64> = (0..len as i64)
+                .map(|row| (row * 7919 % 1000 - 500) << 50)
+                .collect();
             let mut nulls = vec![0u32; len.div_ceil(32)];
-            (0..len).step_by(5).for_each(|row| nulls[row / 32] |= 1 << (row % 32));
+            (0..len)
+                .step_by(5)
+                .for_each(|row| nulls[row / 32] |= 1 << (row % 32));
             let of = |id: &u32| (!id.is_multiple_of(5)).then(|| entries[*id as usize]);
-            let on_device = device.upload(&stream, bytemuck::cast_slice::<_, u8>(&entries)).unwrap();
+            let on_device = device
+                .upload(&stream, bytemuck::cast_slice::<_, u8>(&entries))
+                .unwrap();
             let (bits, order) = (
                 device.upload(&stream, &nulls).unwrap(),
                 device.upload(&stream, &ids).unwrap(),
@@ -103,7 +130,8 @@ fn values_in_order_are_summed_and_folded() {
                 .launch(&stream, &column, Some(In(&order)), made, Out(target))
                 .unwrap();
             let mut totals = device.zeroed::<u64>(&stream, 2 * sums.totals()).unwrap();
-            sums.replace_wide(&stream, InOut(&mut wide), 2, Out(&mut totals)).unwrap();
+            sums.replace_wide(&stream, InOut(&mut wide), 2, Out(&mut totals))
+                .unwrap();
             let mut expected = vec![0i128];
             for id in &ids {
                 expected.push(expected.last().unwrap() + i128::from(of(id).unwrap_or(0)));
@@ -121,16 +149,22 @@ fn values_in_order_are_summed_and_folded() {
             values
                 .launch(&stream, &column, Some(In(&order)), WindowValue::Rank, Out(lowest))
                 .unwrap();
-            tree.launch(&stream, InOut(&mut folded), len as u64, Fold::Max64).unwrap();
+            tree.launch(&stream, InOut(&mut folded), len as u64, Fold::Max64)
+                .unwrap();
             let rank = |id: &u32| of(id).map_or(0, |value| value as u64 ^ 1 << 63);
             let mut level: Vec<u64> = ids.iter().map(rank).collect();
             let mut expected = level.clone();
             while level.len() > 16 {
-                level = level.chunks(16).map(|nodes| *nodes.iter().max().unwrap()).collect();
+                level = level
+                    .chunks(16)
+                    .map(|nodes| *nodes.iter().max().unwrap())
+                    .collect();
                 expected.extend(&level);
             }
             let found = stream.read(&folded, ..).unwrap();
-            let words = found.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+            let words = found
+                .chunks(8)
+                .map(|word| u64::from_le_bytes(word.try_into().unwrap()));
             let found: Vec<u64> = words.collect();
             assert_eq!(found, expected, "{len} values");
         }

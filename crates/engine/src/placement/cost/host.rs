@@ -203,8 +203,13 @@ impl Estimator {
 
 /// How many window functions a node computes, if it does.
 fn windows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let whole = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
-    let bounded = || plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr);
+    let whole = plan
+        .downcast_ref::<WindowAggExec>()
+        .map(WindowAggExec::window_expr);
+    let bounded = || {
+        plan.downcast_ref::<BoundedWindowAggExec>()
+            .map(BoundedWindowAggExec::window_expr)
+    };
     Some(whole.or_else(bounded)?.len())
 }
 
