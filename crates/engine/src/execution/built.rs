@@ -220,6 +220,14 @@ impl BuiltTable {
         }
     }
 
+    /// Rows that there is room for until they are sorted; 0 of what is not.
+    pub(super) fn capacity(&self) -> u64 {
+        match &self.content {
+            Content::Windows(rows) => rows.capacity(),
+            _ => 0,
+        }
+    }
+
     /// How many rows and pairs there are, of a join.
     fn pair_sizes(&self) -> Option<PairSizes> {
         match &self.content {

@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
             scan.leave(sort::sorting_bytes(columns, *words, sink.capacity()));
         } else if let ResultPlan::Windows(plan) = &bound.result {
             // As above, with what is made of the order; once more the words while they are sorted.
-            let rows = self.rows();
+            let rows = sink.capacity();
             scan.leave(plan.stored_bytes(rows) + plan.made_bytes(rows));
         }
         scan.make_reserve()?;

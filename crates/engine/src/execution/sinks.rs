@@ -260,10 +260,11 @@ impl SinkState {
         self.grid
     }
 
-    /// Rows that there is room for where all of them stay until the end; else 0.
+    /// Rows that there is room for where all of them stay until they are sorted; else 0.
     pub(super) fn capacity(&self) -> u64 {
         match &self.form {
             Form::Sort(columns) => columns.capacity(),
+            Form::Build(table) => table.capacity(),
             _ => 0,
         }
     }

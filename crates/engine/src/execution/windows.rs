@@ -31,6 +31,8 @@ pub(super) struct WindowRows {
     values: Vec<DeviceColumn>,
     /// Key words by position, until the rows are in order.
     words: Vec<WorkingRegion<u8>>,
+    /// Rows there is room for.
+    capacity: u64,
     order: Option<Order>,
     /// Addresses of all of it, as of the last launch.
     directory: Option<DeviceBuffer<u64>>,
@@ -67,9 +69,15 @@ impl WindowRows {
             plan: plan.clone(),
             values: allocator.columns(&plan.columns, rows)?,
             words: words.collect::<Result<_, _>>()?,
+            capacity: rows,
             order: None,
             directory: None,
         })
+    }
+
+    /// Rows there is room for.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity
     }
 
     /// Points the kernel that fills it at it.

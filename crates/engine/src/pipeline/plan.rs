@@ -374,6 +374,10 @@ impl PipelinePlan {
             };
             limit(outputs.len() + words, MAX_OUTPUTS / 2, "output columns")?;
         }
+        if let SinkPlan::Windows(input) = &self.sink {
+            let outputs = input.columns.len() + input.words().count();
+            limit(outputs, MAX_OUTPUTS / 2, "columns and words of a window")?;
+        }
         // Each takes a word at least.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
         limit(constants.len(), MAX_LITERALS, "literals")

@@ -34,7 +34,7 @@ use crate::expression::{
 };
 use crate::policy::policy;
 use crate::reason::Reason;
-use galatea_kernels::{KeyWidth, MAX_OUTPUTS};
+use galatea_kernels::KeyWidth;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
 
@@ -228,7 +228,7 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        check_columns("a join", "columns of one side", columns.len(), MAX_COLUMNS)?;
+        check_columns(columns.len())?;
         let key = (self.rewrite)(key);
         let mut parts = Vec::new();
         for part in key.parts() {
@@ -266,7 +266,7 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        check_columns("a join", "columns of one side", columns.len(), MAX_COLUMNS)?;
+        check_columns(columns.len())?;
         let list = emitter.list(dimension, &(self.rewrite)(key), code)?;
         let (built, values) = self.built(columns, &mut emitter, code)?;
         let plan = ProbePlan {
@@ -289,13 +289,6 @@ impl SinkInput<'_> {
         mut emitter: Emitter<'_>,
         code: &mut Code,
     ) -> Result<BoundSink, Reason> {
-        let asked = input.columns.len() + input.words().count();
-        check_columns(
-            "a window",
-            "columns and words of its order",
-            asked,
-            MAX_OUTPUTS / 2,
-        )?;
         let (columns, values) = self.built(&input.columns, &mut emitter, code)?;
         let mut words = Vec::new();
         let mut keys = [0; 2];
@@ -535,16 +528,16 @@ impl SinkInput<'_> {
     }
 }
 
-/// Refuses more columns that stay on the device than there are outputs.
-fn check_columns(of: &str, unit: &'static str, asked: usize, limit: usize) -> Result<(), Reason> {
-    if asked <= limit {
+/// Refuses more columns of a side of a join than there are outputs.
+fn check_columns(columns: usize) -> Result<(), Reason> {
+    if columns <= MAX_COLUMNS {
         return Ok(());
     }
     Err(Reason::Limit {
-        expression: of.into(),
-        asked: asked as u64,
-        limit: limit as u64,
-        unit,
+        expression: "a join".into(),
+        asked: columns as u64,
+        limit: MAX_COLUMNS as u64,
+        unit: "columns of one side",
     })
 }
 
