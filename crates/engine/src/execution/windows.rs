@@ -128,7 +128,7 @@ impl WindowRows {
             WindowBounds::new(runtime.device())?.launch(
                 stream,
                 &keys,
-                ids.as_deref().map(|ids| In(ids)),
+                ids.as_deref().map(In),
                 Out(partitions.slice_mut(..count)?),
                 Out(peers.slice_mut(..count)?),
             )?;
@@ -167,12 +167,12 @@ impl WindowRows {
             let source = WindowColumn {
                 entry,
                 entries: In(column.entries(count * entry.bytes())?),
-                nulls: column.null_words(count.div_ceil(32))?.map(|nulls| In(nulls)),
+                nulls: column.null_words(count.div_ceil(32))?.map(In),
             };
             WindowValues::new(runtime.device())?.launch(
                 stream,
                 &source,
-                order.ids.as_deref().map(|ids| In(ids)),
+                order.ids.as_deref().map(In),
                 value,
                 Out(made.values(count * value.bytes())?),
             )?;

@@ -81,10 +81,13 @@ impl WindowFunction {
     /// Whether the result depends on the order of rows that are equal in the window's order.
     pub(crate) fn orders_peers(&self, frame: &Frame) -> bool {
         match self {
-            Self::RowNumber | Self::Tile(_) | Self::Shift { .. } => true,
-            Self::First | Self::Last | Self::Nth(_) => true,
-            Self::Rank | Self::DenseRank | Self::PercentRank | Self::CumeDist => false,
-            Self::Count => false,
+            Self::RowNumber
+            | Self::Tile(_)
+            | Self::Shift { .. }
+            | Self::First
+            | Self::Last
+            | Self::Nth(_) => true,
+            Self::Rank | Self::DenseRank | Self::PercentRank | Self::CumeDist | Self::Count => false,
             Self::Sum | Self::Avg { .. } | Self::Min | Self::Max => {
                 frame.units == Units::Rows && frame.bounds() != [FrameBound::Unbounded; 2]
             }
