@@ -23,6 +23,7 @@ use datafusion::datasource::MemTable;
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use galatea::QueryReport;
+use galatea_device::Device;
 
 use crate::Result;
 use crate::machine::Machine;
@@ -199,6 +200,9 @@ impl Plan {
         for query in &self.queries {
             let warmups = mode.warmups(self.warmups);
             for run_number in 0..warmups + self.iterations.max(1) {
+                if run_number > 0 && run_number == warmups {
+                    Device::finish_compiling();
+                }
                 // A first run needs a session that has read nothing; the others share one.
                 let ctx = match &shared {
                     Some(ctx) if !mode.measures_first_runs() => ctx,

@@ -16,7 +16,7 @@ use crate::errors::{DeviceError, Result};
 use crate::host::{HostMemory, HostView};
 use crate::info::{self, DeviceInfo};
 use crate::probe::no_device;
-use crate::program::Program;
+use crate::program::{Program, Tier};
 use crate::programs::{self, Compiled, Programs};
 use crate::stream::Stream;
 use crate::sys::{Backend, Driver, NvrtcTable};
@@ -169,19 +169,38 @@ impl Device {
         programs::compile_all(&self.0.programs, programs)
     }
 
-    /// Compiles on the compile pool and hands the outcome to `done` there: for swapping a quick tier for the
-    /// optimised one.
-    pub fn compile_in_background(
-        &self,
-        program: Program,
-        done: impl FnOnce(Result<Compiled>) + Send + 'static,
-    ) {
-        let device = self.clone();
-        let task = move || done(device.compile(&program));
-        match programs::pool() {
-            Some(pool) => pool.spawn(task),
-            None => task(),
+    /// The module of a program soon: the optimised one if it is in memory or on disk, otherwise that of the
+    /// quick tier, and the optimised one is compiled behind it, on a thread that does so for all; see
+    /// [`Device::compiled`].
+    ///
+    /// # Errors
+    /// As [`Device::compile`], of the module that is returned.
+    pub fn compile_soon(&self, program: &Program) -> Result<Compiled> {
+        let optimised = program.clone().tier(Tier::Optimised);
+        if let Some(compiled) = self.compiled(&optimised) {
+            return Ok(compiled);
         }
+        let compiled = self.compile(&program.clone().tier(Tier::Quick))?;
+        let device = Arc::downgrade(&self.0);
+        programs::compile_behind(move || {
+            let Some(device) = device.upgrade() else { return };
+            if let Err(error) = device.programs.compile(&optimised) {
+                tracing::warn!(program = optimised.name, "not optimised, it stays quick: {error}");
+            }
+        });
+        Ok(compiled)
+    }
+
+    /// The module of a program that is in memory or on disk; none if it would have to be compiled.
+    #[must_use]
+    pub fn compiled(&self, program: &Program) -> Option<Compiled> {
+        self.0.programs.compiled(program)
+    }
+
+    /// Waits until every program that [`Device::compile_soon`] has left to its thread is compiled: before
+    /// times are measured that should not change.
+    pub fn finish_compiling() {
+        programs::wait_for_behind();
     }
 
     /// Memory for `len` values, in the order of a stream; its content is unspecified.

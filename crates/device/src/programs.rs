@@ -3,9 +3,14 @@
 //! Two threads that ask for the same program compile it once: the second waits for the first. Different
 //! programs compile in parallel, on a pool of their own ([`crate::Device::compile_all`]) whose stacks suit a
 //! compiler.
+//!
+//! Who cannot wait takes the quick tier of a program ([`crate::Device::compile_soon`]), half of the time, and
+//! the optimised one is compiled behind it, on one thread so that queries keep the others. A process that
+//! ends waits for the program that is being compiled then, because the compiler's own end would pull its
+//! state from under it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -17,7 +22,7 @@ use crate::compiler::Nvrtc;
 use crate::context::Context;
 use crate::errors::{DeviceError, Result};
 use crate::module::Module;
-use crate::program::Program;
+use crate::program::{Program, Tier};
 use crate::sys::Backend;
 
 /// Modules kept in memory; beyond that the least recently used one is dropped.
@@ -43,6 +48,8 @@ pub struct Compiled {
     pub module: Arc<Module>,
     /// Where it came from.
     pub origin: Origin,
+    /// How much effort the compiler made.
+    pub tier: Tier,
     /// Time of look-up, compilation and loading.
     pub time: Duration,
 }
@@ -88,6 +95,7 @@ impl Programs {
             return Ok(Compiled {
                 module: Arc::clone(module),
                 origin: Origin::Memory,
+                tier: program.tier,
                 time: start.elapsed(),
             });
         }
@@ -96,7 +104,36 @@ impl Programs {
         *held = Some(Arc::clone(&module));
         let time = start.elapsed();
         tracing::debug!(program = program.name, ?origin, ?time, "kernel module");
-        Ok(Compiled { module, origin, time })
+        Ok(Compiled {
+            module,
+            origin,
+            tier: program.tier,
+            time,
+        })
+    }
+
+    /// The program, if it needs no compiler and no waiting for one.
+    pub(crate) fn compiled(&self, program: &Program) -> Option<Compiled> {
+        let start = Instant::now();
+        let nvrtc = Nvrtc::of(self.backend()).ok()?;
+        let key = self.key(program, nvrtc);
+        let slot = self.slot(key);
+        let mut held = slot.module.try_lock()?;
+        let (module, origin) = match &*held {
+            Some(module) => (Arc::clone(module), Origin::Memory),
+            None => {
+                let image = self.disk.load(key)?;
+                let module = Module::load(&self.context, &program.name, &program.entries, &image).ok()?;
+                (Arc::new(module), Origin::Disk)
+            }
+        };
+        *held = Some(Arc::clone(&module));
+        Some(Compiled {
+            module,
+            origin,
+            tier: program.tier,
+            time: start.elapsed(),
+        })
     }
 
     fn load(&self, key: Key, program: &Program, nvrtc: Nvrtc) -> Result<(Module, Origin)> {
@@ -183,6 +220,65 @@ pub(crate) fn compile_all(programs: &Programs, list: &[Program]) -> Result<Vec<C
             }),
             None => several.iter().map(|program| programs.compile(program)).collect(),
         },
+    }
+}
+
+/// The thread that compiles behind queries, and the end of the process.
+struct Behind {
+    pool: rayon::ThreadPool,
+    /// Held while it compiles.
+    compiling: Mutex<()>,
+    /// Whether the process is ending.
+    ending: AtomicBool,
+}
+
+static BEHIND: OnceLock<Option<Behind>> = OnceLock::new();
+
+/// Waits until nothing is being compiled behind, and lets nothing begin.
+extern "C" fn end_compiling() {
+    if let Some(Some(behind)) = BEHIND.get() {
+        behind.ending.store(true, Ordering::SeqCst);
+        drop(behind.compiling.lock());
+    }
+}
+
+/// Runs a compilation behind queries; where the system gives no thread, never.
+pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
+    let behind = BEHIND.get_or_init(|| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .thread_name(|_| "galatea-optimise".to_owned())
+            .stack_size(STACK)
+            .build()
+            .ok()?;
+        // SAFETY: the function has the type that is asked for, lives as long as the program, and does not unwind:
+        // it stores a flag and takes a lock that is never poisoned.
+        if unsafe { libc::atexit(end_compiling) } != 0 {
+            return None;
+        }
+        Some(Behind {
+            pool,
+            compiling: Mutex::new(()),
+            ending: AtomicBool::new(false),
+        })
+    });
+    let Some(behind) = behind else { return };
+    behind.pool.spawn_fifo(move || {
+        let _compiling = behind.compiling.lock();
+        if !behind.ending.load(Ordering::SeqCst) {
+            task();
+        }
+    });
+}
+
+/// Waits until all that was to be compiled behind queries is.
+pub(crate) fn wait_for_behind() {
+    if let Some(Some(behind)) = BEHIND.get() {
+        // One thread takes tasks in turn.
+        let (done, end) = std::sync::mpsc::channel::<()>();
+        // Dropping the sender is the message.
+        behind.pool.spawn_fifo(move || drop(done));
+        assert!(end.recv().is_err());
     }
 }
 

@@ -27,7 +27,9 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::Result;
 use galatea_memory::regions::Admission;
 
-pub use self::choices::{DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, RowOutput};
+pub use self::choices::{
+    CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, RowOutput,
+};
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
 pub use self::values::{BlockThreads, Count, GroupCopies, MemoryLimit, SettingValue, Switch};
 
@@ -186,6 +188,10 @@ settings! {
         /// warps, the rows of a warp's lanes; off, none; auto those of warps in device memory, and elsewhere
         /// what a sample shows to pay.
         pub group_combine: GroupCombine = GroupCombine::Auto,
+        /// How much effort the compiler makes before a new kernel runs: quick takes half of the time for a
+        /// kernel that may be slower, and has the optimised one compiled behind it, for later runs; optimised
+        /// waits for that one; auto is quick on a GPU, and optimised on the emulated device.
+        pub compile: CompileEffort = CompileEffort::Auto,
         /// Where the rows of a filter go before they are returned: direct has room for every row there could
         /// be, drained when it is full; counted runs the filter twice, first to count; heap takes pages of a
         /// device heap as rows come; auto is direct where few rows are expected to pass, and heap otherwise.

@@ -1,25 +1,30 @@
 //! What earlier runs of a session's queries have shown.
 //!
-//! Three things are remembered, all under hashes of plans with the versions of the data they read, all of
+//! Four things are remembered, all under hashes of plans with the versions of the data they read, all of
 //! bounded number:
 //!
 //! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
 //!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
 //!   compiling anything;
 //! * that a pipeline has run, so that its kernels are compiled, whatever its literals;
+//! * how much time queries have lost on the CPU for want of what is made once and serves all of them, columns
+//!   on the device and compiled kernels, so that it is made when that would have paid for it;
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
 //!   once or twice: where a time was measured, it counts, and the prediction does not.
 
 use crate::reason::Reason;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Plans remembered at most, of each kind.
 const KEPT: usize = 512;
 
-/// A plan over certain data: a hash.
+/// Columns and kernels remembered at most that queries have waited for.
+const KEPT_ONCE: usize = 8192;
+
+/// A plan over certain data, or a part of one: a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PlanKey(pub u64);
 
@@ -36,11 +41,13 @@ pub struct Measured {
     pub host: Option<Duration>,
 }
 
-impl Measured {
-    /// Runs so far.
-    pub fn runs(&self) -> u32 {
-        self.device_runs.saturating_add(self.host_runs)
-    }
+/// Something that is made once and used by all queries that need it, or a share of its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OneTime {
+    /// A column of a table, or the kernels of a pipeline.
+    pub what: PlanKey,
+    /// Seconds until it is made.
+    pub seconds: f64,
 }
 
 /// What a session remembers. Least recently used first.
@@ -51,6 +58,7 @@ pub struct History {
     refusals_version: AtomicU64,
     compiled: Mutex<VecDeque<(PlanKey, ())>>,
     times: Mutex<VecDeque<(PlanKey, Measured)>>,
+    forgone: Mutex<HashMap<PlanKey, f64>>,
 }
 
 impl History {
@@ -86,6 +94,31 @@ impl History {
     /// Whether a pipeline of that shape has run.
     pub fn is_compiled(&self, shape: PlanKey) -> bool {
         self.compiled.lock().iter().any(|(key, ())| *key == shape)
+    }
+
+    /// Adds time that a run on the CPU has lost for want of each.
+    pub fn forgo(&self, shares: &[OneTime]) {
+        let mut forgone = self.forgone.lock();
+        if forgone.len() + shares.len() > KEPT_ONCE {
+            forgone.clear();
+        }
+        for share in shares {
+            *forgone.entry(share.what).or_default() += share.seconds;
+        }
+    }
+
+    /// Seconds that runs on the CPU have lost for want of it.
+    pub fn forgone(&self, what: PlanKey) -> f64 {
+        self.forgone.lock().get(&what).copied().unwrap_or(0.0)
+    }
+
+    /// Forgets what was lost for want of what is there now: if it has to be made again, that is another
+    /// decision.
+    pub fn made(&self, made: &[OneTime]) {
+        let mut forgone = self.forgone.lock();
+        for one in made {
+            forgone.remove(&one.what);
+        }
     }
 
     /// Adds a run of a query; `device`: with GPU subtrees.
@@ -167,6 +200,25 @@ mod tests {
         // One more than are kept: another one is forgotten.
         (2..=KEPT as u64 + 1).for_each(|key| history.refuse(PlanKey(key), reason.clone()));
         assert_ne!(history.refusals_version(), after);
+    }
+
+    #[test]
+    fn time_lost_for_want_of_a_column_adds_up_until_it_is_there() {
+        let history = History::default();
+        let of = |what, seconds| OneTime {
+            what: PlanKey(what),
+            seconds,
+        };
+        history.forgo(&[of(1, 0.5), of(2, 0.25)]);
+        history.forgo(&[of(1, 0.5)]);
+        assert_eq!(
+            [1, 2, 3].map(|what| history.forgone(PlanKey(what))),
+            [1.0, 0.25, 0.0]
+        );
+        history.made(&[of(1, 7.0)]);
+        assert_eq!([1, 2].map(|what| history.forgone(PlanKey(what))), [0.0, 0.25]);
+        (0..KEPT_ONCE as u64).for_each(|what| history.forgo(&[of(what, 1.0)]));
+        assert!(history.forgone.lock().len() <= KEPT_ONCE);
     }
 
     #[test]

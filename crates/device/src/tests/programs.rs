@@ -244,10 +244,28 @@ fn the_quick_tier_is_a_program_of_its_own() {
             .contains(&"--Ofast-compile=mid".to_owned())
     );
     device.compile(&quick).unwrap();
-    let (sender, receiver) = mpsc::channel();
-    device.compile_in_background(program(), move |compiled| sender.send(compiled).unwrap());
-    let compiled = receiver.recv().unwrap().unwrap();
-    assert_eq!(compiled.origin, Origin::Compiler);
+    assert_eq!(device.compile(&program()).unwrap().origin, Origin::Compiler);
+}
+
+#[test]
+fn the_optimised_tier_is_compiled_behind_the_quick_one() {
+    let folder = folder();
+    let device = device_with_cache(folder.path());
+    assert!(device.compiled(&program()).is_none());
+    let soon = device.compile_soon(&program()).unwrap();
+    assert_eq!((soon.origin, soon.tier), (Origin::Compiler, Tier::Quick));
+    Device::finish_compiling();
+    let optimised = device.compiled(&program()).expect("it was compiled");
+    assert_eq!(
+        (optimised.origin, optimised.tier),
+        (Origin::Memory, Tier::Optimised)
+    );
+    let again = device.compile_soon(&program()).unwrap();
+    assert_eq!((again.origin, again.tier), (Origin::Memory, Tier::Optimised));
+    // Another process finds it on disk.
+    drop(device);
+    let later = device_with_cache(folder.path()).compile_soon(&program()).unwrap();
+    assert_eq!((later.origin, later.tier), (Origin::Disk, Tier::Optimised));
 }
 
 #[test]

@@ -27,6 +27,18 @@ words! {
 }
 
 words! {
+    /// How much effort the compiler makes before a kernel runs (`galatea.compile`).
+    CompileEffort {
+        /// Little on a GPU, all of it on the emulated device, whose compiler knows no other.
+        Auto = "auto",
+        /// Little, half of the time; the optimised kernel is compiled behind it, for later runs.
+        Quick = "quick",
+        /// All of it.
+        Optimised = "optimised",
+    }
+}
+
+words! {
     /// How groups are accumulated (`galatea.group_by`).
     GroupBy {
         /// What the model finds cheapest.

@@ -17,7 +17,7 @@ use crate::pipeline::output;
 use crate::pipeline::strategy::Strategy;
 use crate::pipeline::{RowOrder, SinkPlan};
 use crate::runtime::QueryStreams;
-use galatea_device::{DeviceError, Origin};
+use galatea_device::{DeviceError, Origin, Tier};
 use galatea_memory::regions::{Ablation, Demand, Use};
 use std::sync::Arc;
 use std::time::Instant;
@@ -125,10 +125,14 @@ impl Run<'_> {
         report.dimensions = pipeline.bound.dimensions.clone();
         report.generate = preparation.generate;
         report.compile = preparation.compile;
-        report.compiled = match preparation.compiled.map(|compiled| compiled.origin) {
-            Some(Origin::Disk) => "disk",
-            Some(Origin::Compiler) => "compiler",
-            Some(Origin::Memory) | None => "memory",
+        let origin = (preparation.compiled).map_or(Origin::Memory, |compiled| compiled.origin);
+        report.compiled = match (origin, pipeline.tier) {
+            (Origin::Disk, Tier::Optimised) => "disk",
+            (Origin::Disk, Tier::Quick) => "disk, quick",
+            (Origin::Compiler, Tier::Optimised) => "compiler",
+            (Origin::Compiler, Tier::Quick) => "compiler, quick",
+            (Origin::Memory, Tier::Optimised) => "memory",
+            (Origin::Memory, Tier::Quick) => "memory, quick",
         };
 
         let short = scan_bytes(self.view, self.chunks) <= LAUNCH_BYTES / 4;

@@ -23,7 +23,7 @@ const KEPT: usize = 64;
 const KEPT_DIMENSIONS: usize = 64 << 20;
 
 /// A pipeline bound to the encodings of certain columns, and compiled.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Prepared {
     plan: PipelinePlan,
     columns: Vec<BoundColumn>,
@@ -34,12 +34,14 @@ pub struct Prepared {
     pub bound: BoundPipeline,
     /// The kernel.
     pub kernel: Pipeline,
+    /// How much effort the compiler made for it.
+    pub tier: Tier,
     /// Blocks of a launch that are resident on the device together.
     pub resident_blocks: u64,
 }
 
 /// What a pipeline was bound to of a column. It reads every column of the same lineage that is within.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct BoundColumn {
     /// Weak references keep the addresses from being used again, so that equal addresses mean equal
     /// encodings.
@@ -96,6 +98,22 @@ impl Prepared {
             .all(|column| column.lineage.strong_count() > 0)
     }
 
+    /// The same with its optimised kernel, if that has been compiled since.
+    fn optimised(&self, device: &Device) -> Result<Option<Self>, RunError> {
+        if self.tier == Tier::Optimised {
+            return Ok(None);
+        }
+        let Some((kernel, compiled)) = Pipeline::compiled(device, &self.bound.source)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            resident_blocks: kernel.resident_blocks(self.bound.block, self.bound.dynamic_shared)?,
+            kernel,
+            tier: compiled.tier,
+            ..self.clone()
+        }))
+    }
+
     fn dimension_bytes(&self) -> usize {
         self.dimensions.iter().map(|dimension| dimension.bytes()).sum()
     }
@@ -150,6 +168,17 @@ impl Holder for Kept {
 }
 
 impl Kept {
+    /// Puts a pipeline where the same one with another kernel is, if that is still kept.
+    fn replace(&self, pipeline: &Arc<Prepared>) {
+        let mut kept = self.0.lock();
+        let same = |kept: &&mut Arc<Prepared>| {
+            Arc::ptr_eq(&kept.bound.source, &pipeline.bound.source) && kept.dimensions == pipeline.dimensions
+        };
+        if let Some(kept) = kept.iter_mut().find(same) {
+            *kept = Arc::clone(pipeline);
+        }
+    }
+
     fn keep(&self, pipeline: Arc<Prepared>) {
         let mut kept = self.0.lock();
         kept.push_back(pipeline);
@@ -173,7 +202,11 @@ impl PreparedPipelines {
         options: KernelOptions,
     ) -> Result<Preparation, RunError> {
         let start = Instant::now();
-        if let Some(pipeline) = self.find(plan, view, dimensions, options) {
+        if let Some(mut pipeline) = self.find(plan, view, dimensions, options) {
+            if let Some(optimised) = pipeline.optimised(device)? {
+                pipeline = Arc::new(optimised);
+                self.0.replace(&pipeline);
+            }
             return Ok(Preparation {
                 pipeline,
                 generate: start.elapsed(),
@@ -189,7 +222,10 @@ impl PreparedPipelines {
         let generate = start.elapsed();
         tracing::debug!(source = &*bound.source, strategy = %bound.strategy, "generated a pipeline");
         let start = Instant::now();
-        let (kernel, compiled) = Pipeline::compile(device, &bound.source, Tier::Optimised)?;
+        let (kernel, compiled) = match options.quick {
+            true => Pipeline::compile_soon(device, &bound.source)?,
+            false => Pipeline::compile(device, &bound.source, Tier::Optimised)?,
+        };
         let compile = start.elapsed();
         let pipeline = Arc::new(Prepared {
             plan: plan.clone(),
@@ -203,6 +239,7 @@ impl PreparedPipelines {
             resident_blocks: kernel.resident_blocks(bound.block, bound.dynamic_shared)?,
             bound,
             kernel,
+            tier: compiled.tier,
         });
         if pipeline.dimension_bytes() <= KEPT_DIMENSIONS {
             let holder: Arc<dyn Holder> = Arc::clone(&self.0) as Arc<dyn Holder>;

@@ -5,7 +5,7 @@ use super::columns::ColumnPages;
 use super::demand::{self, Estimate, Inputs};
 use super::error::{RunError, check};
 use super::prepared::Preparation;
-use crate::config::{GalateaConfig, RowOutput};
+use crate::config::{CompileEffort, GalateaConfig, RowOutput};
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::{PipelinePlan, SinkPlan};
@@ -187,6 +187,10 @@ impl<'a> Run<'a> {
             shared_bytes: u64::from(info.shared_memory_per_block),
             machine: self.runtime.machine(),
             collide: self.config.collide_hashes.0,
+            quick: match self.config.compile {
+                CompileEffort::Auto => !info.emulated,
+                effort => effort == CompileEffort::Quick,
+            },
             group_by: self.config.group_by,
             group_copies: self.config.group_copies.0,
             group_combine: self.config.group_combine,

@@ -35,7 +35,7 @@ pub struct RunReport {
     pub generate: Duration,
     /// Compiling, or finding the compiled kernel.
     pub compile: Duration,
-    /// Where the kernel came from: memory, disk, compiler.
+    /// Where the kernel came from: memory, disk, compiler; and whether it is the one of little effort.
     pub compiled: &'static str,
     /// From the first to the last of the pipeline's work on the device, as its events measured it.
     pub kernel: Duration,

@@ -16,6 +16,8 @@ pub struct KernelOptions {
     pub machine: Machine,
     /// Makes every hash zero, for tests of long probe sequences.
     pub collide: bool,
+    /// Whether its first runs take a kernel for which the compiler makes little effort.
+    pub quick: bool,
     /// Forced group-by strategy.
     pub group_by: GroupBy,
     /// Forced number of copies, 0: none.

@@ -12,7 +12,7 @@ use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
 use super::{key, sort, top};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
-use crate::history::{Measured, PlanKey};
+use crate::history::{Measured, OneTime, PlanKey};
 use crate::policy::policy;
 use crate::reason::{Basis, Reason};
 use crate::report::PlanReport;
@@ -27,6 +27,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,10 @@ pub(crate) struct Decision {
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
+    /// What its run on the CPU pays for what is made once, see [`History::forgo`](crate::history::History::forgo).
+    pub(crate) forgone: Vec<OneTime>,
+    /// What its run makes.
+    pub(crate) made: Vec<OneTime>,
     /// The other inputs of the decision, to validate a cached plan; `None`: the plan must not be cached.
     pub(crate) grounds: Option<Grounds>,
 }
@@ -140,7 +145,7 @@ fn is_resident(plan: &Arc<dyn ExecutionPlan>, runtime: &Runtime, config: &Galate
     let estimator = Estimator::new(1);
     let here = plan
         .downcast_ref::<GpuExec>()
-        .is_none_or(|gpu| estimator.once(gpu.subtree(), runtime, config) <= 0.0);
+        .is_none_or(|gpu| estimator.once(gpu.subtree(), runtime, config).is_empty());
     let mut children = plan.children().into_iter();
     here && children.all(|child| is_resident(child, runtime, config))
 }
@@ -156,14 +161,14 @@ pub(super) fn place(
     let mut grounds = Grounds::untimed(runtime, config);
     if config.device != DeviceChoice::Auto {
         let report = decision.report.clone();
-        let placed = Placer::new(runtime, config, &report, cores, 0).place(plan, None, &mut decision.reasons);
+        let placed = Placer::new(runtime, config, &report, cores).place(plan, None, &mut decision.reasons);
         decision.grounds = Some(grounds);
         return placed;
     }
     let query = key::query(&plan, config);
     let measured = runtime.history().measured(query);
     let report = decision.report.clone();
-    let placer = Placer::new(runtime, config, &report, cores, measured.runs());
+    let placer = Placer::new(runtime, config, &report, cores);
     let placed = placer.place(Arc::clone(&plan), None, &mut decision.reasons)?;
     let nothing = Arc::ptr_eq(&placed, &plan);
     if nothing && !placer.waits_for_loading() {
@@ -178,11 +183,10 @@ pub(super) fn place(
         true => None,
         false => reason_for_cpu(measured, placer.gain.get(), whole),
     };
-    // The decision can be cached if it does not depend on load time, whose amortised share shrinks with each
-    // run.
+    // The decision can be cached if it does not depend on load time, of which runs pay more and more.
     let hot = reason_for_cpu(measured, placer.hot_gain.get(), whole);
     let settled = match (&refused, nothing) {
-        (None, false) => placer.once.get() <= 0.0 && !placer.waits_for_loading(),
+        (None, false) => placer.made.borrow().is_empty() && !placer.waits_for_loading(),
         _ => hot.is_some(),
     };
     grounds.times = Some(Times {
@@ -192,10 +196,14 @@ pub(super) fn place(
         placed: !nothing && refused.is_none(),
     });
     decision.grounds = settled.then_some(grounds);
+    if hot.is_none() {
+        decision.forgone = placer.forgone.take();
+    }
     if let Some(reason) = refused {
         decision.reasons = Reasons::work(&reason);
         return Ok(plan);
     }
+    decision.made = placer.made.take();
     Ok(placed)
 }
 
@@ -235,15 +243,14 @@ struct Placer<'a> {
     config: &'a GalateaConfig,
     report: &'a PlanReport,
     estimator: Estimator,
-    /// How often the query has come before.
-    runs: u32,
-    waits: std::cell::Cell<bool>,
+    /// What is lost by the subtrees that stay on the CPU for want of it.
+    forgone: RefCell<Vec<OneTime>>,
+    /// What the subtrees placed so far make, for themselves and others.
+    made: RefCell<Vec<OneTime>>,
     /// Seconds that the subtrees placed so far are expected to save.
-    gain: std::cell::Cell<f64>,
+    gain: Cell<f64>,
     /// Seconds that they, and those that stayed on the CPU for the time of loading, would save without it.
-    hot_gain: std::cell::Cell<f64>,
-    /// Seconds that the subtrees placed so far spend once.
-    once: std::cell::Cell<f64>,
+    hot_gain: Cell<f64>,
 }
 
 impl<'a> Placer<'a> {
@@ -252,24 +259,22 @@ impl<'a> Placer<'a> {
         config: &'a GalateaConfig,
         report: &'a PlanReport,
         cores: usize,
-        runs: u32,
     ) -> Self {
         Self {
             runtime,
             config,
             report,
             estimator: Estimator::new(cores),
-            runs,
-            waits: std::cell::Cell::new(false),
-            gain: std::cell::Cell::new(0.0),
-            hot_gain: std::cell::Cell::new(0.0),
-            once: std::cell::Cell::new(0.0),
+            forgone: RefCell::default(),
+            made: RefCell::default(),
+            gain: Cell::new(0.0),
+            hot_gain: Cell::new(0.0),
         }
     }
 
     /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
     fn waits_for_loading(&self) -> bool {
-        self.waits.get()
+        !self.forgone.borrow().is_empty()
     }
 
     /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
@@ -279,7 +284,7 @@ impl<'a> Placer<'a> {
         fetch: Option<usize>,
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let before = self.hot_gain.get();
+        let (before, waiting) = (self.hot_gain.get(), self.forgone.borrow().len());
         let repeats = |side: &BuildSide| repeats(self.runtime, side);
         let finder = finder(&repeats);
         let sorted = sort::below(&plan, &finder);
@@ -322,6 +327,7 @@ impl<'a> Placer<'a> {
         // For a subtree that is not yet worth loading, count the larger gain: its own, or that of the
         // subtrees in it.
         let as_one = self.hot_gain.replace(before);
+        let forgone_as_one = self.forgone.borrow_mut().split_off(waiting);
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
         let fetch = fetch_below(&plan, fetch);
         // The rows of a recursive term's work table can be read once, so nothing there may fall back.
@@ -335,7 +341,12 @@ impl<'a> Placer<'a> {
                 false => Ok(Arc::clone(child)),
             })
             .collect::<Result<Vec<_>>>()?;
-        self.hot_gain.set(self.hot_gain.get().max(as_one));
+        if as_one >= self.hot_gain.get() {
+            self.hot_gain.set(as_one);
+            let mut forgone = self.forgone.borrow_mut();
+            forgone.truncate(waiting);
+            forgone.extend(forgone_as_one);
+        }
         let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
         if placed.iter().zip(&children).all(same) {
             return Ok(plan);
@@ -422,13 +433,14 @@ impl<'a> Placer<'a> {
             // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
             cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
         }
-        let device = time.shared_among(self.runs);
+        let history = self.runtime.history();
+        let device = time.unpaid(history);
         if time.hot <= cpu {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
         if device <= cpu {
             self.gain.set(self.gain.get() + cpu - device);
-            self.once.set(self.once.get() + time.once);
+            self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
                 device: seconds(device),
                 cpu: seconds(cpu),
@@ -439,7 +451,10 @@ impl<'a> Placer<'a> {
             });
         }
         let loading = time.hot <= cpu;
-        self.waits.set(self.waits.get() || loading);
+        if loading {
+            let shares = time.shares(cpu - time.hot, history);
+            self.forgone.borrow_mut().extend(shares);
+        }
         Err(Reason::Cost {
             device: seconds(device),
             device_basis: if loading {
@@ -513,7 +528,7 @@ fn place_again(
     let mut found = found.ok_or_else(nothing)??;
     found.shape = Some(key::shape(&found, config));
     let report = PlanReport::default();
-    Placer::new(runtime, config, &report, 1, 0).choose_builds(&mut found)?;
+    Placer::new(runtime, config, &report, 1).choose_builds(&mut found)?;
     Ok(found)
 }
 

@@ -54,18 +54,13 @@ impl PlacementExec {
         emulated: bool,
         runtime: &Arc<Runtime>,
     ) -> Self {
-        let Decision {
-            query,
-            report,
-            reasons,
-            ..
-        } = &self.decision;
+        let Decision { report, reasons, .. } = &self.decision;
         let (mut placed, mut fallen) = (0, 0);
         count_placed(&input, &mut placed, &mut fallen);
         report.update(|report| {
             *report = QueryReport::planned(placed, emulated, reasons.texts.clone());
         });
-        let timing = query.map(|query| Timing::new(Arc::clone(runtime), query, report.clone()));
+        let timing = Timing::new(runtime, &self.decision);
         Self {
             input,
             device: report.get().device,

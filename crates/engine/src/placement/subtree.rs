@@ -163,13 +163,10 @@ impl Subtree {
             _ => None,
         };
         rows.into_iter()
-            .chain(
-                self.dimensions
-                    .iter()
-                    .filter(|d| d.build.is_none())
-                    .map(|d| &d.plan),
-            )
-            .chain(self.builds().flat_map(Subtree::children))
+            .chain(self.dimensions.iter().flat_map(|d| match &d.build {
+                None => vec![&d.plan],
+                Some(build) => build.subtree.children(),
+            }))
             .collect()
     }
 

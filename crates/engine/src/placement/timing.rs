@@ -1,6 +1,7 @@
 //! How long a query took, from its start to the last row, for the [`History`](crate::history::History).
 
-use crate::history::PlanKey;
+use super::decide::Decision;
+use crate::history::{OneTime, PlanKey};
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
 use datafusion::common::Result;
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 pub(super) struct Timing {
     runtime: Arc<Runtime>,
     plan: PlanKey,
+    /// What the run pays for what is made once, and what it makes.
+    forgone: Vec<OneTime>,
+    made: Vec<OneTime>,
     /// What the plan's execution reports to: whether its GPU subtrees ran on the device.
     report: PlanReport,
     state: Mutex<State>,
@@ -38,19 +42,30 @@ impl fmt::Debug for Timing {
 }
 
 impl Timing {
-    /// The timing of a plan known by `plan`.
-    pub(super) fn new(runtime: Arc<Runtime>, plan: PlanKey, report: PlanReport) -> Arc<Self> {
-        Arc::new(Self {
-            runtime,
-            plan,
-            report,
-            state: Mutex::default(),
+    /// The timing of a plan of which that was decided, if its times matter.
+    pub(super) fn new(runtime: &Arc<Runtime>, decision: &Decision) -> Option<Arc<Self>> {
+        decision.query.map(|plan| {
+            Arc::new(Self {
+                runtime: Arc::clone(runtime),
+                plan,
+                forgone: decision.forgone.clone(),
+                made: decision.made.clone(),
+                report: decision.report.clone(),
+                state: Mutex::default(),
+            })
         })
     }
 
     /// The timing of another execution of the same plan.
     pub(super) fn renewed(&self, report: PlanReport) -> Arc<Self> {
-        Self::new(Arc::clone(&self.runtime), self.plan, report)
+        Arc::new(Self {
+            runtime: Arc::clone(&self.runtime),
+            plan: self.plan,
+            forgone: self.forgone.clone(),
+            made: self.made.clone(),
+            report,
+            state: Mutex::default(),
+        })
     }
 
     /// The stream of one of `partitions`, timed.
@@ -93,7 +108,10 @@ impl Timing {
             let report = self.report.get();
             // A subtree that fell back has cost time on both sides, which says nothing of either.
             if report.fell_back == 0 {
-                self.runtime.history().ran(self.plan, report.placed > 0, took);
+                let history = self.runtime.history();
+                history.ran(self.plan, report.placed > 0, took);
+                history.forgo(&self.forgone);
+                history.made(&self.made);
             }
         }
     }

@@ -92,6 +92,23 @@ async fn joins_on_several_keys_look_up_by_one() {
     }
 }
 
+/// A table that CPU operators collect for a build side, beside one that they collect for the pipeline above it:
+/// each stays with its join when the plan is copied or its children are replaced.
+#[tokio::test]
+async fn small_tables_at_several_levels_stay_with_their_joins() {
+    let pair = Pair::new(&[STRICT, ("galatea.build_rows", "900")]);
+    chain(&pair, 4000, 17);
+    for sql in [
+        "SELECT c.name, d.size, sum(l.price) FROM l, o, c, c d WHERE l.k = o.k AND o.c = c.k AND l.day = d.k GROUP BY c.name, d.size",
+        "SELECT c.name, d.size, sum(l.price) AS s FROM l, o, c, c d WHERE l.k = o.k AND o.c = c.k AND c.size = d.k
+         GROUP BY c.name, d.size ORDER BY s DESC, c.name LIMIT 7",
+    ] {
+        for run in ["first run", "second run"] {
+            pair.check(sql, false, run).await;
+        }
+    }
+}
+
 /// Keys that are unique only together, and keys too far apart for arrays: a table of keys.
 #[tokio::test]
 async fn keys_far_apart_go_to_a_table_of_keys() {

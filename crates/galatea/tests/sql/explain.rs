@@ -3,6 +3,8 @@
 use crate::compare::Pair;
 use crate::data::{Shape, batch};
 use crate::joins::text;
+use galatea_device::Device;
+use rand::Rng;
 
 #[tokio::test]
 async fn explain_shows_pipelines_strategies_and_reasons() {
@@ -44,6 +46,34 @@ async fn explain_shows_pipelines_strategies_and_reasons() {
         joined.contains("HashJoinExec: no key that is a number or a text"),
         "{joined}"
     );
+}
+
+/// A query starts with a kernel that was compiled quickly, and later runs take the optimised one.
+#[tokio::test]
+async fn kernels_are_optimised_behind_the_first_run() {
+    let pair = Pair::new(&[("galatea.compile", "quick"), ("galatea.group_by", "copies")]);
+    pair.table("t", &[batch(2000, 3, Shape::Ordinary)]);
+    // A program that no other test and no earlier run has compiled.
+    let mut filter = String::from("i32 % 83 > 5");
+    for divisor in 0..40 {
+        let joint = if rand::rng().random() { "AND" } else { "OR" };
+        filter = format!("({filter} {joint} i32 % {} > 1)", divisor + 3);
+    }
+    let sql = format!("SELECT low, sum(v), count(*) FROM t WHERE {filter} GROUP BY low");
+    let compiled = async || {
+        let analysed = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let after = analysed
+            .split("compiled=")
+            .nth(1)
+            .expect("of a kernel")
+            .to_owned();
+        let line = after.split(['\n', ']']).next().unwrap_or_default();
+        line.contains("quick")
+    };
+    assert!(compiled().await, "the first run does not wait for the optimiser");
+    Device::finish_compiling();
+    assert!(!compiled().await, "the second has the optimised kernel");
+    pair.check(&sql, false, "optimised").await;
 }
 
 /// The pipeline that makes a build side has its own strategy, rows, times and bytes.

@@ -105,13 +105,29 @@ impl Pipeline {
     /// # Errors
     /// As [`Device::compile`].
     pub fn compile(device: &Device, source: &str, tier: Tier) -> Result<(Self, Compiled)> {
-        let compiled = device.compile(&Self::program(source, tier))?;
-        Ok((
-            Self {
-                function: compiled.module.function("pipeline")?,
-            },
-            compiled,
-        ))
+        Self::of(device.compile(&Self::program(source, tier))?)
+    }
+
+    /// Finds it compiled, or has it compiled soon, see [`Device::compile_soon`].
+    ///
+    /// # Errors
+    /// As [`Device::compile_soon`].
+    pub fn compile_soon(device: &Device, source: &str) -> Result<(Self, Compiled)> {
+        Self::of(device.compile_soon(&Self::program(source, Tier::Optimised))?)
+    }
+
+    /// The optimised kernel of a generated source, if it is compiled.
+    ///
+    /// # Errors
+    /// As [`Device::compile`].
+    pub fn compiled(device: &Device, source: &str) -> Result<Option<(Self, Compiled)>> {
+        let compiled = device.compiled(&Self::program(source, Tier::Optimised));
+        compiled.map(Self::of).transpose()
+    }
+
+    fn of(compiled: Compiled) -> Result<(Self, Compiled)> {
+        let function = compiled.module.function("pipeline")?;
+        Ok((Self { function }, compiled))
     }
 
     /// Blocks of it that the whole device runs at once.

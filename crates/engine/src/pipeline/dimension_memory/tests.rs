@@ -137,6 +137,7 @@ fn sums(key: usize, groups: Vec<Expr>) -> PipelinePlan {
 
 fn options(dimensions: DimensionMemory) -> KernelOptions {
     KernelOptions {
+        quick: false,
         block: 0,
         items: 16,
         shared_bytes: Machine::H200.shared_bytes_per_block,

@@ -5,12 +5,14 @@ use super::host::{HostCosts, by_type};
 use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::is_text;
+use crate::history::{History, OneTime, PlanKey};
 use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::placement::{PipelineSource, Subtree};
 use crate::policy::policy;
 use crate::runtime::Runtime;
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::FieldRef;
 use datafusion::physical_plan::ExecutionPlan;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 policy! {
@@ -27,6 +29,10 @@ policy! {
         compiling: f64 = 0.25,
         /// Seconds until a device that is not open yet is.
         opening: f64 = 0.25,
+        /// Share of the time of what is made once that runs on the CPU must have lost for want of it before it
+        /// is made: with all of it, at most twice the time is spent that would have been best; queries that
+        /// have come tend to come again.
+        investment: f64 = 0.5,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
         /// Passes over the rows before one that returns the first of an order, usually.
@@ -66,19 +72,53 @@ policy! {
 const POLICY: DeviceCosts = DeviceCosts::DEFAULT;
 
 /// What a pipeline is expected to take, in seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::placement) struct DeviceTime {
     /// With its columns in device memory, or as near as they can be kept.
     pub(in crate::placement) hot: f64,
-    /// Bringing columns there that are not yet, and compiling: spent once.
-    pub(in crate::placement) once: f64,
+    /// Spent once: bringing columns there that are not yet, and compiling.
+    pub(in crate::placement) once: Vec<OneTime>,
 }
 
 impl DeviceTime {
-    /// Seconds of one run when the query has come `runs` times before.
-    pub(in crate::placement) fn shared_among(self, runs: u32) -> f64 {
-        self.hot + self.once / f64::from(runs + 1)
+    /// Seconds of one run, with what is left to pay of what is made once after `history`: runs on the CPU
+    /// that lost time for want of it have paid the rest.
+    pub(in crate::placement) fn unpaid(&self, history: &History) -> f64 {
+        self.hot + self.once.iter().map(|one| left(one, history)).sum::<f64>()
     }
+
+    /// What a run on the CPU that loses `lost` seconds pays for each.
+    pub(in crate::placement) fn shares(&self, lost: f64, history: &History) -> Vec<OneTime> {
+        let left: Vec<f64> = self.once.iter().map(|one| left(one, history)).collect();
+        let all: f64 = left.iter().sum();
+        let share = |(one, left): (&OneTime, f64)| OneTime {
+            what: one.what,
+            seconds: lost * left / all.max(f64::MIN_POSITIVE),
+        };
+        self.once.iter().zip(left).map(share).collect()
+    }
+}
+
+/// Seconds of `one` that no run has paid for.
+fn left(one: &OneTime, history: &History) -> f64 {
+    (one.seconds - history.forgone(one.what) / POLICY.investment).max(0.0)
+}
+
+/// How a part of a plan is known, by what it is and what identifies it.
+fn key(what: &str, of: impl Hash) -> PlanKey {
+    let mut state = DefaultHasher::new();
+    (what, of).hash(&mut state);
+    PlanKey(state.finish())
+}
+
+/// What it takes to bring the columns of a pipeline to the device.
+struct Bringing {
+    /// Bytes that the kernel reads.
+    bytes: f64,
+    /// Seconds of every run.
+    each_run: f64,
+    /// What later runs do not spend again.
+    once: Vec<OneTime>,
 }
 
 /// Nanoseconds that a row takes until it is in the order of a window, with what functions need of it.
@@ -97,7 +137,7 @@ impl Estimator {
         config: &GalateaConfig,
     ) -> DeviceTime {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let (bytes, each_run, _) = self.bringing(found, rows, runtime, config);
+        let Bringing { bytes, each_run, .. } = self.bringing(found, rows, runtime, config);
         let scan = bytes / (POLICY.memory_rate * POLICY.reached);
         let lookups = found.dimensions.len() as f64 * rows * POLICY.lookup * 1e-9;
         let sides = found.dimensions.iter().enumerate();
@@ -159,26 +199,47 @@ impl Estimator {
         2.0 * POLICY.pipeline + rows * row * 1e-9
     }
 
-    /// Seconds that the next run of `found` takes beyond what every run takes: columns are brought to the
-    /// device, pipelines compiled.
+    /// What the next run of `found` does beyond what every run does: columns are brought to the device,
+    /// pipelines compiled. Nothing of it takes no time.
     pub(in crate::placement) fn once(
         &self,
         found: &Subtree,
         runtime: &Runtime,
         config: &GalateaConfig,
-    ) -> f64 {
+    ) -> Vec<OneTime> {
         let ran = (found.shape).is_some_and(|shape| runtime.history().is_compiled(shape));
-        self.once_unless(ran, found, runtime, config)
+        let mut all = Vec::new();
+        self.add_once(ran, found, runtime, config, &mut all);
+        // Two pipelines may read one column.
+        all.sort_by_key(|one| one.what.0);
+        all.dedup_by_key(|one| one.what);
+        all.retain(|one| one.seconds > 0.0);
+        all
     }
 
-    /// The same, with kernels that are `compiled` for all that is known.
-    fn once_unless(&self, compiled: bool, found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> f64 {
+    /// The same added to `all`, with kernels that are `compiled` for all that is known.
+    fn add_once(
+        &self,
+        compiled: bool,
+        found: &Subtree,
+        runtime: &Runtime,
+        config: &GalateaConfig,
+        all: &mut Vec<OneTime>,
+    ) {
         let rows = found.rows.map_or(super::UNKNOWN_ROWS, |rows| rows as f64);
-        let (_, _, bringing) = self.bringing(found, rows, runtime, config);
+        all.extend(self.bringing(found, rows, runtime, config).once);
         let compiled =
             compiled || (runtime.opened(config)).is_some_and(|device| device.prepared().knows(&found.plan));
-        let builds = (found.builds()).map(|build| self.once_unless(compiled, build, runtime, config));
-        builds.sum::<f64>() + bringing + if compiled { 0.0 } else { POLICY.compiling }
+        if !compiled {
+            let shape = || crate::placement::key::shape(found, config);
+            all.push(OneTime {
+                what: key("kernels", found.shape.unwrap_or_else(shape)),
+                seconds: POLICY.compiling,
+            });
+        }
+        for build in found.builds() {
+            self.add_once(compiled, build, runtime, config, all);
+        }
     }
 
     /// Seconds until a dimension's rows are collected and arranged.
@@ -200,39 +261,42 @@ impl Estimator {
         self.host_seconds(&source.plan) + rows * (POLICY.dimension_row + key + values) * 1e-9
     }
 
-    /// Bytes that the kernel reads, seconds of every run until they are in device memory, and seconds of the
-    /// next run beyond that.
-    fn bringing(
-        &self,
-        found: &Subtree,
-        rows: f64,
-        runtime: &Runtime,
-        config: &GalateaConfig,
-    ) -> (f64, f64, f64) {
+    /// What it takes until the kernel can read its columns.
+    fn bringing(&self, found: &Subtree, rows: f64, runtime: &Runtime, config: &GalateaConfig) -> Bringing {
         let columns: Vec<usize> = found.plan.columns().into_iter().collect();
-        let types = || {
-            columns
-                .iter()
-                .map(|column| found.schema.field(*column).data_type())
-        };
         let known = Residence::of(found, &columns, runtime, config);
-        // Encoded values take about half of their width.
-        let width = |t: &DataType| t.primitive_width().map_or(4.0, |width| width.min(8) as f64 / 2.0);
-        let bytes = known
-            .encoded
-            .map_or_else(|| rows * types().map(width).sum::<f64>(), |bytes| bytes as f64);
-        let load = match (&found.source, known.encoded) {
-            (PipelineSource::Files { .. }, None) => {
-                let value = |t| by_type(HostCosts::DEFAULT.file_value, t) + by_type(POLICY.encoded_value, t);
-                rows * types().map(value).sum::<f64>() * 1e-9 / self.cores
-            }
-            _ => 0.0,
+        let is_file = matches!(found.source, PipelineSource::Files { .. });
+        let mut bringing = Bringing {
+            bytes: 0.0,
+            each_run: 0.0,
+            once: Vec::new(),
         };
-        let transfer = known.away.map_or(bytes, |bytes| bytes as f64) / POLICY.link_rate;
-        let opening = if known.open { 0.0 } else { POLICY.opening };
-        match config.cache_device.0 {
-            true => (bytes, 0.0, load + transfer + opening),
-            false => (bytes, transfer, load + opening),
+        for (column, residence) in columns.iter().zip(&known.columns) {
+            let field = found.schema.field(*column);
+            // Encoded values take about half of their width.
+            let width = field.data_type().primitive_width();
+            let width = width.map_or(4.0, |width| width.min(8) as f64 / 2.0);
+            let bytes = residence.encoded.map_or(rows * width, |bytes| bytes as f64);
+            let away = residence.encoded.map_or(bytes, |_| residence.away as f64);
+            let value = by_type(HostCosts::DEFAULT.file_value, field.data_type())
+                + by_type(POLICY.encoded_value, field.data_type());
+            let load = match residence.encoded {
+                None if is_file => rows * value * 1e-9 / self.cores,
+                _ => 0.0,
+            };
+            let transfer = away / POLICY.link_rate;
+            let cached = config.cache_device.0;
+            bringing.bytes += bytes;
+            bringing.each_run += if cached { 0.0 } else { transfer };
+            bringing.once.push(OneTime {
+                what: key("column", (known.table, field.name(), residence.dictionary)),
+                seconds: load + if cached { transfer } else { 0.0 },
+            });
         }
+        bringing.once.push(OneTime {
+            what: key("device", ()),
+            seconds: if known.open { 0.0 } else { POLICY.opening },
+        });
+        bringing
     }
 }

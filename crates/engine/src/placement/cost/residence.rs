@@ -5,67 +5,92 @@ use crate::execution::columns::ColumnPages;
 use crate::placement::{PipelineSource, Subtree};
 use crate::runtime::Runtime;
 use datafusion::datasource::physical_plan::FileScanConfig;
-use galatea_store::{Column, ColumnSource, LoadHints};
+use galatea_store::{ColumnSource, LoadHints, TableId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What is known of a pipeline's columns.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Residence {
-    /// Bytes of all of them, encoded; none if some would have to be read first.
-    pub(super) encoded: Option<u64>,
-    /// Bytes of those that are not in device memory.
-    pub(super) away: Option<u64>,
+    /// The table that they are of; none of rows that operators make.
+    pub(super) table: Option<TableId>,
+    /// Each, in the order that was asked for.
+    pub(super) columns: Vec<ColumnResidence>,
     /// Whether the device is open.
     pub(super) open: bool,
 }
 
+/// What is known of a column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ColumnResidence {
+    /// Its bytes, encoded; none if it would have to be read or encoded first.
+    pub(super) encoded: Option<u64>,
+    /// Those of them that are not in device memory.
+    pub(super) away: u64,
+    /// Whether it must be a dictionary, although it is text.
+    pub(super) dictionary: bool,
+}
+
 impl Residence {
-    /// Of the columns of `found`, ascending.
+    /// Of the columns of `found`.
     pub(super) fn of(found: &Subtree, columns: &[usize], runtime: &Runtime, config: &GalateaConfig) -> Self {
         let device = runtime.opened(config);
         let open = device.is_some();
-        let Some(kept) = kept(found, columns, runtime, config) else {
+        let dictionary: BTreeSet<usize> = found.plan.dictionary_columns();
+        let unknown = |column: &usize| ColumnResidence {
+            dictionary: dictionary.contains(column),
+            ..ColumnResidence::default()
+        };
+        let Some(source) = source(found, runtime, config) else {
             return Self {
+                table: None,
+                columns: columns.iter().map(unknown).collect(),
                 open,
-                ..Self::default()
             };
         };
-        let bytes = |column: &Arc<Column>| column.scan_bytes();
-        let here = |column: &Arc<Column>| {
-            let device = device.as_ref();
-            device.map_or(0, |device| device.memory().bytes_of(&ColumnPages(column)))
+        let hints = LoadHints {
+            dictionary: dictionary.iter().copied().collect(),
         };
-        let away = |column: &Arc<Column>| bytes(column).saturating_sub(here(column));
+        let residence = |column: &usize| {
+            let Some(kept) = source
+                .kept(&[*column], &hints)
+                .and_then(|kept| kept.into_iter().next())
+            else {
+                return unknown(column);
+            };
+            let bytes = kept.scan_bytes();
+            let here = device
+                .as_ref()
+                .map_or(0, |device| device.memory().bytes_of(&ColumnPages(&kept)));
+            ColumnResidence {
+                encoded: Some(bytes),
+                away: bytes.saturating_sub(here),
+                ..unknown(column)
+            }
+        };
         Self {
-            encoded: Some(kept.iter().map(bytes).sum()),
-            away: Some(kept.iter().map(away).sum()),
+            table: Some(source.identity()),
+            columns: columns.iter().map(residence).collect(),
             open,
         }
     }
 }
 
-/// The columns, if all are encoded.
-fn kept(
-    found: &Subtree,
-    columns: &[usize],
-    runtime: &Runtime,
-    config: &GalateaConfig,
-) -> Option<Vec<Arc<Column>>> {
-    let hints = LoadHints {
-        dictionary: found.plan.dictionary_columns().into_iter().collect(),
-    };
+/// The table whose columns a pipeline reads.
+fn source(found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> Option<Arc<dyn ColumnSource>> {
     match &found.source {
-        PipelineSource::Stored(table) => table.kept(columns, &hints),
+        PipelineSource::Stored(table) => Some(Arc::clone(table)),
         PipelineSource::Files { scan } => {
             let scan = scan.data_source().downcast_ref::<FileScanConfig>()?;
             let table = runtime
                 .store(config)
                 .file_table(scan, runtime.environment()?)
                 .ok()?;
-            table.kept(columns, &hints)
+            Some(table)
         }
-        // There are none.
-        PipelineSource::Groups(_) | PipelineSource::Pairs(_) | PipelineSource::Windows(_) => Some(Vec::new()),
-        PipelineSource::Plan(_) => None,
+        PipelineSource::Groups(_)
+        | PipelineSource::Pairs(_)
+        | PipelineSource::Windows(_)
+        | PipelineSource::Plan(_) => None,
     }
 }

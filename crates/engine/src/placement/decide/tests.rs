@@ -6,8 +6,8 @@ use datafusion::dataframe::DataFrameWriteOptions;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 
-/// A file of 200,000 rows, and the plan of a query over it, as the early rule finds it.
-async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn ExecutionPlan>) {
+/// A session without rules of ours, its file of 200,000 rows in the folder, and what the session knows.
+async fn session(folder: &tempfile::TempDir) -> (Arc<Runtime>, SessionContext) {
     let path = folder.path().join("t.parquet");
     let path = path.to_str().expect("a path of text");
     let state = SessionStateBuilder::new()
@@ -25,15 +25,21 @@ async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn E
     ctx.register_parquet("t", path, ParquetReadOptions::default())
         .await
         .expect("a table");
-    let plan = ctx
-        .sql(sql)
-        .await
-        .expect("valid")
-        .create_physical_plan()
-        .await
-        .expect("a plan");
     let runtime = Runtime::new(QueryReports::default()).with_environment(ctx.runtime_env());
-    (Arc::new(runtime), plan)
+    (Arc::new(runtime), ctx)
+}
+
+/// The plan of a query as the early rule finds it.
+async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    let frame = ctx.sql(sql).await.expect("valid");
+    frame.create_physical_plan().await.expect("a plan")
+}
+
+/// Both for one query.
+async fn plan(folder: &tempfile::TempDir, sql: &str) -> (Arc<Runtime>, Arc<dyn ExecutionPlan>) {
+    let (runtime, ctx) = session(folder).await;
+    let plan = planned(&ctx, sql).await;
+    (runtime, plan)
 }
 
 fn auto() -> GalateaConfig {
@@ -41,6 +47,18 @@ fn auto() -> GalateaConfig {
         min_rows: SettingValue::parse("0").expect("a number"),
         ..GalateaConfig::default()
     }
+}
+
+/// Runs on the CPU until loading is paid for, or would not change anything.
+fn pay(runtime: &Arc<Runtime>, plan: &Arc<dyn ExecutionPlan>) {
+    for _ in 0..20_000 {
+        let (placed, decision) = decide(runtime, plan);
+        if placed || decision.forgone.is_empty() {
+            return;
+        }
+        runtime.history().forgo(&decision.forgone);
+    }
+    panic!("the query never comes to the device");
 }
 
 fn has_gpu(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -74,7 +92,7 @@ async fn a_file_of_one_row_group_keeps_one_core_busy() {
 }
 
 #[tokio::test]
-async fn loading_is_shared_among_the_runs_of_a_query() {
+async fn loading_is_paid_for_by_runs_that_lose_for_want_of_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, QUERY).await;
     // A device that is not open, columns that were never read: more than the whole query takes on the CPU.
@@ -85,20 +103,40 @@ async fn loading_is_shared_among_the_runs_of_a_query() {
         "{:?}",
         decision.reasons.texts
     );
-    let query = decision.query.expect("its runs are counted");
-    for _ in 0..5000 {
-        runtime.history().ran(query, false, Duration::from_millis(3));
-    }
-    assert!(decide(&runtime, &plan).0, "a query that keeps coming is worth it");
+    let all: f64 = decision.forgone.iter().map(|one| one.seconds).sum();
+    assert!(all > 0.0 && decision.made.is_empty());
+    pay(&runtime, &plan);
+    let (placed, decision) = decide(&runtime, &plan);
+    assert!(placed, "a query that keeps coming is worth it");
+    assert!(decision.forgone.is_empty() && !decision.made.is_empty());
+    // Where what was loaded is gone again, queries wait again.
+    runtime.history().made(&decision.made);
+    assert!(!decide(&runtime, &plan).0);
+}
+
+#[tokio::test]
+async fn a_column_is_paid_for_by_all_queries_that_read_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (runtime, ctx) = session(&folder).await;
+    pay(&runtime, &planned(&ctx, QUERY).await);
+    let second = planned(&ctx, "SELECT sum(v) FROM t WHERE v % 3 = 2").await;
+    assert!(decide(&runtime, &second).0, "same kernels, same column");
+    let third = planned(&ctx, "SELECT max(v) FROM t WHERE v % 5 > 2").await;
+    let (placed, decision) = decide(&runtime, &third);
+    assert!(!placed, "its kernels were never compiled");
+    let shares = || decision.forgone.iter().map(|one| one.seconds);
+    let largest = shares().fold(0.0, f64::max);
+    assert!(largest > 0.99 * shares().sum::<f64>(), "{:?}", decision.forgone);
 }
 
 #[tokio::test]
 async fn measured_times_count_more_than_predicted_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, QUERY).await;
+    pay(&runtime, &plan);
     let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
     let (history, ms) = (runtime.history(), Duration::from_millis);
-    for _ in 0..5000 {
+    for _ in 0..2 {
         history.ran(query, true, ms(900));
     }
     let (placed, decision) = decide(&runtime, &plan);
@@ -118,10 +156,7 @@ async fn measured_times_count_more_than_predicted_ones() {
 async fn a_small_part_of_a_query_is_not_worth_a_guess() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, &small_part()).await;
-    let query = decide(&runtime, &plan).1.query.expect("its runs are counted");
-    for _ in 0..5000 {
-        runtime.history().ran(query, false, Duration::from_millis(90));
-    }
+    pay(&runtime, &plan);
     let (placed, decision) = decide(&runtime, &plan);
     assert!(!placed);
     assert!(
@@ -168,7 +203,8 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
     let (placed, waiting) = decide(&runtime, &plan);
     assert!(!placed && holds(&waiting).is_none());
     let query = waiting.query.expect("its runs are counted");
-    for _ in 0..5000 {
+    pay(&runtime, &plan);
+    for _ in 0..2 {
         history.ran(query, true, ms(900));
     }
     let (placed, slower) = decide(&runtime, &plan);
@@ -196,6 +232,7 @@ async fn a_query_that_gains_little_even_without_loading_is_decided() {
     let folder = tempfile::tempdir().expect("a folder");
     let (runtime, plan) = plan(&folder, &small_part()).await;
     let (placed, decision) = decide(&runtime, &plan);
+    assert!(decision.forgone.is_empty());
     let grounds = decision.grounds.expect("no run will change it");
     assert!(!placed && grounds.hold(&plan, &runtime, &auto()));
 }

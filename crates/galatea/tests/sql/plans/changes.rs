@@ -136,6 +136,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "group_by" => "hash",
         "group_copies" => "2",
         "group_combine" => "off",
+        "compile" => "optimised",
         "row_output" => "heap",
         "dimensions" => "cache",
         "plan_cache" => "100",
