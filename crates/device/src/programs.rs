@@ -251,8 +251,8 @@ pub(crate) fn compile_behind(task: impl FnOnce() + Send + 'static) {
             .stack_size(STACK)
             .build()
             .ok()?;
-        // SAFETY: the function has the type that is asked for, lives as long as the program, and does not unwind:
-        // it stores a flag and takes a lock that is never poisoned.
+        // SAFETY: the function has the type that is asked for, lives as long as the program, and does not
+        // unwind: it stores a flag and takes a lock that is never poisoned.
         if unsafe { libc::atexit(end_compiling) } != 0 {
             return None;
         }

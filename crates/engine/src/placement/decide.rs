@@ -79,7 +79,8 @@ pub(crate) struct Decision {
     pub(crate) query: Option<PlanKey>,
     /// What the plan's execution reports to.
     pub(crate) report: PlanReport,
-    /// What its run on the CPU pays for what is made once, see [`History::forgo`](crate::history::History::forgo).
+    /// What its run on the CPU pays for what is made once, see
+    /// [`History::forgo`](crate::history::History::forgo).
     pub(crate) forgone: Vec<OneTime>,
     /// What its run makes.
     pub(crate) made: Vec<OneTime>,

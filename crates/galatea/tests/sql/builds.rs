@@ -92,8 +92,8 @@ async fn joins_on_several_keys_look_up_by_one() {
     }
 }
 
-/// A table that CPU operators collect for a build side, beside one that they collect for the pipeline above it:
-/// each stays with its join when the plan is copied or its children are replaced.
+/// A table that CPU operators collect for a build side, beside one that they collect for the pipeline above
+/// it: each stays with its join when the plan is copied or its children are replaced.
 #[tokio::test]
 async fn small_tables_at_several_levels_stay_with_their_joins() {
     let pair = Pair::new(&[STRICT, ("galatea.build_rows", "900")]);

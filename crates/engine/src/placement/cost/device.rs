@@ -29,9 +29,9 @@ policy! {
         compiling: f64 = 0.25,
         /// Seconds until a device that is not open yet is.
         opening: f64 = 0.25,
-        /// Share of the time of what is made once that runs on the CPU must have lost for want of it before it
-        /// is made: with all of it, at most twice the time is spent that would have been best; queries that
-        /// have come tend to come again.
+        /// Share of the time of what is made once that runs on the CPU must have lost for want of it before
+        /// it is made: with all of it, at most twice the time is spent that would have been best; queries
+        /// that have come tend to come again.
         investment: f64 = 0.5,
         /// Share of the memory's rate that kernels with one load per value reach.
         reached: f64 = 0.6,
