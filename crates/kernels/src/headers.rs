@@ -45,6 +45,10 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/sort_gather.h",
     "galatea/args/sort_histogram.h",
     "galatea/args/sort_pass.h",
+    "galatea/args/window_bounds.h",
+    "galatea/args/window_starts.h",
+    "galatea/args/window_tree.h",
+    "galatea/args/window_values.h",
     "galatea/aggregate.cuh",
     "galatea/arithmetic.cuh",
     "galatea/bit_run.cuh",
@@ -91,6 +95,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/strings.cuh",
     "galatea/thread.cuh",
     "galatea/warp.cuh",
+    "galatea/windows.cuh",
 ];
 
 /// The headers as programs take them, digested once.

@@ -7,7 +7,7 @@
 //! none. A pipeline that an earlier run had to leave to the CPU is left to it at once, whatever the setting.
 
 use super::cost::Estimator;
-use super::find::{finder, join_refusal, subtree};
+use super::find::{finder, refusal, subtree};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
 use super::{grouping_sets, key, sort, top};
 use crate::config::{DeviceChoice, GalateaConfig};
@@ -322,7 +322,7 @@ impl<'a> Placer<'a> {
                 Ok(found) => return self.node(found, plan, reasons),
                 Err(reason) => note(reasons, &plan, &reason),
             }
-        } else if let Some(reason) = join_refusal(&plan, &finder).or_else(|| unsupported(&plan))
+        } else if let Some(reason) = refusal(&plan, &finder).or_else(|| unsupported(&plan))
             && !orders_result(&plan)
             && !is_sort
         {

@@ -29,6 +29,8 @@ mod sort;
 mod subtree;
 mod timing;
 mod top;
+mod window_input;
+mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};
 pub use rules::{AnnotatePlacement, PlaceOnDevice};

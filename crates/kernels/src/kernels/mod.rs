@@ -32,6 +32,10 @@ mod shared_updates;
 mod sort_gather;
 mod sort_histogram;
 mod sort_pass;
+mod window_bounds;
+mod window_starts;
+mod window_tree;
+mod window_values;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use collect_bits::{CollectBits, CollectBitsArguments};
@@ -68,6 +72,10 @@ pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments
 pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
 pub use sort_pass::{SortPass, SortPassArguments, SortStep};
+pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
+pub use window_starts::{WindowStarts, WindowStartsArguments};
+pub use window_tree::{Fold, WindowTree, WindowTreeArguments};
+pub use window_values::{Entry, WindowColumn, WindowValue, WindowValues, WindowValuesArguments};
 
 use repetition::power_of_two;
 
@@ -106,6 +114,10 @@ pub const KERNELS: &[KernelEntry] = &[
     SortGather::ENTRY,
     SortHistogram::ENTRY,
     SortPass::ENTRY,
+    WindowBounds::ENTRY,
+    WindowStarts::ENTRY,
+    WindowTree::ENTRY,
+    WindowValues::ENTRY,
 ];
 
 /// Default number of threads of a block.
