@@ -23,6 +23,7 @@ mod key;
 mod nodes;
 mod pairs;
 mod placement_exec;
+mod placer;
 mod rules;
 mod shared_rows;
 mod sort;
