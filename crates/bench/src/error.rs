@@ -115,6 +115,9 @@ pub enum BenchError {
         /// The first difference.
         difference: Box<Difference>,
     },
+    /// A way across the link failed.
+    #[error(transparent)]
+    Transfer(#[from] galatea_memory::transfer::TransferError),
     /// A clustering failed.
     #[error(transparent)]
     KMeans(#[from] galatea_kmeans::KMeansError),

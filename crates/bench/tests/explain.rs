@@ -9,7 +9,9 @@ use galatea::EmulatorOptions;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
+use galatea_device::{Architecture, Program, compile_for, testing};
 use galatea_engine::execution::GpuExec;
+use galatea_kernels::headers;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -143,6 +145,64 @@ async fn an_order_reads_as_it_did() {
     });
 }
 
+/// The first rows of each group of an order, and sums so far.
+const WINDOW: &str = "SELECT * FROM (SELECT g, k, v, rank() OVER (PARTITION BY g ORDER BY v DESC) AS place, \
+     sum(v) OVER (PARTITION BY g ORDER BY v DESC) AS so_far FROM t) WHERE place <= 3";
+
+/// Functions and order of a window are named, and its rows are those of another pipeline.
+#[tokio::test]
+async fn a_window_reads_as_it_did() {
+    let ctx = emulated();
+    let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
+    run(&ctx, table).await;
+    let text = explained(&ctx, "indent", WINDOW).await;
+    insta::with_settings!({omit_expression => true, description => WINDOW}, {
+        insta::assert_snapshot!("window-indent", text);
+    });
+}
+
+/// Every function over every kind of frame compiles for a GPU, where its compiler is found.
+#[tokio::test]
+async fn windows_compile_for_a_gpu() {
+    let Some(nvrtc) = testing::nvrtc() else { return };
+    let ctx = emulated();
+    let table = "CREATE TABLE t AS SELECT value AS k, arrow_cast(value % 7, 'Int32') AS g, value % 1000 AS v, \
+         CASE WHEN value % 5 > 0 THEN CAST(value AS DECIMAL(30, 2)) END AS d, \
+         CASE WHEN value % 3 > 0 THEN CAST(value AS DOUBLE) END AS f, CAST(value % 9 AS VARCHAR) AS s \
+         FROM generate_series(1, 500)";
+    run(&ctx, table).await;
+    for calls in [
+        "row_number() OVER w, rank() OVER w, dense_rank() OVER w, percent_rank() OVER w, cume_dist() OVER w, ntile(4) OVER w",
+        "lag(s) OVER w, lead(d, 2, 1.5) OVER w, first_value(f) OVER w, last_value(s) OVER w, nth_value(d, 2) OVER w",
+        "sum(v) OVER w, sum(d) OVER w, sum(f) OVER w, avg(d) OVER w, avg(f) OVER w, count(d) OVER w, count(*) OVER w",
+        "min(v) OVER w, max(d) OVER w, min(f) OVER w, max(s) OVER w",
+    ] {
+        for window in [
+            "PARTITION BY g ORDER BY s, k",
+            "ORDER BY k ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING",
+            "PARTITION BY s ORDER BY g DESC GROUPS BETWEEN 1 PRECEDING AND 2 FOLLOWING",
+            "ORDER BY g RANGE BETWEEN 3 PRECEDING AND 1 FOLLOWING",
+            "PARTITION BY g ORDER BY d DESC NULLS LAST RANGE BETWEEN 3.00 PRECEDING AND UNBOUNDED FOLLOWING",
+        ] {
+            let columns: Vec<String> = (calls.split("w, ").enumerate())
+                .map(|(number, call)| format!("{}w AS c{number}", call.trim_end_matches('w')))
+                .collect();
+            let sql = format!("SELECT k, {} FROM t WINDOW w AS ({window})", columns.join(", "));
+            let plan = planned(&ctx, &sql).await;
+            collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
+            let report = gpu(&plan).and_then(GpuExec::last_report).expect("on the device");
+            let sources = report.builds.iter().map(|build| &build.source);
+            for source in sources.chain([&report.source]) {
+                let program = Program::new("pipeline", &**source)
+                    .headers(headers())
+                    .entry("pipeline");
+                let image = compile_for(Architecture::SM_90, &program, &nvrtc);
+                assert!(image.is_ok(), "{sql}\n{source}\n{image:?}");
+            }
+        }
+    }
+}
+
 /// Names and values of settings under `galatea.`.
 type Settings = &'static [(&'static str, &'static str)];
 
@@ -155,7 +215,7 @@ async fn generated_kernels_read_as_they_did() {
     let groups = "SELECT g, sum(v), count(*) FROM t WHERE k > 10 GROUP BY g";
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
-    let kernels: [(&str, Settings, &str); 8] = [
+    let kernels: [(&str, Settings, &str); 10] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("group_by", "copies")], groups),
         ("dense", &[("group_by", "dense")], groups),
@@ -163,6 +223,8 @@ async fn generated_kernels_read_as_they_did() {
         ("append", &[("row_output", "direct")], rows),
         ("chains", &[("row_output", "heap")], rows),
         ("sort", &[], ORDER),
+        ("windows", &[], WINDOW),
+        ("window-functions", &[], WINDOW),
         ("build", &[("build_rows", "1")], join),
     ];
     for (sink, settings, sql) in kernels {
@@ -175,7 +237,7 @@ async fn generated_kernels_read_as_they_did() {
             .and_then(GpuExec::last_report)
             .expect("it ran on the device");
         let source = match sink {
-            "build" => &report.builds.first().expect("a build side").source,
+            "build" | "windows" => &report.builds.first().expect("a build side").source,
             _ => &report.source,
         };
         insta::with_settings!({omit_expression => true, description => sql}, {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use galatea::QueryReports;
+use galatea::{QueryReports, QueryStep};
 use galatea_bench::workload::generate::Progress;
 use indicatif::{
     HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
@@ -211,7 +211,10 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
             .and_then(QueryReports::last)
             .and_then(|report| report.progress);
         let step = progress.map_or_else(|| "running".to_string(), |progress| progress.step.to_string());
-        let total = progress.and_then(|progress| progress.total);
+        // A clustering ends when it has converged, not when it has done all the iterations that it may.
+        let total = progress
+            .filter(|progress| progress.step != QueryStep::Clustering)
+            .and_then(|progress| progress.total);
         bar.set_style(style(match total {
             Some(_) => "{prefix:>10} {wide_bar} {percent:>3} % {msg}",
             None => "{prefix:>10} {spinner} {msg}",
@@ -222,7 +225,10 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
             bar.set_position(progress.done);
         }
         let seconds = (PATIENCE + start.elapsed()).as_secs();
-        bar.set_message(format!("{seconds} s, Ctrl-C cancels"));
+        let iteration = progress
+            .filter(|progress| progress.step == QueryStep::Clustering)
+            .map_or_else(String::new, |progress| format!("iteration {}, ", progress.done));
+        bar.set_message(format!("{iteration}{seconds} s, Ctrl-C cancels"));
         bar.tick();
         if !goes_on(Duration::from_millis(200)) {
             break;

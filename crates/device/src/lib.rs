@@ -59,6 +59,7 @@ mod sys;
 
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 #[doc(hidden)]
 pub use bytemuck;
@@ -92,3 +93,4 @@ pub use programs::{Compiled, Origin};
 pub use retry::{RETRY, Retried};
 pub use shared::SharedMemory;
 pub use stream::Stream;
+pub use vectors::{VectorWork, in_vectors};

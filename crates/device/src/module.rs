@@ -263,11 +263,51 @@ impl Function {
         arguments: &A,
         references: &[Reference<'_>],
     ) -> Result<()> {
+        self.queue(stream, geometry, arguments, references, false)
+    }
+
+    /// As [`Function::launch_with`], of blocks that are all resident at once, so that they may wait for each
+    /// other: the launch begins when there is room for all of them
+    /// ([`DeviceInfo::cooperative_launch`](crate::DeviceInfo::cooperative_launch)).
+    ///
+    /// # Errors
+    /// As [`Function::launch_with`]; [`DeviceError::Geometry`] for more blocks than the device runs at once.
+    pub fn launch_cooperative<A: KernelArguments + ?Sized>(
+        &self,
+        stream: &Stream,
+        geometry: Geometry,
+        arguments: &A,
+        references: &[Reference<'_>],
+    ) -> Result<()> {
+        self.queue(stream, geometry, arguments, references, true)
+    }
+
+    fn queue<A: KernelArguments + ?Sized>(
+        &self,
+        stream: &Stream,
+        geometry: Geometry,
+        arguments: &A,
+        references: &[Reference<'_>],
+        cooperative: bool,
+    ) -> Result<()> {
         let (context, entry) = (&self.module.context, self.entry());
         if !Arc::ptr_eq(context, stream.context()) {
             return Err(DeviceError::WrongDevice { what: "stream" });
         }
         let checked = geometry.check(&entry.name, &context.info, &entry.resources)?;
+        if cooperative {
+            let threads = u32::try_from(geometry.threads_per_block()).unwrap_or(u32::MAX);
+            let limit = self.resident_blocks(threads, checked.dynamic_shared)?;
+            let asked = checked.grid.into_iter().map(u64::from).product();
+            if asked > limit {
+                return Err(DeviceError::Geometry {
+                    kernel: entry.name.to_string(),
+                    what: "blocks that wait for each other",
+                    asked,
+                    limit,
+                });
+            }
+        }
         for reference in references {
             reference.used_by(stream)?;
         }
@@ -284,26 +324,46 @@ impl Function {
         }
         let mut parameters: [*mut c_void; 1] = [bytes.as_ptr().cast_mut().cast()];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (checked.grid, checked.block);
-        // SAFETY: the function is loaded and held by `self`; the geometry is within its limits; it has one
-        // parameter, of this layout (the contract of `KernelArguments`), which the driver copies before it
-        // returns.
-        let code: Code = unsafe {
-            (context.driver.cuLaunchKernel)(
-                entry.handle,
-                grid_x,
-                grid_y,
-                grid_z,
-                block_x,
-                block_y,
-                block_z,
-                checked.dynamic_shared,
-                stream.handle(),
-                parameters.as_mut_ptr(),
-                ptr::null_mut(),
-            )
+        let (call, code): (_, Code) = if cooperative {
+            // SAFETY: the function is loaded and held by `self`; the geometry is within its limits; it has
+            // one parameter, of this layout (the contract of `KernelArguments`), which the driver copies
+            // before it returns.
+            let code = unsafe {
+                (context.driver.cuLaunchCooperativeKernel)(
+                    entry.handle,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    checked.dynamic_shared,
+                    stream.handle(),
+                    parameters.as_mut_ptr(),
+                )
+            };
+            ("cuLaunchCooperativeKernel", code)
+        } else {
+            // SAFETY: as above.
+            let code = unsafe {
+                (context.driver.cuLaunchKernel)(
+                    entry.handle,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    checked.dynamic_shared,
+                    stream.handle(),
+                    parameters.as_mut_ptr(),
+                    ptr::null_mut(),
+                )
+            };
+            ("cuLaunchKernel", code)
         };
         stream.launched(&entry.name);
-        stream.check("cuLaunchKernel", code)
+        stream.check(call, code)
     }
 }
 

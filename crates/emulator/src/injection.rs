@@ -25,7 +25,7 @@ pub enum DriverCall {
     CopyWithin,
     /// `cuMemsetD8Async`, `cuMemsetD32Async`.
     Fill,
-    /// `cuLaunchKernel`.
+    /// `cuLaunchKernel`, `cuLaunchCooperativeKernel`.
     Launch,
     /// `cuEventCreate`.
     CreateEvent,

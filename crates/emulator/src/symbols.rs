@@ -78,6 +78,7 @@ table! {
     "cuFuncGetAttribute" => kernel::get_attribute,
     "cuOccupancyMaxActiveBlocksPerMultiprocessor" => kernel::occupancy,
     "cuLaunchKernel" => kernel::launch,
+    "cuLaunchCooperativeKernel" => kernel::launch_cooperative,
     "cuGetErrorName" => error::name,
     "cuGetErrorString" => error::string,
     "nvrtcVersion" => nvrtc::version,

@@ -2,12 +2,15 @@
 //!
 //! A report belongs to its plan: planning makes a [`PlanReport`], the plan's `PlacementExec` keeps it, and
 //! the GPU subtrees of that plan complete it, so that queries of one session that run at once have reports of
-//! their own. The session keeps the report of the plan made last in a [`QueryReports`], an extension of its
-//! configuration, so that a front (the command line's footer, a benchmark) reads it without knowing plans.
+//! their own. Operators of other crates find it in the context that they are executed in. The session keeps
+//! the report of the plan made last in a [`QueryReports`], an extension of its configuration, so that a front
+//! (the command line's footer, a benchmark) reads it without knowing plans.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use datafusion::execution::TaskContext;
 
 /// Where a query, or most of it, ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,6 +63,8 @@ pub enum QueryStep {
     Compiling,
     /// Copying chunks and launching kernels over them.
     Running,
+    /// Iterations of a clustering.
+    Clustering,
 }
 
 impl fmt::Display for QueryStep {
@@ -68,6 +73,7 @@ impl fmt::Display for QueryStep {
             Self::Loading => "loading",
             Self::Compiling => "compiling",
             Self::Running => "running",
+            Self::Clustering => "clustering",
         })
     }
 }
@@ -77,9 +83,9 @@ impl fmt::Display for QueryStep {
 pub struct QueryProgress {
     /// The step.
     pub step: QueryStep,
-    /// Rows, or chunks, that are done.
+    /// Rows, chunks or iterations that are done.
     pub done: u64,
-    /// Those of the whole step, where known.
+    /// Those of the whole step, where known; of iterations the most there can be.
     pub total: Option<u64>,
 }
 
@@ -125,6 +131,15 @@ impl QueryReport {
         }
     }
 
+    /// Notes that an operator which chooses its device itself ran on one, the emulated one or a GPU.
+    pub fn ran_on_device(&mut self, emulated: bool) {
+        self.device = match self.device {
+            _ if emulated => QueryDevice::Emulated,
+            QueryDevice::Cpu => QueryDevice::Both,
+            device => device,
+        };
+    }
+
     /// Notes that one more subtree turned out to run on the CPU.
     pub fn falls_back(&mut self, reason: &str) {
         self.fell_back += 1;
@@ -167,6 +182,32 @@ impl PlanReport {
     /// Changes the report: planning does, and execution as phases end.
     pub fn update(&self, change: impl FnOnce(&mut QueryReport)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The report of the plan that an operator of a name in [`Self::READERS`] is executed in.
+    pub fn of(context: &TaskContext) -> Option<Arc<Self>> {
+        context.session_config().get_extension()
+    }
+
+    /// Operators of other crates that complete the report themselves.
+    pub(crate) const READERS: [&'static str; 1] = ["KMeansExec"];
+
+    /// That context, with this report in it.
+    pub(crate) fn within(&self, context: &TaskContext) -> Arc<TaskContext> {
+        let config = context
+            .session_config()
+            .clone()
+            .with_extension(Arc::new(self.clone()));
+        Arc::new(TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            config,
+            context.scalar_functions().clone(),
+            context.higher_order_functions().clone(),
+            context.aggregate_functions().clone(),
+            context.window_functions().clone(),
+            context.runtime_env(),
+        ))
     }
 
     /// Notes what the query is doing, and how far it is.

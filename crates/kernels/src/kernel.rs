@@ -110,6 +110,21 @@ impl<K: Kernel> KernelFunction<K> {
     ) -> Result<()> {
         self.function.launch_with(stream, geometry, arguments, references)
     }
+
+    /// Queues a launch whose blocks may wait for each other.
+    ///
+    /// # Errors
+    /// Those of [`Function::launch_cooperative`].
+    pub fn launch_cooperative(
+        &self,
+        stream: &Stream,
+        geometry: Geometry,
+        arguments: &K::Arguments,
+        references: &[Reference<'_>],
+    ) -> Result<()> {
+        self.function
+            .launch_cooperative(stream, geometry, arguments, references)
+    }
 }
 
 /// Declares [`Kernel`] for a type: name of kernel and file, and argument struct.

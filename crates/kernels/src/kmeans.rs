@@ -3,6 +3,11 @@
 /// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points,
 /// stride.
 pub const CHUNK_WORDS: usize = 4;
+/// Starts that one launch of [`KmeansFit`](crate::KmeansFit) takes at most.
+pub const FIT_STARTS: usize = 16;
+/// Words of a start in its arguments: addresses of centroids, partials, shifts, masses and state, and the
+/// scale's bits.
+pub(crate) const START_WORDS: usize = 6;
 /// Strides of chunks are multiples of this, in points.
 pub const STRIDE_POINTS: usize = 64;
 /// Features that a thread holds of its points in registers at most; passes over more are wide
@@ -59,7 +64,7 @@ pub enum Scores {
     #[default]
     Lanes,
     /// The matrix units, by products of pairs of halves: labels are right where squared distances differ by
-    /// more than [`matrix_error`] says (`kmeans/matrix.cuh`).
+    /// more than [`matrix_error`] says (`kmeans/matrix.cuh`, `kmeans/wide_matrix.cuh`).
     Matrix,
 }
 
@@ -145,8 +150,8 @@ pub struct PassShape {
     pub features: u32,
     /// k.
     pub clusters: u32,
-    /// How it finds the nearest centroids. By matrix units it sums by [`Sums::Features`], [`Sums::Shared`] or
-    /// [`Sums::Global`], and neither writes labels nor reads them.
+    /// How it finds the nearest centroids. By matrix units it sums by [`Sums::Features`], [`Sums::Shared`]
+    /// (not wide) or [`Sums::Global`], and neither writes labels nor reads them.
     pub scores: Scores,
     /// How it sums.
     pub sums: Sums,
@@ -210,13 +215,15 @@ impl PassShape {
     /// Whether threads hold the centroids that matrix units take.
     #[must_use]
     pub fn holds_centroids(&self) -> bool {
-        self.clusters <= GROUP && self.group_tiles() * 2 * (self.steps() + 2) <= HELD_WORDS
+        self.features <= MOST_FEATURES
+            && self.clusters <= GROUP
+            && self.group_tiles() * 2 * (self.steps() + 2) <= HELD_WORDS
     }
 
     /// Whether features are more than registers hold.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        self.features > MOST_FEATURES && self.scores == Scores::Lanes
+        self.features > MOST_FEATURES
     }
 
     /// Lanes that share the features of a point, for [`Sums::Features`].
@@ -243,6 +250,7 @@ impl PassShape {
                 tiles * (64 * steps + 16)
             };
             let sums = match self.sums {
+                Sums::Features if self.is_wide() => copies * k * d + k + self.tile_points(),
                 Sums::Features => {
                     let owners = u64::from(self.owners());
                     let exchange = if owners == 4 { 0 } else { owners * 32 + 32 };
@@ -276,12 +284,12 @@ impl PassShape {
     pub(crate) fn flush_tiles(&self) -> u32 {
         let tiles = match self.sums {
             Sums::None | Sums::Global => u64::from(u32::MAX),
+            Sums::Features if self.is_wide() => {
+                POINTS_OF_A_WIDE_FLOAT * u64::from(self.copies) / self.tile_points()
+            }
             // A lane takes the points of its group.
             Sums::Features if self.scores == Scores::Matrix => {
                 POINTS_OF_A_FLOAT * 4 / u64::from(self.owners() * self.points)
-            }
-            Sums::Features if self.is_wide() => {
-                POINTS_OF_A_WIDE_FLOAT * u64::from(self.copies) / self.tile_points()
             }
             Sums::Registers | Sums::Private => POINTS_OF_A_FLOAT / u64::from(self.points),
             Sums::Features => POINTS_OF_A_FLOAT * self.lanes() / (32 * u64::from(self.points)),

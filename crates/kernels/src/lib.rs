@@ -4,6 +4,7 @@
 //!   cuda/galatea/prelude.cuh   fixed-width types, shared memory; includes nothing
 //!     ├ link.cuh               words shared with the host: ordered loads and stores
 //!     └ thread.cuh             one thread: vector loads, operators
+//!       ├ windows.cuh          places of a window's order: ranks, frames, folds over them
 //!       └ warp.cuh             32 lanes: reduce, scan, append
 //!         └ block.cuh          a block: reduce, scan, append
 //!           ├ radix_sort.cuh   one digit of keys: ranks in a warp, counts of the tiles before

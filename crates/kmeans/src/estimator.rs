@@ -6,7 +6,7 @@ use crate::cpu::Cpu;
 use crate::device::DeviceKMeans;
 use crate::labels::Labels;
 use crate::processor::{Finish, Iterations, Monitor, Processor, Progress, Rule};
-use crate::settings::{Init, KMeans, STARTS_TOGETHER};
+use crate::settings::{Execution, Init, KMeans, STARTS_TOGETHER};
 use crate::spread::variance;
 use crate::{KMeansError, Points, Result, init};
 
@@ -38,7 +38,7 @@ impl KMeans {
     /// # Errors
     /// See [`Self::fit_with`].
     pub fn fit(&self, points: &Points) -> Result<Model> {
-        self.run(points, &mut Cpu { points }, false, &mut |_| true)
+        self.run(points, &mut self.cpu(points), false, &mut |_| true)
     }
 
     /// Centroids and labels, on the CPU.
@@ -46,7 +46,7 @@ impl KMeans {
     /// # Errors
     /// See [`Self::fit_with`].
     pub fn fit_predict(&self, points: &Points) -> Result<Model> {
-        self.run(points, &mut Cpu { points }, true, &mut |_| true)
+        self.run(points, &mut self.cpu(points), true, &mut |_| true)
     }
 
     /// Centroids, and labels if wanted, on a device, or on the CPU where there is none. `progress` is told
@@ -68,7 +68,16 @@ impl KMeans {
                 let mut run = device.start(points, self)?;
                 self.run(points, &mut run, labels, progress)
             }
-            None => self.run(points, &mut Cpu { points }, labels, progress),
+            None => self.run(points, &mut self.cpu(points), labels, progress),
+        }
+    }
+
+    /// The CPU as settings say. Cross-processing is of two processors: with one it is multi-pass.
+    fn cpu<'p>(&self, points: &'p Points) -> Cpu<'p> {
+        Cpu {
+            points,
+            sums: self.cpu_sums,
+            multi_pass: matches!(self.execution, Execution::Multi | Execution::Cross),
         }
     }
 
@@ -165,12 +174,10 @@ impl Model {
             });
         }
         let centroids = Centroids::new(&points.without_offsets(&self.centroids), self.features);
+        let settings = KMeans::new(centroids.clusters());
         let finish = match device {
-            Some(device) => {
-                let settings = KMeans::new(centroids.clusters());
-                device.start(points, &settings)?.finish(&[centroids], true)?
-            }
-            None => Cpu { points }.finish(&[centroids], true)?,
+            Some(device) => device.start(points, &settings)?.finish(&[centroids], true)?,
+            None => settings.cpu(points).finish(&[centroids], true)?,
         };
         let labels = finish.into_iter().next().and_then(|finish| finish.labels);
         Ok(labels.expect("labels were asked for"))

@@ -18,8 +18,9 @@ impl Labels {
         }
     }
 
-    /// Labels of which these are the bytes.
-    pub(crate) fn of_bytes(width: LabelWidth, bytes: Vec<u8>) -> Self {
+    /// Labels of which these are the bytes, in the machine's order.
+    #[must_use]
+    pub fn of_bytes(width: LabelWidth, bytes: Vec<u8>) -> Self {
         Self { width, bytes }
     }
 

@@ -11,7 +11,8 @@
 //!     │ KMeans::fit
 //!     ├ init    first, random, k-means++ (D² sampling), or given centroids
 //!     ├ choose  shape of a pass: how sums are replicated, threads, copies ── by the cost model of galatea_layout
-//!     ├ device  passes over chunks, sums and centroids stay on the device ── kernels kmeans_pass, kmeans_update
+//!     ├ device  passes over chunks, sums and centroids stay on the device ── kernels kmeans_pass, kmeans_update;
+//!     │         iterations over few points in one launch ── kernel kmeans_fit
 //!     └ cpu     the same passes in place, by all threads
 //!   Model ── centroids, sizes, inertia, labels
 //! ```
@@ -20,7 +21,9 @@
 //! | --- | --- |
 //! | executions: single-pass, multi-pass, cross-processing (KM-11) | [`Execution`] |
 //! | feature sums: cluster merge, partitioned features; masses with them: private, local, global (KM-4 to KM-10) | [`Sums`] |
-//! | mass sums alone | [`galatea_kernels::MassSum`] |
+//! | the same on the CPU (KM-14) | [`CpuSums`] |
+//! | mass sums alone | [`galatea_kernels::MassSum`], on the CPU [`count_labels`] |
+//! | iterations one by one or several in a launch | [`Launches`] |
 //! | nearest centroids by lanes or by matrix units | [`Scores`] |
 //! | shared memory of a block, checked before a launch (KM-13) | [`PassShape::shared_bytes`], [`choose`] |
 //! | chunks that the CPU takes (KM-17 to KM-21) | [`Share`] |
@@ -49,13 +52,14 @@ mod settings;
 mod share;
 mod spread;
 
-pub use choose::{PassCost, Wanted, choose, costs};
-pub use device::{DeviceKMeans, DeviceRun};
+pub use choose::{PassCost, Wanted, choose, costs, fastest};
+pub use cpu::{CpuSums, count_labels};
+pub use device::{DeviceKMeans, DeviceRun, Phase, cpu_phases};
 pub use error::{KMeansError, Result};
 pub use estimator::Model;
 pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Scores, Sums};
 pub use labels::Labels;
 pub use points::{CHUNK_BYTES, Points, PointsBuilder};
 pub use processor::Progress;
-pub use settings::{Execution, Init, KMeans};
+pub use settings::{Execution, Init, KMeans, Launches};
 pub use share::Share;

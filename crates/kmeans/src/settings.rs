@@ -2,6 +2,7 @@
 
 use galatea_kernels::kmeans::{Scores, Sums};
 
+use crate::cpu::CpuSums;
 use crate::{KMeansError, Points, Result, Share};
 
 /// Starts that share the passes over the points: with more, the computation of a pass would cost more than
@@ -25,7 +26,7 @@ pub enum Init {
     Given(Vec<f64>),
 }
 
-/// How an iteration is executed on the device (thesis §5.3, KM-11).
+/// How an iteration is executed (thesis §5.3, KM-11).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Execution {
     /// In a single pass, which reads points once. In the thesis multi-pass is ahead from k = 32 on, where a
@@ -55,6 +56,31 @@ impl Execution {
     }
 }
 
+/// How iterations are launched on the device while all points are in its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Launches {
+    /// Several in one launch where a pass takes so little time that its launches would show.
+    #[default]
+    Auto,
+    /// A pass and an update for each iteration.
+    Each,
+    /// Several iterations in one launch, whose blocks wait for each other (`kmeans_fit.cu`), where the device
+    /// has cooperative launches.
+    Persistent,
+}
+
+impl Launches {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Each => "each",
+            Self::Persistent => "persistent",
+        }
+    }
+}
+
 /// A clustering to be done.
 #[derive(Debug, Clone)]
 pub struct KMeans {
@@ -72,14 +98,18 @@ pub struct KMeans {
     pub n_init: u32,
     /// Seed of all random choices.
     pub seed: u64,
-    /// How iterations are executed on the device.
+    /// How iterations are executed. On the CPU alone cross-processing is multi-pass.
     pub execution: Execution,
+    /// How iterations are launched on the device.
+    pub launches: Launches,
     /// How the device finds the nearest centroids in iterations; by default the fastest by the model. Matrix
     /// units are left out where clusters have few points, or a few points are far from all others. Labels,
     /// sizes and the inertia always come from a pass in 32-bit floats.
     pub scores: Option<Scores>,
     /// How the device replicates sums; by default the cheapest by the model.
     pub sums: Option<Sums>,
+    /// How threads of the CPU add points to their clusters.
+    pub cpu_sums: CpuSums,
     /// Shared memory that a block on the device may take, bytes; by default all.
     pub shared_limit: Option<u64>,
     /// Whether the CPU takes chunks of points that are not on the device.
@@ -98,8 +128,10 @@ impl KMeans {
             n_init: 1,
             seed: 0,
             execution: Execution::Auto,
+            launches: Launches::Auto,
             scores: None,
             sums: None,
+            cpu_sums: CpuSums::Auto,
             shared_limit: None,
             share: Share::Auto,
         }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use galatea_kernels::kmeans::Centroids;
 
 use crate::Points;
-use crate::cpu::{self, Partial};
+use crate::cpu::{self, CpuSums, Partial};
 
 /// Whether the CPU takes chunks of points that are not on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,7 +144,8 @@ pub(crate) fn share_of_cpu(
     while let Some(position) = next {
         let begun = Instant::now();
         let chunk = &points.chunks()[order[position]];
-        let of_chunk = cpu::pass(std::iter::once(chunk), starts, (k, d), false, None);
+        let how = (CpuSums::Auto, false);
+        let of_chunk = cpu::pass(std::iter::once(chunk), starts, (k, d), how, None);
         totals
             .iter_mut()
             .zip(&of_chunk)

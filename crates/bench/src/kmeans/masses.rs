@@ -1,14 +1,18 @@
 //! Mass sums alone (thesis, figure 5.10): histograms of labels on the device, by each way of replicating
 //! them.
 
+use std::time::Instant;
+
 use galatea_device::{Device, In, InOut, Stream};
 use galatea_kernels::kmeans::LabelWidth;
 use galatea_kernels::{KmeansMasses, MassSum};
+use galatea_kmeans::{Labels, count_labels};
 use rayon::prelude::*;
 
 use super::{Experiment, Plan, Row};
 use crate::Result;
 use crate::harness::Clock;
+use crate::result::Summary;
 
 /// Labels made by one task.
 const TASK: usize = 1 << 16;
@@ -61,6 +65,26 @@ pub(super) fn measure(
             copies: 1,
             blocks: masses.blocks(),
             shared_bytes: way.shared_bytes(clusters, masses.threads()),
+            right,
+            ..row
+        });
+    }
+    let labels = Labels::of_bytes(LabelWidth::of(clusters), bytes);
+    for way in MassSum::ALL {
+        let mut times = Vec::new();
+        let mut right = true;
+        for run in 0..=plan.runs {
+            let begun = Instant::now();
+            right &= count_labels(&labels, clusters as usize, way) == expected;
+            if run > 0 {
+                times.push(begun.elapsed().as_secs_f64());
+            }
+        }
+        let mut row = Row::new(Experiment::Masses.name(), "mass sum", "cpu", &plan.machine);
+        row.set_time(points, labels.bytes().len() as u64, Summary::of(times), None);
+        rows.push(Row {
+            clusters,
+            sums: way.name().to_string(),
             right,
             ..row
         });

@@ -5,14 +5,17 @@
 //! centroids, sums, new centroids; times are of the device, by events, over iterations in a row. Every shape
 //! that is timed is first held against 64-bit floats on fewer points: labels beyond the reach of rounding,
 //! centroids. Other experiments compare the published variants (`variants`), and points that stay in host
-//! memory, with and without the CPU's help (`streaming`); the thesis' outcomes are written beside them.
+//! memory, with and without the CPU's help (`streaming`). `thesis` runs the sweeps of all its figures, and
+//! writes its outcomes beside the measured ones.
 
 mod findings;
 mod generate;
 mod masses;
+mod parts;
 mod report;
 mod streamed;
 mod summary;
+mod thesis;
 mod verify;
 
 pub use report::{KmeansReport, Row};
@@ -28,8 +31,10 @@ use crate::harness::Clock;
 use crate::machine::Machine;
 use generate::Generator;
 
-/// Points that shapes are verified on.
-const VERIFIED: u64 = (1 << 17) + 17;
+/// Points that shapes are verified on, by default.
+pub const VERIFIED: u64 = (1 << 17) + 17;
+/// The same for the many shapes of the thesis' sweeps.
+pub const VERIFIED_OF_MANY: u64 = (1 << 14) + 17;
 
 /// An experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +47,31 @@ pub enum Experiment {
     Streaming,
     /// Histograms of labels (figure 5.10).
     Masses,
+    /// The phases of an iteration (figure 5.12).
+    Phases,
+    /// Sizes of chunks on their way to the device (figure 5.15).
+    Chunks,
+    /// Restarts that share passes, and as many fits one after the other.
+    Restarts,
+    /// Iterations in one launch and one by one.
+    Launches,
+    /// Figures 5.9 to 5.16, restarts and launches, with the sweeps of the thesis.
+    Thesis,
 }
 
 impl Experiment {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Iteration, Self::Variants, Self::Streaming, Self::Masses];
+    pub const ALL: [Self; 9] = [
+        Self::Iteration,
+        Self::Variants,
+        Self::Streaming,
+        Self::Masses,
+        Self::Phases,
+        Self::Chunks,
+        Self::Restarts,
+        Self::Launches,
+        Self::Thesis,
+    ];
 
     /// Its name.
     #[must_use]
@@ -56,6 +81,11 @@ impl Experiment {
             Self::Variants => "variants",
             Self::Streaming => "streaming",
             Self::Masses => "masses",
+            Self::Phases => "phases",
+            Self::Chunks => "chunks",
+            Self::Restarts => "restarts",
+            Self::Launches => "launches",
+            Self::Thesis => "thesis",
         }
     }
 }
@@ -96,6 +126,10 @@ pub struct Plan {
     pub shapes: usize,
     /// Bytes of shared memory that a block may take.
     pub shared_limit: Option<u64>,
+    /// Points that shapes are verified on.
+    pub verified: u64,
+    /// Whether sweeps are small, for the emulated device.
+    pub emulated: bool,
     /// The machine to record.
     pub machine: Machine,
 }
@@ -153,8 +187,11 @@ pub fn ways(names: &[String]) -> Result<Vec<Sums>, String> {
 /// # Errors
 /// The device's; host memory for the points.
 pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Result<KmeansReport> {
-    let manager = MemoryManager::new(device)?;
     let machine = calibration::machine(device.info(), None);
+    if plan.experiments.contains(&Experiment::Thesis) {
+        return thesis::run(device, &machine, plan, &mut done);
+    }
+    let manager = MemoryManager::new(device)?;
     let on = DeviceKMeans::new(&manager, machine)?;
     let clock = Clock::new(on.stream(), plan.runs);
     let mut report = KmeansReport::new(plan.machine.clone());
@@ -163,8 +200,15 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
         let count = (plan.bytes / (4 * u64::from(features))).max(1);
         let generator = Generator::new(features as usize, 1);
         let points = generator.points(count)?;
-        let fewer = generator.points(count.min(VERIFIED))?;
+        let fewer = generator.points(count.min(plan.verified))?;
         for &clusters in &plan.clusters {
+            if u64::from(clusters) > fewer.len() {
+                return Err(galatea_kmeans::KMeansError::TooFewPoints {
+                    clusters: clusters as usize,
+                    points: fewer.len(),
+                }
+                .into());
+            }
             let case = Case {
                 on: &on,
                 clock: &clock,
@@ -199,7 +243,25 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                             (count, clusters),
                         )?);
                     }
-                    Experiment::Masses => {}
+                    Experiment::Chunks if (features, clusters) == (plan.features[0], plan.clusters[0]) => {
+                        report.rows.extend(parts::chunks(&manager, plan)?);
+                    }
+                    Experiment::Phases => {
+                        let of = (&points, clusters);
+                        report.rows.extend(parts::phases(&on, &machine, of, plan)?);
+                    }
+                    Experiment::Restarts => {
+                        let of = (&points, clusters);
+                        report.rows.extend(parts::restarts(&manager, &machine, of, plan)?);
+                    }
+                    Experiment::Launches => {
+                        let of = (&points, clusters);
+                        report
+                            .rows
+                            .extend(parts::launches(&on, &clock, &machine, of, plan)?);
+                    }
+                    // `thesis` is a run of its own.
+                    Experiment::Masses | Experiment::Chunks | Experiment::Thesis => {}
                     Experiment::Streaming => {
                         manager.clear()?;
                         report
@@ -307,8 +369,6 @@ impl Case<'_> {
         // The first brings the points to the device.
         run.queue_iteration()?;
         let time = self.clock.sustained(|| Ok(run.queue_iteration()?))?;
-        let clock_rate = machine.rounds_per_second / f64::from(machine.multiprocessors);
-        let warps = self.points.len() as f64 / 32.0 / f64::from(machine.multiprocessors);
         let mut row = Row::new(
             Experiment::Iteration.name(),
             execution.name(),
@@ -320,7 +380,7 @@ impl Case<'_> {
         row.set_verified(&verified);
         row.blocks = run.blocks();
         (row.registers, row.spilled_bytes) = run.registers();
-        row.predicted_ms = 1e3 * cost.cycles * warps / clock_rate;
+        row.predicted_ms = 1e3 * cost.seconds(machine, self.points.len(), 1);
         Ok(row)
     }
 }

@@ -17,6 +17,8 @@ pub struct Row {
     pub execution: String,
     /// resident, streamed, streamed with the CPU's help, or the CPU.
     pub place: String,
+    /// What of an iteration was timed where it was not all: a phase; of chunks their bytes.
+    pub part: String,
     /// d.
     pub features: u32,
     /// k.
@@ -41,6 +43,8 @@ pub struct Row {
     pub blocks: u64,
     /// Shared memory of a block.
     pub shared_bytes: u64,
+    /// The most that was allowed; 0: all that there is.
+    pub shared_limit: u64,
     /// Registers of a thread.
     pub registers: u32,
     /// Bytes of spilled registers of a thread.
@@ -127,6 +131,7 @@ impl Row {
             ("experiment", self.experiment.clone()),
             ("execution", self.execution.clone()),
             ("place", self.place.clone()),
+            ("part", self.part.clone()),
             ("features", self.features.to_string()),
             ("clusters", self.clusters.to_string()),
             ("points", self.points.to_string()),
@@ -139,6 +144,7 @@ impl Row {
             ("copies", self.copies.to_string()),
             ("blocks", self.blocks.to_string()),
             ("shared_bytes", self.shared_bytes.to_string()),
+            ("shared_limit", self.shared_limit.to_string()),
             ("registers", self.registers.to_string()),
             ("spilled_bytes", self.spilled_bytes.to_string()),
             ("runs", self.runs.to_string()),

@@ -20,16 +20,17 @@ impl Report for KmeansReport {
 
     fn summary(&self) -> String {
         let mut text = String::from(
-            "| execution | place | d | k | scores | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
-             | --- | --- | ---: | ---: | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
+            "| execution | place | part | d | k | scores | sums | points/thread | ahead | threads | blocks | copies | shared KB | registers | spilled | ms | min | predicted | / floor | labels off | centroids off | right |\n\
+             | --- | --- | --- | ---: | ---: | --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
         );
         for row in &self.rows {
             // Writing to a String does not fail.
             let _ = writeln!(
                 text,
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {} | {} | {:.4} | {:.4} | {:.4} | {} | {:.1e} | {:.1e} | {} |",
                 row.execution,
                 row.place,
+                row.part,
                 row.features,
                 row.clusters,
                 row.scores,

@@ -2,7 +2,7 @@
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 
-use super::{Experiment, Plan, experiments, run, scores, ways};
+use super::{Experiment, Plan, VERIFIED, experiments, run, scores, ways};
 use crate::Report;
 use crate::machine::Machine;
 
@@ -20,6 +20,8 @@ fn every_way_of_summing_is_verified_and_timed() {
         sums: Vec::new(),
         shapes: 1,
         shared_limit: None,
+        verified: VERIFIED,
+        emulated: true,
         machine: Machine::default(),
     };
     let mut told = Vec::new();
@@ -56,6 +58,8 @@ fn variants_and_streaming_are_compared_with_the_thesis() {
         sums: Vec::new(),
         shapes: 0,
         shared_limit: None,
+        verified: VERIFIED,
+        emulated: true,
         machine: Machine::default(),
     };
     let report = run(&device, &plan, |_, _| {}).expect("a report");
@@ -81,11 +85,44 @@ fn variants_and_streaming_are_compared_with_the_thesis() {
         (1, 1)
     );
     let summary = report.summary();
-    assert_eq!(of("mass sum", "resident"), 4);
+    assert_eq!((of("mass sum", "resident"), of("mass sum", "cpu")), (4, 4));
     for figure in [
         "| 5.9 |", "| 5.10 |", "| 5.11 |", "| 5.13 |", "| 5.14 |", "| 5.16 |",
     ] {
         assert!(summary.contains(figure), "{summary}");
     }
     assert!(experiments(&["speed".to_string()]).is_err());
+}
+
+#[test]
+fn all_figures_of_the_thesis_come_of_one_run() {
+    let device =
+        Device::emulated(EmulatorOptions::default(), DeviceOptions::default()).expect("an emulated device");
+    let plan = Plan {
+        experiments: vec![Experiment::Thesis],
+        features: Vec::new(),
+        clusters: Vec::new(),
+        bytes: 1 << 14,
+        runs: 1,
+        scores: Vec::new(),
+        sums: Vec::new(),
+        shapes: 0,
+        shared_limit: None,
+        verified: 1 << 10,
+        emulated: true,
+        machine: Machine::default(),
+    };
+    let report = run(&device, &plan, |_, _| {}).expect("a report");
+    let wrong: Vec<_> = report.rows.iter().filter(|row| !row.right).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let summary = report.summary();
+    for figure in 9..=16 {
+        assert!(
+            summary.contains(&format!("| 5.{figure} |")),
+            "5.{figure} is not in\n{summary}"
+        );
+    }
+    for row in ["10 restarts together", "iterations in one launch"] {
+        assert!(summary.contains(row), "{summary}");
+    }
 }

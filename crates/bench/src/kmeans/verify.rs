@@ -1,7 +1,7 @@
 //! An iteration on the device against 64-bit floats.
 
 use galatea_kernels::kmeans::matrix_error;
-use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, PassShape, Points, Scores};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Launches, PassShape, Points, Scores};
 use rayon::prelude::*;
 
 use crate::Result;
@@ -56,6 +56,7 @@ pub(super) fn verify(
     let labels = KMeans {
         max_iter: 0,
         init: Init::Given(first.clone()),
+        launches: Launches::Each,
         ..KMeans::new(k)
     }
     .fit_with(points, Some(on), true, &mut |_| true)?

@@ -203,7 +203,9 @@ pub(crate) struct AllocatorArguments {
 #[derive(Debug, Args)]
 pub(crate) struct KmeansArguments {
     /// Experiments, separated by commas: iteration, the ways of summing; variants, the thesis' executions
-    /// and sums; masses, histograms of labels; streaming, points in host memory.
+    /// and sums; masses, histograms of labels; streaming, points in host memory; phases of an iteration;
+    /// chunks on their way to the device; restarts together and apart; launches of iterations one by one and
+    /// together; thesis, its figures 5.9 to 5.16 with sweeps of their own, restarts and launches.
     #[arg(long, value_delimiter = ',', default_value = "iteration")]
     pub(crate) experiment: Vec<String>,
     /// Numbers of features, separated by commas.
@@ -212,7 +214,7 @@ pub(crate) struct KmeansArguments {
     /// Numbers of clusters, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [4, 16, 64, 256])]
     pub(crate) clusters: Vec<u32>,
-    /// Size of the points, 2 GiB by default.
+    /// Size of the points; 2 GiB by default, 1 GiB for thesis.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
     /// Measured runs of each shape.
@@ -230,6 +232,9 @@ pub(crate) struct KmeansArguments {
     /// one that is chosen.
     #[arg(long, default_value_t = 0)]
     pub(crate) shapes: u32,
+    /// Points that each shape is held against 64-bit floats on; 131089 by default, 16401 for thesis.
+    #[arg(long, value_name = "POINTS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) verify: Option<u64>,
     /// Shared memory that a block may take, 48 KiB as in the thesis; all of it by default.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) shared: Option<u64>,

@@ -1,6 +1,6 @@
 //! `galatea bench kmeans`: iterations of k-means beside the read floor, and the rows for keeping.
 
-use galatea_bench::kmeans::{self, Plan};
+use galatea_bench::kmeans::{self, Experiment, Plan};
 use galatea_bench::machine::Machine;
 
 use super::bench::{open_device, show};
@@ -10,9 +10,16 @@ use crate::progress::steps;
 
 pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Result<(), CliError> {
     let device = open_device(arguments.emulated)?;
-    let bytes = if arguments.emulated { 1 << 20 } else { 2 << 30 };
+    let experiments = kmeans::experiments(&arguments.experiment).map_err(CliError::Other)?;
+    let sweeps = experiments.contains(&Experiment::Thesis);
+    let bytes = match (arguments.emulated, sweeps) {
+        (true, true) => 1 << 16,
+        (true, false) => 1 << 20,
+        (false, true) => 1 << 30,
+        (false, false) => 2 << 30,
+    };
     let plan = Plan {
-        experiments: kmeans::experiments(&arguments.experiment).map_err(CliError::Other)?,
+        experiments,
         features: arguments.features.clone(),
         clusters: arguments.clusters.clone(),
         bytes: arguments.bytes.unwrap_or(bytes),
@@ -21,6 +28,12 @@ pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Re
         sums: kmeans::ways(&arguments.sums).map_err(CliError::Other)?,
         shapes: arguments.shapes as usize,
         shared_limit: arguments.shared,
+        verified: arguments.verify.unwrap_or(if sweeps {
+            kmeans::VERIFIED_OF_MANY
+        } else {
+            kmeans::VERIFIED
+        }),
+        emulated: arguments.emulated,
         machine: Machine::look(Some(&device.info().name), arguments.commit.clone()),
     };
     let bar = steps(

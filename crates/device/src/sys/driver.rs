@@ -61,6 +61,9 @@ super::function_table! {
         cuLaunchKernel: fn(
             CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void, *mut *mut c_void,
         );
+        cuLaunchCooperativeKernel: fn(
+            CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream, *mut *mut c_void,
+        );
         cuGetErrorName: fn(c_uint, *mut *const c_char);
         cuGetErrorString: fn(c_uint, *mut *const c_char);
     }

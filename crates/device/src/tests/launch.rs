@@ -159,6 +159,39 @@ fn all_the_shared_memory_there_is_can_be_used() {
 }
 
 #[test]
+fn blocks_of_a_cooperative_launch_wait_for_each_other() {
+    for device in devices() {
+        assert!(device.info().cooperative_launch);
+        let stream = device.stream().unwrap();
+        let function = function(&device, "meet");
+        let most = function.resident_blocks(64, 0).unwrap();
+        assert!(most > 2);
+        for grid in [(1, 1), (2, 1), (most / 2, 2), (most, 1)] {
+            let blocks = grid.0 * grid.1;
+            let come = device.zeroed::<u32>(&stream, 1).unwrap();
+            let seen = device.zeroed::<u32>(&stream, blocks as usize).unwrap();
+            let mut arguments = ArgumentBytes::new();
+            arguments.push(come.address());
+            arguments.push(seen.address());
+            let geometry = Geometry::new(grid, 64u32);
+            function
+                .launch_cooperative(&stream, geometry, &arguments, &[])
+                .unwrap();
+            let expected = vec![blocks as u32; blocks as usize];
+            assert_eq!(stream.read(&seen, ..).unwrap(), expected);
+            let more = Geometry::new((most, 2), 64u32);
+            let error = function.launch_cooperative(&stream, more, &arguments, &[]);
+            let error = error.unwrap_err().to_string();
+            let expected = format!(
+                "kernel meet asks for {} blocks that wait for each other: the limit is {most}",
+                2 * most
+            );
+            assert_eq!(error, expected);
+        }
+    }
+}
+
+#[test]
 fn resources_are_known() {
     for device in devices() {
         let resources = function(&device, "add").resources();
@@ -174,7 +207,7 @@ fn unknown_entries_are_named_with_those_there_are() {
     let error = module.function("subtract").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "device program test_kernels has no kernel subtract: it has add, wait, shared, fail"
+        "device program test_kernels has no kernel subtract: it has add, wait, shared, meet, fail"
     );
     let error = device.compile(&program().entry("missing")).unwrap_err();
     assert!(

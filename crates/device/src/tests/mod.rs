@@ -78,11 +78,21 @@ extern "C" __global__ void shared(Shared args) {
     }
 }
 
+// Every block waits until all have come, and counts those that it saw.
+struct Meet { u32* come; u32* seen; };
+extern "C" __global__ void meet(Meet args) {
+    if (threadIdx.x == 0) {
+        atomicAdd(args.come, 1u);
+        while (atomicAdd(args.come, 0u) < gridDim.x * gridDim.y) __nanosleep(100);
+        args.seen[blockIdx.y * gridDim.x + blockIdx.x] = atomicAdd(args.come, 0u);
+    }
+}
+
 struct Fail { u64 unused; };
 extern "C" __global__ void fail(Fail) { __trap(); }
 "#;
 
-const ENTRIES: [&str; 4] = ["add", "wait", "shared", "fail"];
+const ENTRIES: [&str; 5] = ["add", "wait", "shared", "meet", "fail"];
 
 fn program() -> Program {
     let mut program = Program::new("test_kernels", SOURCE);

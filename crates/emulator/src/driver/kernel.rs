@@ -175,50 +175,97 @@ pub(crate) unsafe extern "C" fn launch(
     extra: *mut *mut c_void,
 ) -> CUresult {
     answer(|| {
-        let function = find(function)?;
-        let stream = stream::find(stream)?;
-        let device = stream.device();
-        device.admit(DriverCall::Launch)?;
-        let grid = Dimensions {
-            x: grid_x,
-            y: grid_y,
-            z: grid_z,
-        };
-        let block = Dimensions {
-            x: block_x,
-            y: block_y,
-            z: block_z,
-        };
-        let grid_fits = grid.x <= i32::MAX as u32 && grid.y <= 65535 && grid.z <= 65535;
-        let block_fits = block.x <= 1024 && block.y <= 1024 && block.z <= 64 && block.volume() <= 1024;
-        if grid.volume() == 0 || block.volume() == 0 || !grid_fits || !block_fits {
+        if !extra.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        if block.volume() > u64::from(function.max_threads) {
-            return Err(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-        }
-        let most = function
-            .max_dynamic()
-            .min(device.options().shared_memory_per_block);
-        if dynamic_shared.saturating_add(function.static_shared()) > most {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        if !extra.is_null() || !function.sizes.is_empty() && parameters.is_null() {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: the driver's contract: one pointer per parameter of the kernel, each to a value of its
-        // type.
-        let parameters = unsafe { Parameters::copy(&function.sizes, parameters) };
-        let helpers = Arc::clone(stream.pool()) as _;
-        let launch = Launch::new(
-            device,
-            helpers,
-            &function,
-            parameters,
-            grid,
-            block,
-            dynamic_shared,
+        let (grid, block) = (
+            dimensions(grid_x, grid_y, grid_z),
+            dimensions(block_x, block_y, block_z),
         );
-        stream::push(&stream, Operation::Launch(launch))
+        // SAFETY: the caller's pointers.
+        unsafe { queue(function, grid, block, dynamic_shared, stream, parameters, false) }
     })
+}
+
+/// A launch whose blocks are all resident at once: they may wait for each other.
+pub(crate) unsafe extern "C" fn launch_cooperative(
+    function: Handle,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    dynamic_shared: c_uint,
+    stream: Handle,
+    parameters: *mut *mut c_void,
+) -> CUresult {
+    answer(|| {
+        let (grid, block) = (
+            dimensions(grid_x, grid_y, grid_z),
+            dimensions(block_x, block_y, block_z),
+        );
+        // SAFETY: the caller's pointers.
+        unsafe { queue(function, grid, block, dynamic_shared, stream, parameters, true) }
+    })
+}
+
+fn dimensions(x: c_uint, y: c_uint, z: c_uint) -> Dimensions {
+    Dimensions { x, y, z }
+}
+
+/// # Safety
+/// The driver's contract for `parameters`.
+unsafe fn queue(
+    function: Handle,
+    grid: Dimensions,
+    block: Dimensions,
+    dynamic_shared: u32,
+    stream: Handle,
+    parameters: *mut *mut c_void,
+    cooperative: bool,
+) -> Result<(), CUresult> {
+    let function = find(function)?;
+    let stream = stream::find(stream)?;
+    let device = stream.device();
+    device.admit(DriverCall::Launch)?;
+    let grid_fits = grid.x <= i32::MAX as u32 && grid.y <= 65535 && grid.z <= 65535;
+    let block_fits = block.x <= 1024 && block.y <= 1024 && block.z <= 64 && block.volume() <= 1024;
+    if grid.volume() == 0 || block.volume() == 0 || !grid_fits || !block_fits {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    if block.volume() > u64::from(function.max_threads) {
+        return Err(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    }
+    let most = function
+        .max_dynamic()
+        .min(device.options().shared_memory_per_block);
+    if dynamic_shared.saturating_add(function.static_shared()) > most {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    if !function.sizes.is_empty() && parameters.is_null() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    if cooperative {
+        if device.options().address_sanitizer {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        let resident = resident_blocks(device, &function, block.volume() as u32, dynamic_shared);
+        if grid.volume() > u64::from(resident) * u64::from(device.options().multiprocessors) {
+            return Err(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+        }
+    }
+    // SAFETY: the driver's contract: one pointer per parameter of the kernel, each to a value of its type.
+    let parameters = unsafe { Parameters::copy(&function.sizes, parameters) };
+    let helpers = Arc::clone(stream.pool()) as _;
+    let launch = Launch::new(
+        device,
+        helpers,
+        &function,
+        parameters,
+        grid,
+        block,
+        dynamic_shared,
+    );
+    stream::push(&stream, Operation::Launch(launch))
 }

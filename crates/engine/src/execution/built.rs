@@ -4,6 +4,7 @@
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
 use super::pairs::{JoinPart, Pairs};
+use super::windows::WindowRows;
 use super::working::PairSizes;
 use crate::expression::{Dimension, Part};
 use crate::pipeline::build_plan::{BuildPlan, GroupBuildPlan};
@@ -126,6 +127,8 @@ enum Content {
     Groups(WorkingRegion<u64>, usize),
     /// A part of a join whose keys repeat.
     Join(JoinPart),
+    /// Rows in the order of a window.
+    Windows(Box<WindowRows>),
 }
 
 impl BuiltTable {
@@ -173,6 +176,11 @@ impl BuiltTable {
         Self::of(dimension, Content::Join(part))
     }
 
+    /// Rows that are put in the order of a window when a pipeline has filled them in.
+    pub(super) fn of_windows(dimension: Dimension, rows: WindowRows) -> Self {
+        Self::of(dimension, Content::Windows(Box::new(rows)))
+    }
+
     /// The pairs of a join.
     fn of_pairs(pairs: Pairs) -> Self {
         Self {
@@ -212,6 +220,14 @@ impl BuiltTable {
         }
     }
 
+    /// Rows that there is room for until they are sorted; 0 of what is not.
+    pub(super) fn capacity(&self) -> u64 {
+        match &self.content {
+            Content::Windows(rows) => rows.capacity(),
+            _ => 0,
+        }
+    }
+
     /// How many rows and pairs there are, of a join.
     fn pair_sizes(&self) -> Option<PairSizes> {
         match &self.content {
@@ -229,6 +245,7 @@ impl BuiltTable {
             Content::Join(JoinPart::Lists(lists)) => lists.bind(args),
             Content::Join(JoinPart::Probe(probe)) => probe.bind(args),
             Content::Join(JoinPart::Marks(marks)) => marks.bind(args),
+            Content::Windows(rows) => rows.bind(args),
             Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
         }
     }
@@ -242,6 +259,7 @@ impl BuiltTable {
             (Content::Rows { columns, .. }, Part::Nulls(position)) => columns[position].nulls(),
             (Content::Join(JoinPart::Lists(lists)), part) => lists.address(part),
             (Content::Join(JoinPart::Pairs(pairs)), Part::Directory) => pairs.address(),
+            (Content::Windows(rows), Part::Directory) => rows.address(),
             _ => 0,
         }
     }
@@ -251,10 +269,11 @@ impl BuiltTable {
         for region in self.regions() {
             region.used_by(stream)?;
         }
-        if let Content::Join(JoinPart::Pairs(pairs)) = &mut self.content {
-            pairs.locate(runtime, stream)?;
+        match &mut self.content {
+            Content::Join(JoinPart::Pairs(pairs)) => pairs.locate(runtime, stream),
+            Content::Windows(rows) => rows.locate(runtime, stream),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// After the last launch, with the first counter of the control words: counts the keys there, where they
@@ -278,6 +297,7 @@ impl BuiltTable {
                 probe.complete(allocator, stream.read(control, 1..2)?[0])?;
             }
             Content::Join(JoinPart::Marks(marks)) => marks.complete(allocator)?,
+            Content::Windows(rows) => rows.complete(allocator, stream.read(control, 1..2)?[0])?,
             Content::Rows { .. } | Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
         }
         Ok(())
@@ -304,6 +324,7 @@ impl BuiltTable {
                 [presence].into_iter().chain(columns).collect()
             }
             Content::Join(part) => part.regions(),
+            Content::Windows(rows) => rows.regions(),
         }
     }
 
@@ -316,6 +337,7 @@ impl BuiltTable {
                 [presence].into_iter().chain(columns).collect()
             }
             Content::Join(part) => part.regions_mut(),
+            Content::Windows(rows) => rows.regions_mut(),
         }
     }
 

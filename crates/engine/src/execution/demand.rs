@@ -196,6 +196,11 @@ impl SinkMemory {
                 Self::Fixed(rows * (16 + 4 * columns.len() as u64))
             }
             SinkPlan::Mark { .. } => Self::Fixed(rows / 8),
+            // With the order, and what is made of columns in it.
+            SinkPlan::Windows(input) => {
+                let columns = input.columns.len() + input.calls.len();
+                Self::Fixed(rows * (20 + 4 * columns as u64 + 8 * input.words().count() as u64))
+            }
         }
     }
 
@@ -223,6 +228,7 @@ impl SinkMemory {
             (_, ResultPlan::Lists(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Probe(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Mark(_)) => Self::Fixed(rows / 8),
+            (_, ResultPlan::Windows(plan)) => Self::Fixed(plan.stored_bytes(rows) + plan.made_bytes(rows)),
             _ => Self::Fixed(slot_bytes),
         }
     }

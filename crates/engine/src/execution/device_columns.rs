@@ -5,7 +5,7 @@ use super::working::memory;
 use crate::expression::BuiltColumn;
 use crate::runtime::DeviceRuntime;
 use bytemuck::Pod;
-use galatea_device::{Access, DeviceError, Stream};
+use galatea_device::{Access, DeviceError, DeviceSlice, Stream};
 use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 
@@ -98,6 +98,16 @@ impl DeviceColumn {
     /// Address of the bits; 0 where no value is NULL.
     pub(super) fn nulls(&self) -> u64 {
         self.nulls.as_ref().map_or(0, |nulls| nulls.address())
+    }
+
+    /// The first bytes of the entries.
+    pub(super) fn entries(&self, bytes: usize) -> Result<DeviceSlice<'_, u8>, DeviceError> {
+        self.values.slice(..bytes)
+    }
+
+    /// The bits of the first rows, so many words; `None` where no value is NULL.
+    pub(super) fn null_words(&self, words: usize) -> Result<Option<DeviceSlice<'_, u32>>, DeviceError> {
+        self.nulls.as_ref().map(|nulls| nulls.slice(..words)).transpose()
     }
 
     /// Its regions.

@@ -232,6 +232,7 @@ impl Run<'_> {
             }
             (_, ResultPlan::Lists(plan)) => plan.bytes(rows),
             (_, ResultPlan::Probe(plan)) => plan.bytes(rows),
+            (_, ResultPlan::Windows(plan)) => plan.stored_bytes(rows),
             _ => return false,
         };
         !self.plan.filters.is_empty() && bytes > self.runtime.room() / 8

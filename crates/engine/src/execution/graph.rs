@@ -32,14 +32,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// The rows that are the entries of a group table.
+/// The rows that are the entries of a group table, or places in the order of a window.
 fn entries(rows: u64) -> Result<TableView, RunError> {
     let limit = |_| {
         RunError::Unsupported(Reason::Limit {
-            expression: "groups as the rows of a pipeline".into(),
+            expression: "groups or rows of a window as the rows of a pipeline".into(),
             asked: rows,
             limit: u64::from(u32::MAX),
-            unit: "entries of their table",
+            unit: "of them",
         })
     };
     Ok(TableView {
@@ -113,6 +113,7 @@ impl Graph<'_> {
             let source = &subtree.source;
             let view = match (source, sides.last()) {
                 (PipelineSource::Groups(_), Some(groups)) => entries(groups.rows()).map_err(Failure::Run)?,
+                (PipelineSource::Windows(_), Some(rows)) => entries(rows.rows()).map_err(Failure::Run)?,
                 (PipelineSource::Pairs(_), Some(pairs)) => pairs_view(pairs.rows()).map_err(Failure::Run)?,
                 _ => {
                     let progress = self.loading();

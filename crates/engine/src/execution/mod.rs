@@ -35,6 +35,7 @@ mod sinks;
 mod sort;
 mod source;
 mod top;
+mod windows;
 mod working;
 
 pub use error::RunError;

@@ -35,10 +35,10 @@ pub(super) fn check_rows(rows: u64) -> Result<(), RunError> {
         return Ok(());
     }
     Err(RunError::Unsupported(Reason::Limit {
-        expression: "a join".into(),
+        expression: "a join or a window".into(),
         asked: rows,
         limit,
-        unit: "rows of one side",
+        unit: "rows",
     }))
 }
 

@@ -113,6 +113,10 @@ impl<'a> Run<'a> {
         {
             // Sorted beside the pages of the last launch.
             scan.leave(sort::sorting_bytes(columns, *words, sink.capacity()));
+        } else if let ResultPlan::Windows(plan) = &bound.result {
+            // As above, with what is made of the order; once more the words while they are sorted.
+            let rows = sink.capacity();
+            scan.leave(plan.stored_bytes(rows) + plan.made_bytes(rows));
         }
         scan.make_reserve()?;
         // Without columns there is no identity to look up cached launch inputs by.

@@ -119,6 +119,7 @@ impl<'a> Run<'a> {
             SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } | SinkPlan::Lists { .. } => "build",
             SinkPlan::Probe { .. } => "probe",
             SinkPlan::Mark { .. } => "mark",
+            SinkPlan::Windows(_) => "sort for windows",
         }
     }
 

@@ -10,6 +10,7 @@ use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
 use super::sort::SortColumns;
+use super::windows::WindowRows;
 use super::working::{SinkNeeds, zeroed};
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
@@ -233,6 +234,11 @@ impl SinkState {
                     JoinPart::Marks(Box::new(marks)),
                 ))
             }
+            (Strategy::Windows { .. }, ResultPlan::Windows(plan)) => {
+                let places = needs.counted.unwrap_or(rows);
+                let rows = WindowRows::new(&allocator("rows of a window"), plan, places)?;
+                Form::Build(BuiltTable::of_windows(plan.dimension(), rows))
+            }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };
         let words = (CONTROL_WORDS + fixed_words) as u64;
@@ -254,10 +260,11 @@ impl SinkState {
         self.grid
     }
 
-    /// Rows that there is room for where all of them stay until the end; else 0.
+    /// Rows that there is room for where all of them stay until they are sorted; else 0.
     pub(super) fn capacity(&self) -> u64 {
         match &self.form {
             Form::Sort(columns) => columns.capacity(),
+            Form::Build(table) => table.capacity(),
             _ => 0,
         }
     }
@@ -421,7 +428,7 @@ impl SinkState {
             runtime,
             stream,
             owner,
-            what: "a join",
+            what: "a join or a window",
         };
         match &mut self.form {
             Form::Build(table) => table.complete(&allocator, &mut self.control),

@@ -34,9 +34,9 @@ pub(super) async fn load(
             })?;
             store.file_table(scan, &context.runtime_env())?
         }
-        PipelineSource::Groups(_) | PipelineSource::Pairs(_) => {
+        PipelineSource::Groups(_) | PipelineSource::Pairs(_) | PipelineSource::Windows(_) => {
             return Err(StoreError::UnsupportedSource {
-                table: "groups and pairs".into(),
+                table: "what pipelines make".into(),
                 reason: "they are on the device".into(),
             });
         }

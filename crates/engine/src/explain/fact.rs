@@ -1,9 +1,9 @@
 //! What there is to say of a GPU subtree, by name.
 
 use crate::execution::RunReport;
-use crate::expression::{Expr, ExprKind};
+use crate::expression::{Expr, ExprKind, WindowFunction};
 use crate::pipeline::aggregate::AggregateCall;
-use crate::pipeline::{RowOrder, SinkPlan};
+use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::placement::{BuildSide, PipelineSource, Prediction, Subtree};
 use crate::reason::{milliseconds, size};
 use arrow::datatypes::Schema;
@@ -121,13 +121,22 @@ impl Facts {
                         let rows = format!("first {} by {}", top.fetch, bare(&top.key, columns));
                         Some(Fact::one("rows wanted", rows))
                     }
-                    RowOrder::All(words) => Some(Fact::one("sorted by", bare(words.first()?, columns))),
+                    RowOrder::All(words) => {
+                        let keys = words.first()?;
+                        let is_place = |key: &&Expr| matches!(key.kind(), ExprKind::RowNumber);
+                        let text = match keys.children().into_iter().all(|key| is_place(&key)) {
+                            true => "the order of the window".to_owned(),
+                            false => bare(keys, columns),
+                        };
+                        Some(Fact::one("sorted by", text))
+                    }
                 }));
             }
             SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
             SinkPlan::Lists { key, .. } => facts.push(Fact::one("lists by", bare(key, columns))),
             SinkPlan::Probe { key, .. } => facts.push(Fact::one("pairs by", bare(key, columns))),
             SinkPlan::Mark { marking, .. } => facts.push(Fact::one("marks", marking.to_string())),
+            SinkPlan::Windows(input) => facts.extend(windows(input, columns)),
             SinkPlan::BuildGroups { key, aggregates } => {
                 facts.push(Fact::one("build side by", bare(key, columns)));
                 facts.extend(Fact::list("aggregates", calls(aggregates, columns)));
@@ -268,6 +277,7 @@ fn source(subtree: &Subtree) -> String {
         }
         PipelineSource::Groups(_) => format!("groups of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Pairs(_) => format!("pairs of d{}", subtree.dimensions.len() - 1),
+        PipelineSource::Windows(_) => format!("rows of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Plan(plan) => format!("rows of {}", plan.name()),
     }
 }
@@ -277,6 +287,7 @@ fn rows(subtree: &Subtree) -> Option<(usize, &'static str)> {
     let what = match subtree.source {
         PipelineSource::Groups(_) => "groups",
         PipelineSource::Pairs(_) => "pairs",
+        PipelineSource::Windows(_) => "rows in order",
         _ => return None,
     };
     Some((subtree.dimensions.len().checked_sub(1)?, what))
@@ -304,6 +315,32 @@ fn joins(sides: &[BuildSide], columns: &Schema, rows: Option<(usize, &str)>) -> 
         .map(|build| build.map(|build| Facts::planned(&build.subtree)))
         .collect();
     Some(fact)
+}
+
+/// The order of a window, and the functions over it.
+fn windows(input: &WindowInput, columns: &Schema) -> Vec<Fact> {
+    let argument = |number: &usize| {
+        let mut kept = input.columns.iter();
+        let column = kept.find(|(column, _)| column == number);
+        column.map_or_else(String::new, |(_, column)| bare(column, columns))
+    };
+    let functions = input.calls.iter().map(|(_, call)| {
+        let argument = match (&call.argument, &call.function) {
+            (Some(column), _) => argument(column),
+            (None, WindowFunction::Count) => "*".to_owned(),
+            (None, _) => String::new(),
+        };
+        let frame = match call.function.has_frame() {
+            true => format!(" over {}", call.frame),
+            false => String::new(),
+        };
+        format!("{}({argument}){frame}", call.function.name())
+    });
+    let keys = |words: &[Expr]| words.first().map(|word| bare(word, columns));
+    let mut facts: Vec<Fact> = Fact::list("functions", functions.collect()).into_iter().collect();
+    facts.extend(keys(&input.partition).map(|keys| Fact::one("partition by", keys)));
+    facts.extend(keys(&input.order).map(|keys| Fact::one("order by", keys)));
+    facts
 }
 
 fn calls(aggregates: &[AggregateCall], columns: &Schema) -> Vec<String> {

@@ -37,6 +37,7 @@ use super::kind::Kind;
 use super::parameters::LookupTable;
 use super::text::is_text;
 use super::value::Value;
+use super::windows::WindowShape;
 use crate::reason::Reason;
 
 /// Most indices of a dimension, from its least to its greatest key.
@@ -76,6 +77,8 @@ pub(super) enum Form {
     Lists,
     /// The pairs of a join, by their number.
     Pairs(PairShape),
+    /// Rows in the order of a window, by their place.
+    Windows(WindowShape),
 }
 
 /// What index a key has.
@@ -89,7 +92,7 @@ pub(super) enum Keys {
     Strings(CodedStrings),
     /// The number of the key, or its slot in a table of keys on the device.
     Space(KeySpace),
-    /// Nothing but the number of the row of the pipeline: the entries, or pairs, are its rows.
+    /// Nothing but the number of the row of the pipeline: the entries, pairs or places are its rows.
     Rows,
 }
 
@@ -217,6 +220,14 @@ impl Dimension {
         }
     }
 
+    /// The rows that a pipeline leaves on the device in the order of a window, as the rows of another one.
+    pub(crate) fn windows(columns: &[BuiltColumn], shape: WindowShape) -> Self {
+        Self {
+            columns: payloads(columns),
+            ..Self::on_device(Keys::Rows, Form::Windows(shape))
+        }
+    }
+
     /// A part of a join that nothing looks up as it is.
     pub(crate) fn unfinished() -> Self {
         Self::on_device(Keys::Nothing, Form::Lists)
@@ -249,6 +260,12 @@ impl Dimension {
     #[must_use]
     pub fn is_pairs(&self) -> bool {
         matches!(self.form, Form::Pairs(_))
+    }
+
+    /// Whether it is rows in the order of a window.
+    #[must_use]
+    pub fn is_windows(&self) -> bool {
+        matches!(self.form, Form::Windows(_))
     }
 
     /// Whether indices are slots of a table of keys on the device.

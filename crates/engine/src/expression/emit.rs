@@ -13,6 +13,7 @@ mod compare;
 mod datetime;
 mod dictionary;
 mod float;
+mod frames;
 mod groups;
 mod inlist;
 mod literal;
@@ -20,6 +21,7 @@ mod lookup;
 mod pairs;
 mod sort_key;
 mod strings;
+mod windows;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -280,10 +282,22 @@ impl<'a> Emitter<'a> {
                 expression: "a subquery".into(),
                 detail: "its value is not known yet".into(),
             }),
-            ExprKind::RowNumber => Err(Reason::Expression {
-                expression: "the number of a row".into(),
-                detail: "a key of groups, and nothing else".into(),
-            }),
+            // Of the chunk, then in it.
+            ExprKind::RowNumber => {
+                let number = "i64(u64(cursor.index()) << 32 | (row + (u32)i))";
+                let interval = Interval {
+                    low: 0,
+                    high: 1 << 62,
+                };
+                let code = self.define_as("i64", number);
+                Ok(integer_value(
+                    code,
+                    None,
+                    Kind::I64,
+                    expression.data_type().clone(),
+                    interval,
+                ))
+            }
             ExprKind::Tuple(_) => Err(Reason::Expression {
                 expression: "several values".into(),
                 detail: "a key of a join, and nothing else".into(),

@@ -115,6 +115,14 @@ pub struct SortOrder {
     pub nulls_first: bool,
 }
 
+impl SortOrder {
+    /// The least first, NULL behind all values.
+    pub const ASCENDING: Self = Self {
+        descending: false,
+        nulls_first: false,
+    };
+}
+
 impl fmt::Display for SortOrder {
     /// What SQL writes behind a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

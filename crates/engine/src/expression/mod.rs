@@ -60,6 +60,7 @@ mod parameters;
 mod pending;
 mod text;
 mod value;
+mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +92,8 @@ pub use pending::PendingScalar;
 pub(crate) use pending::Rebind;
 pub(crate) use text::is_text;
 pub use value::Value;
+pub(crate) use windows::{Derived, DerivedForm, WindowShape, WindowWord};
+pub use windows::{Frame, FrameBound, RangeKey, Units, WindowCall, WindowFunction};
 
 /// The device headers that generated code includes, in order.
 pub const HEADERS: [&str; 4] = [

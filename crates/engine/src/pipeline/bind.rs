@@ -67,6 +67,7 @@ pub fn bind(
             | SinkPlan::Build { .. }
             | SinkPlan::Lists { .. }
             | SinkPlan::Probe { .. }
+            | SinkPlan::Windows(_)
     );
     let stages = stages::plan(&filters, &columns, &sink_columns, separate);
     let selectivity = stages::selectivity(&filters, &columns);
@@ -140,6 +141,7 @@ pub fn bind(
         code: lookups.prologue(sink.dynamic_shared(), block, &mut parameters),
         finds_keys: dimensions.iter().any(|dimension| dimension.has_key_table()),
         pairs: false,
+        windows: dimensions.iter().any(|dimension| dimension.is_windows()),
     };
     for (number, _) in (dimensions.iter().enumerate()).filter(|(_, dimension)| dimension.is_pairs()) {
         let directory = LookupTable::Built {

@@ -1,7 +1,7 @@
 //! A pipeline bound to the encodings of its columns.
 
 use super::accumulators::AccumulatorPlan;
-use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan};
+use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
 use super::group_key::GroupKey;
 use super::output::OutputColumn;
@@ -66,6 +66,8 @@ pub enum ResultPlan {
     Probe(ProbePlan),
     /// Which of its rows fulfil the condition.
     Mark(MarkPlan),
+    /// Rows in the order of a window, which stay on the device.
+    Windows(WindowsPlan),
 }
 
 impl BoundPipeline {
@@ -86,7 +88,8 @@ impl BoundPipeline {
             | ResultPlan::BuildGroups(_)
             | ResultPlan::Lists(_)
             | ResultPlan::Probe(_)
-            | ResultPlan::Mark(_) => 0,
+            | ResultPlan::Mark(_)
+            | ResultPlan::Windows(_) => 0,
         }
     }
 }

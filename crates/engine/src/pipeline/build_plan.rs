@@ -1,7 +1,8 @@
 //! Build sides as pipelines make them.
 
 use super::plan::Marking;
-use crate::expression::{BuiltColumn, Dimension, GroupWords, Interval, KeySpace};
+use crate::expression::{BuiltColumn, Dimension, GroupWords, Interval, KeySpace, WindowShape};
+use galatea_kernels::KeyWidth;
 
 /// A build side as a pipeline makes it.
 #[derive(Debug, Clone)]
@@ -91,6 +92,39 @@ pub struct MarkPlan {
     pub(crate) dimension: usize,
     /// What becomes of them.
     pub(crate) marking: Marking,
+}
+
+/// Rows that are put in the order of a window.
+#[derive(Debug, Clone)]
+pub struct WindowsPlan {
+    /// The columns that are kept, in the order of the outputs.
+    pub(crate) columns: Vec<BuiltColumn>,
+    /// The words behind them, the most significant first.
+    pub(crate) words: Vec<KeyWidth>,
+    /// How many of them are of partitions, and how many of the order in these.
+    pub(crate) keys: [usize; 2],
+    /// The functions.
+    pub(crate) shape: WindowShape,
+}
+
+impl WindowsPlan {
+    /// What others look up.
+    pub fn dimension(&self) -> Dimension {
+        Dimension::windows(&self.columns, self.shape.clone())
+    }
+
+    /// Bytes of the rows as they are stored, of so many.
+    pub fn stored_bytes(&self, rows: u64) -> u64 {
+        let words = self.words.iter().map(|width| width.bytes() as u64);
+        rows.saturating_mul(words.sum()) + row_bytes(&self.columns, rows)
+    }
+
+    /// Bytes of what is made of them, of so many: the order, partitions and peers with where they begin, sums
+    /// and trees.
+    pub fn made_bytes(&self, rows: u64) -> u64 {
+        let derived = self.shape.derived.iter().map(|derived| derived.form.bytes());
+        rows.saturating_mul(20 + derived.sum::<u64>())
+    }
 }
 
 /// Bytes of columns by position.

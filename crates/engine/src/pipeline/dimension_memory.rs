@@ -241,7 +241,8 @@ impl DimensionInput<'_> {
             | SinkPlan::BuildGroups { .. }
             | SinkPlan::Lists { .. }
             | SinkPlan::Probe { .. }
-            | SinkPlan::Mark { .. } => (1, 0),
+            | SinkPlan::Mark { .. }
+            | SinkPlan::Windows(_) => (1, 0),
         };
         let limit = (self.options.shared_bytes / share).saturating_sub(other.max(POLICY.other_shared_bytes));
         let bytes = lookups.bytes + candidate.bytes();

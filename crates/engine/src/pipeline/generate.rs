@@ -37,6 +37,9 @@ const KEY_TABLE: &str = "key_table";
 /// Header of joins whose keys repeat.
 const PAIRS: &str = "pairs";
 
+/// Header of rows in the order of a window.
+const WINDOWS: &str = "windows";
+
 /// What a pipeline looks up, as far as the text of the kernel depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
@@ -46,6 +49,8 @@ pub(super) struct Lookups {
     pub(super) finds_keys: bool,
     /// Whether its rows are the pairs of a join.
     pub(super) pairs: bool,
+    /// Whether its rows are those of a window.
+    pub(super) windows: bool,
 }
 
 /// The kernel of a pipeline: `stages` is what is done with the rows of a step.
@@ -54,7 +59,11 @@ pub(super) fn kernel(bound: &BoundPipeline, sink: &dyn Sink, lookups: &Lookups, 
     let geometry = Geometry { block, items };
     let mut code = Code::default();
     let headers = HEADERS.iter().chain(sink.headers());
-    let also = [(lookups.finds_keys, &KEY_TABLE), (lookups.pairs, &PAIRS)];
+    let also = [
+        (lookups.finds_keys, &KEY_TABLE),
+        (lookups.pairs, &PAIRS),
+        (lookups.windows, &WINDOWS),
+    ];
     let also = also
         .into_iter()
         .filter(|(needed, header)| *needed && !sink.headers().contains(header));

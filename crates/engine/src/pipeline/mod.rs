@@ -40,7 +40,7 @@ mod sink_choice;
 mod stages;
 pub mod strategy;
 
-pub use plan::{Marking, PipelinePlan, RowOrder, SinkPlan, TopRows};
+pub use plan::{Marking, PipelinePlan, RowOrder, SinkPlan, TopRows, WindowInput};
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {

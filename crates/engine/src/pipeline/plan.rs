@@ -1,7 +1,7 @@
 //! What a pipeline computes, known at planning time.
 
 use super::aggregate::{AggregateCall, AggregateFunction};
-use crate::expression::{Expr, ExprKind, Rebind, is_text};
+use crate::expression::{Expr, ExprKind, Rebind, WindowCall, is_text};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
@@ -80,6 +80,9 @@ pub enum SinkPlan {
         /// What becomes of them.
         marking: Marking,
     },
+    /// Rows of other pipelines: in the order of a window, which functions are computed over; they stay on the
+    /// device.
+    Windows(WindowInput),
     /// A build side of other pipelines: groups by a key, as arrays of accumulators that stay on the device.
     BuildGroups {
         /// The key, column 0 of the build side. Rows whose key is NULL are filtered out before.
@@ -87,6 +90,29 @@ pub enum SinkPlan {
         /// Columns of the build side from 1 on.
         aggregates: Vec<AggregateCall>,
     },
+}
+
+/// Rows that are put in the order of a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowInput {
+    /// Columns that are kept, by number, ascending.
+    pub columns: Vec<(usize, Expr)>,
+    /// Words of the partition, the most significant first, see
+    /// [`Function::SortWord`](crate::expression::Function::SortWord).
+    pub partition: Vec<Expr>,
+    /// Words of the order in it.
+    pub order: Vec<Expr>,
+    /// What equal rows are ordered by, where functions depend on that: their order in the source.
+    pub ties: Option<Expr>,
+    /// Functions, by the number of their column, ascending.
+    pub calls: Vec<(usize, WindowCall)>,
+}
+
+impl WindowInput {
+    /// All words, the most significant first.
+    pub fn words(&self) -> impl Iterator<Item = &Expr> {
+        self.partition.iter().chain(&self.order).chain(&self.ties)
+    }
 }
 
 /// What becomes of the rows of a join, by whether a pair of theirs fulfils the condition.
@@ -222,6 +248,13 @@ impl SinkPlan {
                 keeps_all,
             },
             Self::Mark { dimension, marking } => Self::Mark { dimension, marking },
+            Self::Windows(input) => Self::Windows(WindowInput {
+                columns: numbered(input.columns)?,
+                partition: all(input.partition)?,
+                order: all(input.order)?,
+                ties: input.ties.as_ref().map(replace).transpose()?,
+                calls: input.calls,
+            }),
             Self::BuildGroups { key, aggregates } => Self::BuildGroups {
                 key: replace(&key)?,
                 aggregates: calls(aggregates)?,
@@ -319,6 +352,10 @@ impl PipelinePlan {
             | SinkPlan::Probe { key, columns, .. } => {
                 [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect()
             }
+            SinkPlan::Windows(input) => {
+                let columns = input.columns.iter().map(|(_, column)| column);
+                columns.chain(input.words()).collect()
+            }
             SinkPlan::Mark { .. } => Vec::new(),
         }
     }
@@ -345,6 +382,10 @@ impl PipelinePlan {
                 _ => 0,
             };
             limit(outputs.len() + words, MAX_OUTPUTS / 2, "output columns")?;
+        }
+        if let SinkPlan::Windows(input) = &self.sink {
+            let outputs = input.columns.len() + input.words().count();
+            limit(outputs, MAX_OUTPUTS / 2, "columns and words of a window")?;
         }
         // Each takes a word at least.
         let constants: HashSet<&Expr> = self.expressions().iter().flat_map(|e| e.constants()).collect();
@@ -393,6 +434,15 @@ impl PipelinePlan {
             | SinkPlan::Probe { key, columns, .. } => {
                 key.parts().iter().for_each(&mut whole);
                 columns.iter().map(|(_, column)| column).for_each(&mut whole);
+            }
+            SinkPlan::Windows(input) => {
+                let keys = input.words().flat_map(Expr::children);
+                input
+                    .columns
+                    .iter()
+                    .map(|(_, column)| column)
+                    .chain(keys)
+                    .for_each(&mut whole);
             }
             SinkPlan::Mark { .. } => {}
         }

@@ -3,7 +3,7 @@
 use super::accumulators::AccumulatorPlan;
 use super::aggregate::{AggregateCall, AggregateFunction};
 use super::bound::ResultPlan;
-use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan};
+use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
 use super::group_choice::{self, GroupedRows, PlacedKey};
 use super::group_key::{GroupKey, KeyLayout, KeyPart};
@@ -11,7 +11,7 @@ use super::group_layout::{DenseLayout, PlacedSlots};
 use super::kept_groups;
 use super::options::KernelOptions;
 use super::output;
-use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan};
+use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan, WindowInput};
 use super::sample;
 use super::shared_sums::shared_sums;
 use super::sink::Sink;
@@ -25,12 +25,16 @@ use super::sink::mark::MarkSink;
 use super::sink::probe::ProbeSink;
 use super::sink::scalar::ScalarSink;
 use super::sink::shared::SharedSink;
+use super::sink::windows::WindowsSink;
 use super::strategy::Strategy;
 use crate::code::{Code, line};
 use crate::config::{GroupBy, RowOutput};
-use crate::expression::{BuiltColumn, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Value};
+use crate::expression::{
+    BuiltColumn, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Kind, Value, WindowShape,
+};
 use crate::policy::policy;
 use crate::reason::Reason;
+use galatea_kernels::KeyWidth;
 use galatea_layout::model::PlacedColumn;
 use galatea_store::TableView;
 
@@ -124,6 +128,7 @@ impl SinkInput<'_> {
                 keeps_all,
             } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
             SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
+            SinkPlan::Windows(input) => self.windows(input, emitter, code),
         }
     }
 
@@ -273,6 +278,48 @@ impl SinkInput<'_> {
         Ok(BoundSink::new(
             ProbeSink { plan, list, values },
             Strategy::Probe,
+            result,
+        ))
+    }
+
+    /// Rows by position, with the words of a window's order.
+    fn windows(
+        &self,
+        input: &WindowInput,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let (columns, values) = self.built(&input.columns, &mut emitter, code)?;
+        let mut words = Vec::new();
+        let mut keys = [0; 2];
+        let ties = input.ties.as_slice();
+        for (part, expressions) in [&*input.partition, &*input.order, ties].into_iter().enumerate() {
+            for word in expressions {
+                let value = emitter.emit(&(self.rewrite)(word), code)?;
+                // Words that are always zero order nothing.
+                if value.range == Some((0, 0)) {
+                    continue;
+                }
+                let width = match value.kind {
+                    Kind::I32 => KeyWidth::Four,
+                    _ => KeyWidth::Eight,
+                };
+                words.push((width, value));
+                keys.get_mut(part).into_iter().for_each(|count| *count += 1);
+            }
+        }
+        let plan = WindowsPlan {
+            shape: WindowShape::new(&columns, &input.calls, self.cardinality.rows)?,
+            columns,
+            words: words.iter().map(|(width, _)| *width).collect(),
+            keys,
+        };
+        let strategy = Strategy::Windows { words: words.len() };
+        let result = ResultPlan::Windows(plan.clone());
+        let words = words.into_iter().map(|(_, value)| value).collect();
+        Ok(BoundSink::new(
+            WindowsSink { plan, values, words },
+            strategy,
             result,
         ))
     }

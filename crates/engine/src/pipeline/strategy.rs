@@ -40,6 +40,11 @@ pub enum Strategy {
     Probe,
     /// Pairs and rows are marked.
     Mark,
+    /// Rows are stored by position, and sorted by the last of them for windows over them.
+    Windows {
+        /// Words of the order.
+        words: usize,
+    },
 }
 
 impl Strategy {
@@ -57,7 +62,8 @@ impl Strategy {
             | Self::BuildGroups
             | Self::Lists
             | Self::Probe
-            | Self::Mark => false,
+            | Self::Mark
+            | Self::Windows { .. } => false,
         }
     }
 }
@@ -86,6 +92,9 @@ impl std::fmt::Display for Strategy {
             Self::Lists => write!(f, "lists by key"),
             Self::Probe => write!(f, "rows with their lists"),
             Self::Mark => write!(f, "marks"),
+            Self::Windows { words: 0 } => write!(f, "rows of a window"),
+            Self::Windows { words: 1 } => write!(f, "rows of a window, sorted by a word"),
+            Self::Windows { words } => write!(f, "rows of a window, sorted by {words} words"),
         }
     }
 }

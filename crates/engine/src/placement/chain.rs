@@ -3,7 +3,8 @@
 use super::nodes::node;
 use super::shared_rows::SharedRows;
 use super::subtree::{Build, BuildSide, PipelineSource, Subtree};
-use crate::expression::{Expr, MAX_PAYLOAD, lower, representable};
+use super::window_input::Window;
+use crate::expression::{Expr, MAX_PAYLOAD, SortOrder, lower, representable};
 use crate::pipeline::{Marking, PipelinePlan, SinkPlan};
 use crate::reason::Reason;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -37,6 +38,8 @@ pub(super) struct Chain {
     pub(super) groups: Option<Subtree>,
     /// The join whose pairs are the rows, if the source is `PipelineSource::Pairs`.
     pub(super) pairs: Option<Box<PairJoin>>,
+    /// The window whose rows are the rows, if the source is `PipelineSource::Windows`.
+    pub(super) windows: Option<Box<WindowLevel>>,
     source_schema: SchemaRef,
     rows: Option<u64>,
     pub(super) dimensions: Vec<BuildSide>,
@@ -82,6 +85,12 @@ impl Chain {
         !matches!(self.source, PipelineSource::Plan(_))
     }
 
+    /// Whether the rows are those of a window in the order of these keys, over the columns of the source.
+    pub(super) fn is_ordered_by(&self, keys: &[(Expr, SortOrder)]) -> bool {
+        let level = self.windows.as_ref();
+        level.is_some_and(|level| level.window.is_order_of(&level.input.columns, keys))
+    }
+
     /// The rows of a table, with the columns of these indices.
     pub(super) fn over_table(
         source: PipelineSource,
@@ -100,6 +109,7 @@ impl Chain {
             source,
             groups: None,
             pairs: None,
+            windows: None,
             source_schema: schema,
             rows,
             dimensions: Vec::new(),
@@ -154,14 +164,18 @@ impl Chain {
         plain.then_some(rewritten)
     }
 
-    /// Looks up the columns of groups, or pairs, by the number of the row, in the build side that other
-    /// pipelines make of them, which becomes the last one.
+    /// Looks up the columns of groups, pairs or rows of a window by the number of the row, in the build side
+    /// that other pipelines make of them, which becomes the last one.
     fn look_up_rows(mut self, sink: SinkPlan) -> (Self, SinkPlan) {
         let (plan, buildable) = match (&self.source, self.groups.take(), self.pairs.take()) {
             (PipelineSource::Groups(plan), Some(groups), _) => {
                 (Arc::clone(plan), Buildable::Complete(Box::new(groups)))
             }
             (PipelineSource::Pairs(plan), _, Some(pairs)) => (Arc::clone(plan), Buildable::Pairs(pairs)),
+            (PipelineSource::Windows(plan), ..) => match self.windows.take() {
+                Some(windows) => (Arc::clone(plan), Buildable::Windows(windows)),
+                None => return (self, sink),
+            },
             _ => return (self, sink),
         };
         let number = self.dimensions.len();
@@ -174,10 +188,10 @@ impl Chain {
             side.wanted = side.wanted.substitute(&columns);
         }
         let filters = self.filters.iter().map(|filter| filter.substitute(&columns));
-        self.filters = [Expr::member(number, row.clone())]
-            .into_iter()
-            .chain(filters)
-            .collect();
+        // Every place of an order has a row; not every entry of a table a group.
+        let is_window = matches!(buildable, Buildable::Windows(_));
+        let member = (!is_window).then(|| Expr::member(number, row.clone()));
+        self.filters = member.into_iter().chain(filters).collect();
         self.pruning.clear();
         self.add_made(plan, row, buildable);
         (self, sink.substitute(&columns))
@@ -210,7 +224,9 @@ impl Chain {
             let columns = wanted.keys().filter(|(dimension, _)| *dimension == number);
             let columns: Vec<usize> = columns.map(|(_, column)| *column).collect();
             let built = match buildable {
-                Some(pairs @ Buildable::Pairs(_)) => Some(pairs.build(&columns, side.unique)?),
+                Some(rows @ (Buildable::Pairs(_) | Buildable::Windows(_))) => {
+                    Some(rows.build(&columns, side.unique)?)
+                }
                 other => other.and_then(|buildable| buildable.build(&columns, side.unique).ok()),
             };
             side.build = built.map(|subtree| Build {
@@ -243,6 +259,8 @@ pub(super) enum Buildable {
     },
     /// Pairs of rows.
     Pairs(Box<PairJoin>),
+    /// Rows in the order of a window.
+    Windows(Box<WindowLevel>),
     /// Whatever a pipeline leaves, with all of its columns.
     Complete(Box<Subtree>),
 }
@@ -253,6 +271,7 @@ impl Buildable {
         let (mut chain, key) = match self {
             Self::Rows { chain, key } => (chain, key),
             Self::Pairs(join) => return join.build(columns),
+            Self::Windows(windows) => return windows.build(columns),
             Self::Complete(subtree) => return Ok(*subtree),
         };
         let nullable = key.parts().iter().filter(|part| part.nullable());
@@ -416,6 +435,23 @@ impl PairJoin {
             marking,
         };
         marks.finish(sink, nothing())
+    }
+}
+
+/// Functions over one order of rows.
+pub(super) struct WindowLevel {
+    /// The rows.
+    pub(super) input: Chain,
+    /// The order, and the functions; their columns follow those of the input.
+    pub(super) window: Window,
+}
+
+impl WindowLevel {
+    /// The pipeline that leaves the rows on the device in order, with these columns.
+    fn build(self, columns: &[usize]) -> Result<Subtree, Reason> {
+        let input = self.window.input(&self.input.columns, columns);
+        let nothing = Arc::new(Schema::empty());
+        self.input.finish(SinkPlan::Windows(input), nothing)
     }
 }
 

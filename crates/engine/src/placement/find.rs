@@ -4,7 +4,7 @@ use super::aggregate_call::aggregate_call;
 use super::chain::{Chain, Finder};
 use super::nodes::{arrangement, first_step, node, statistics};
 use super::subtree::{BuildSide, PipelineSource, Subtree};
-use super::{distinct, eager, join};
+use super::{distinct, eager, join, windows};
 use crate::expression::{Expr, lower};
 use crate::pipeline::SinkPlan;
 use crate::reason::Reason;
@@ -140,7 +140,8 @@ fn below(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, Re
         chain.project(columns);
         return Ok(chain);
     }
-    match join::chain(plan, finder) {
+    let found = windows::chain(plan, finder).or_else(|| join::chain(plan, finder));
+    match found {
         Some(Ok(chain)) => Ok(chain),
         _ => source(plan, finder),
     }
@@ -227,13 +228,15 @@ fn source(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Result<Chain, R
     ))
 }
 
-/// Why the join cannot be part of a pipeline; `None` for other nodes, and for joins that can.
-pub(super) fn join_refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Reason> {
-    join::chain(plan, finder)?.err()
+/// Why a join, or window functions, cannot be part of a pipeline; `None` for other nodes, and for those that
+/// can.
+pub(super) fn refusal(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Reason> {
+    let found = windows::chain(plan, finder).or_else(|| join::chain(plan, finder));
+    found?.err()
 }
 
-/// Whether a node starts a pipeline candidate: an aggregate, or a filter or join under projections. A
-/// projection alone is no work.
+/// Whether a node starts a pipeline candidate: an aggregate, or a filter, join or window functions under
+/// projections. A projection alone is no work.
 fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
     if plan.is::<AggregateExec>() {
         return true;
@@ -247,7 +250,8 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> bool {
             None => return false,
         }
     }
-    if matches!(join::chain(node, finder), Some(Ok(_))) {
+    let found = windows::chain(node, finder).or_else(|| join::chain(node, finder));
+    if matches!(found, Some(Ok(_))) {
         return true;
     }
     let rowless = ["EmptyExec", "PlaceholderRowExec"].contains(&node.name());

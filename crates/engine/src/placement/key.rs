@@ -25,7 +25,10 @@ pub(super) fn shape(found: &Subtree, config: &GalateaConfig) -> PlanKey {
     match &found.source {
         PipelineSource::Files { scan } => data_source(scan, false, &mut state),
         PipelineSource::Stored(table) => table.identity().hash(&mut state),
-        PipelineSource::Groups(plan) | PipelineSource::Pairs(plan) | PipelineSource::Plan(plan) => {
+        PipelineSource::Groups(plan)
+        | PipelineSource::Pairs(plan)
+        | PipelineSource::Windows(plan)
+        | PipelineSource::Plan(plan) => {
             nodes(plan, false, &mut state);
         }
     }

@@ -23,12 +23,15 @@ mod key;
 mod nodes;
 mod pairs;
 mod placement_exec;
+mod placer;
 mod rules;
 mod shared_rows;
 mod sort;
 mod subtree;
 mod timing;
 mod top;
+mod window_input;
+mod windows;
 
 pub use placement_exec::{PlacementExec, query_report};
 pub use rules::{AnnotatePlacement, PlaceOnDevice};

@@ -148,6 +148,11 @@ fn count_placed(plan: &Arc<dyn ExecutionPlan>, placed: &mut usize, fallen: &mut 
     }
 }
 
+/// Whether an operator below completes the report.
+fn has_reader(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    PlanReport::READERS.contains(&plan.name()) || plan.children().into_iter().any(has_reader)
+}
+
 impl ExecutionPlan for PlacementExec {
     fn name(&self) -> &str {
         "PlacementExec"
@@ -199,6 +204,11 @@ impl ExecutionPlan for PlacementExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let context = if has_reader(&self.input) {
+            self.report().within(&context)
+        } else {
+            context
+        };
         let stream = self.input.execute(partition, context)?;
         let partitions = self.properties().output_partitioning().partition_count();
         Ok(match &self.timing {

@@ -1,7 +1,9 @@
 //! The optimizer rules of a session: one that places subtrees, one that completes the plan's report.
 
-use super::decide::{self, Decision, Grounds, Reasons};
+use super::decide::{self, Decision, Grounds};
 use super::placement_exec::PlacementExec;
+use super::placer::Reasons;
+
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
 use crate::runtime::Runtime;
 use datafusion::common::{Result, plan_err};

@@ -61,7 +61,12 @@ fn subtree(sort: &SortExec, finder: &Finder<'_>) -> Result<Subtree, Reason> {
         };
         Ok((value, order))
     });
-    let words = Expr::sort_words(keys.collect::<Result<Vec<_>, Reason>>()?);
+    let keys = keys.collect::<Result<Vec<_>, Reason>>()?;
+    // Places are numbered in the order of the window.
+    let words = match chain.is_ordered_by(&keys) {
+        true => Expr::sort_words([(Expr::row_number(), SortOrder::ASCENDING)]),
+        false => Expr::sort_words(keys),
+    };
     if words.len() > POLICY.words {
         return Err(Reason::Limit {
             expression: "ORDER BY".into(),

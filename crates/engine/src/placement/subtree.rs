@@ -32,6 +32,10 @@ pub enum PipelineSource {
     /// The pairs of rows of a join whose keys may repeat, which other pipelines leave on the device: the last
     /// of the build sides. A row is a pair, and columns are looked up by the number of the row.
     Pairs(Arc<dyn ExecutionPlan>),
+    /// The rows of window functions, which another pipeline leaves on the device in the order of the window:
+    /// the last of the build sides. A row is a place in that order, and columns are looked up by the number
+    /// of the row.
+    Windows(Arc<dyn ExecutionPlan>),
     /// Any other plan: its batches are encoded as they are collected.
     Plan(Arc<dyn ExecutionPlan>),
 }

@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use galatea_engine::config::{DeviceChoice, Fallback, GalateaConfig};
+use galatea_engine::report::{PlanReport, QueryReport, QueryStep};
 use galatea_engine::runtime::Runtime;
 use galatea_kmeans::{DeviceKMeans, KMeans, KMeansError, Model, Points, Progress};
 use parking_lot::Mutex;
@@ -103,6 +104,7 @@ struct Execution {
     rows: Rows,
     cancelled: Arc<AtomicBool>,
     iterations: Gauge,
+    report: Option<Arc<PlanReport>>,
     ran: Arc<Mutex<Option<String>>>,
 }
 
@@ -143,6 +145,7 @@ impl Execution {
         let reason = match self.on_device(points, labels) {
             Ok(Ok(model)) => {
                 let emulated = self.config.device == DeviceChoice::Emulated;
+                self.reports(|report| report.ran_on_device(emulated));
                 *self.ran.lock() = Some(
                     if emulated {
                         "the emulated device"
@@ -163,6 +166,7 @@ impl Execution {
             )));
         }
         *self.ran.lock() = Some(format!("the CPU because {reason}"));
+        self.reports(|report| report.reasons.push(format!("{}: {reason}", self.name())));
         let fitted = self
             .task
             .settings
@@ -170,9 +174,19 @@ impl Execution {
         fitted.map_err(|error| failed(self.name(), &error))
     }
 
+    fn reports(&self, change: impl FnOnce(&mut QueryReport)) {
+        if let Some(report) = &self.report {
+            report.update(change);
+        }
+    }
+
     /// Records the progress; false once cancelled.
     fn tell(&self, progress: Progress) -> bool {
         self.iterations.set(progress.iteration as usize);
+        if let Some(report) = &self.report {
+            let most = self.task.settings.max_iter.into();
+            report.comes_to(QueryStep::Clustering, progress.iteration.into(), Some(most));
+        }
         !self.cancelled.load(Ordering::Relaxed)
     }
 
@@ -294,6 +308,7 @@ impl ExecutionPlan for KMeansExec {
                 rows,
                 cancelled,
                 iterations,
+                report: PlanReport::of(&context),
                 ran,
             };
             let batches = tokio::task::spawn_blocking(move || execution.run()).await;

@@ -11,7 +11,6 @@ use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Field, Float32Type, Float64Type, Int64Type, Schema, UInt32Type, UInt64Type,
 };
 use datafusion::arrow::util::pretty::pretty_format_batches;
-use datafusion::datasource::MemTable;
 use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
@@ -315,50 +314,99 @@ async fn without_fallback_a_refusal_is_an_error() {
     assert!(text.contains("device") && text.contains("galatea."), "{text}");
 }
 
+/// A clustering without end, of iterations of a few milliseconds.
+const ENDLESS: &str =
+    "kmeans((SELECT x, y FROM t), k => 8, n_init => 1000000, max_iter => 1000000, tol => 0)";
+
+/// Waits until a condition holds.
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_stream_stops_its_clustering() {
     let pair = Pair::new(&[]);
-    // Iterations of a few milliseconds, without end.
-    let batch = rows(2_000);
-    let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).expect("a table");
-    pair.cpu
-        .register_table("t", Arc::new(table))
-        .expect("a new table");
-    let sql = "SELECT * FROM kmeans((SELECT x, y FROM t), k => 8, n_init => 1000000, max_iter => 1000000, tol => 0)";
-    let plan = pair
-        .cpu
-        .sql(sql)
-        .await
-        .expect("a plan")
-        .create_physical_plan()
-        .await
-        .expect("a physical plan");
-    let mut stream = plan.execute(0, pair.cpu.task_ctx()).expect("a stream");
-    let iterations = || {
-        let of = |plan: &Arc<dyn datafusion::physical_plan::ExecutionPlan>| {
-            plan.metrics()?.sum_by_name("iterations")
+    pair.table("t", &[rows(2_000)]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let sql = format!("SELECT * FROM {ENDLESS}");
+        let frame = ctx.sql(&sql).await.expect("a plan");
+        let plan = frame.create_physical_plan().await.expect("a physical plan");
+        let mut stream = plan.execute(0, ctx.task_ctx()).expect("a stream");
+        let reading = tokio::spawn(async move { stream.next().await.is_some() });
+        let iterations = || {
+            let mut plan = Arc::clone(&plan);
+            while plan.name() != "KMeansExec" {
+                plan = Arc::clone(plan.children()[0]);
+            }
+            let metrics = plan.metrics()?;
+            metrics.sum_by_name("iterations").map(|value| value.as_usize())
         };
-        let mut plan = Arc::clone(&plan);
-        while plan.name() != "KMeansExec" {
-            plan = Arc::clone(plan.children()[0]);
-        }
-        of(&plan).map(|value| value.as_usize())
+        until("no iteration", || {
+            iterations().is_some_and(|iterations| iterations > 0)
+        })
+        .await;
+        assert!(!reading.is_finished(), "it ended");
+        reading.abort();
+        let mut before = None;
+        until("it goes on", || {
+            std::thread::sleep(Duration::from_secs(1));
+            let now = iterations();
+            std::mem::replace(&mut before, now) == now
+        })
+        .await;
+    }
+}
+
+/// What the command line's bar shows, and that a statement which is cancelled leaves no table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_reports_its_iterations_and_leaves_nothing_when_cancelled() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[rows(2_000)]);
+    let ctx = pair.gpu.clone();
+    let statement = tokio::spawn(async move {
+        let sql = format!("CREATE TABLE c AS SELECT * FROM {ENDLESS}");
+        ctx.sql(&sql).await.map(drop)
+    });
+    let progress = || galatea::last_query_report(&pair.gpu)?.progress;
+    until("no iteration is reported", || {
+        progress()
+            .is_some_and(|progress| progress.step == galatea::QueryStep::Clustering && progress.done > 0)
+    })
+    .await;
+    assert_eq!(progress().and_then(|progress| progress.total), Some(1_000_000));
+    assert!(!statement.is_finished(), "it ended");
+    statement.abort();
+    assert!(statement.await.expect_err("it was cancelled").is_cancelled());
+    let text = error(&pair.gpu, "SELECT * FROM c").await;
+    assert!(text.contains("table") && text.contains("not found"), "{text}");
+    let mut before = None;
+    until("it goes on", || {
+        std::thread::sleep(Duration::from_secs(1));
+        let now = progress();
+        std::mem::replace(&mut before, now) == now
+    })
+    .await;
+}
+
+/// Where a clustering ran is in the report of its query; nothing that it does is refused beforehand.
+#[tokio::test]
+async fn a_clustering_on_the_device_is_reported_as_such() {
+    let pair = Pair::new(&[("galatea.fallback", "error")]);
+    pair.table("t", &[rows(3_000)]);
+    let sql = "SELECT count(*) FROM kmeans((SELECT x, y FROM t WHERE id > 7), k => 3)";
+    run(&pair.gpu, sql).await.expect("clusters");
+    let report = galatea::last_query_report(&pair.gpu).expect("a report");
+    let expected = if galatea_device::environment::test_on_gpu() {
+        galatea::QueryDevice::Both
+    } else {
+        galatea::QueryDevice::Emulated
     };
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while iterations().is_none_or(|iterations| iterations == 0) {
-        let waited = tokio::time::timeout(Duration::from_millis(50), stream.next()).await;
-        assert!(waited.is_err(), "it ended: {waited:?}");
-        assert!(Instant::now() < deadline, "no iteration");
-    }
-    drop(stream);
-    loop {
-        let before = iterations();
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        if iterations() == before {
-            break;
-        }
-        assert!(Instant::now() < deadline, "it goes on");
-    }
+    assert_eq!((report.device, report.reasons.as_slice()), (expected, &[][..]));
+    run(&pair.cpu, sql).await.expect("clusters");
 }
 
 /// README's statements give what stands below them.

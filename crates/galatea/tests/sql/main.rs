@@ -35,4 +35,5 @@ mod statements;
 mod streams;
 mod swapping;
 mod top;
+mod windows;
 mod zones;

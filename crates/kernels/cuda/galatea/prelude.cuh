@@ -48,6 +48,10 @@ template <> struct Limits<u64> {
     __device__ static constexpr u64 least() { return 0; }
     __device__ static constexpr u64 greatest() { return 18446744073709551615ull; }
 };
+template <> struct Limits<u128> {
+    __device__ static constexpr u128 least() { return 0; }
+    __device__ static constexpr u128 greatest() { return ~u128(0); }
+};
 template <> struct Limits<double> {
     __device__ static double least() { return __longlong_as_double(i64(0xfff0000000000000ull)); }  // -infinity
     __device__ static double greatest() { return __longlong_as_double(0x7ff0000000000000ll); }  // infinity

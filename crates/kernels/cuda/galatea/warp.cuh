@@ -28,13 +28,31 @@ GALATEA_INLINE u32 first_lanes(u32 count) { return 0xffffffffu >> (WARP - count)
 // The lanes before this one.
 GALATEA_INLINE u32 lanes_before() { return (1u << lane()) - 1; }
 
+// The value of another lane, as the instructions of the same names; of 128 bits by halves.
+template <typename T> GALATEA_INLINE T shuffle_up(u32 mask, T value, u32 distance) {
+    return __shfl_up_sync(mask, value, distance);
+}
+GALATEA_INLINE u128 shuffle_up(u32 mask, u128 value, u32 distance) {
+    const u64 low = __shfl_up_sync(mask, u64(value), distance);
+    const u64 high = __shfl_up_sync(mask, u64(value >> 64), distance);
+    return u128(high) << 64 | low;
+}
+template <typename T> GALATEA_INLINE T shuffle_down(u32 mask, T value, u32 distance) {
+    return __shfl_down_sync(mask, value, distance);
+}
+GALATEA_INLINE u128 shuffle_down(u32 mask, u128 value, u32 distance) {
+    const u64 low = __shfl_down_sync(mask, u64(value), distance);
+    const u64 high = __shfl_down_sync(mask, u64(value >> 64), distance);
+    return u128(high) << 64 | low;
+}
+
 // Combines the values of all live lanes. Valid on lane 0 only; other lanes hold partial results.
 template <typename T, typename Op> GALATEA_INLINE T warp_reduce(T value, Op op) {
     const u32 live = live_lanes();
     const u32 mask = first_lanes(live);
 #pragma unroll 1
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
-        const T other = __shfl_down_sync(mask, value, distance);
+        const T other = shuffle_down(mask, value, distance);
         if (lane() + distance < live) value = op(value, other);
     }
     return value;
@@ -47,10 +65,10 @@ template <typename T, typename Op> GALATEA_INLINE T warp_exclusive_scan(T value,
     inclusive = value;
 #pragma unroll 1
     for (u32 distance = 1; distance < WARP; distance *= 2) {
-        const T other = __shfl_up_sync(mask, inclusive, distance);
+        const T other = shuffle_up(mask, inclusive, distance);
         if (lane() >= distance) inclusive = op(other, inclusive);
     }
-    const T before = __shfl_up_sync(mask, inclusive, 1);
+    const T before = shuffle_up(mask, inclusive, 1);
     return lane() == 0 ? op.template identity<T>() : before;
 }
 

@@ -5,7 +5,7 @@ use galatea_device::{
 };
 
 use super::{KmeansState, same_length};
-use crate::kernel::{KernelFunction, kernel};
+use crate::kernel::{Kernel, KernelFunction, kernel};
 use crate::kmeans::{CHUNK_WORDS, PassShape};
 
 kernel_arguments! {
@@ -65,6 +65,23 @@ pub struct PassMemory<'a> {
     pub scale: f32,
 }
 
+/// A kernel that is made of a pass of that shape, and how many of its blocks run at once.
+pub(super) fn load<K: Kernel>(device: &Device, shape: &PassShape) -> Result<(KernelFunction<K>, u64)> {
+    let function = KernelFunction::<K>::load_with(device, shape.options())?;
+    let shared = shape.shared_bytes();
+    let limit = u64::from(device.info().shared_memory_per_block).saturating_sub(1024);
+    if shared > limit {
+        return Err(DeviceError::Geometry {
+            kernel: K::NAME.to_owned(),
+            what: "bytes of dynamic shared memory",
+            asked: shared,
+            limit,
+        });
+    }
+    let blocks = function.resident_blocks_with(shape.threads, shared as u32)?;
+    Ok((function, blocks))
+}
+
 impl KmeansPass {
     /// Loads the kernel for a shape.
     ///
@@ -72,18 +89,7 @@ impl KmeansPass {
     /// Those of [`Device::compile`]; [`DeviceError::Geometry`] for a shape whose blocks the device cannot
     /// run, with the number of bytes of shared memory and the limit.
     pub fn new(device: &Device, shape: PassShape) -> Result<Self> {
-        let function = KernelFunction::load_with(device, shape.options())?;
-        let shared = shape.shared_bytes();
-        let limit = u64::from(device.info().shared_memory_per_block).saturating_sub(1024);
-        if shared > limit {
-            return Err(DeviceError::Geometry {
-                kernel: "kmeans_pass".to_owned(),
-                what: "bytes of dynamic shared memory",
-                asked: shared,
-                limit,
-            });
-        }
-        let blocks = function.resident_blocks_with(shape.threads, shared as u32)?;
+        let (function, blocks) = load(device, &shape)?;
         Ok(Self {
             function,
             shape,

@@ -48,6 +48,8 @@ pub struct KmeansState {
     pub empty: u64,
     /// Blocks that have finished; 0 between launches.
     pub ticket: u64,
+    /// Blocks that have come to a barrier of [`KmeansFit`](crate::KmeansFit).
+    pub arrived: u64,
 }
 
 resident_kernel! {

@@ -16,6 +16,7 @@ mod heap_gather;
 mod heap_release;
 mod heap_reset;
 mod heap_verify;
+mod kmeans_fit;
 mod kmeans_masses;
 mod kmeans_pass;
 mod kmeans_update;
@@ -31,6 +32,10 @@ mod shared_updates;
 mod sort_gather;
 mod sort_histogram;
 mod sort_pass;
+mod window_bounds;
+mod window_starts;
+mod window_tree;
+mod window_values;
 
 pub use checksum::{Checksum, ChecksumArguments, checksum_of};
 pub use collect_bits::{CollectBits, CollectBitsArguments};
@@ -48,6 +53,7 @@ pub use heap_gather::{HeapGather, HeapGatherArguments};
 pub use heap_release::{HeapRelease, HeapReleaseArguments};
 pub use heap_reset::{HeapReset, HeapResetArguments};
 pub use heap_verify::{HeapCounts, HeapVerify, HeapVerifyArguments};
+pub use kmeans_fit::{FitMemory, KmeansFit, KmeansFitArguments};
 pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
@@ -66,6 +72,10 @@ pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments
 pub use sort_gather::{SortGather, SortGatherArguments};
 pub use sort_histogram::{SortHistogram, SortHistogramArguments};
 pub use sort_pass::{SortPass, SortPassArguments, SortStep};
+pub use window_bounds::{WINDOW_KEYS, WindowBounds, WindowBoundsArguments, WindowKeys};
+pub use window_starts::{WindowStarts, WindowStartsArguments};
+pub use window_tree::{Fold, WindowTree, WindowTreeArguments};
+pub use window_values::{Entry, WindowColumn, WindowValue, WindowValues, WindowValuesArguments};
 
 use repetition::power_of_two;
 
@@ -89,6 +99,7 @@ pub const KERNELS: &[KernelEntry] = &[
     HeapRelease::ENTRY,
     HeapReset::ENTRY,
     HeapVerify::ENTRY,
+    KmeansFit::ENTRY,
     KmeansMasses::ENTRY,
     KmeansPass::ENTRY,
     KmeansUpdate::ENTRY,
@@ -103,6 +114,10 @@ pub const KERNELS: &[KernelEntry] = &[
     SortGather::ENTRY,
     SortHistogram::ENTRY,
     SortPass::ENTRY,
+    WindowBounds::ENTRY,
+    WindowStarts::ENTRY,
+    WindowTree::ENTRY,
+    WindowValues::ENTRY,
 ];
 
 /// Default number of threads of a block.

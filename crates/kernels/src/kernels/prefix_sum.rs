@@ -8,13 +8,13 @@ use crate::kernel::resident_kernel;
 kernel_arguments! {
     /// Arguments of `prefix_sum`.
     pub struct PrefixSumArguments in "galatea/args/prefix_sum.h" {
-        /// The counts.
+        /// The counts; null: those in `wide`.
         pub counts: DevicePointer<u32>,
         /// The sums as 32 bits, may be `counts`; or null.
         pub narrow: DevicePointer<u32>,
-        /// The sums as 64 bits, or null.
+        /// The sums as 64 or 128 bits, or null.
         pub wide: DevicePointer<u64>,
-        /// By block: the sum of its counts.
+        /// By block: the sum of its counts, as wide as the sums.
         pub totals: DevicePointer<u64>,
         /// Counts; there is one sum more.
         pub count: u64,
@@ -22,8 +22,8 @@ kernel_arguments! {
         pub per_block: u64,
         /// 0: totals, 1: sums.
         pub phase: u32,
-        /// Fills the struct.
-        pub unused: u32,
+        /// Bytes of a sum: 8 or 16.
+        pub width: u32,
     }
 }
 
@@ -59,7 +59,7 @@ impl PrefixSum {
             count,
             per_block: self.per_block(count),
             phase,
-            unused: 0,
+            width: 8,
         };
         let references = [counts.reference(), totals.reference()];
         for phase in 0..2 {
@@ -91,9 +91,44 @@ impl PrefixSum {
             count,
             per_block: self.per_block(count),
             phase,
-            unused: 0,
+            width: 8,
         };
         let references = [counts.reference(), sums.reference(), totals.reference()];
+        for phase in 0..2 {
+            self.function
+                .launch(stream, self.geometry(count), &arguments(phase), &references)?;
+        }
+        Ok(())
+    }
+
+    /// Replaces values of 64 or 128 bits by the sums of those before them, which wrap; the last place, whose
+    /// content does not matter, gets the sum of all. `sums` are words of 64 bits, `words` (1 or 2) a value.
+    ///
+    /// # Errors
+    /// [`galatea_device::DeviceError::Range`] when `sums` is empty or not whole values, or `totals` not
+    /// `words` times [`Self::totals`] long; the device's.
+    pub fn replace_wide(
+        &self,
+        stream: &Stream,
+        sums: InOut<'_, u64>,
+        words: usize,
+        totals: Out<'_, u64>,
+    ) -> Result<()> {
+        let words = words.clamp(1, 2);
+        same_length("totals of blocks", words * self.totals(), totals.len())?;
+        same_length("words of sums", (sums.len() / words).max(1) * words, sums.len())?;
+        let count = (sums.len() / words) as u64 - 1;
+        let arguments = |phase| PrefixSumArguments {
+            counts: DevicePointer::NULL,
+            narrow: DevicePointer::NULL,
+            wide: sums.pointer(),
+            totals: totals.pointer(),
+            count,
+            per_block: self.per_block(count),
+            phase,
+            width: 8 * words as u32,
+        };
+        let references = [sums.reference(), totals.reference()];
         for phase in 0..2 {
             self.function
                 .launch(stream, self.geometry(count), &arguments(phase), &references)?;

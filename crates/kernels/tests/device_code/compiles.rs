@@ -49,39 +49,46 @@ fn nvrtc_compiles_every_kernel() {
     }
 }
 
-/// Passes of k-means by matrix units: centroids in registers and in shared memory, each way of summing.
+/// Passes and fits of k-means: by lanes, of more features than registers hold, by matrix units with centroids
+/// in registers and in shared memory, each way of summing.
 #[test]
-fn nvrtc_compiles_matrix_units() {
+fn nvrtc_compiles_passes_and_fits() {
     let Some(nvrtc) = testing::nvrtc() else { return };
-    for (features, clusters, sums, copies) in [
-        (4, 64, Sums::Features, 8),
-        (3, 65, Sums::Shared, 4),
-        (16, 16, Sums::Features, 8),
-        (16, 64, Sums::Features, 2),
-        (31, 100, Sums::Global, 1),
+    use Scores::{Lanes, Matrix};
+    for (scores, features, clusters, sums, copies) in [
+        (Lanes, 4, 4, Sums::Registers, 1),
+        (Lanes, 4, 64, Sums::Shared, 8),
+        (Lanes, 40, 9, Sums::Features, 2),
+        (Lanes, 40, 9, Sums::Global, 1),
+        (Matrix, 4, 64, Sums::Features, 8),
+        (Matrix, 3, 65, Sums::Shared, 4),
+        (Matrix, 16, 16, Sums::Features, 8),
+        (Matrix, 16, 64, Sums::Features, 2),
+        (Matrix, 31, 100, Sums::Global, 1),
+        (Matrix, 64, 64, Sums::Features, 2),
+        (Matrix, 37, 9, Sums::Global, 1),
     ] {
         let shape = PassShape {
             features,
             clusters,
-            scores: Scores::Matrix,
+            scores,
             sums,
             points: 4,
             threads: 128,
             copies,
             ahead: true,
-            paired: false,
+            paired: scores == Lanes && clusters > 16,
             given: false,
             labels: None,
             inertia: false,
         };
-        for architecture in ARCHITECTURES {
-            let mut program = KERNELS
-                .iter()
-                .find(|kernel| kernel.name == "kmeans_pass")
-                .expect("it is listed")
-                .program();
-            program.options.extend(shape.options());
-            assert_compiles(&nvrtc, architecture, &program);
+        for name in ["kmeans_pass", "kmeans_fit"] {
+            for architecture in ARCHITECTURES {
+                let kernel = KERNELS.iter().find(|kernel| kernel.name == name);
+                let mut program = kernel.expect("it is listed").program();
+                program.options.extend(shape.options());
+                assert_compiles(&nvrtc, architecture, &program);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ mod kernels;
 mod primitives;
 mod registry;
 mod sort;
+mod windows;
 
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 

@@ -28,6 +28,8 @@ const BLOCKS_POWER: f64 = 0.05;
 const FEWEST_FEATURES: u32 = 2;
 /// Fewer clusters are compared faster in 32-bit floats.
 const FEWEST_CLUSTERS: u32 = 8;
+/// Registers of a thread of a wide pass, estimated.
+const WIDE_REGISTERS: u32 = 168;
 /// Warps of a multiprocessor that hide the latency of dependent instructions of a pass; with fewer, times
 /// grow with the root of the missing share.
 const WARPS_TO_HIDE: f64 = 16.0;
@@ -54,8 +56,11 @@ pub(super) fn costs(
     limit: u64,
 ) -> Vec<(PassShape, f64)> {
     let mut found = Vec::new();
-    if !(FEWEST_FEATURES..=MOST_FEATURES).contains(&features) || clusters < FEWEST_CLUSTERS {
+    if features < FEWEST_FEATURES || clusters < FEWEST_CLUSTERS {
         return found;
+    }
+    if features > MOST_FEATURES {
+        return wide(machine, (features, clusters), sums, limit);
     }
     let ways = [Sums::Features, Sums::Shared, Sums::Global].into_iter();
     for way in ways.filter(|way| sums.is_none_or(|only| only == *way)) {
@@ -96,6 +101,80 @@ pub(super) fn costs(
         }
     }
     found
+}
+
+/// Shapes for more features than registers hold, in no order. Centroids are in shared memory, all of them.
+fn wide(
+    machine: &Machine,
+    (features, clusters): (u32, u32),
+    sums: Option<Sums>,
+    limit: u64,
+) -> Vec<(PassShape, f64)> {
+    let mut found = Vec::new();
+    for (way, groups) in [(Sums::Features, &[1, 2, 4, 8][..]), (Sums::Global, &[1])] {
+        if sums.is_some_and(|only| only != way) {
+            continue;
+        }
+        for (threads, copies) in [384, 256, 128]
+            .into_iter()
+            .flat_map(|threads| groups.iter().map(move |groups| (threads, *groups)))
+        {
+            let shape = PassShape {
+                features,
+                clusters,
+                scores: Scores::Matrix,
+                sums: way,
+                points: 4,
+                threads,
+                copies,
+                ahead: false,
+                paired: false,
+                given: false,
+                labels: None,
+                inertia: false,
+            };
+            // Groups are of whole vectors of labels.
+            if threads % (4 * copies) == 0 && threads / copies >= 32 && shape.shared_bytes() <= limit {
+                found.push((shape, wide_cycles(machine, &shape)));
+            }
+        }
+    }
+    found
+}
+
+/// Points come again for every 64 centroids and for the sums, from a cache that is about twice as fast as
+/// memory; the units take 16 x 8 sums of 16 products, as in narrow passes.
+fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
+    let (k, d) = (
+        f64::from(shape.clusters.next_multiple_of(8)),
+        f64::from(shape.features),
+    );
+    let steps = f64::from(shape.features.div_ceil(4));
+    let blocks = machine
+        .resident_blocks(shape.threads, shape.shared_bytes())
+        .min((1 << 16) / WIDE_REGISTERS / shape.threads)
+        .max(1);
+    let warps = f64::from(blocks * shape.threads / 32);
+    let multiprocessors = f64::from(machine.multiprocessors);
+    let clock = machine.rounds_per_second / multiprocessors;
+    let times = (k / 64.0).ceil();
+    let bytes_per_cycle = machine.memory_bytes_per_second / multiprocessors / clock;
+    let memory = 128.0 * d / bytes_per_cycle * (1.0 + times / 2.0);
+    let (update, atomics) = match shape.sums {
+        Sums::Features => {
+            let width = f64::from(shape.threads / shape.copies);
+            (5.0 * (d / width).ceil() * width, 0.0)
+        }
+        _ => {
+            let rate = machine.global_atomics_per_second / multiprocessors / clock;
+            (2.0 * d, 32.0 * d / (SLOTS_FACTOR * rate).max(1e-9))
+        }
+    };
+    let units = k * steps / 4.0 * UNIT_CYCLES;
+    let issue = WAITING[1] * (1.5 * k + units + times * steps * 24.0 + 60.0) / 4.0 + update / 4.0;
+    let shared = k / 8.0 * steps * 2.0;
+    let hidden = (WARPS_TO_HIDE / warps).max(1.0).sqrt();
+    overlapped([memory, atomics.max(shared), issue * hidden])
 }
 
 fn cycles(machine: &Machine, shape: &PassShape) -> f64 {

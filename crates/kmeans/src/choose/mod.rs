@@ -50,6 +50,19 @@ pub struct PassCost {
     pub cycles: f64,
 }
 
+impl PassCost {
+    /// Seconds of passes over so many points, of several starts at once, on the multiprocessor that has most
+    /// tiles. Where points are few, small tiles keep more multiprocessors busy.
+    #[must_use]
+    pub fn seconds(&self, machine: &Machine, points: u64, starts: u32) -> f64 {
+        let tile = self.shape.tile_points();
+        let tiles = points.div_ceil(tile) * u64::from(starts);
+        let most = tiles.div_ceil(u64::from(machine.multiprocessors));
+        let clock = machine.rounds_per_second / f64::from(machine.multiprocessors);
+        self.cycles * (most * tile) as f64 / 32.0 / clock
+    }
+}
+
 /// Constraints on a shape; unset fields are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
@@ -239,35 +252,53 @@ fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
     asked.map_or(limit, |asked| asked.min(limit))
 }
 
-/// The cheapest shape.
+/// The cheapest shape for many points.
 ///
 /// # Errors
 /// [`KMeansError::NoShape`] where nothing fits.
-pub fn choose(machine: &Machine, (features, clusters): (u32, u32), wanted: Wanted) -> Result<PassShape> {
-    let found = costs(machine, (features, clusters), wanted);
-    let best = found.first().map(|cost| cost.shape);
-    best.ok_or_else(|| {
-        let least = PassShape {
-            features,
-            clusters,
-            scores: Scores::Lanes,
-            sums: wanted.sums.unwrap_or(Sums::Global),
-            points: 4,
-            threads: 32,
-            copies: 1,
-            ahead: false,
-            paired: false,
-            given: false,
-            labels: None,
-            inertia: false,
-        };
-        KMeansError::NoShape {
-            features: features as usize,
-            clusters: clusters as usize,
-            needed: least.shared_bytes(),
-            limit: limit_of(machine, wanted.shared_limit),
-        }
-    })
+pub fn choose(machine: &Machine, of: (u32, u32), wanted: Wanted) -> Result<PassShape> {
+    let best = costs(machine, of, wanted).first().map(|cost| cost.shape);
+    best.ok_or_else(|| no_shape(machine, of, wanted))
+}
+
+/// The fastest shape for so many points, of several starts at once.
+///
+/// # Errors
+/// [`KMeansError::NoShape`] where nothing fits.
+pub fn fastest(
+    machine: &Machine,
+    of: (u32, u32),
+    wanted: Wanted,
+    (points, starts): (u64, u32),
+) -> Result<PassCost> {
+    let seconds = |cost: &PassCost| cost.seconds(machine, points, starts);
+    let best = costs(machine, of, wanted)
+        .into_iter()
+        .min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+    best.ok_or_else(|| no_shape(machine, of, wanted))
+}
+
+fn no_shape(machine: &Machine, (features, clusters): (u32, u32), wanted: Wanted) -> KMeansError {
+    let least = PassShape {
+        features,
+        clusters,
+        scores: Scores::Lanes,
+        sums: wanted.sums.unwrap_or(Sums::Global),
+        points: 4,
+        threads: 32,
+        copies: 1,
+        ahead: false,
+        paired: false,
+        given: false,
+        labels: None,
+        inertia: false,
+    };
+    KMeansError::NoShape {
+        features: features as usize,
+        clusters: clusters as usize,
+        needed: least.shared_bytes(),
+        limit: limit_of(machine, wanted.shared_limit),
+    }
 }
 
 /// Rounds of an atomic of a warp whose lanes share replicated accumulators.

@@ -13,8 +13,8 @@ use crate::{KMeansError, Result};
 
 /// After a wait of that long, iterations are queued one by one.
 const LONG: Duration = Duration::from_millis(50);
-/// Iterations that are queued at once at most.
-const BATCH: u32 = 16;
+/// And after a shorter one twice as many.
+const SHORT: Duration = Duration::from_millis(10);
 
 impl DeviceRun<'_> {
     /// The centroids of the starts that have not ended, as they are on the device.
@@ -72,8 +72,8 @@ impl Processor for DeviceRun<'_> {
             // A cancelled fit waits for the queued iterations.
             if !resident || begun.elapsed() > LONG {
                 batch = 1;
-            } else {
-                batch = (2 * batch).min(BATCH);
+            } else if begun.elapsed() < SHORT {
+                batch *= 2;
             }
             for (number, state) in states.into_iter().enumerate() {
                 let Some(state) = state else { continue };

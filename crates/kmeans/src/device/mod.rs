@@ -4,11 +4,13 @@
 //! there, while the others arrive, each with a launch of its own: in pages as far as there is room, through a
 //! ring of slots otherwise (thesis §5.4). Sums stay in device memory over all launches of a pass (KM-18); the
 //! update moves the centroids there, and only its state comes back. While everything is resident, several
-//! iterations are queued at once: once one has converged, those behind it do nothing.
+//! iterations are queued at once: once one has converged, those behind it do nothing. Over few points they
+//! are one launch, whose blocks wait for each other between pass and update; starts are rows of its grid.
 //!
 //! Chunks that are not on the device may be shared with the CPU (`share`), which processes them in place.
 
 mod fit;
+mod phases;
 mod places;
 mod starts;
 
@@ -19,16 +21,16 @@ use std::time::Duration;
 use bytemuck::Pod;
 use galatea_device::{Device, DeviceBuffer, DeviceError, Event, Stream};
 use galatea_kernels::kmeans::{Centroids, LabelWidth, PassShape, Scores};
-use galatea_kernels::{KmeansPass, KmeansUpdate, UpdateRule};
+use galatea_kernels::{KmeansFit, KmeansPass, KmeansUpdate, UpdateRule};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 
-use crate::choose::{Wanted, choose};
-use crate::cpu::{self, Partial};
+use crate::choose::{Wanted, choose, fastest};
+use crate::cpu::{self, CpuSums, Partial};
 use crate::labels::Labels;
 use crate::share::{Split, share_of_cpu};
 use crate::spread;
-use crate::{Execution, KMeans, KMeansError, Points, Result, Share, Sums};
+use crate::{Execution, KMeans, KMeansError, Launches, Points, Result, Share, Sums};
 
 /// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
 const SLOTS: usize = 4;
@@ -36,9 +38,13 @@ const SLOTS: usize = 4;
 const AHEAD: usize = 16;
 /// Bytes of partial sums at most: blocks share slots beyond.
 const PARTIAL_BYTES: u64 = 32 << 20;
+/// Seconds of a pass by the model, of all starts, up to which iterations share a launch: launches of a pass
+/// and an update take some microseconds each.
+const PERSISTENT_SECONDS: f64 = 200e-6;
 /// Chunks whose labels come back together.
 const LABELLED: usize = 8;
 
+pub use phases::{Phase, cpu_phases};
 use places::{Places, Slot, Table};
 use starts::Start;
 
@@ -116,10 +122,22 @@ impl<'m> DeviceKMeans<'m> {
             sums: settings.sums,
             shared_limit: settings.shared_limit,
         };
-        let shape = choose(&self.machine, (d, k), wanted)?;
-        let mut run = self.start_all(points, shape, settings.starts_together())?;
+        let starts = settings.starts_together();
+        let work = (points.len(), starts as u32);
+        let cost = fastest(&self.machine, (d, k), wanted, work)?;
+        let mut run = self.start_all(points, cost.shape, starts)?;
         run.share = settings.share;
         run.execute_as(settings.execution)?;
+        let single = matches!(settings.execution, Execution::Auto | Execution::Single);
+        let is_short = || cost.seconds(&self.machine, work.0, work.1) <= PERSISTENT_SECONDS;
+        let persists = match settings.launches {
+            Launches::Auto => is_short(),
+            Launches::Each => false,
+            Launches::Persistent => true,
+        };
+        if single && persists {
+            run.persist()?;
+        }
         Ok(run)
     }
 
@@ -152,12 +170,14 @@ impl<'m> DeviceKMeans<'m> {
             on: self,
             points,
             starts: (0..starts).map(start).collect::<Result<_>>()?,
+            begun: 0,
             share: Share::Device,
             cpu_chunks: 0,
             passes: vec![pass.clone()],
             pass,
             exact,
             cross: false,
+            fit: None,
             labelled: None,
             table: Table::default(),
             ring: Vec::new(),
@@ -173,6 +193,8 @@ pub struct DeviceRun<'p> {
     pass: KmeansPass,
     /// Kernels of an iteration, in order.
     passes: Vec<KmeansPass>,
+    /// Kernel of several iterations, where they share launches.
+    fit: Option<KmeansFit>,
     /// Shape of passes in 32-bit floats.
     exact: PassShape,
     /// Whether the CPU moves the centroids.
@@ -181,6 +203,8 @@ pub struct DeviceRun<'p> {
     labelled: Option<DeviceBuffer<u8>>,
     /// Starts that share the passes over the points.
     starts: Vec<Start>,
+    /// How many of them the fit that began last has.
+    begun: usize,
     share: Share,
     /// Chunks that the CPU has taken.
     cpu_chunks: u64,
@@ -293,10 +317,14 @@ impl DeviceRun<'_> {
                 None => {
                     self.pass = KmeansPass::new(self.on.device(), self.exact)?;
                     self.passes = vec![self.pass.clone()];
+                    if self.fit.is_some() {
+                        self.persist()?;
+                    }
                 }
             }
         }
         self.starts.iter_mut().for_each(|start| start.active = false);
+        self.begun = centroids.len();
         for (start, of) in self.starts.iter_mut().zip(centroids) {
             start.begin(&self.on.compute, of)?;
         }
@@ -308,6 +336,10 @@ impl DeviceRun<'_> {
     fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&[Centroids]>) -> Result<bool> {
         let mut places = self.place()?;
         let resident = places.ready == places.order.len();
+        if let Some(fit) = self.fit.clone().filter(|_| resident) {
+            self.queue_fit(&places, &fit, most, tolerance)?;
+            return Ok(true);
+        }
         let passes = self.passes.clone();
         for _ in 0..if resident { most } else { 1 } {
             match cpu.filter(|_| !resident) {
@@ -317,6 +349,31 @@ impl DeviceRun<'_> {
             self.queue_update(UpdateRule::Means { tolerance })?;
         }
         Ok(resident)
+    }
+
+    /// Queues so many iterations of each start in one launch over points that are all there, or in as few as
+    /// take all starts.
+    fn queue_fit(
+        &mut self,
+        places: &Places<'_>,
+        fit: &KmeansFit,
+        iterations: u32,
+        tolerance: f64,
+    ) -> Result<()> {
+        self.write_table(places, |_| 0)?;
+        let table = self.table.buffer.as_ref().expect("just written");
+        let work = (self.points.most(), iterations);
+        let stream = &self.on.compute;
+        // Barriers of a start count on the same number of blocks in all of its launches.
+        let begun = &mut self.starts[..self.begun];
+        for together in begun.chunks_mut(fit.most_starts()) {
+            if together.iter().any(|start| start.active) {
+                let memory = together.iter_mut().map(Start::memory).collect();
+                fit.launch(stream, work, tolerance, galatea_device::In(table), memory)?;
+            }
+        }
+        places.scan.used(&Arc::new(stream.record()?));
+        Ok(())
     }
 
     /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them
@@ -379,6 +436,25 @@ impl DeviceRun<'_> {
         Ok(())
     }
 
+    /// Lets iterations share launches while all points are in device memory, where the device has cooperative
+    /// launches.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn persist(&mut self) -> Result<()> {
+        let device = self.on.device();
+        if device.info().cooperative_launch {
+            self.fit = Some(KmeansFit::new(device, *self.pass.shape())?);
+        }
+        Ok(())
+    }
+
+    /// Whether they do.
+    #[must_use]
+    pub fn is_persistent(&self) -> bool {
+        self.fit.is_some()
+    }
+
     /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go
     /// back.
     fn cross(&mut self, centroids: &mut Centroids) -> Result<f64> {
@@ -392,8 +468,8 @@ impl DeviceRun<'_> {
         let shape = (centroids.clusters(), self.points.features());
         let mut total = Partial::new(shape.0, shape.1);
         for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
-            let labels = Labels::of_bytes(width, labels);
-            total.add(&cpu::sums_of(chunk, &labels, centroids, shape));
+            let labels: Vec<u32> = Labels::of_bytes(width, labels).iter().collect();
+            total.add(&cpu::sums_of(chunk, &labels, centroids, shape, CpuSums::Auto));
         }
         let shift = cpu::update(centroids, &total, shape.1);
         self.starts[0].put(&self.on.compute, centroids)?;
@@ -438,7 +514,20 @@ impl DeviceRun<'_> {
             let mut centroids = self.centroids_there()?;
             return self.cross(&mut centroids).map(drop);
         }
-        self.queue_iterations(1, -1.0, None).map(drop)
+        self.queue_several(1)
+    }
+
+    /// As [`Self::queue_iteration`], several: in one launch where iterations share launches.
+    ///
+    /// # Errors
+    /// [`KMeansError::Memory`]; the device's.
+    pub fn queue_several(&mut self, iterations: u32) -> Result<()> {
+        let mut left = iterations;
+        while left > 0 {
+            let resident = self.queue_iterations(left, -1.0, None)?;
+            left -= if resident { left } else { 1 };
+        }
+        Ok(())
     }
 
     fn centroids_there(&self) -> Result<Centroids> {

@@ -2,7 +2,7 @@
 
 use galatea_device::{DeviceBuffer, In, InOut, Out, Stream};
 use galatea_kernels::kmeans::{CHUNK_WORDS, Centroids};
-use galatea_kernels::{KmeansPass, KmeansState, KmeansUpdate, PassMemory, UpdateRule};
+use galatea_kernels::{FitMemory, KmeansPass, KmeansState, KmeansUpdate, PassMemory, UpdateRule};
 
 use super::DeviceKMeans;
 use crate::Result;
@@ -76,6 +76,18 @@ impl Start {
             scale: self.scale,
         };
         Ok(pass.launch(stream, most, memory)?)
+    }
+
+    /// For iterations in one launch.
+    pub(super) fn memory(&mut self) -> FitMemory<'_> {
+        FitMemory {
+            centroids: InOut(&mut self.centroids),
+            partials: InOut(&mut self.partials),
+            shifts: Out(&mut self.shifts),
+            masses: Out(&mut self.masses),
+            state: InOut(&mut self.state),
+            scale: self.scale,
+        }
     }
 
     /// Puts the CPU's partial sums in their slot.

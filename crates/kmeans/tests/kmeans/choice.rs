@@ -54,7 +54,6 @@ fn matrix_units_are_taken_where_they_were_faster() {
         ((16, 64), Scores::Matrix),
         ((32, 16), Scores::Matrix),
         ((32, 256), Scores::Matrix),
-        ((64, 64), Scores::Lanes),
     ] {
         let shape = choose(&Machine::H200, (d, k), Wanted::default()).unwrap();
         assert_eq!(shape.scores, scores, "d {d} k {k}: {shape:?}");

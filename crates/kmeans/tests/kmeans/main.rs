@@ -9,6 +9,7 @@ mod masses;
 mod offsets;
 mod out_of_core;
 mod passes;
+mod persistent;
 mod reference;
 mod scikit;
 

@@ -3,6 +3,7 @@
 use galatea_device::{In, InOut};
 use galatea_kernels::kmeans::LabelWidth;
 use galatea_kernels::{KmeansMasses, MassSum};
+use galatea_kmeans::{Labels, count_labels};
 
 use crate::device;
 
@@ -18,6 +19,7 @@ fn every_mass_sum_counts_every_label() {
         (4097, 256),
         (10_000, 257),
         (70_001, 16),
+        (300_000, 5),
     ] {
         let width = LabelWidth::of(k).bytes();
         let of = |point: u32| point.wrapping_mul(2_654_435_761) >> 7;
@@ -28,6 +30,14 @@ fn every_mass_sum_counts_every_label() {
             .collect();
         let mut expected = vec![0u64; k as usize];
         labels.iter().for_each(|label| expected[*label as usize] += 1);
+        let labels = Labels::of_bytes(LabelWidth::of(k), bytes.clone());
+        for way in MassSum::ALL {
+            assert_eq!(
+                count_labels(&labels, k as usize, way),
+                expected,
+                "CPU {way:?} n {n} k {k}"
+            );
+        }
         let uploaded = device.upload(&stream, &bytes).unwrap();
         for way in MassSum::ALL {
             let limit = 48 << 10;

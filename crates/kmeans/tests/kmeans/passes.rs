@@ -1,6 +1,8 @@
 //! Passes of every shape.
 
-use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs};
+use galatea_kmeans::{
+    CpuSums, DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs, cpu_phases,
+};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::{Reference, reference};
@@ -71,17 +73,30 @@ fn the_cpu_agrees_with_the_reference() {
         (1000, 17, 8),
         (5000, 64, 31),
         (700, 300, 4),
+        (32, 2, 3),
+        (256, 4, 9),
+        (512, 5, 8),
         (40_000, 2, 4),
     ] {
         let columns = columns(n, d, 7);
         let first = first_rows(&columns, k);
         let points = points_of(&columns, 1 << 16);
-        let model = settings(first.clone(), k).fit_predict(&points).unwrap();
-        hold(
-            &model,
-            &reference(&columns, &first, 2),
-            &format!("n {n} d {d} k {k}"),
-        );
+        let expected = reference(&columns, &first, 2);
+        for cpu_sums in [CpuSums::Auto].into_iter().chain(CpuSums::ALL) {
+            for execution in [Execution::Single, Execution::Multi] {
+                let settings = KMeans {
+                    cpu_sums,
+                    execution,
+                    ..settings(first.clone(), k)
+                };
+                let model = settings.fit_predict(&points).unwrap();
+                hold(
+                    &model,
+                    &expected,
+                    &format!("n {n} d {d} k {k} {cpu_sums:?} {execution:?}"),
+                );
+            }
+        }
     }
 }
 
@@ -157,6 +172,11 @@ fn matrix_units_agree_with_the_reference() {
         (200, 7, 130),
         (257, 16, 33),
         (200, 32, 12),
+        (300, 33, 8),
+        (261, 40, 70),
+        (515, 64, 20),
+        (130, 131, 9),
+        (200, 257, 12),
     ] {
         let columns = columns(n, d, 13);
         let first = first_rows(&columns, k);
@@ -172,7 +192,9 @@ fn matrix_units_agree_with_the_reference() {
             let mut shapes: Vec<_> = costs(&machine, (d as u32, k as u32), wanted)
                 .into_iter()
                 .map(|cost| cost.shape)
-                .filter(|shape| shape.threads == 128 && shape.ahead == (shape.points == 4))
+                .filter(|shape| {
+                    shape.threads == 128 && (shape.is_wide() || shape.ahead == (shape.points == 4))
+                })
                 .collect();
             shapes.sort_by_key(|shape| (shape.copies, shape.points));
             assert!(!shapes.is_empty() || sums != Sums::Global, "n {n} d {d} k {k}");
@@ -268,6 +290,40 @@ fn every_execution_agrees_with_the_reference() {
             }
         }
     }
+}
+
+/// Phases one after the other are an iteration.
+#[test]
+fn phases_are_those_of_an_iteration() {
+    let device = device(64 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let machine = machine(&device);
+    let on = DeviceKMeans::new(&manager, machine).unwrap();
+    let columns = columns(3001, 5, 17);
+    let first = first_rows(&columns, 6);
+    let expected = reference(&columns, &first, 1);
+    let points = points_of(&columns, 4096);
+    let shape = choose(&machine, (5, 6), Wanted::default()).unwrap();
+    for (execution, names) in [
+        (Execution::Multi, &["assignment", "sums", "centroids"][..]),
+        (
+            Execution::Cross,
+            &["assignment", "label transfer", "sums", "centroids"],
+        ),
+    ] {
+        let mut run = on.start_with(&points, shape).unwrap();
+        run.execute_as(execution).unwrap();
+        run.place_centroids(&first).unwrap();
+        let phases: Vec<&str> = run.phases().unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(phases, names);
+        for (found, truth) in run.read_centroids().unwrap().iter().zip(&expected.centroids) {
+            assert!(
+                (found - truth).abs() < 2e-3,
+                "{execution:?}: {found}, not {truth}"
+            );
+        }
+    }
+    assert_eq!(cpu_phases(&points, &first).len(), 3);
 }
 
 /// Points, features and clusters around the sizes of warps, blocks, vectors and chunks.

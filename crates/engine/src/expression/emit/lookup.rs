@@ -110,6 +110,10 @@ impl<'a> Emitter<'a> {
             let place = self.place(dimension, &found, key)?;
             return self.pair_column(expression, dimension, column, (&found, shape), &place);
         }
+        if let Form::Windows(shape) = &found.form {
+            let place = self.place(dimension, &found, key)?;
+            return self.window_column(expression, dimension, column, (&found, shape), &place);
+        }
         let payload = found.column(column).ok_or(not_collected.clone())?;
         let index = self.place(dimension, &found, key)?.index;
         let kind = payload.kind();
@@ -236,6 +240,7 @@ impl<'a> Emitter<'a> {
             (Some(packed), _) => self.packed_place(packed, found, key)?,
             (None, Keys::Space(space)) => self.numbered_place(dimension, space, key)?,
             (None, Keys::Rows) if matches!(found.form, Form::Pairs(_)) => self.pair(dimension),
+            (None, Keys::Rows) if matches!(found.form, Form::Windows(_)) => self.window_place(dimension),
             // Entries beyond the last must not be read.
             (None, Keys::Rows) => Place {
                 inside: "true".to_owned(),

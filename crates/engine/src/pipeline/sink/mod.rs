@@ -11,6 +11,7 @@
 //! | `append` | not groups: rows at a cursor | none; drained by the host between launches, or held until the last one and sorted |
 //! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
 //! | `lists`, `probe` | not groups: rows by position, those of a join whose keys repeat | none |
+//! | `windows` | not groups: rows by position, those of a window | none; sorted after the last launch |
 //! | `mark` | not groups: a bit for each pair and row of such a join | none |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is exhausted |
 //!
@@ -28,6 +29,7 @@ pub mod probe;
 pub(super) mod scalar;
 pub(super) mod shared;
 mod statements;
+pub(super) mod windows;
 
 use crate::code::Code;
 use std::fmt::Debug;

@@ -6,7 +6,7 @@ use super::residence::Residence;
 use crate::config::GalateaConfig;
 use crate::expression::is_text;
 use crate::history::{History, OneTime, PlanKey};
-use crate::pipeline::{RowOrder, SinkPlan};
+use crate::pipeline::{RowOrder, SinkPlan, WindowInput};
 use crate::placement::{PipelineSource, Subtree};
 use crate::policy::policy;
 use crate::runtime::Runtime;
@@ -48,6 +48,10 @@ policy! {
         sorted_word: f64 = 0.1,
         /// A value that is put in the order of a sort: a random access to device memory.
         gathered_value: f64 = 0.05,
+        /// A row whose partition and peers are found in the order of a window.
+        ordered_row: f64 = 0.1,
+        /// A value that a window function is computed from, put in order and summed or folded.
+        window_value: f64 = 0.1,
         /// Groups of a hash table that fits the cache, about.
         cached_groups: f64 = 1e6,
         /// A value of a group that is read back, on the threads that read results.
@@ -117,6 +121,12 @@ struct Bringing {
     once: Vec<OneTime>,
 }
 
+/// Nanoseconds that a row takes until it is in the order of a window, with what functions need of it.
+fn windows_row(input: &WindowInput) -> f64 {
+    let words = input.words().count() as f64 * POLICY.sorted_word;
+    POLICY.built_row + words + POLICY.ordered_row + POLICY.window_value * input.calls.len() as f64
+}
+
 impl Estimator {
     /// What `found`, which computes what `plan` does, is expected to take on the device.
     pub(in crate::placement) fn device_time(
@@ -154,6 +164,7 @@ impl Estimator {
             | SinkPlan::Lists { .. }
             | SinkPlan::Probe { .. }
             | SinkPlan::Mark { .. } => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
+            SinkPlan::Windows(input) => (rows * windows_row(input) * 1e-9, 0.0, POLICY.row_value),
         };
         // Passes that look for the last of the first rows read their keys.
         let passes = if found.top().is_some() {

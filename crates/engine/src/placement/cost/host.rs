@@ -17,6 +17,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
 
@@ -48,6 +49,8 @@ policy! {
         tested_pair: f64 = 1.0,
         /// One comparison of a sort.
         sort_step: f64 = 6.0,
+        /// One window function of a row.
+        window_value: f64 = 40.0,
         /// Groups whose table stays in a core's caches.
         few_groups: f64 = 50_000.0,
         /// Rows of a row group of a Parquet file, where writers choose.
@@ -172,6 +175,11 @@ impl Estimator {
         if plan.name().starts_with("Sort") {
             return input(0) * (input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
         }
+        if let Some(functions) = windows(plan) {
+            // Rows are sorted first, by a node that is not there yet.
+            let sort = input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value);
+            return input(0) * (sort + functions as f64 * POLICY.window_value);
+        }
         match plan.children().len() {
             0 => rows * values(POLICY.copied_value),
             1 => rows * values(POLICY.copied_value) * 0.2,
@@ -191,6 +199,18 @@ impl Estimator {
             _ => rows * 0.1,
         }
     }
+}
+
+/// How many window functions a node computes, if it does.
+fn windows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let whole = plan
+        .downcast_ref::<WindowAggExec>()
+        .map(WindowAggExec::window_expr);
+    let bounded = || {
+        plan.downcast_ref::<BoundedWindowAggExec>()
+            .map(BoundedWindowAggExec::window_expr)
+    };
+    Some(whole.or_else(bounded)?.len())
 }
 
 /// Nanoseconds of an expression's operations for a row; columns and constants are none.

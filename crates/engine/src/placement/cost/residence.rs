@@ -88,6 +88,9 @@ fn source(found: &Subtree, runtime: &Runtime, config: &GalateaConfig) -> Option<
                 .ok()?;
             Some(table)
         }
-        PipelineSource::Groups(_) | PipelineSource::Pairs(_) | PipelineSource::Plan(_) => None,
+        PipelineSource::Groups(_)
+        | PipelineSource::Pairs(_)
+        | PipelineSource::Windows(_)
+        | PipelineSource::Plan(_) => None,
     }
 }

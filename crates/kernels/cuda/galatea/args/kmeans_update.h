@@ -12,7 +12,8 @@ struct KmeansState {
     double shift;    // sum of the squared distances that centroids moved in the last update
     double inertia;  // sum of the partials' inertias at the last update
     u64 empty;       // clusters without points at the last update: they keep their centroids
-    u64 ticket;      // blocks that have finished
+    u64 ticket;      // blocks that have finished; 0 between launches
+    u64 arrived;     // at barriers of the kernel kmeans_fit: a multiple of its blocks between launches
 };
 
 struct KmeansUpdateArguments {

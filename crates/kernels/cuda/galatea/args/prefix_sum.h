@@ -6,14 +6,14 @@
 namespace galatea {
 
 struct PrefixSumArguments {
-    const u32* counts;
-    u32* narrow;   // the sums as 32 bits, may be `counts`; or null
-    u64* wide;     // the sums as 64 bits, or null
-    u64* totals;   // by block: the sum of its counts
-    u64 count;     // counts; there is one sum more
-    u64 per_block; // counts of a block, which are consecutive
-    u32 phase;     // 0: totals, 1: sums
-    u32 unused;
+    const u32* counts; // null: what is in `wide` is added up
+    u32* narrow;       // the sums as 32 bits, may be `counts`; or null
+    u64* wide;         // the sums as 64 or 128 bits, or null
+    u64* totals;       // by block: the sum of its counts, as wide as the sums
+    u64 count;         // counts; there is one sum more
+    u64 per_block;     // counts of a block, which are consecutive
+    u32 phase;         // 0: totals, 1: sums
+    u32 width;         // bytes of a sum: 8 or 16
 };
 
 }  // namespace galatea

@@ -235,18 +235,24 @@ template <u32 D, u32 TILES, bool Held> struct MatrixCentroids {
                     }
                 }
             }
+            combine(best, label);
+        }
+    }
+
+    // Warp scope: of the greatest keys that the lanes of a quad have seen, and the labels of their groups
+    // plus 63 and the lane's columns, the labels of the quad's points; of equal scores the least.
+    template <u32 P> GALATEA_INLINE void combine(const i32 (&best)[P], u32 (&label)[P]) const {
 #pragma unroll
-            for (u32 p = 0; p < P; ++p) {
-                label[p] -= u32(best[p]) & 63;
-                i32 score = best[p] | 63;
+        for (u32 p = 0; p < P; ++p) {
+            label[p] -= u32(best[p]) & 63;
+            i32 score = best[p] | 63;
 #pragma unroll
-                for (u32 other = 1; other < QUAD; other *= 2) {
-                    const i32 its = __shfl_xor_sync(0xffffffffu, score, other);
-                    const u32 of = __shfl_xor_sync(0xffffffffu, label[p], other);
-                    if (its > score || (its == score && of < label[p])) {
-                        score = its;
-                        label[p] = of;
-                    }
+            for (u32 other = 1; other < QUAD; other *= 2) {
+                const i32 its = __shfl_xor_sync(0xffffffffu, score, other);
+                const u32 of = __shfl_xor_sync(0xffffffffu, label[p], other);
+                if (its > score || (its == score && of < label[p])) {
+                    score = its;
+                    label[p] = of;
                 }
             }
         }

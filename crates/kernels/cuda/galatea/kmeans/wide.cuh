@@ -3,7 +3,7 @@
 // Scores: a thread has P points and 8 centroids at a time, 8 P scores in registers, and goes through the
 // features: a vector load of a feature of its points and 8 broadcast reads of centroids make 8 P
 // multiply-adds. Points are read again for every 8 centroids, by then from a cache. Centroids are read
-// through the read-only cache, in the layout of kmeans/nearest.cuh.
+// through the first-level cache, in the layout of kmeans/nearest.cuh.
 //
 // Sums: Partitioned Features (thesis §5.2.1). The block exchanges its labels behind one barrier; then its
 // threads are `groups` groups, of which each takes a part of the tile's points. A thread of a group owns

@@ -1,20 +1,26 @@
 //! Passes on the CPU: in place, by all threads of the rayon pool.
 //!
-//! A thread takes 256 points at a time and goes through them centroid by centroid, so that the compiler's
-//! vectors run along the points, which are consecutive in a column; distances stay in its first-level cache
-//! (KM-14, KM-16). Partial sums are those of pieces of 2^15 points, added in the order of pieces: the result
-//! does not depend on the number of threads.
+//! A thread takes a piece of 2^15 points and goes through it in blocks (`piece`), in the widest vectors that
+//! the CPU has; distances stay in registers (KM-14, KM-16). Partial sums are those of pieces, added in the
+//! order of pieces: the result does not depend on the number of threads.
+//!
+//! Executions are those of the device (KM-11): assignment and update fused in one pass, or in two over each
+//! chunk, with labels in between. Histograms of labels alone are in `masses`.
+
+mod masses;
+mod piece;
 
 use galatea_kernels::kmeans::Centroids;
 use rayon::prelude::*;
+
+pub use masses::count_labels;
+use piece::{Labelling, Piece, View};
 
 use crate::labels::Labels;
 use crate::points::Chunk;
 use crate::processor::{Finish, Iterations, Monitor, Processor, Rule};
 use crate::{KMeansError, Points, Result};
 
-/// Points that a thread assigns at a time.
-const BLOCK: usize = 256;
 /// Points of a piece of work.
 const PIECE: usize = 1 << 15;
 
@@ -56,90 +62,44 @@ impl Partial {
     }
 }
 
+/// How a thread of the CPU adds points to their clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CpuSums {
+    /// By lanes up to 8 clusters, by features beyond.
+    #[default]
+    Auto,
+    /// Point by point into a matrix of the thread: Cluster Merge (thesis §5.2.1, KM-4).
+    Merge,
+    /// Feature by feature into a vector of clusters: Partitioned Features (thesis §5.2.1, KM-5), one after
+    /// the other, since a thread's points are in its cache.
+    Features,
+    /// Cluster by cluster, a copy of a sum for each lane of a vector, where points of others add zero.
+    Lanes,
+}
+
+impl CpuSums {
+    /// All that name a way.
+    pub const ALL: [Self; 3] = [Self::Merge, Self::Features, Self::Lanes];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Merge => "cpu merge",
+            Self::Features => "cpu features",
+            Self::Lanes => "cpu lanes",
+        }
+    }
+}
+
 /// The CPU as a processor of passes.
 #[derive(Debug)]
 pub(crate) struct Cpu<'p> {
     pub(crate) points: &'p Points,
-}
-
-/// Centroids split into the parts of their layout.
-struct View<'c> {
-    origin: &'c [f32],
-    rows: &'c [f32],
-    norms: &'c [f32],
-}
-
-impl<'c> View<'c> {
-    fn new(words: &'c [f32], clusters: usize, features: usize) -> Self {
-        let (origin, rest) = words.split_at(features.next_multiple_of(4));
-        let (rows, norms) = rest.split_at(clusters.next_multiple_of(4) * features);
-        Self {
-            origin: &origin[..features],
-            rows: &rows[..clusters * features],
-            norms: &norms[..clusters],
-        }
-    }
-}
-
-/// One pass over a range of a chunk's points; labels go to `labels` where it is not empty.
-fn piece(
-    chunk: &Chunk,
-    start: usize,
-    end: usize,
-    view: &View<'_>,
-    inertia: bool,
-    labels: &mut [u32],
-) -> Partial {
-    let (d, k) = (view.origin.len(), view.norms.len());
-    let mut partial = Partial::new(k, d);
-    let mut x = vec![0f32; d * BLOCK];
-    let (mut score, mut best, mut label) = ([0f32; BLOCK], [0f32; BLOCK], [0u32; BLOCK]);
-    for first in (start..end).step_by(BLOCK) {
-        let len = BLOCK.min(end - first);
-        for (f, (x, origin)) in x.chunks_exact_mut(BLOCK).zip(view.origin).enumerate() {
-            let values = &chunk.feature(f)[first..first + len];
-            for (x, value) in x.iter_mut().zip(values) {
-                *x = value - origin;
-            }
-        }
-        best.fill(f32::NEG_INFINITY);
-        label.fill(0);
-        for (cluster, (row, norm)) in view.rows.chunks_exact(d).zip(view.norms).enumerate() {
-            score.fill(*norm);
-            for (x, centroid) in x.chunks_exact(BLOCK).zip(row) {
-                for (score, x) in score.iter_mut().zip(x) {
-                    *score += x * centroid;
-                }
-            }
-            for ((best, label), score) in best.iter_mut().zip(&mut label).zip(&score) {
-                let better = score > best;
-                *best = if better { *score } else { *best };
-                *label = if better { cluster as u32 } else { *label };
-            }
-        }
-        for label in &label[..len] {
-            partial.masses[*label as usize] += 1;
-        }
-        for (f, x) in x.chunks_exact(BLOCK).enumerate() {
-            for (label, x) in label[..len].iter().zip(x) {
-                partial.sums[*label as usize * d + f] += f64::from(*x);
-            }
-        }
-        if inertia {
-            for (i, label) in label[..len].iter().enumerate() {
-                let row = &view.rows[*label as usize * d..][..d];
-                let square = x.chunks_exact(BLOCK).zip(row).fold(0f32, |sum, (x, centroid)| {
-                    let difference = x[i] - centroid;
-                    sum + difference * difference
-                });
-                partial.inertia += f64::from(square);
-            }
-        }
-        if !labels.is_empty() {
-            labels[first - start..][..len].copy_from_slice(&label[..len]);
-        }
-    }
-    partial
+    pub(crate) sums: CpuSums,
+    /// Whether iterations are two passes: assignment, then sums.
+    pub(crate) multi_pass: bool,
 }
 
 /// One pass over chunks by the centroids of each start, piece by piece, so that a piece comes from memory
@@ -148,7 +108,7 @@ pub(crate) fn pass<'c>(
     chunks: impl Iterator<Item = &'c Chunk>,
     starts: &[&Centroids],
     (clusters, features): (usize, usize),
-    inertia: bool,
+    (sums, inertia): (CpuSums, bool),
     mut labels: Option<&mut Labels>,
 ) -> Vec<Partial> {
     let views: Vec<View<'_>> = starts
@@ -162,14 +122,25 @@ pub(crate) fn pass<'c>(
         let firsts: Vec<usize> = (0..chunk.len).step_by(PIECE).collect();
         let pieces: Vec<(Vec<Partial>, Vec<u32>)> = firsts
             .into_par_iter()
-            .map(|first| {
-                let end = chunk.len.min(first + PIECE);
-                let mut labels = vec![0; if wanted { end - first } else { 0 }];
-                let partials = views
-                    .iter()
-                    .map(|view| piece(chunk, first, end, view, inertia, &mut labels))
-                    .collect();
-                (partials, labels)
+            .map(|start| {
+                let end = chunk.len.min(start + PIECE);
+                let mut labels = vec![0; if wanted { end - start } else { 0 }];
+                let of_start = |view: &View<'_>| {
+                    let piece = Piece {
+                        chunk,
+                        start,
+                        end,
+                        view: *view,
+                        sums: Some(sums),
+                        inertia,
+                        labels: match wanted {
+                            true => Labelling::Written(&mut labels),
+                            false => Labelling::Dropped,
+                        },
+                    };
+                    piece.pass()
+                };
+                (views.iter().map(of_start).collect(), labels)
             })
             .collect();
         for (partials, some) in pieces {
@@ -185,28 +156,67 @@ pub(crate) fn pass<'c>(
     totals
 }
 
+/// Multi-pass: labels of all points of a chunk, then its sums by them.
+fn two_passes(points: &Points, centroids: &Centroids, sums: CpuSums) -> Partial {
+    let shape = (centroids.clusters(), points.features());
+    let mut total = Partial::new(shape.0, shape.1);
+    let mut labels = Vec::new();
+    for chunk in points.chunks() {
+        assign(chunk, centroids, shape, &mut labels);
+        total.add(&sums_of(chunk, &labels, centroids, shape, sums));
+    }
+    total
+}
+
+/// Labels of the points of a chunk.
+pub(crate) fn assign(
+    chunk: &Chunk,
+    centroids: &Centroids,
+    (clusters, features): (usize, usize),
+    labels: &mut Vec<u32>,
+) {
+    let view = View::new(centroids.words(), clusters, features);
+    labels.resize(chunk.len, 0);
+    let pieces = labels.par_chunks_mut(PIECE).enumerate();
+    pieces.for_each(|(number, labels)| {
+        let piece = Piece {
+            chunk,
+            start: number * PIECE,
+            end: number * PIECE + labels.len(),
+            view,
+            sums: None,
+            inertia: false,
+            labels: Labelling::Written(labels),
+        };
+        piece.pass();
+    });
+}
+
 /// Sums of a chunk whose labels are known.
 pub(crate) fn sums_of(
     chunk: &Chunk,
-    labels: &Labels,
+    labels: &[u32],
     centroids: &Centroids,
     (clusters, features): (usize, usize),
+    sums: CpuSums,
 ) -> Partial {
     let view = View::new(centroids.words(), clusters, features);
-    let starts: Vec<usize> = (0..chunk.len).step_by(PIECE).collect();
-    let piece = |start: usize| {
-        let mut partial = Partial::new(clusters, features);
-        let end = chunk.len.min(start + PIECE);
-        let labels: Vec<usize> = (start..end).map(|point| labels.get(point) as usize).collect();
-        labels.iter().for_each(|label| partial.masses[*label] += 1);
-        for (f, origin) in view.origin.iter().enumerate() {
-            for (label, x) in labels.iter().zip(&chunk.feature(f)[start..end]) {
-                partial.sums[label * features + f] += f64::from(x - origin);
-            }
-        }
-        partial
-    };
-    let pieces: Vec<Partial> = starts.into_par_iter().map(piece).collect();
+    let pieces: Vec<Partial> = labels
+        .par_chunks(PIECE)
+        .enumerate()
+        .map(|(number, labels)| {
+            let piece = Piece {
+                chunk,
+                start: number * PIECE,
+                end: number * PIECE + labels.len(),
+                view,
+                sums: Some(sums),
+                inertia: false,
+                labels: Labelling::Given(labels),
+            };
+            piece.pass()
+        })
+        .collect();
     let mut total = Partial::new(clusters, features);
     pieces.iter().for_each(|piece| total.add(piece));
     total
@@ -246,7 +256,13 @@ impl Processor for Cpu<'_> {
             }
             let of_active: Vec<&Centroids> = active.iter().map(|start| &starts[*start]).collect();
             let shape = (of_active[0].clusters(), d);
-            let partials = pass(self.points.chunks().iter(), &of_active, shape, false, None);
+            let partials = if self.multi_pass {
+                let of = |centroids: &&Centroids| two_passes(self.points, centroids, self.sums);
+                of_active.iter().map(of).collect()
+            } else {
+                let chunks = self.points.chunks().iter();
+                pass(chunks, &of_active, shape, (self.sums, false), None)
+            };
             for (start, partial) in active.into_iter().zip(partials) {
                 let shift = update(&mut starts[start], &partial, d);
                 each[start].after(shift, rule);
@@ -264,7 +280,7 @@ impl Processor for Cpu<'_> {
         let mut wanted = labels.then(|| Labels::new(k as u32));
         let centroids: Vec<&Centroids> = starts.iter().collect();
         let chunks = self.points.chunks().iter();
-        let partials = pass(chunks, &centroids, (k, d), true, wanted.as_mut());
+        let partials = pass(chunks, &centroids, (k, d), (self.sums, true), wanted.as_mut());
         let finish = |partial: Partial| Finish {
             masses: partial.masses,
             inertia: partial.inertia,

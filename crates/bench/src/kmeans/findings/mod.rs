@@ -1,0 +1,98 @@
+//! The thesis' figures 5.9 to 5.16 beside what was measured: which of their trends hold here, and why others
+//! do not.
+
+mod host;
+mod passes;
+
+use super::Row;
+use crate::harness::table_of;
+
+/// Shared memory of the thesis' devices, as rows have it.
+const THESIS_SHARED: u64 = 48 << 10;
+
+/// Rows, by what they are of.
+struct Rows<'r>(&'r [Row]);
+
+/// A combination of features and clusters, and the most shared memory; 0: all.
+#[derive(Clone, Copy)]
+struct Of {
+    d: u32,
+    k: u32,
+    limit: u64,
+}
+
+impl Rows<'_> {
+    /// The fastest of an execution somewhere, ms.
+    fn best(&self, execution: &str, place: &str, of: Of, wanted: impl Fn(&Row) -> bool) -> Option<f64> {
+        let rows = self.0.iter().filter(|row| {
+            (row.execution.as_str(), row.place.as_str()) == (execution, place)
+                && (row.features, row.clusters, row.shared_limit) == (of.d, of.k, of.limit)
+                && wanted(row)
+        });
+        let times = rows.map(|row| row.ms_median).filter(|ms| ms.is_finite());
+        times.min_by(f64::total_cmp)
+    }
+
+    fn time(&self, execution: &str, place: &str, of: Of) -> Option<f64> {
+        self.best(execution, place, of, |_| true)
+    }
+
+    /// Of the CPU, whose rows know no shared memory.
+    fn cpu(&self, execution: &str, of: Of) -> Option<f64> {
+        self.time(execution, "cpu", Of { limit: 0, ..of })
+    }
+}
+
+/// Whether a trend holds, and where it does not the cause to look for first: a run shows times, not causes.
+fn verdict(holds: bool, cause: &str) -> String {
+    if holds {
+        "holds".to_string()
+    } else {
+        format!("does not hold (supposed cause, not measured: {cause})")
+    }
+}
+
+/// How much shared memory, in words.
+fn with(limit: u64) -> String {
+    match limit {
+        0 => "all shared memory".to_string(),
+        bytes => format!("{} KB", bytes >> 10),
+    }
+}
+
+/// A table, one line a claim that rows speak of.
+pub(super) fn findings(rows: &[Row]) -> String {
+    let mut found = Vec::new();
+    let mut shapes: Vec<(u32, u32)> = rows.iter().map(|row| (row.features, row.clusters)).collect();
+    shapes.sort_unstable();
+    shapes.dedup();
+    let rows = Rows(rows);
+    for &(d, k) in &shapes {
+        for limit in [THESIS_SHARED, 0] {
+            passes::feature_sums(&mut found, &rows, Of { d, k, limit });
+        }
+    }
+    for &(_, k) in shapes.iter().filter(|(d, _)| *d == 0) {
+        passes::mass_sums(&mut found, &rows, k);
+    }
+    for limit in [THESIS_SHARED, 0] {
+        passes::executions(&mut found, &rows, Of { d: 4, k: 4, limit });
+    }
+    host::phases(&mut found, rows.0);
+    for of in shapes.iter().filter(|(d, _)| *d == 4) {
+        for limit in [THESIS_SHARED, 0] {
+            passes::by_clusters(&mut found, &rows, Of { d: 4, k: of.1, limit });
+        }
+    }
+    for of in shapes.iter().filter(|(d, k)| *d > 0 && *k == 4) {
+        for limit in [THESIS_SHARED, 0] {
+            passes::by_features(&mut found, &rows, Of { d: of.0, k: 4, limit });
+        }
+    }
+    host::chunks(&mut found, rows.0);
+    for &(d, k) in &shapes {
+        host::streaming(&mut found, &rows, Of { d, k, limit: 0 });
+    }
+    host::side_by_side(&mut found, rows.0);
+    table_of(&found)
+}

@@ -1,0 +1,180 @@
+//! Where the frame of a row begins and ends in the order of a window.
+
+use super::Emitter;
+use super::windows::Rows;
+use crate::expression::built::Part;
+use crate::expression::dimension::Table;
+use crate::expression::interval::Interval;
+use crate::expression::windows::{Frame, FrameBound, RangeKey, Units, WindowWord};
+use crate::reason::Reason;
+use arrow::datatypes::DataType;
+
+impl Emitter<'_> {
+    /// Defines the frame of the row.
+    pub(super) fn frame(&mut self, rows: Rows<'_>, frame: &Frame) -> Result<String, Reason> {
+        let begin = self.bound(rows, frame, frame.start, false)?;
+        let end = self.bound(rows, frame, frame.end, true)?;
+        Ok(self.define_as("WindowFrame", &format!("window_frame({begin}, {end})")))
+    }
+
+    /// C++ of the place where a frame begins, or ends.
+    fn bound(
+        &mut self,
+        rows: Rows<'_>,
+        frame: &Frame,
+        bound: FrameBound,
+        is_end: bool,
+    ) -> Result<String, Reason> {
+        let Rows { table, place, .. } = rows;
+        let (distance, behind) = match bound {
+            FrameBound::Unbounded if is_end => return Ok(format!("{place}.end")),
+            FrameBound::Unbounded => return Ok(format!("{place}.begin")),
+            FrameBound::CurrentRow => {
+                return Ok(match (frame.units, is_end) {
+                    (Units::Rows, false) => format!("{place}.place"),
+                    (Units::Rows, true) => format!("{place}.place + 1u"),
+                    (_, false) => format!("{place}.peers_begin"),
+                    (_, true) => format!("{place}.peers_end"),
+                });
+            }
+            FrameBound::Preceding(distance) => (distance, false),
+            FrameBound::Following(distance) => (distance, true),
+        };
+        if let Units::Range(key) = frame.units {
+            let key = key.ok_or_else(|| Reason::Function {
+                name: "a RANGE frame".into(),
+                detail: "its order has no key to count by".into(),
+            })?;
+            return self.range_bound(rows, key, (distance, behind), is_end);
+        }
+        // One more than fits 32 bits is as good as any larger number.
+        let most = i128::from(u32::MAX);
+        let groups = frame.units == Units::Groups;
+        let distance = match (groups, behind, is_end) {
+            (true, true, true) => distance.min(most) + 1,
+            _ => distance.min(most),
+        };
+        let distance = self.parameter(distance as u64);
+        Ok(match (groups, behind, is_end) {
+            (false, false, false) => format!("window_before({place}, args.literals[{distance}])"),
+            (false, false, true) => format!("window_end_before({place}, args.literals[{distance}])"),
+            (false, true, false) => format!("window_behind({place}, args.literals[{distance}])"),
+            (false, true, true) => format!("window_end_behind({place}, args.literals[{distance}])"),
+            (true, false, false) => {
+                format!("window_groups_before({table}, {place}, args.literals[{distance}])")
+            }
+            (true, false, true) => {
+                format!("window_groups_end_before({table}, {place}, args.literals[{distance}])")
+            }
+            (true, true, _) => format!("window_groups_behind({table}, {place}, args.literals[{distance}])"),
+        })
+    }
+
+    /// C++ of the place where the keys of a partition begin, or end, that are no further from the row's.
+    fn range_bound(
+        &mut self,
+        rows: Rows<'_>,
+        key: RangeKey,
+        (distance, behind): (i128, bool),
+        is_end: bool,
+    ) -> Result<String, Reason> {
+        let Rows { table, place, .. } = rows;
+        let payload = rows.column(key.column)?;
+        let data_type = DataType::Int64;
+        let own = self.stored(rows, payload, &format!("{place}.row"), None, &data_type)?;
+        let descending = key.order.descending;
+        let adds = behind != descending;
+        let reach = Interval::point(if adds { distance } else { -distance });
+        let refuse = || Reason::Function {
+            name: "a RANGE frame".into(),
+            detail: "its bounds may leave 128 bits".into(),
+        };
+        let interval = own.interval().add(reach).ok_or_else(refuse)?;
+        let long = Interval::of::<i64>();
+        let c_type = match interval.within(long) && own.interval().within(long) {
+            true => "i64",
+            false => "i128",
+        };
+        let offset = self.wide_parameter(reach.low);
+        let offset = format!(
+            "make_i128(args.literals[{offset}], args.literals[{}])",
+            offset + 1
+        );
+        let mut bound = format!("{c_type}(i128({}) + {offset})", own.code);
+        let (least, greatest) = key.domain;
+        let clamps = least == 0 && !adds;
+        if clamps {
+            let unclamped = self.define_as(c_type, &bound);
+            bound = format!("{unclamped} < 0 ? {c_type}(0) : {unclamped}");
+        }
+        let bound = self.define_as(c_type, &bound);
+        let Table::Built(Part::Values(position)) = payload.table else {
+            return Err(refuse());
+        };
+        let entry = rows.entry(
+            payload.c_type,
+            WindowWord::column(position),
+            &format!("window_row({table}, at)"),
+        );
+        let keys = format!("[&](u32 at) {{ return {c_type}({entry}); }}");
+        // NULLs are peers of each other, at one end of the partition, and near to no other key.
+        let (low, high) = match (&payload.nulls, key.order.nulls_first) {
+            (Some(Table::Built(Part::Nulls(position))), first) => {
+                let word = WindowWord::column(*position) + 1;
+                let is_null = |at: &str| {
+                    format!(
+                        "table_bit((const u8*)window_part<u32>({table}, {word}u), window_row({table}, {at}))"
+                    )
+                };
+                let starts = |peer: &str| rows.entry("u32", WindowWord::PeerStarts as usize, peer);
+                match first {
+                    true => (
+                        format!(
+                            "{} ? {} : {place}.begin",
+                            is_null(&format!("{place}.begin")),
+                            starts(&format!("{place}.first_peer + 1u"))
+                        ),
+                        format!("{place}.end"),
+                    ),
+                    false => (
+                        format!("{place}.begin"),
+                        format!(
+                            "{} ? {} : {place}.end",
+                            is_null(&format!("{place}.end - 1u")),
+                            starts(&format!("{place}.end_peer - 1u"))
+                        ),
+                    ),
+                }
+            }
+            _ => (format!("{place}.begin"), format!("{place}.end")),
+        };
+        let (low, high) = (self.define_as("u32", &low), self.define_as("u32", &high));
+        let found = format!("window_search({low}, {high}, {bound}, {descending}, {is_end}, {keys})");
+        // As DataFusion has it: beyond the values of the type, there is no bound but the partition's.
+        let edge = match (behind, is_end) {
+            (true, _) => Some("end"),
+            (false, false) => Some("begin"),
+            (false, true) => None,
+        };
+        let domain = Interval {
+            low: least,
+            high: greatest,
+        };
+        let found = match edge.filter(|_| !clamps && !interval.within(domain)) {
+            None => found,
+            Some(edge) => {
+                let (limit, beyond) = if adds { (greatest, '>') } else { (least, '<') };
+                let limit = self.wide_parameter(limit);
+                let limit = format!("make_i128(args.literals[{limit}], args.literals[{}])", limit + 1);
+                let found = self.define_as("u32", &found);
+                format!("i128({bound}) {beyond} {limit} ? {place}.{edge} : {found}")
+            }
+        };
+        let found = match &own.null {
+            None => found,
+            Some(null) if is_end => format!("{null} ? {place}.peers_end : ({found})"),
+            Some(null) => format!("{null} ? {place}.peers_begin : ({found})"),
+        };
+        Ok(self.define_as("u32", &found))
+    }
+}

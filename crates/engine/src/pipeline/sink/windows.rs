@@ -1,0 +1,49 @@
+//! Rows that are put in the order of a window: they are stored by position, with the words that the host
+//! sorts them by (`execution/windows.rs`).
+//!
+//! ```text
+//! args.outputs[k]           column k by position, then the words
+//! args.outputs[N/2 + k]     a bit by position: whether column k is NULL there
+//! ```
+
+use super::build::store;
+use super::statements::{RESERVE, declare_reservation};
+use super::{Geometry, Sink};
+use crate::code::{Code, line};
+use crate::expression::Value;
+use crate::pipeline::build_plan::WindowsPlan;
+
+/// Rows by position, with the words of their order.
+#[derive(Debug)]
+pub(in crate::pipeline) struct WindowsSink {
+    pub(in crate::pipeline) plan: WindowsPlan,
+    /// The row's values of the plan's columns.
+    pub(in crate::pipeline) values: Vec<Value>,
+    /// The row's words.
+    pub(in crate::pipeline) words: Vec<Value>,
+}
+
+impl Sink for WindowsSink {
+    fn prologue(&self, geometry: Geometry, code: &mut Code) {
+        declare_reservation(geometry, code);
+    }
+
+    fn before_rows(&self, code: &mut Code) {
+        code.lines(RESERVE);
+    }
+
+    fn row(&self, code: &mut Code) {
+        for (k, (column, value)) in self.plan.columns.iter().zip(&self.values).enumerate() {
+            store(k, column, value, "at", code);
+        }
+        for (k, word) in self.words.iter().enumerate() {
+            let (output, c_type) = (self.values.len() + k, word.kind.c_type());
+            line!(
+                code,
+                "reinterpret_cast<{c_type}*>(args.outputs[{output}])[at] = {};",
+                word.code
+            );
+        }
+        code.lines("++at;");
+    }
+}

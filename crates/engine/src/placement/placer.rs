@@ -1,0 +1,469 @@
+//! Replacing the supported subtrees of one plan that are worth it, from its root down.
+
+use super::cost::Estimator;
+use super::find::{finder, refusal, subtree};
+use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
+use super::{grouping_sets, key, sort, top};
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::execution::GpuExec;
+use crate::history::OneTime;
+use crate::reason::{Basis, Reason};
+use crate::report::PlanReport;
+use crate::runtime::Runtime;
+use datafusion::common::Result;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why nodes of a plan stay on the CPU.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Reasons {
+    /// Each reason once.
+    pub(crate) texts: Vec<String>,
+    /// Whether some of them keep more on the CPU than the order of rows.
+    pub(crate) concern_work: bool,
+}
+
+impl Reasons {
+    /// A reason that keeps work on the CPU.
+    pub(crate) fn work(reason: &Reason) -> Self {
+        Self {
+            texts: vec![reason.to_string()],
+            concern_work: true,
+        }
+    }
+
+    pub(super) fn add(&mut self, text: String, is_work: bool) {
+        self.concern_work |= is_work;
+        if !self.texts.contains(&text) {
+            self.texts.push(text);
+        }
+    }
+}
+
+pub(super) fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+/// Places the subtrees of one plan.
+pub(super) struct Placer<'a> {
+    runtime: &'a Arc<Runtime>,
+    config: &'a GalateaConfig,
+    report: &'a PlanReport,
+    pub(super) estimator: Estimator,
+    /// What is lost by the subtrees that stay on the CPU for want of it.
+    pub(super) forgone: RefCell<Vec<OneTime>>,
+    /// What the subtrees placed so far make, for themselves and others.
+    pub(super) made: RefCell<Vec<OneTime>>,
+    /// Seconds that the subtrees placed so far are expected to save.
+    pub(super) gain: Cell<f64>,
+    /// Seconds that they, and those that stayed on the CPU for the time of loading, would save without it.
+    pub(super) hot_gain: Cell<f64>,
+}
+
+impl<'a> Placer<'a> {
+    pub(super) fn new(
+        runtime: &'a Arc<Runtime>,
+        config: &'a GalateaConfig,
+        report: &'a PlanReport,
+        cores: usize,
+    ) -> Self {
+        Self {
+            runtime,
+            config,
+            report,
+            estimator: Estimator::new(cores),
+            forgone: RefCell::default(),
+            made: RefCell::default(),
+            gain: Cell::new(0.0),
+            hot_gain: Cell::new(0.0),
+        }
+    }
+
+    /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
+    pub(super) fn waits_for_loading(&self) -> bool {
+        !self.forgone.borrow().is_empty()
+    }
+
+    /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
+    pub(super) fn place(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+        reasons: &mut Reasons,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (before, waiting) = (self.hot_gain.get(), self.forgone.borrow().len());
+        let repeats = |side: &BuildSide| repeats(self.runtime, side);
+        let finder = finder(&repeats);
+        let sorted = sort::below(&plan, &finder);
+        let is_sort = sorted.is_some();
+        if let Some((sort, found)) = sorted {
+            let sorted = ends(&plan).and(found).and_then(|found| {
+                sort::check_worth(&found, sort, &self.estimator, self.config)?;
+                self.worthwhile(found, &plan, None)
+            });
+            match sorted {
+                Ok(found) => return self.node(found, plan, reasons),
+                Err(reason) if !orders_result(&plan) => note(reasons, &plan, &reason),
+                Err(_) => {}
+            }
+        }
+        if let Some((sort, Ok(found))) = top::below(&plan, &finder)
+            && ends(&plan).is_ok()
+            && let Ok(found) = self.worthwhile(found, sort.input(), None)
+        {
+            let rows = self.node(found, Arc::clone(sort.input()), reasons)?;
+            return plan.replace_children(
+                vec![rows],
+                ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+            );
+        }
+        if let Some(union) = self.place_sets(&plan, reasons)? {
+            return Ok(union);
+        }
+        if let Some(outcome) = subtree(&plan, &finder) {
+            match ends(&plan)
+                .and(outcome)
+                .and_then(|found| self.worthwhile(found, &plan, fetch))
+            {
+                Ok(found) => return self.node(found, plan, reasons),
+                Err(reason) => note(reasons, &plan, &reason),
+            }
+        } else if let Some(reason) = refusal(&plan, &finder).or_else(|| unsupported(&plan))
+            && !orders_result(&plan)
+            && !is_sort
+        {
+            note(reasons, &plan, &reason);
+        }
+        // For a subtree that is not yet worth loading, count the larger gain: its own, or that of the
+        // subtrees in it.
+        let as_one = self.hot_gain.replace(before);
+        let forgone_as_one = self.forgone.borrow_mut().split_off(waiting);
+        let children: Vec<_> = plan.children().into_iter().cloned().collect();
+        let fetch = fetch_below(&plan, fetch);
+        // The rows of a recursive term's work table can be read once, so nothing there may fall back.
+        let here = match plan.is::<RecursiveQueryExec>() {
+            true => 1,
+            false => children.len(),
+        };
+        let placed = (children.iter().enumerate())
+            .map(|(at, child)| match at < here {
+                true => self.place(Arc::clone(child), fetch, reasons),
+                false => Ok(Arc::clone(child)),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if as_one >= self.hot_gain.get() {
+            self.hot_gain.set(as_one);
+            let mut forgone = self.forgone.borrow_mut();
+            forgone.truncate(waiting);
+            forgone.extend(forgone_as_one);
+        }
+        let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
+        if placed.iter().zip(&children).all(same) {
+            return Ok(plan);
+        }
+        plan.replace_children(
+            placed,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    /// The union of the grouping sets of an aggregate, if every one of them is worth a place.
+    fn place_sets(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        reasons: &mut Reasons,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let sets = match grouping_sets::sets(plan) {
+            None => return Ok(None),
+            Some(Ok(sets)) => sets,
+            Some(Err(reason)) => {
+                note(reasons, plan, &reason);
+                return Ok(None);
+            }
+        };
+        let (gain, made) = (self.gain.get(), self.made.borrow().len());
+        let mut own = Reasons::default();
+        let placed = (sets.iter())
+            .map(|set| self.place(Arc::clone(&set.aggregate), None, &mut own))
+            .collect::<Result<Vec<_>>>()?;
+        if placed.iter().all(|set| set.is::<GpuExec>())
+            && let Some(union) = grouping_sets::union(sets, placed, &plan.schema())
+        {
+            return Ok(Some(union));
+        }
+        // What stays is what they would save, or forgo for the time of loading: `place` goes on with it.
+        self.gain.set(gain);
+        self.made.borrow_mut().truncate(made);
+        for text in own.texts {
+            reasons.add(text, own.concern_work);
+        }
+        Ok(None)
+    }
+
+    /// The node of a subtree that computes what `cpu` does.
+    fn node(
+        &self,
+        mut found: Subtree,
+        cpu: Arc<dyn ExecutionPlan>,
+        reasons: &mut Reasons,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // What feeds the pipeline may hold further subtrees, and reasons of its own.
+        for child in found.children_mut() {
+            *child = self.place(Arc::clone(child), None, reasons)?;
+        }
+        Ok(Arc::new(GpuExec::new(
+            found,
+            cpu,
+            Arc::clone(self.runtime),
+            self.config.clone(),
+            place_again,
+            self.report.clone(),
+        )))
+    }
+
+    /// Whether the device is expected to be faster, unless it is forced.
+    fn worthwhile(
+        &self,
+        found: Subtree,
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: Option<usize>,
+    ) -> Result<Subtree, Reason> {
+        let all = found.materialises() && found.top().is_none() && !found.sorts();
+        if all && found.is_whole() {
+            return Err(Reason::Node {
+                node: "ProjectionExec".into(),
+                detail: "every row is returned: nothing for the device to do".into(),
+            });
+        }
+        let shape = key::shape(&found, self.config);
+        if let Some(reason) = self.runtime.history().refusal(shape) {
+            return Err(reason);
+        }
+        let mut found = Subtree {
+            shape: Some(shape),
+            ..found
+        };
+        self.choose_builds(&mut found)?;
+        if self.config.device != DeviceChoice::Auto {
+            return Ok(found);
+        }
+        let least = self.config.min_rows.0;
+        if let Some(rows) = found.rows.filter(|rows| *rows < least) {
+            return Err(Reason::Setting {
+                setting: "galatea.min_rows",
+                value: format!("{least}, the table has {rows} rows"),
+            });
+        }
+        if let (PipelineSource::Groups(groups), true) = (&found.source, found.materialises())
+            && !plan.is::<AggregateExec>()
+            && self.estimator.groups(groups) < self.config.build_rows.0 as f64
+        {
+            return Err(Reason::Node {
+                node: "FilterExec".into(),
+                detail: "few groups are filtered when they have been returned".into(),
+            });
+        }
+        if matches!(found.source, PipelineSource::Plan(_)) {
+            return Err(Reason::Node {
+                node: "scan".into(),
+                detail: "rows made by CPU operators would be encoded only to be read once (galatea.device = 'gpu' forces it)".into(),
+            });
+        }
+        let mut cpu = self.estimator.host_seconds(plan);
+        let time = self
+            .estimator
+            .device_time(&found, plan, self.runtime, self.config);
+        if let (Some(fetch), true) = (fetch, found.materialises()) {
+            // The CPU stops when it has the rows, and so does the pipeline, once its columns are there.
+            cpu *= (fetch as f64 / self.estimator.rows(plan).max(1.0)).min(1.0);
+        }
+        let history = self.runtime.history();
+        let device = time.unpaid(history);
+        if time.hot <= cpu {
+            self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
+        }
+        if device <= cpu {
+            self.gain.set(self.gain.get() + cpu - device);
+            self.made.borrow_mut().extend(time.once);
+            let prediction = Prediction {
+                device: seconds(device),
+                cpu: seconds(cpu),
+            };
+            return Ok(Subtree {
+                prediction: Some(prediction),
+                ..found
+            });
+        }
+        let loading = time.hot <= cpu;
+        if loading {
+            let shares = time.shares(cpu - time.hot, history);
+            self.forgone.borrow_mut().extend(shares);
+        }
+        Err(Reason::Cost {
+            device: seconds(device),
+            device_basis: if loading {
+                Basis::PredictedWithLoading
+            } else {
+                Basis::Predicted
+            },
+            cpu: seconds(cpu),
+            cpu_basis: Basis::Predicted,
+        })
+    }
+}
+
+impl Placer<'_> {
+    /// Chooses which build sides pipelines make: those of large tables, and those that an earlier run could
+    /// not arrange on the host; unless one has shown that they cannot be made so.
+    fn choose_builds(&self, found: &mut Subtree) -> Result<(), Reason> {
+        let refusal = |shape| self.runtime.history().refusal(shape);
+        for side in &mut found.dimensions {
+            let collected = refusal(key::dimension(side));
+            let shape = key::build(side);
+            let mut why = side.limit.clone();
+            side.build = side.build.take().and_then(|mut build| {
+                let large = build
+                    .subtree
+                    .rows
+                    .is_none_or(|rows| rows >= self.config.build_rows.0);
+                let refused = refusal(shape).or_else(|| self.choose_builds(&mut build.subtree).err());
+                build.shape = Some(shape);
+                let only = side.limit.is_some() || collected.is_some();
+                let taken = refused.is_none() && (large || only);
+                why = refused.or(why.take());
+                taken.then_some(build)
+            });
+            let shape = key::dimension(side);
+            side.shape = Some(shape);
+            if side.build.is_some() {
+                continue;
+            }
+            if let Some(reason) = collected.or(side.limit.as_ref().and(why)) {
+                return Err(reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a run has found rows of one key in a build side.
+fn repeats(runtime: &Runtime, side: &BuildSide) -> bool {
+    let refusal = runtime.history().refusal(key::dimension(side));
+    refusal.is_some_and(|reason| reason.is_repeated_key())
+}
+
+/// The subtree of `plan` as it would be placed now, after a run of it has found that keys repeat.
+///
+/// # Errors
+/// Why there is none.
+fn place_again(
+    plan: &Arc<dyn ExecutionPlan>,
+    runtime: &Arc<Runtime>,
+    config: &GalateaConfig,
+) -> Result<Subtree, Reason> {
+    let repeats = |side: &BuildSide| repeats(runtime, side);
+    let finder = finder(&repeats);
+    let sorted = sort::below(plan, &finder).map(|(_, found)| found);
+    let nothing = || Reason::Node {
+        node: plan.name().into(),
+        detail: "nothing to place".into(),
+    };
+    let found = sorted.or_else(|| subtree(plan, &finder));
+    let mut found = found.ok_or_else(nothing)??;
+    found.shape = Some(key::shape(&found, config));
+    let report = PlanReport::default();
+    Placer::new(runtime, config, &report, 1).choose_builds(&mut found)?;
+    Ok(found)
+}
+
+/// Nodes that do work of their own and have no device version; the rest only arrange data, or choose their
+/// device when they run.
+fn unsupported(plan: &Arc<dyn ExecutionPlan>) -> Option<Reason> {
+    let arranges = [
+        "CoalescePartitionsExec",
+        "CoalesceBatchesExec",
+        "RepartitionExec",
+        "OutputRequirementExec",
+        "GlobalLimitExec",
+        "LocalLimitExec",
+        "CooperativeExec",
+        "DataSourceExec",
+        "StoreScanExec",
+        "EmptyExec",
+        "PlaceholderRowExec",
+        "ExplainExec",
+        "AnalyzeExec",
+        "SortPreservingMergeExec",
+        "DataSinkExec",
+        "ProjectionExec",
+        "ScalarSubqueryExec",
+    ];
+    let name = plan.name();
+    let chooses = PlanReport::READERS.contains(&name);
+    (!arranges.contains(&name) && !chooses).then(|| Reason::Node {
+        node: name.to_string(),
+        detail: "this operator has no device version".into(),
+    })
+}
+
+/// Refuses what reads a stream: a pipeline collects all of its rows before it returns the first.
+fn ends(plan: &Arc<dyn ExecutionPlan>) -> Result<(), Reason> {
+    if plan.boundedness().is_unbounded() {
+        return Err(Reason::Node {
+            node: plan.name().to_string(),
+            detail: "its input has no end".into(),
+        });
+    }
+    Ok(())
+}
+
+/// Rows that are wanted of a node's children, when `fetch` are of the node.
+fn fetch_below(plan: &Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Option<usize> {
+    let own = |skip: usize, fetch: Option<usize>| fetch.map(|rows| rows.saturating_add(skip));
+    if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
+        return own(limit.skip(), limit.fetch());
+    }
+    if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
+        return Some(limit.fetch());
+    }
+    let passes = plan.is::<ProjectionExec>() || plan.is::<CoalescePartitionsExec>();
+    fetch.filter(|_| passes)
+}
+
+fn note(reasons: &mut Reasons, plan: &Arc<dyn ExecutionPlan>, reason: &Reason) {
+    let text = match reason {
+        Reason::Node { .. } | Reason::Setting { .. } | Reason::EmulatedDevice | Reason::Device { .. } => {
+            reason.to_string()
+        }
+        _ => format!("{}: {reason}", plan.name()),
+    };
+    reasons.add(text, !plan.is::<SortExec>());
+}
+
+/// Whether a node puts a few result rows in order: groups, or the first rows of a result. Wherever it runs,
+/// the query's work is below.
+fn orders_result(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let Some(sort) = plan.downcast_ref::<SortExec>() else {
+        return false;
+    };
+    let mut below = sort.input();
+    while !below.is::<AggregateExec>() && below.children().len() == 1 && is_narrow(below) {
+        below = below.children()[0];
+    }
+    sort.fetch().is_some() || below.is::<AggregateExec>()
+}
+
+/// Whether a node returns the rows of its input, or some of them.
+fn is_narrow(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CoalescePartitionsExec>()
+}

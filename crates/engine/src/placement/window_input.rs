@@ -1,0 +1,94 @@
+//! What a window needs of the rows below it: columns, words of its order, functions over them.
+
+use crate::expression::{Expr, Frame, SortOrder, WindowCall, WindowFunction};
+use crate::pipeline::WindowInput;
+use arrow::datatypes::FieldRef;
+use std::collections::BTreeSet;
+
+/// One order of rows, and functions over it, all over the columns of the source of the rows.
+pub(super) struct Window {
+    /// The keys of the partition, and how they are ordered.
+    pub(super) partition: Vec<(Expr, SortOrder)>,
+    /// The keys of the order in it.
+    pub(super) order: Vec<(Expr, SortOrder)>,
+    /// The functions.
+    pub(super) functions: Vec<WindowFunctionCall>,
+}
+
+/// A function of a [`Window`].
+pub(super) struct WindowFunctionCall {
+    pub(super) function: WindowFunction,
+    /// Over the columns of the input's source.
+    pub(super) argument: Option<Expr>,
+    /// The column of its key is not known yet: it is the first key of the order.
+    pub(super) frame: Frame,
+    pub(super) field: FieldRef,
+}
+
+impl Window {
+    /// Whether rows in its order are in the order of these keys, over the columns of the window, of which the
+    /// first are those `below`.
+    pub(super) fn is_order_of(&self, below: &[Expr], keys: &[(Expr, SortOrder)]) -> bool {
+        let mut own = self.partition.iter().chain(&self.order);
+        keys.iter().all(|(key, order)| {
+            let column = key.as_column().and_then(|column| below.get(column));
+            own.next()
+                .is_some_and(|(known, its)| column == Some(known) && its == order)
+        })
+    }
+
+    /// What is kept of rows with the columns `below` so that these columns of the window can be looked up:
+    /// the first are those below, the others the functions.
+    pub(super) fn input(self, below: &[Expr], columns: &[usize]) -> WindowInput {
+        let own = below.len();
+        let mut calls = Vec::new();
+        let mut wanted: BTreeSet<usize> = columns.iter().copied().filter(|column| *column < own).collect();
+        // Arguments have columns behind those of the functions.
+        let behind = own + self.functions.len();
+        let functions = self.functions.into_iter().zip(own..);
+        let mut computed: Vec<Expr> = Vec::new();
+        let mut ties = false;
+        for (call, number) in functions.filter(|(_, number)| columns.contains(number)) {
+            let mut column_of = |value: &Expr| {
+                let known = below.iter().position(|column| column == value);
+                let number = known.unwrap_or_else(|| {
+                    let known = computed.iter().position(|column| column == value);
+                    behind
+                        + known.unwrap_or_else(|| {
+                            computed.push(value.clone());
+                            computed.len() - 1
+                        })
+                });
+                wanted.insert(number);
+                number
+            };
+            let argument = call.argument.as_ref().map(&mut column_of);
+            let frame = match self.order.first() {
+                Some((key, _)) => call.frame.by_column(|| column_of(key)),
+                None => call.frame,
+            };
+            ties |= call.function.orders_peers(&frame);
+            calls.push((
+                number,
+                WindowCall {
+                    function: call.function,
+                    argument,
+                    frame,
+                    field: call.field,
+                },
+            ));
+        }
+        let column = |number: usize| match below.get(number) {
+            Some(column) => column.clone(),
+            None => computed[number - behind].clone(),
+        };
+        let place = ties.then(|| Expr::sort_words([(Expr::row_number(), SortOrder::ASCENDING)]));
+        WindowInput {
+            columns: wanted.iter().map(|number| (*number, column(*number))).collect(),
+            partition: Expr::sort_words(self.partition),
+            order: Expr::sort_words(self.order),
+            ties: place.and_then(|mut words| words.pop()),
+            calls,
+        }
+    }
+}

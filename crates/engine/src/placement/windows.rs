@@ -1,0 +1,426 @@
+//! Window functions: the rows below stay on the device in the order of the window, and are the rows of the
+//! pipeline above, which computes the functions where they are used.
+//!
+//! Nodes above each other whose windows are the same share one order. Of different windows each is a level of
+//! its own: the rows of the lower one are put in the order of the upper one.
+
+use super::aggregate_call::aggregate_call;
+use super::chain::{Chain, Finder, WindowLevel};
+use super::nodes::{arrangement, node, statistics};
+use super::subtree::PipelineSource;
+use super::window_input::{Window, WindowFunctionCall};
+use crate::expression::{
+    Expr, Frame, FrameBound, RangeKey, SortOrder, Units, WindowFunction, domain, integer_literal, is_text,
+    lower,
+};
+use crate::reason::Reason;
+use arrow::datatypes::{DataType, FieldRef, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, WindowUDFExpr};
+use galatea_kernels::WINDOW_KEYS;
+use std::sync::Arc;
+
+/// A node of window functions, whichever DataFusion has chosen.
+struct Node<'p> {
+    name: &'static str,
+    functions: &'p [Arc<dyn WindowExpr>],
+    input: &'p Arc<dyn ExecutionPlan>,
+}
+
+impl<'p> Node<'p> {
+    /// `None` of other nodes.
+    fn of(plan: &'p Arc<dyn ExecutionPlan>) -> Option<Self> {
+        if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
+            return Some(Self {
+                name: "BoundedWindowAggExec",
+                functions: window.window_expr(),
+                input: below(window.input()),
+            });
+        }
+        let window = plan.downcast_ref::<WindowAggExec>()?;
+        Some(Self {
+            name: "WindowAggExec",
+            functions: window.window_expr(),
+            input: below(window.input()),
+        })
+    }
+
+    /// Columns of the input.
+    fn width(&self) -> usize {
+        self.input.schema().fields().len()
+    }
+
+    /// Whether all functions have the window of `first`.
+    fn has_window_of(&self, first: &Arc<dyn WindowExpr>) -> bool {
+        let mut functions = self.functions.iter();
+        functions.all(|function| {
+            function.partition_by() == first.partition_by() && function.order_by() == first.order_by()
+        })
+    }
+}
+
+/// The node whose rows those of a node are, in whatever order: that of a window is made here.
+fn below(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    loop {
+        let sort = plan
+            .downcast_ref::<SortExec>()
+            .filter(|sort| sort.fetch().is_none());
+        match sort.map(SortExec::input).or_else(|| arrangement(plan)) {
+            Some(input) => plan = input,
+            None => return plan,
+        }
+    }
+}
+
+/// The chain over the rows of window functions; `None` of other nodes.
+pub(super) fn chain(plan: &Arc<dyn ExecutionPlan>, finder: &Finder<'_>) -> Option<Result<Chain, Reason>> {
+    Some(over_rows(plan, Node::of(plan)?, finder))
+}
+
+fn over_rows<'p>(
+    plan: &'p Arc<dyn ExecutionPlan>,
+    top: Node<'p>,
+    finder: &Finder<'_>,
+) -> Result<Chain, Reason> {
+    let refuse = |detail: &str| node(top.name, detail);
+    let first = top.functions.first().ok_or_else(|| refuse("no function"))?;
+    if !top.has_window_of(first) {
+        return Err(refuse("functions over different windows in one node"));
+    }
+    // The lowest first.
+    let mut functions: Vec<&Arc<dyn WindowExpr>> = top.functions.iter().collect();
+    let mut input = top.input;
+    while let Some(next) = Node::of(input).filter(|next| next.has_window_of(first)) {
+        let width = next.width();
+        let reads_functions = |function: &&Arc<dyn WindowExpr>| {
+            let all = function.all_expressions();
+            let mut all = all
+                .args
+                .iter()
+                .chain(&all.partition_by_exprs)
+                .chain(&all.order_by_exprs);
+            all.any(|e| collect_columns(e).iter().any(|column| column.index() >= width))
+        };
+        if functions.iter().any(reads_functions) {
+            break;
+        }
+        functions.splice(0..0, next.functions);
+        input = next.input;
+    }
+    let chain = finder.below(input)?;
+    if !chain.is_on_device() {
+        return Err(refuse("its rows are not on the device"));
+    }
+    let schema = input.schema();
+    let lower_here = |e: &Arc<dyn PhysicalExpr>| -> Result<Expr, Reason> {
+        Ok(lower(e, &schema)?.substitute(&chain.columns))
+    };
+    let partition = first.partition_by().iter();
+    let partition = partition
+        .map(|key| Ok((lower_here(key)?, SortOrder::ASCENDING)))
+        .collect::<Result<Vec<_>, Reason>>()?;
+    let order = first.order_by().iter().map(|key| {
+        let order = SortOrder {
+            descending: key.options.descending,
+            nulls_first: key.options.nulls_first,
+        };
+        Ok((lower_here(&key.expr)?, order))
+    });
+    let order = order.collect::<Result<Vec<_>, Reason>>()?;
+    // One word more orders rows that are equal.
+    let words = [&partition, &order].map(|keys| Expr::sort_words(keys.iter().cloned()).len());
+    let words = words[0] + words[1] + 1;
+    if words > WINDOW_KEYS {
+        return Err(Reason::Limit {
+            expression: "the order of a window".into(),
+            asked: words as u64,
+            limit: WINDOW_KEYS as u64,
+            unit: "words of 64 bits",
+        });
+    }
+    let functions = functions.into_iter().map(|function| {
+        let field = function.field().map_err(|error| refuse(&error.to_string()))?;
+        let call = Call {
+            function,
+            field: &field,
+            order: &order,
+        };
+        call.lowered(&lower_here)
+    });
+    let functions = functions.collect::<Result<Vec<_>, Reason>>()?;
+    let rows = statistics(input).and_then(|known| known.num_rows.get_value().copied());
+    let all: Vec<usize> = (0..plan.schema().fields().len()).collect();
+    let source = PipelineSource::Windows(Arc::clone(plan));
+    let mut over = Chain::over_table(source, plan.schema(), rows.map(|rows| rows as u64), &all);
+    over.windows = Some(Box::new(WindowLevel {
+        input: chain,
+        window: Window {
+            partition,
+            order,
+            functions,
+        },
+    }));
+    Ok(over)
+}
+
+/// A function of a node.
+struct Call<'c> {
+    function: &'c Arc<dyn WindowExpr>,
+    field: &'c FieldRef,
+    order: &'c [(Expr, SortOrder)],
+}
+
+impl Call<'_> {
+    fn refuse(&self, detail: impl Into<String>) -> Reason {
+        Reason::Function {
+            name: self.function.name().to_owned(),
+            detail: detail.into(),
+        }
+    }
+
+    fn lowered(
+        &self,
+        lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
+    ) -> Result<WindowFunctionCall, Reason> {
+        let any = self.function.as_any();
+        let (function, argument) = if let Some(standard) = any.downcast_ref::<StandardWindowExpr>() {
+            self.standard(standard, lower_here)?
+        } else if let Some(plain) = any.downcast_ref::<PlainAggregateWindowExpr>() {
+            self.aggregate(plain.get_aggregate_expr(), lower_here)?
+        } else if let Some(sliding) = any.downcast_ref::<SlidingAggregateWindowExpr>() {
+            self.aggregate(sliding.get_aggregate_expr(), lower_here)?
+        } else {
+            return Err(self.refuse("no function of a window"));
+        };
+        let frame = match function.has_frame() {
+            true => self.frame(self.function.get_window_frame())?,
+            false => WHOLE,
+        };
+        Ok(WindowFunctionCall {
+            function,
+            argument,
+            frame,
+            field: Arc::clone(self.field),
+        })
+    }
+
+    /// A function that is for windows alone.
+    fn standard(
+        &self,
+        standard: &StandardWindowExpr,
+        lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
+    ) -> Result<(WindowFunction, Option<Expr>), Reason> {
+        let function = standard.get_standard_func_expr();
+        let function = function.as_any().downcast_ref::<WindowUDFExpr>();
+        let function = function.ok_or_else(|| self.refuse("no function of a window"))?;
+        // Nothing else tells it.
+        if format!("{function:?}").contains("ignore_nulls: true") {
+            return Err(self.refuse("IGNORE NULLS"));
+        }
+        let arguments = function.args();
+        let constant = |number: usize| -> Result<Option<ScalarValue>, Reason> {
+            let Some(argument) = arguments.get(number) else {
+                return Ok(None);
+            };
+            let literal = argument.downcast_ref::<Literal>();
+            let literal = literal.ok_or_else(|| self.refuse("an argument that is no constant"))?;
+            Ok(Some(literal.value().clone()))
+        };
+        let integer = |number: usize| -> Result<Option<i64>, Reason> {
+            let value = constant(number)?.filter(|value| !value.is_null());
+            let value = value.map(|value| integer_literal(&value).and_then(|n| i64::try_from(n).ok()));
+            let refuse = || self.refuse("an argument that is no integer");
+            value.map(|value| value.ok_or_else(refuse)).transpose()
+        };
+        let of_value = |kind: WindowFunction| -> Result<(WindowFunction, Option<Expr>), Reason> {
+            let value = arguments.first().ok_or_else(|| self.refuse("no argument"))?;
+            Ok((kind, Some(lower_here(value)?)))
+        };
+        Ok(match function.fun().name() {
+            "row_number" => (WindowFunction::RowNumber, None),
+            "rank" => (WindowFunction::Rank, None),
+            "dense_rank" => (WindowFunction::DenseRank, None),
+            "percent_rank" => (WindowFunction::PercentRank, None),
+            "cume_dist" => (WindowFunction::CumeDist, None),
+            "ntile" => match integer(0)? {
+                Some(tiles @ 1..) => (WindowFunction::Tile(tiles as u64), None),
+                _ => return Err(self.refuse("no positive number of tiles")),
+            },
+            name @ ("lag" | "lead") => {
+                let offset = integer(1)?.unwrap_or(1);
+                let offset = match name {
+                    "lag" => Some(offset),
+                    _ => offset.checked_neg(),
+                };
+                let most = i64::from(u32::MAX);
+                let offset = offset.map(|offset| offset.clamp(-most, most));
+                let offset = offset.ok_or_else(|| self.refuse("an offset of 64 bits"))?;
+                let default = constant(2)?.filter(|value| !value.data_type().is_null());
+                let data_type = self.field.data_type();
+                let default = match default {
+                    Some(value) => value.cast_to(data_type),
+                    None => ScalarValue::try_from(data_type),
+                };
+                let default = default.map_err(|error| self.refuse(error.to_string()))?;
+                if is_text(data_type) && !default.is_null() {
+                    return Err(self.refuse("a default that is text"));
+                }
+                of_value(WindowFunction::Shift { offset, default })?
+            }
+            "first_value" => of_value(WindowFunction::First)?,
+            "last_value" => of_value(WindowFunction::Last)?,
+            "nth_value" => match integer(1)? {
+                None | Some(0) => return Err(self.refuse("no number of a row")),
+                Some(n) if n.unsigned_abs() > u64::from(u32::MAX) => {
+                    return Err(self.refuse("a number of 64 bits"));
+                }
+                Some(n) => of_value(WindowFunction::Nth(n))?,
+            },
+            _ => return Err(self.refuse("no function of a window")),
+        })
+    }
+
+    /// An aggregate of a frame.
+    fn aggregate(
+        &self,
+        call: &AggregateFunctionExpr,
+        lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
+    ) -> Result<(WindowFunction, Option<Expr>), Reason> {
+        if call.is_distinct() {
+            return Err(self.refuse("DISTINCT"));
+        }
+        // Nothing else tells it.
+        let text = format!("{:?}", self.function);
+        if !text
+            .rsplit("filter: ")
+            .next()
+            .is_some_and(|filter| filter.starts_with("None"))
+        {
+            return Err(self.refuse("FILTER"));
+        }
+        let of_frame = aggregate_call(call, None, Arc::clone(self.field), &lower_here)?;
+        let argument = of_frame.argument;
+        let function = match call.fun().name() {
+            "count" => WindowFunction::Count,
+            "sum" => WindowFunction::Sum,
+            "avg" => {
+                let of = argument.as_ref().map(Expr::data_type);
+                let digits = match (self.field.data_type(), of) {
+                    (DataType::Decimal128(_, result), Some(DataType::Decimal128(_, of))) => result - of,
+                    _ => 0,
+                };
+                let digits = u32::try_from(digits);
+                WindowFunction::Avg {
+                    digits: digits.map_err(|_| self.refuse("an average of fewer digits"))?,
+                }
+            }
+            "min" => WindowFunction::Min,
+            "max" => WindowFunction::Max,
+            _ => return Err(self.refuse("no aggregate of a window")),
+        };
+        Ok((function, argument))
+    }
+
+    fn frame(&self, frame: &WindowFrame) -> Result<Frame, Reason> {
+        let is_range = frame.units == WindowFrameUnits::Range;
+        let bound = |bound: &WindowFrameBound, is_end: bool| -> Result<FrameBound, Reason> {
+            let (distance, behind) = match bound {
+                WindowFrameBound::CurrentRow => return Ok(FrameBound::CurrentRow),
+                WindowFrameBound::Preceding(distance) => (distance, false),
+                WindowFrameBound::Following(distance) => (distance, true),
+            };
+            if distance.is_null() {
+                return match behind == is_end {
+                    true => Ok(FrameBound::Unbounded),
+                    false => Err(self.refuse("a frame without rows")),
+                };
+            }
+            let distance = match is_range {
+                true => self.distance(distance)?,
+                false => {
+                    integer_literal(distance).ok_or_else(|| self.refuse("a bound that is no integer"))?
+                }
+            };
+            if distance < 0 {
+                return Err(self.refuse("a bound below zero"));
+            }
+            Ok(match behind {
+                true => FrameBound::Following(distance),
+                false => FrameBound::Preceding(distance),
+            })
+        };
+        let (start, end) = (bound(&frame.start_bound, false)?, bound(&frame.end_bound, true)?);
+        let counts = |bound| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
+        let units = match frame.units {
+            WindowFrameUnits::Rows => Units::Rows,
+            WindowFrameUnits::Groups => Units::Groups,
+            WindowFrameUnits::Range if counts(start) || counts(end) => {
+                let [(key, order)] = self.order else {
+                    return Err(self.refuse("a RANGE frame by more than one key"));
+                };
+                let domain = domain(key.data_type());
+                let domain = domain.ok_or_else(|| self.refuse("a RANGE frame by a key that is no number"))?;
+                Units::Range(Some(RangeKey {
+                    column: 0,
+                    order: *order,
+                    domain: (domain.low, domain.high),
+                }))
+            }
+            WindowFrameUnits::Range => Units::Range(None),
+        };
+        Ok(Frame { units, start, end })
+    }
+
+    /// A bound of a RANGE frame in the units of its key.
+    fn distance(&self, distance: &ScalarValue) -> Result<i128, Reason> {
+        let refuse = || self.refuse("a bound of a RANGE frame that is no integer of its key's unit");
+        let [(key, _)] = self.order else {
+            return Err(self.refuse("a RANGE frame by more than one key"));
+        };
+        const DAY: i128 = 86_400_000_000_000;
+        let nanoseconds = match distance {
+            ScalarValue::IntervalMonthDayNano(Some(interval)) if interval.months == 0 => {
+                i128::from(interval.days) * DAY + i128::from(interval.nanoseconds)
+            }
+            ScalarValue::IntervalDayTime(Some(interval)) => {
+                i128::from(interval.days) * DAY + i128::from(interval.milliseconds) * 1_000_000
+            }
+            plain if plain.data_type() == *key.data_type() && domain(key.data_type()).is_some() => {
+                return integer_literal(plain).ok_or_else(refuse);
+            }
+            _ => return Err(refuse()),
+        };
+        let unit = match key.data_type() {
+            DataType::Date32 => DAY,
+            DataType::Date64 => 1_000_000,
+            DataType::Timestamp(unit, None) => match unit {
+                TimeUnit::Second => 1_000_000_000,
+                TimeUnit::Millisecond => 1_000_000,
+                TimeUnit::Microsecond => 1_000,
+                TimeUnit::Nanosecond => 1,
+            },
+            _ => return Err(refuse()),
+        };
+        match nanoseconds % unit {
+            0 => Ok(nanoseconds / unit),
+            _ => Err(refuse()),
+        }
+    }
+}
+
+/// All rows of the partition.
+const WHOLE: Frame = Frame {
+    units: Units::Rows,
+    start: FrameBound::Unbounded,
+    end: FrameBound::Unbounded,
+};

@@ -1,0 +1,445 @@
+//! Window functions: everything runs in pipelines, and is what DataFusion's CPU operators say.
+//!
+//! Functions that depend on the order of equal rows are over orders without any: `v` is unique.
+
+use crate::compare::{Pair, same, same_in_order};
+use crate::data::{Shape, batch};
+use crate::joins::{STRICT, star, text};
+use datafusion::prelude::SessionContext;
+use galatea_device::environment;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+async fn check(pair: &Pair, sql: &str, context: &str) {
+    if let Err(difference) = pair.compare(sql, same).await {
+        panic!("{context}\n{sql}\n{difference}");
+    }
+}
+
+/// Ranks, and what else is numbered in a partition.
+const RANKS: &[&str] = &[
+    "SELECT v, row_number() OVER (PARTITION BY k ORDER BY i8, v) AS n FROM t",
+    "SELECT v, rank() OVER (PARTITION BY k ORDER BY i8) AS r, dense_rank() OVER (PARTITION BY k ORDER BY i8) AS d FROM t",
+    "SELECT v, rank() OVER (PARTITION BY low ORDER BY i16 DESC) AS r,
+            percent_rank() OVER (PARTITION BY low ORDER BY i16 DESC) AS p,
+            cume_dist() OVER (PARTITION BY low ORDER BY i16 DESC) AS c FROM t",
+    "SELECT v, ntile(3) OVER (PARTITION BY low ORDER BY v) AS a, ntile(1000) OVER (PARTITION BY low ORDER BY v) AS b FROM t",
+    "SELECT v, row_number() OVER (ORDER BY d38 DESC NULLS LAST, v) AS n FROM t",
+    "SELECT v, rank() OVER (ORDER BY f64 NULLS FIRST) AS r FROM t WHERE i16 > 0",
+    "SELECT v, dense_rank() OVER (ORDER BY view, flag DESC) AS r FROM t",
+    "SELECT v, rank() OVER (PARTITION BY flag, u8 ORDER BY day, ts) AS r FROM t",
+    "SELECT v, rank() OVER (PARTITION BY d38 ORDER BY u64 DESC) AS r, dense_rank() OVER (PARTITION BY f32 ORDER BY i64) AS d FROM t",
+    "SELECT v, rank() OVER () AS r, dense_rank() OVER (PARTITION BY k) AS d, percent_rank() OVER (PARTITION BY k) AS p FROM t",
+    "SELECT v, rank() OVER (PARTITION BY i8 + k ORDER BY abs(i16)) AS r FROM t",
+    "SELECT i8, i16, i32, i64, u8, u32, u64, d9, d18, d38, f32, f64, day, ts, flag, low, high, view, k, v,
+            row_number() OVER (PARTITION BY low ORDER BY v DESC) AS n FROM t",
+];
+
+/// Values of other rows.
+const VALUES: &[&str] = &[
+    "SELECT v, lag(i64) OVER (PARTITION BY k ORDER BY v) AS a, lead(i64) OVER (PARTITION BY k ORDER BY v) AS b FROM t",
+    "SELECT v, lag(i16, 2, -1) OVER (PARTITION BY low ORDER BY v) AS a, lead(d9, 3, 1.5) OVER (PARTITION BY low ORDER BY v) AS b FROM t",
+    "SELECT v, lag(f64, 1, 0.5) OVER (ORDER BY v) AS a, lead(flag, 1, true) OVER (ORDER BY v) AS b, lag(view) OVER (ORDER BY v) AS c FROM t",
+    "SELECT v, lag(low, 0) OVER (ORDER BY v) AS a, lead(day, 100000) OVER (ORDER BY v) AS b, lag(u64, -2) OVER (ORDER BY v) AS c FROM t",
+    "SELECT v, first_value(i32) OVER (PARTITION BY k ORDER BY i8, v) AS a, last_value(high) OVER (PARTITION BY k ORDER BY i8, v) AS b FROM t",
+    "SELECT v, last_value(d38) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS a,
+            nth_value(low, 3) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS b,
+            nth_value(i64, -2) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN 2 PRECEDING AND 2 FOLLOWING) AS c FROM t",
+    "SELECT v, first_value(ts) OVER (PARTITION BY low ORDER BY v ROWS BETWEEN 3 FOLLOWING AND 5 FOLLOWING) AS a,
+            last_value(f32) OVER (PARTITION BY low ORDER BY v ROWS BETWEEN 5 PRECEDING AND 3 PRECEDING) AS b FROM t",
+];
+
+/// Aggregates of whole partitions, and of those so far.
+const AGGREGATES: &[&str] = &[
+    "SELECT v, sum(i64) OVER (PARTITION BY k) AS s, count(i64) OVER (PARTITION BY k) AS c, count(*) OVER (PARTITION BY k) AS n FROM t",
+    "SELECT v, sum(i8) OVER (PARTITION BY low ORDER BY i16) AS s, min(i32) OVER (PARTITION BY low ORDER BY i16) AS a,
+            max(i32) OVER (PARTITION BY low ORDER BY i16) AS b FROM t",
+    "SELECT v, sum(d9) OVER (ORDER BY v) AS s, avg(d9) OVER (ORDER BY v) AS a, sum(d38) OVER (ORDER BY v) AS w FROM t",
+    "SELECT v, sum(u64) OVER (ORDER BY v) AS s, max(u64) OVER (ORDER BY v) AS a, min(u64) OVER (ORDER BY v) AS b FROM t",
+    "SELECT v, sum(f64) OVER (PARTITION BY k ORDER BY v) AS s, avg(f64) OVER (PARTITION BY k) AS a, avg(i16) OVER (PARTITION BY k ORDER BY v) AS b FROM t",
+    "SELECT v, min(f64) OVER (PARTITION BY k ORDER BY v) AS a, max(f32) OVER (PARTITION BY k ORDER BY v) AS b FROM t",
+    "SELECT v, min(low) OVER (PARTITION BY k ORDER BY v) AS a, max(view) OVER (PARTITION BY k ORDER BY i8) AS b, min(high) OVER (ORDER BY v) AS c FROM t",
+    "SELECT v, min(d38) OVER (PARTITION BY k ORDER BY v) AS a, max(d38) OVER (PARTITION BY low) AS b, max(day) OVER (ORDER BY ts) AS c FROM t",
+    "SELECT v, sum(i64) OVER (ORDER BY v DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS s, count(low) OVER (ORDER BY v) AS c FROM t",
+    "SELECT v, sum(d18 * d9) OVER (PARTITION BY k ORDER BY v) AS s, count(i8 + i16) OVER (PARTITION BY k ORDER BY v) AS c FROM t",
+    "SELECT v, i64 - sum(i64) OVER (PARTITION BY k) AS s, CAST(sum(i16) OVER (PARTITION BY low) AS DOUBLE) / count(*) OVER () AS c FROM t",
+];
+
+/// Aggregates of frames.
+const FRAMES: &[&str] = &[
+    "SELECT v, sum(i64) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) AS s,
+            min(i16) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) AS a,
+            max(d38) OVER (PARTITION BY k ORDER BY v ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING) AS b FROM t",
+    "SELECT v, sum(f64) OVER (ORDER BY v ROWS BETWEEN 40 PRECEDING AND 7 PRECEDING) AS s,
+            avg(f32) OVER (ORDER BY v ROWS BETWEEN 7 FOLLOWING AND 90 FOLLOWING) AS a,
+            count(*) OVER (ORDER BY v ROWS BETWEEN 7 FOLLOWING AND 90 FOLLOWING) AS c FROM t",
+    "SELECT v, sum(d9) OVER (PARTITION BY low ORDER BY v ROWS 5 PRECEDING) AS s,
+            avg(d18) OVER (PARTITION BY low ORDER BY v ROWS BETWEEN CURRENT ROW AND 4 FOLLOWING) AS a FROM t",
+    "SELECT v, sum(i32) OVER (ORDER BY i8 GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING) AS s,
+            count(i32) OVER (ORDER BY i8 GROUPS BETWEEN 3 PRECEDING AND 1 PRECEDING) AS c,
+            max(low) OVER (ORDER BY i8 GROUPS BETWEEN 1 FOLLOWING AND 2 FOLLOWING) AS m FROM t",
+    "SELECT v, sum(i32) OVER (PARTITION BY k ORDER BY i8 DESC NULLS LAST GROUPS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS s,
+            min(f64) OVER (PARTITION BY k ORDER BY i8 GROUPS 1 PRECEDING) AS m FROM t",
+    "SELECT v, sum(i64) OVER (ORDER BY i16 RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING) AS s,
+            count(*) OVER (ORDER BY i16 RANGE BETWEEN 20 PRECEDING AND 10 PRECEDING) AS c FROM t",
+    "SELECT v, sum(i64) OVER (PARTITION BY k ORDER BY i16 DESC RANGE BETWEEN 10 PRECEDING AND 5 FOLLOWING) AS s,
+            count(*) OVER (PARTITION BY k ORDER BY i16 DESC NULLS LAST RANGE BETWEEN 3 FOLLOWING AND UNBOUNDED FOLLOWING) AS c FROM t",
+    "SELECT v, sum(d9) OVER (ORDER BY day RANGE BETWEEN INTERVAL '30' DAY PRECEDING AND CURRENT ROW) AS s,
+            max(i32) OVER (PARTITION BY low ORDER BY day NULLS LAST RANGE BETWEEN INTERVAL '400' DAY PRECEDING AND INTERVAL '1' DAY FOLLOWING) AS m FROM t",
+    "SELECT v, count(*) OVER (ORDER BY u8 RANGE BETWEEN UNBOUNDED PRECEDING AND 200 PRECEDING) AS c,
+            min(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '100' DAY PRECEDING AND INTERVAL '1' HOUR FOLLOWING) AS m FROM t",
+    "SELECT v, sum(i8) OVER (ORDER BY d9 RANGE BETWEEN 1000.00 PRECEDING AND 500.00 FOLLOWING) AS s FROM t",
+];
+
+/// What other pipelines make of rows with window functions.
+const USED: &[&str] = &[
+    "SELECT * FROM (SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY i32 DESC, v) AS n FROM t) WHERE n <= 3",
+    "SELECT low, v, r FROM (SELECT low, v, rank() OVER (PARTITION BY low ORDER BY i16) AS r FROM t WHERE i8 > 0) WHERE r BETWEEN 2 AND 4",
+    "SELECT k, count(*), sum(i64), max(n) FROM (SELECT k, i64, ntile(4) OVER (PARTITION BY k ORDER BY v) AS n FROM t) GROUP BY k",
+    "SELECT r, count(*), min(low) FROM (SELECT low, dense_rank() OVER (ORDER BY i8) AS r FROM t) GROUP BY r",
+    "SELECT k, sum(CASE WHEN r = 1 THEN i32 END) AS s FROM (SELECT k, i32, rank() OVER (PARTITION BY low ORDER BY i32 DESC) AS r FROM t) GROUP BY k",
+    "SELECT a.v, b.v, a.n FROM (SELECT v, row_number() OVER (ORDER BY v) AS n FROM t) a
+     JOIN (SELECT v, row_number() OVER (ORDER BY v DESC) AS n FROM t) b ON a.n = b.n",
+    "SELECT v, r, row_number() OVER (PARTITION BY r ORDER BY v) AS n
+     FROM (SELECT v, rank() OVER (PARTITION BY k ORDER BY i8) AS r FROM t)",
+    "SELECT v, rank() OVER (PARTITION BY k ORDER BY i8) AS a, rank() OVER (PARTITION BY low ORDER BY i16) AS b,
+            sum(i32) OVER (PARTITION BY flag) AS c, row_number() OVER (ORDER BY v) AS d FROM t",
+    "SELECT v, sum(i32) OVER (PARTITION BY k ORDER BY v) AS a, sum(i32) OVER (PARTITION BY k) AS b, lag(v) OVER (PARTITION BY k ORDER BY v) AS c FROM t",
+    "SELECT max(d), count(*) FROM (SELECT v - lag(v) OVER (PARTITION BY k ORDER BY v) AS d FROM t)",
+];
+
+async fn all(queries: &[&str], rows: usize, seed: u64, shape: Shape, settings: &[(&str, &str)]) {
+    let pair = Pair::new(settings);
+    pair.table("t", &[batch(rows, seed, shape)]);
+    for sql in queries {
+        check(
+            &pair,
+            sql,
+            &format!("{shape:?}, {rows} rows, seed {seed}, {settings:?}"),
+        )
+        .await;
+    }
+}
+
+/// Every distribution, then sizes around those of warps with some of the queries each.
+async fn everywhere(queries: &[&str]) {
+    for shape in [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed] {
+        let settings = [STRICT, ("galatea.chunk_rows", "400")];
+        all(queries, 1500, 3, shape, &settings).await;
+    }
+    for (number, (rows, seed)) in [(0, 1), (1, 4), (31, 5), (32, 6), (33, 2)]
+        .into_iter()
+        .enumerate()
+    {
+        let some: Vec<&str> = queries.iter().skip(number % 2).step_by(2).copied().collect();
+        all(&some, rows, seed, Shape::Ordinary, &[STRICT]).await;
+    }
+}
+
+#[tokio::test]
+async fn rows_are_ranked_as_by_the_cpu() {
+    everywhere(RANKS).await;
+}
+
+#[tokio::test]
+async fn values_of_other_rows_are_those_of_the_cpu() {
+    everywhere(VALUES).await;
+}
+
+#[tokio::test]
+async fn aggregates_so_far_are_those_of_the_cpu() {
+    everywhere(AGGREGATES).await;
+}
+
+#[tokio::test]
+async fn aggregates_of_frames_are_those_of_the_cpu() {
+    everywhere(FRAMES).await;
+}
+
+#[tokio::test]
+async fn rows_with_window_functions_are_rows_of_other_pipelines() {
+    everywhere(USED).await;
+}
+
+/// Plans name the functions and their window, and an order above that is the window's costs no other sort.
+#[tokio::test]
+async fn plans_name_windows() {
+    let pair = Pair::new(&[STRICT]);
+    pair.table("t", &[batch(4000, 7, Shape::Ordinary)]);
+    for (sql, parts) in [
+        (
+            "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY i8 DESC) AS r FROM t",
+            &[
+                "rows of d0",
+                "functions=[rank()]",
+                "partition by=k",
+                "order by=i8 DESC",
+            ][..],
+        ),
+        (
+            "SELECT k, v FROM (SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY i8, v) AS n FROM t) WHERE n < 3",
+            &["functions=[row_number()]", "filters=["],
+        ),
+        (
+            "SELECT k, v, sum(i64) OVER (PARTITION BY k ORDER BY v ROWS 2 PRECEDING) AS s, lag(v, 2) OVER (PARTITION BY k ORDER BY v) AS l FROM t",
+            &["functions=[sum(i64) over rows 2 preceding to current row, lag(v)]"],
+        ),
+        (
+            "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t ORDER BY k, v",
+            &["sorted by=the order of the window"],
+        ),
+    ] {
+        let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(parts.iter().all(|part| plan.contains(part)), "{plan}");
+        assert!(
+            !plan.contains("WindowAggExec") && !plan.contains("SortExec"),
+            "{plan}"
+        );
+    }
+}
+
+/// Windows over groups and joins, as in TPC-DS.
+#[tokio::test]
+async fn windows_over_groups_and_joins() {
+    for (rows, seed) in [(33, 2), (1900, 3)] {
+        let pair = Pair::new(&[STRICT, ("galatea.build_rows", "1")]);
+        star(&pair, rows, seed);
+        for sql in [
+            "SELECT text, number, s, rank() OVER (PARTITION BY text ORDER BY s DESC) AS r
+             FROM (SELECT text, number, sum(price) AS s FROM f GROUP BY text, number)",
+            "SELECT * FROM (SELECT text, number, sum(m) AS s, rank() OVER (PARTITION BY text ORDER BY sum(m) DESC NULLS LAST) AS r
+                            FROM f GROUP BY text, number) WHERE r <= 3",
+            "SELECT text, number, sum(price) * 100.00 / sum(sum(price)) OVER (PARTITION BY text) AS share FROM f GROUP BY text, number HAVING sum(price) > 0",
+            "SELECT number, day, sum(sum(m)) OVER (PARTITION BY number ORDER BY day ROWS UNBOUNDED PRECEDING) AS so_far FROM f GROUP BY number, day",
+            "SELECT number, text, avg(sum(m)) OVER (PARTITION BY number) AS a, sum(m) - lag(sum(m)) OVER (PARTITION BY number ORDER BY text) AS d
+             FROM f GROUP BY number, text",
+            "SELECT n.name, f.v, row_number() OVER (PARTITION BY n.name ORDER BY f.v) AS r FROM f JOIN n ON f.number = n.k",
+            "SELECT v, number, rank() OVER (PARTITION BY number ORDER BY v DESC) AS r FROM f WHERE number IN (SELECT k FROM n WHERE k > 0)",
+            "SELECT a.number, a.v, b.v FROM (SELECT number, v, row_number() OVER (PARTITION BY number ORDER BY v) AS n FROM f) a
+             JOIN (SELECT number, v, row_number() OVER (PARTITION BY number ORDER BY v DESC) AS n FROM f) b ON a.number = b.number AND a.n = b.n",
+        ] {
+            check(&pair, sql, &format!("{rows} rows, seed {seed}")).await;
+        }
+    }
+}
+
+/// Rows in the order that is asked for, whether it is that of the window or another.
+#[tokio::test]
+async fn rows_of_windows_are_in_order() {
+    for rows in [0, 33, 3000] {
+        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "700")]);
+        pair.table("t", &[batch(rows, 11, Shape::Ordinary)]);
+        for sql in [
+            "SELECT k, i8, v, row_number() OVER (PARTITION BY k ORDER BY i8 DESC, v) AS n FROM t ORDER BY k, i8 DESC, v",
+            "SELECT k, v, sum(i16) OVER (PARTITION BY k ORDER BY v) AS s FROM t WHERE i8 > 0 ORDER BY k, v",
+            "SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t ORDER BY r DESC, k",
+            "SELECT v, n FROM (SELECT v, row_number() OVER (ORDER BY v DESC) AS n FROM t) WHERE n % 3 = 0 ORDER BY v DESC",
+            "SELECT v, rank() OVER (PARTITION BY k ORDER BY i8) AS r FROM t ORDER BY r, v LIMIT 20",
+        ] {
+            if let Err(difference) = pair.compare(sql, same_in_order).await {
+                panic!("{rows} rows\n{sql}\n{difference}");
+            }
+        }
+    }
+}
+
+/// Rows that are equal in the order of a window are in that of the table, by `v`.
+#[tokio::test]
+async fn equal_rows_are_in_the_order_of_the_table() {
+    let settings = [
+        STRICT,
+        ("galatea.block_threads", "32"),
+        ("galatea.rows_per_thread", "1"),
+    ];
+    let pair = Pair::new(&settings);
+    pair.table("t", &[batch(5000, 12, Shape::Ordinary)]);
+    for (calls, partition, order) in [
+        ("row_number() OVER w AS n", "", ""),
+        ("row_number() OVER w AS n, lag(v) OVER w AS l", "", "k"),
+        (
+            "first_value(v) OVER w AS f, ntile(7) OVER w AS n",
+            "PARTITION BY low",
+            "i16",
+        ),
+    ] {
+        let of_window = |order: &str| {
+            format!(
+                "SELECT v, {calls} FROM t WHERE i8 > 0 WINDOW w AS ({partition}{})",
+                by(order)
+            )
+        };
+        let rows = async |ctx: &SessionContext, sql: &str| {
+            let frame = ctx.sql(sql).await.expect("plans");
+            frame.collect().await.expect("runs")
+        };
+        let unique = match order {
+            "" => "v".to_owned(),
+            keys => format!("{keys}, v"),
+        };
+        let expected = rows(&pair.cpu, &of_window(&unique)).await;
+        let actual = rows(&pair.gpu, &of_window(order)).await;
+        same(&expected, &actual).unwrap_or_else(|difference| panic!("{calls}\n{difference}"));
+    }
+}
+
+fn by(order: &str) -> String {
+    match order {
+        "" => String::new(),
+        keys => format!(" ORDER BY {keys}"),
+    }
+}
+
+/// Where memory is short the CPU computes windows, or the device does in turns; the answer is the same.
+#[tokio::test]
+async fn windows_are_the_same_when_memory_is_short() {
+    for limit in ["100 KiB", "600 KiB", "2 MiB"] {
+        let settings = [
+            ("galatea.gpu_memory_limit", limit),
+            ("galatea.chunk_rows", "500"),
+            ("galatea.block_threads", "32"),
+        ];
+        for queries in [&RANKS[..4], &AGGREGATES[..3], &FRAMES[..2], &USED[..3]] {
+            all(queries, 6000, 8, Shape::Ordinary, &settings).await;
+        }
+    }
+}
+
+/// What the device does not compute, the CPU does, and the plan says why.
+#[tokio::test]
+async fn other_windows_stay_on_the_cpu() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(400, 7, Shape::Ordinary)]);
+    for (sql, reason) in [
+        (
+            "SELECT v, lag(i8) IGNORE NULLS OVER (ORDER BY v) AS l FROM t",
+            "IGNORE NULLS",
+        ),
+        (
+            "SELECT v, first_value(i8) IGNORE NULLS OVER (ORDER BY v) AS l FROM t",
+            "IGNORE NULLS",
+        ),
+        (
+            "SELECT v, sum(i8) FILTER (WHERE k > 3) OVER (ORDER BY v) AS s FROM t",
+            "FILTER",
+        ),
+        (
+            "SELECT v, count(DISTINCT i8) OVER (PARTITION BY k) AS s FROM t",
+            "DISTINCT",
+        ),
+        (
+            "SELECT v, lag(low, 1, 'none') OVER (ORDER BY v) AS l FROM t",
+            "a default that is text",
+        ),
+        (
+            "SELECT v, sum(i8) OVER (ORDER BY day RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) AS s FROM t",
+            "a bound of a RANGE frame that is no integer of its key's unit",
+        ),
+        (
+            "SELECT v, sum(i8) OVER (ORDER BY f64 RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW) AS s FROM t",
+            "a bound of a RANGE frame that is no integer of its key's unit",
+        ),
+    ] {
+        check(&pair, sql, "refused").await;
+        let plan = text(&pair, &format!("EXPLAIN {sql}")).await;
+        assert!(plan.contains(reason) && plan.contains("WindowAggExec"), "{plan}");
+    }
+}
+
+/// A window of random functions.
+fn random_query(rng: &mut SmallRng) -> String {
+    let partitions = [
+        "",
+        "PARTITION BY k ",
+        "PARTITION BY low, flag ",
+        "PARTITION BY i8 ",
+        "PARTITION BY high ",
+    ];
+    let partition = *partitions.choose(rng).expect("not empty");
+    let keys = ["i16", "i64", "u8", "d9", "day", "low", "f32"];
+    let key = *keys.choose(rng).expect("not empty");
+    let (direction, nulls) = (["", " DESC"], [" NULLS FIRST", " NULLS LAST"]);
+    let direction = *direction.choose(rng).expect("not empty");
+    let nulls = *nulls.choose(rng).expect("not empty");
+    let functions: Vec<String> = (0..rng.random_range(1..4))
+        .map(|number| {
+            let value = *["i8", "i32", "i64", "u64", "d9", "d38", "f64", "day"]
+                .choose(rng)
+                .expect("not empty");
+            let number_of = *["i8", "i32", "i64", "u64", "d9", "d38", "f64"]
+                .choose(rng)
+                .expect("not empty");
+            let call = match rng.random_range(0..11) {
+                0 => "row_number()".to_owned(),
+                1 => "rank()".to_owned(),
+                2 => "dense_rank()".to_owned(),
+                3 => format!("ntile({})", rng.random_range(1..9)),
+                4 => format!("lag({value}, {})", rng.random_range(-3..4)),
+                5 => format!("last_value({value})"),
+                6 => format!("sum({number_of})"),
+                7 => format!("count({value})"),
+                8 => format!("min({value})"),
+                9 => format!("max({value})"),
+                _ => format!("nth_value({value}, {})", rng.random_range(1..5)),
+            };
+            let bounds = |rng: &mut SmallRng, most: i32| {
+                let mut bound = || match rng.random_range(-most..=most) {
+                    0 => (0, "CURRENT ROW".to_owned()),
+                    at if at < 0 => (at, format!("{} PRECEDING", -at)),
+                    at => (at, format!("{at} FOLLOWING")),
+                };
+                let mut both = [bound(), bound()];
+                both.sort_by_key(|(at, _)| *at);
+                let [start, end] = both.map(|(_, bound)| bound);
+                match rng.random_range(0..4) {
+                    0 => format!("UNBOUNDED PRECEDING AND {end}"),
+                    1 => format!("{start} AND UNBOUNDED FOLLOWING"),
+                    _ => format!("{start} AND {end}"),
+                }
+            };
+            let unique = format!("ORDER BY {key}{direction}{nulls}, v");
+            let window = match rng.random_range(0..4) {
+                0 if ["rank()", "dense_rank()"].contains(&call.as_str()) => {
+                    format!("ORDER BY {key}{direction}{nulls}")
+                }
+                0 => unique,
+                1 => format!("{unique} ROWS BETWEEN {}", bounds(rng, 20)),
+                2 => format!("{unique} GROUPS BETWEEN {}", bounds(rng, 6)),
+                _ if ["sum", "cou", "min", "max"].contains(&&call[..3]) && ["i16", "u8"].contains(&key) => {
+                    format!(
+                        "ORDER BY {key}{direction}{nulls} RANGE BETWEEN {}",
+                        bounds(rng, 30)
+                    )
+                }
+                _ => format!("{unique} ROWS BETWEEN {}", bounds(rng, 3)),
+            };
+            format!("{call} OVER ({partition}{window}) AS c{number}")
+        })
+        .collect();
+    let filter = *["", " WHERE i8 > 0", " WHERE flag"]
+        .choose(rng)
+        .expect("not empty");
+    let rows = format!("SELECT v, k, {} FROM t{filter}", functions.join(", "));
+    match rng.random_range(0..4) {
+        0 => format!("SELECT k, count(*), count(c0), max(v) FROM ({rows}) WHERE v > 7 GROUP BY k"),
+        1 => format!("SELECT * FROM ({rows}) WHERE c0 IS NOT NULL AND v % 3 = 0"),
+        _ => rows,
+    }
+}
+
+#[tokio::test]
+async fn random_windows_are_those_of_the_cpu() {
+    let first = environment::seed();
+    for seed in first..first + 40 + environment::campaign() {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let shape = *[Shape::Ordinary, Shape::Ordinary, Shape::Skewed, Shape::AllEqual]
+            .choose(&mut rng)
+            .expect("not empty");
+        let rows = *[1, 33, 300, 900].choose(&mut rng).expect("not empty");
+        let chunk_rows = rng.random_range(30..900).to_string();
+        let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", &chunk_rows)]);
+        pair.table("t", &[batch(rows, rng.random(), shape)]);
+        let sql = random_query(&mut rng);
+        check(&pair, &sql, &format!("seed {seed}: {rows} rows, {shape:?}")).await;
+    }
+}

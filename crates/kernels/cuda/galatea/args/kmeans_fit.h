@@ -1,0 +1,30 @@
+// Arguments of the kernel kmeans_fit.
+#pragma once
+
+#include "galatea/args/kmeans_update.h"
+
+namespace galatea {
+
+// Starts of one launch, and words of each. Host twins in src/kmeans.rs.
+constexpr u32 KMEANS_STARTS = 16;
+constexpr u32 KMEANS_START_WORDS = 6;
+
+struct KmeansFitArguments {
+    const u64* chunks;  // as of kmeans_pass
+    // By start, as blockIdx.y numbers them: addresses of its centroids, partials, shifts, masses and state,
+    // and the bits of its scale, as of kmeans_pass and kmeans_update.
+    u64 starts[KMEANS_STARTS * KMEANS_START_WORDS];
+    double tolerance;     // on the shift; negative: never done
+    u32 chunk_count;      // these seven as of kmeans_pass
+    u32 tiles_per_chunk;
+    u32 clusters;
+    u32 slots;
+    u32 flush_tiles;
+    u32 copies;
+    u32 key_shift;
+    u32 features;    // d
+    u32 iterations;  // at most
+    u32 unused;
+};
+
+}  // namespace galatea

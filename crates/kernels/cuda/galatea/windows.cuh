@@ -1,0 +1,172 @@
+// Grid scope: rows in the order of a window, and what functions need of it to be computed at any of them.
+//
+//   place                0   1   2   3   4   5      the row in the order: partitions one after another
+//   ids                  7   2   9   4   1   3      the stored row that is there
+//   partitions       0   1   1   1   2   2   2      partitions that begin before the place
+//   partition starts     0           3           6  the first place of each, and the number of rows
+//   peers, peer starts                              the same of the rows that are equal in the order
+//
+// Ranks are differences of these numbers. An aggregate of a frame is a difference of two prefix sums, or is
+// folded from a tree whose nodes hold WINDOW_FAN of those below.
+#pragma once
+
+#include "galatea/aggregate.cuh"
+#include "galatea/thread.cuh"
+
+namespace galatea {
+
+// Words of the directory of windows; host twin: `WindowWord` of crates/engine/src/expression/windows.rs.
+constexpr u32 WINDOW_ROWS = 0;
+constexpr u32 WINDOW_IDS = 1; // null: rows are stored in order
+constexpr u32 WINDOW_PARTITIONS = 2;
+constexpr u32 WINDOW_PARTITION_STARTS = 3;
+constexpr u32 WINDOW_PEERS = 4;
+constexpr u32 WINDOW_PEER_STARTS = 5;
+
+// Nodes below one of a tree.
+constexpr u32 WINDOW_FAN = 16;
+
+// A place of the order.
+struct WindowPlace {
+    u32 place;
+    u32 row;   // the stored row that is there
+    u32 begin; // of its partition
+    u32 end;
+    u32 peer; // the number of its peers among all
+    u32 peers_begin;
+    u32 peers_end;
+    u32 first_peer; // the number of the first peers of the partition
+    u32 end_peer;   // one more than that of the last
+};
+
+// The places of a frame: from `begin` to before `end`.
+struct WindowFrame {
+    u32 begin;
+    u32 end;
+    GALATEA_INLINE u32 rows() const { return end - begin; }
+};
+
+GALATEA_INLINE const u64* window_directory(const u8* table) { return reinterpret_cast<const u64*>(table); }
+template <typename T> GALATEA_INLINE const T* window_part(const u8* table, u32 word) {
+    return reinterpret_cast<const T*>(window_directory(table)[word]);
+}
+
+// The stored row at a place.
+GALATEA_INLINE u32 window_row(const u8* table, u32 place) {
+    const u32* const ids = window_part<u32>(table, WINDOW_IDS);
+    return ids == nullptr ? place : ids[place];
+}
+
+// What is not used of it is not loaded.
+GALATEA_INLINE WindowPlace window_place(const u8* table, u32 place) {
+    const u32* const partitions = window_part<u32>(table, WINDOW_PARTITIONS);
+    const u32* const partition_starts = window_part<u32>(table, WINDOW_PARTITION_STARTS);
+    const u32* const peers = window_part<u32>(table, WINDOW_PEERS);
+    const u32* const peer_starts = window_part<u32>(table, WINDOW_PEER_STARTS);
+    WindowPlace at;
+    at.place = place;
+    at.row = window_row(table, place);
+    const u32 partition = partitions[place + 1] - 1;
+    at.begin = partition_starts[partition];
+    at.end = partition_starts[partition + 1];
+    at.peer = peers[place + 1] - 1;
+    at.peers_begin = peer_starts[at.peer];
+    at.peers_end = peer_starts[at.peer + 1];
+    at.first_peer = peers[at.begin];
+    at.end_peer = peers[at.end];
+    return at;
+}
+
+// The part of NTILE(n): the first ones have a row more where rows do not divide.
+GALATEA_INLINE u64 window_tile(const WindowPlace& at, u64 tiles) {
+    const u64 rows = at.end - at.begin;
+    const u64 row = at.place - at.begin;
+    const u64 least = rows / tiles;
+    const u64 more = rows % tiles * (least + 1);
+    return row < more ? row / (least + 1) + 1 : rows % tiles + (row - more) / least + 1;
+}
+
+GALATEA_INLINE double window_percent_rank(const WindowPlace& at) {
+    const u32 others = at.end - at.begin - 1;
+    return others == 0 ? 0.0 : double(at.peers_begin - at.begin) / double(others);
+}
+
+GALATEA_INLINE double window_cume_dist(const WindowPlace& at) {
+    return double(at.peers_end - at.begin) / double(at.end - at.begin);
+}
+
+// The frame between two places, which may be none.
+GALATEA_INLINE WindowFrame window_frame(u32 begin, u32 end) { return {begin, end < begin ? begin : end}; }
+
+// ROWS: the place so many before, or behind, within the partition.
+GALATEA_INLINE u32 window_before(const WindowPlace& at, u64 rows) {
+    return u64(at.place - at.begin) > rows ? at.place - u32(rows) : at.begin;
+}
+GALATEA_INLINE u32 window_behind(const WindowPlace& at, u64 rows) {
+    return u64(at.end - at.place) > rows ? at.place + u32(rows) : at.end;
+}
+// One behind it: where a frame ends that it is the last row of.
+GALATEA_INLINE u32 window_end_before(const WindowPlace& at, u64 rows) {
+    return u64(at.place - at.begin) >= rows ? at.place - u32(rows) + 1 : at.begin;
+}
+GALATEA_INLINE u32 window_end_behind(const WindowPlace& at, u64 rows) {
+    return u64(at.end - at.place) > rows ? at.place + u32(rows) + 1 : at.end;
+}
+
+// GROUPS: where the peers begin that are so many before, or behind; within the partition.
+GALATEA_INLINE u32 window_groups_before(const u8* table, const WindowPlace& at, u64 groups) {
+    return u64(at.peer - at.first_peer) > groups ? window_part<u32>(table, WINDOW_PEER_STARTS)[at.peer - u32(groups)]
+                                                 : at.begin;
+}
+GALATEA_INLINE u32 window_groups_behind(const u8* table, const WindowPlace& at, u64 groups) {
+    return u64(at.end_peer - at.peer) > groups ? window_part<u32>(table, WINDOW_PEER_STARTS)[at.peer + u32(groups)]
+                                               : at.end;
+}
+GALATEA_INLINE u32 window_groups_end_before(const u8* table, const WindowPlace& at, u64 groups) {
+    return u64(at.peer - at.first_peer) >= groups
+               ? window_part<u32>(table, WINDOW_PEER_STARTS)[at.peer - u32(groups) + 1]
+               : at.begin;
+}
+
+// RANGE: the first place of the partition whose key is not before `bound`, or with `past` is behind it. Keys
+// ascend between `low` and `high`, or descend.
+template <typename Key, typename Bound>
+GALATEA_INLINE u32 window_search(u32 low, u32 high, Bound bound, bool descending, bool past, Key key) {
+    while (low < high) {
+        const u32 middle = low + (high - low) / 2;
+        const Bound value = key(middle);
+        const bool before = descending ? value > bound : value < bound;
+        if (before || (past && value == bound)) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+// The fold of the values at places from `begin` to before `end`, by a tree over `rows` values: whole nodes
+// where there are some.
+template <typename T, typename Op> GALATEA_NOINLINE T window_fold(const u8* table, u32 word, WindowFrame frame, Op op) {
+    const T* level = window_part<T>(table, word);
+    u64 size = window_directory(table)[WINDOW_ROWS];
+    u64 begin = frame.begin;
+    u64 end = frame.end;
+    T left = op.template identity<T>();
+    T right = op.template identity<T>();
+    while (begin < end) {
+        for (; begin < end && begin % WINDOW_FAN != 0; ++begin) left = op(left, level[begin]);
+        for (; begin < end && end % WINDOW_FAN != 0; --end) right = op(level[end - 1], right);
+        begin /= WINDOW_FAN;
+        end /= WINDOW_FAN;
+        level += size;
+        size = (size + WINDOW_FAN - 1) / WINDOW_FAN;
+    }
+    return op(left, right);
+}
+
+// A rank of aggregate.cuh or window_values.cu as the value it is of.
+GALATEA_INLINE i64 window_ranked_i64(u64 rank) { return i64(rank ^ (1ull << 63)); }
+GALATEA_INLINE double window_ranked_f64(u64 rank) {
+    return __longlong_as_double(i64((rank >> 63) != 0 ? rank ^ (1ull << 63) : ~rank));
+}
+GALATEA_INLINE i128 window_ranked_i128(u128 rank) { return i128(rank ^ (u128(1) << 127)); }
+
+}  // namespace galatea

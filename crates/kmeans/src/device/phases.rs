@@ -1,0 +1,114 @@
+//! How long the phases of an iteration take, one after the other (thesis, figure 5.12).
+
+use std::time::{Duration, Instant};
+
+use super::{ChunkLabels, DeviceRun};
+use crate::cpu::{self, CpuSums, Partial};
+use crate::labels::Labels;
+use crate::{Points, Result};
+use galatea_kernels::UpdateRule;
+use galatea_kernels::kmeans::{Centroids, LabelWidth};
+
+/// A phase and its time.
+pub type Phase = (&'static str, Duration);
+
+impl DeviceRun<'_> {
+    /// The phases of an iteration that goes on from where the one before left, each waited for.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn phases(&mut self) -> Result<Vec<Phase>> {
+        let mut places = self.place()?;
+        let passes = self.passes.clone();
+        let wait = |run: &Self| run.on.compute.synchronize();
+        // Points come first, which is no phase.
+        for position in places.ready..places.order.len() {
+            if places.pages[position].is_some() {
+                self.fetch(&places, position)?;
+            }
+        }
+        wait(self)?;
+        let mut phases = Vec::new();
+        if !self.cross {
+            // Labels have room for some chunks, so passes alternate: sums take what both take more than one.
+            let begun = Instant::now();
+            if passes.len() > 1 {
+                self.queue(&mut places, &passes[..1], None, None)?;
+                wait(self)?;
+                phases.push(("assignment", begun.elapsed()));
+            }
+            let begun = Instant::now();
+            self.queue(&mut places, &passes, None, None)?;
+            wait(self)?;
+            match phases.first() {
+                Some((_, assignment)) => {
+                    let sums = begun.elapsed().saturating_sub(*assignment);
+                    phases.push(("sums", sums));
+                }
+                None => phases.push(("assignment and sums", begun.elapsed())),
+            }
+            let begun = Instant::now();
+            self.queue_update(UpdateRule::Means { tolerance: -1.0 })?;
+            wait(self)?;
+            phases.push(("centroids", begun.elapsed()));
+            return Ok(phases);
+        }
+        let begun = Instant::now();
+        self.queue(&mut places, &passes, None, None)?;
+        wait(self)?;
+        let assignment = begun.elapsed();
+        let mut labels = ChunkLabels {
+            chunks: vec![Vec::new(); self.points.chunks().len()],
+        };
+        let begun = Instant::now();
+        self.queue(&mut places, &passes, Some(&mut labels), None)?;
+        wait(self)?;
+        let transfer = begun.elapsed().saturating_sub(assignment);
+        let mut centroids = self.centroids_there()?;
+        let begun = Instant::now();
+        let shape = (centroids.clusters(), self.points.features());
+        let mut total = Partial::new(shape.0, shape.1);
+        for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
+            let labels = Labels::of_bytes(LabelWidth::of(shape.0 as u32), labels);
+            let labels: Vec<u32> = labels.iter().collect();
+            total.add(&cpu::sums_of(chunk, &labels, &centroids, shape, CpuSums::Auto));
+        }
+        let sums = begun.elapsed();
+        let begun = Instant::now();
+        cpu::update(&mut centroids, &total, shape.1);
+        self.starts[0].put(&self.on.compute, &centroids)?;
+        wait(self)?;
+        Ok(vec![
+            ("assignment", assignment),
+            ("label transfer", transfer),
+            ("sums", sums),
+            ("centroids", begun.elapsed()),
+        ])
+    }
+}
+
+/// The phases of a multi-pass iteration on the CPU, from the centroids given, row after row.
+#[must_use]
+pub fn cpu_phases(points: &Points, rows: &[f64]) -> Vec<Phase> {
+    let (kept, d) = (points.without_offsets(rows), points.features());
+    let mut centroids = Centroids::new(&kept, d);
+    let shape = (centroids.clusters(), d);
+    let mut total = Partial::new(shape.0, d);
+    let (mut assignment, mut sums) = (Duration::ZERO, Duration::ZERO);
+    let mut labels = Vec::new();
+    for chunk in points.chunks() {
+        let begun = Instant::now();
+        cpu::assign(chunk, &centroids, shape, &mut labels);
+        assignment += begun.elapsed();
+        let begun = Instant::now();
+        total.add(&cpu::sums_of(chunk, &labels, &centroids, shape, CpuSums::Auto));
+        sums += begun.elapsed();
+    }
+    let begun = Instant::now();
+    cpu::update(&mut centroids, &total, d);
+    vec![
+        ("assignment", assignment),
+        ("sums", sums),
+        ("centroids", begun.elapsed()),
+    ]
+}
