@@ -1,7 +1,5 @@
 //! Compiling: origin, errors, the cache on disk, parallel and background compilation.
 
-use std::sync::mpsc;
-
 use super::{emulated, folder, function, program};
 use crate::{
     Device, DeviceError, DeviceOptions, EmulatorOptions, Geometry, Headers, Origin, Program, Tier, testing,

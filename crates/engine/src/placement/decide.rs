@@ -19,7 +19,6 @@ use crate::runtime::Runtime;
 use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
-use std::time::Duration;
 
 policy! {
     /// When a subtree is worth a place on the device.
