@@ -128,7 +128,8 @@ fn grouped(
     Some(Arc::new(aggregate.ok()?))
 }
 
-fn call_of(
+/// A call of one argument over that input.
+pub(super) fn call_of(
     function: Arc<AggregateUDF>,
     argument: Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -26,6 +27,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, Physic
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::union::UnionExec;
 
+use super::distinct::call_of;
 use super::nodes::{first_step, node};
 use crate::reason::Reason;
 
@@ -74,11 +76,23 @@ fn set(first: &AggregateExec, left_out: &[bool], number: u64, output: &SchemaRef
         .map(|(key, _)| key.clone())
         .collect();
     let own = keys.len();
+    let (mut calls, mut filters) = (first.aggr_expr().to_vec(), first.filter_expr().to_vec());
+    if keys.is_empty() && calls.is_empty() {
+        // The one group of no keys is a row, too, which needs a column.
+        let one: Arc<dyn PhysicalExpr> = Arc::new(Literal::new(ScalarValue::Int64(Some(1))));
+        calls.push(call_of(
+            count_udaf(),
+            one,
+            &first.input().schema(),
+            "rows".to_owned(),
+        )?);
+        filters.push(None);
+    }
     let aggregate = AggregateExec::try_new(
         AggregateMode::Single,
         PhysicalGroupBy::new_single(keys),
-        first.aggr_expr().to_vec(),
-        first.filter_expr().to_vec(),
+        calls,
+        filters,
         Arc::clone(first.input()),
         first.input().schema(),
     );
@@ -100,7 +114,7 @@ fn set(first: &AggregateExec, left_out: &[bool], number: u64, output: &SchemaRef
     let id_type = output.field(expressions.len()).data_type();
     let id = ScalarValue::UInt64(Some(number)).cast_to(id_type).ok()?;
     expressions.push(Arc::new(Literal::new(id)));
-    expressions.extend((own..schema.fields().len()).map(column));
+    expressions.extend((own..own + first.aggr_expr().len()).map(column));
     let columns = expressions.into_iter().zip(output.fields());
     let columns = columns.map(|(expr, field)| ProjectionExpr::new(expr, field.name().clone()));
     Some(GroupingSet {

@@ -88,6 +88,8 @@ const ON_DEVICE: &[&str] = &[
     "SELECT k, low, count(*) FROM t GROUP BY GROUPING SETS ((k), (low), (k), (k))",
     "SELECT low, i16 % 3 AS m, max(i64), count(DISTINCT i8) FROM t WHERE v > 3 GROUP BY ROLLUP (low, i16 % 3)",
     "SELECT k, sum(v) FROM t WHERE v < -1000 GROUP BY ROLLUP (k)",
+    "SELECT k, low, grouping(k) AS g FROM t GROUP BY CUBE (k, low)",
+    "SELECT k FROM t WHERE v < -1000 GROUP BY ROLLUP (k)",
     "SELECT k, view, count(i32) FILTER (WHERE flag) FROM t GROUP BY GROUPING SETS ((k, view), (view))",
     "SELECT i64, u64, sum(v) FROM t GROUP BY CUBE (i64, u64)",
     "SELECT k, flag, s FROM (SELECT k, flag, sum(v) AS s FROM t GROUP BY CUBE (k, flag)) WHERE s > 10",
