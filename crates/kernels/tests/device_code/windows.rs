@@ -38,7 +38,8 @@ fn partitions_and_peers_begin_where_keys_change() {
             let ids = shuffled(len);
             let (mut narrow, mut wide) = (vec![0u32; len], vec![0u64; len]);
             for (place, id) in ids.iter().enumerate() {
-                (narrow[*id as usize], wide[*id as usize]) = (place as u32 / 7, (1 << 40) | (place as u64 / 3));
+                (narrow[*id as usize], wide[*id as usize]) =
+                    (place as u32 / 7, (1 << 40) | (place as u64 / 3));
             }
             let narrow = device
                 .upload(&stream, bytemuck::cast_slice::<_, u8>(&narrow))
