@@ -211,9 +211,8 @@ impl Function {
             Self::Ceiling | Self::Floor | Self::Sign | Self::Within | Self::Bucket => 2,
             Self::SquareRoot | Self::Truncate | Self::FirstCharacter | Self::Trim { .. } => 10,
             Self::Elementary(_) => 40,
-            Self::DateBin { .. } => 30,
             Self::DatePart(_) | Self::DateTrunc(_) | Self::AddInterval { .. } | Self::Round { .. } => 20,
-            Self::Substring { .. } | Self::StartsWith | Self::EndsWith => 30,
+            Self::Substring { .. } | Self::StartsWith | Self::EndsWith | Self::DateBin { .. } => 30,
             Self::SortKey(orders) | Self::SortWord { orders, .. } => 4 * orders.len() as u32,
             Self::CharacterLength | Self::Like | Self::Contains | Self::Position => 200,
         }

@@ -455,7 +455,7 @@ impl AccumulatorPlan {
             )
         };
         Ok(match &argument.kind {
-            Kind::I32 | Kind::I64 => FinishForm::RankInteger {
+            Kind::I32 | Kind::I64 | Kind::Bool => FinishForm::RankInteger {
                 word: word(self, format!("rank_i64(i64({code}))")),
                 complement,
             },
@@ -482,10 +482,6 @@ impl AccumulatorPlan {
                 word: word(self, format!("u64({code})")),
                 complement,
                 values: values.clone(),
-            },
-            Kind::Bool => FinishForm::RankInteger {
-                word: word(self, format!("rank_i64(i64({code}))")),
-                complement,
             },
             Kind::Text => {
                 return Err(Reason::Type {

@@ -105,7 +105,7 @@ impl AggregateCall {
         };
         let data_type = argument.data_type();
         let fits = match self.function {
-            AggregateFunction::Count => true,
+            AggregateFunction::Count | AggregateFunction::Moment(Moment::RegrCount) => true,
             AggregateFunction::Sum => matches!(
                 (data_type, self.field.data_type()),
                 (DataType::Int64, DataType::Int64)
@@ -120,7 +120,6 @@ impl AggregateCall {
             AggregateFunction::Min | AggregateFunction::Max => {
                 data_type == self.field.data_type() && (is_string(data_type) || is_ordered(data_type))
             }
-            AggregateFunction::Moment(Moment::RegrCount) => true,
             AggregateFunction::Moment(_) => argument.parts().iter().all(|part| is_exact(part.data_type())),
             AggregateFunction::BitAnd | AggregateFunction::BitOr | AggregateFunction::BitXor => {
                 data_type == self.field.data_type() && data_type.is_integer()

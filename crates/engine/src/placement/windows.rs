@@ -30,6 +30,9 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 use galatea_kernels::WINDOW_KEYS;
 use std::sync::Arc;
 
+/// Lowers an expression over the columns of a plan.
+type LowerHere<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason> + 'a;
+
 /// A node of window functions, whichever DataFusion has chosen.
 struct Node<'p> {
     name: &'static str,
@@ -188,10 +191,7 @@ impl Call<'_> {
         }
     }
 
-    fn lowered(
-        &self,
-        lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
-    ) -> Result<WindowFunctionCall, Reason> {
+    fn lowered(&self, lower_here: &LowerHere<'_>) -> Result<WindowFunctionCall, Reason> {
         let any = self.function.as_any();
         let (function, argument) = if let Some(standard) = any.downcast_ref::<StandardWindowExpr>() {
             self.standard(standard, lower_here)?
@@ -218,7 +218,7 @@ impl Call<'_> {
     fn standard(
         &self,
         standard: &StandardWindowExpr,
-        lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
+        lower_here: &LowerHere<'_>,
     ) -> Result<(WindowFunction, Option<Expr>), Reason> {
         let function = standard.get_standard_func_expr();
         let function = function.as_any().downcast_ref::<WindowUDFExpr>();
@@ -294,7 +294,7 @@ impl Call<'_> {
     fn aggregate(
         &self,
         call: &AggregateFunctionExpr,
-        lower_here: &dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Expr, Reason>,
+        lower_here: &LowerHere<'_>,
     ) -> Result<(WindowFunction, Option<Expr>), Reason> {
         if call.is_distinct() {
             return Err(self.refuse("DISTINCT"));
