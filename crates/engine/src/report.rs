@@ -184,7 +184,7 @@ impl PlanReport {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The report of the plan that an operator of a name in [`Self::READERS`] is executed in.
+    /// The report of the plan that an operator of a name in `Self::READERS` is executed in.
     pub fn of(context: &TaskContext) -> Option<Arc<Self>> {
         context.session_config().get_extension()
     }

@@ -175,6 +175,10 @@ pub(super) fn place(
 /// expected to save only `gain` of `whole` seconds; `None`: keep them.
 fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
     let Some(device) = measured.device else {
+        if measured.device_runs > 0 {
+            // It has loaded its columns. The next run shows what that is worth.
+            return None;
+        }
         return (gain < POLICY.gain * whole).then(|| Reason::Gain {
             saved: seconds(gain),
             of: seconds(whole),

@@ -64,7 +64,8 @@ pub(super) struct Placer<'a> {
     pub(super) forgone: RefCell<Vec<OneTime>>,
     /// What the subtrees placed so far make, for themselves and others.
     pub(super) made: RefCell<Vec<OneTime>>,
-    /// Seconds that the subtrees placed so far are expected to save.
+    /// Seconds that the subtrees placed so far are expected to save, with their columns in device memory:
+    /// whether loading is worth it was decided of each.
     pub(super) gain: Cell<f64>,
     /// Seconds that they, and those that stayed on the CPU for the time of loading, would save without it.
     pub(super) hot_gain: Cell<f64>,
@@ -293,7 +294,7 @@ impl<'a> Placer<'a> {
             self.hot_gain.set(self.hot_gain.get() + cpu - time.hot);
         }
         if device <= cpu {
-            self.gain.set(self.gain.get() + cpu - device);
+            self.gain.set(self.gain.get() + cpu - time.hot);
             self.made.borrow_mut().extend(time.once);
             let prediction = Prediction {
                 device: seconds(device),
