@@ -121,11 +121,7 @@ impl Programs {
         let mut held = slot.module.try_lock()?;
         let (module, origin) = match &*held {
             Some(module) => (Arc::clone(module), Origin::Memory),
-            None => {
-                let image = self.disk.load(key)?;
-                let module = Module::load(&self.context, &program.name, &program.entries, &image).ok()?;
-                (Arc::new(module), Origin::Disk)
-            }
+            None => (Arc::new(self.from_disk(key, program).ok()??), Origin::Disk),
         };
         *held = Some(Arc::clone(&module));
         Some(Compiled {
@@ -137,19 +133,33 @@ impl Programs {
     }
 
     fn load(&self, key: Key, program: &Program, nvrtc: Nvrtc) -> Result<(Module, Origin)> {
-        let load = |image: &[u8]| Module::load(&self.context, &program.name, &program.entries, image);
-        if let Some(image) = self.disk.load(key) {
-            match load(&image) {
-                Ok(module) => return Ok((module, Origin::Disk)),
-                Err(error) if error.is_device_lost() || error.is_out_of_memory() => return Err(error),
-                // Whole, but refused by this driver: compiled anew, and overwritten.
-                Err(error) => tracing::warn!(program = program.name, "ignoring a cached kernel: {error}"),
-            }
+        if let Some(module) = self.from_disk(key, program)? {
+            return Ok((module, Origin::Disk));
         }
         let image = nvrtc.compile_with_options(program, self.options(program))?;
-        let module = load(&image)?;
+        let module = self.module(program, &image)?;
         self.disk.store(key, &image);
         Ok((module, Origin::Compiler))
+    }
+
+    /// What an earlier process compiled, if this driver takes it.
+    fn from_disk(&self, key: Key, program: &Program) -> Result<Option<Module>> {
+        let Some(image) = self.disk.load(key) else {
+            return Ok(None);
+        };
+        match self.module(program, &image) {
+            Ok(module) => Ok(Some(module)),
+            Err(error) if error.is_device_lost() || error.is_out_of_memory() => Err(error),
+            // Whole, but refused by this driver: compiled anew, and overwritten.
+            Err(error) => {
+                tracing::warn!(program = program.name, "ignoring a cached kernel: {error}");
+                Ok(None)
+            }
+        }
+    }
+
+    fn module(&self, program: &Program, image: &[u8]) -> Result<Module> {
+        Module::load(&self.context, &program.name, &program.entries, image)
     }
 
     fn options(&self, program: &Program) -> Vec<String> {
