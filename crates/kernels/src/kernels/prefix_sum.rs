@@ -1,6 +1,6 @@
 //! Prefix sums.
 
-use galatea_device::{DevicePointer, Geometry, In, InOut, Out, Result, Stream, kernel_arguments};
+use galatea_device::{DevicePointer, Geometry, In, InOut, Out, Reference, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
 use crate::kernel::resident_kernel;
@@ -62,11 +62,7 @@ impl PrefixSum {
             width: 8,
         };
         let references = [counts.reference(), totals.reference()];
-        for phase in 0..2 {
-            self.function
-                .launch(stream, self.geometry(count), &arguments(phase), &references)?;
-        }
-        Ok(())
+        self.run(stream, count, arguments, &references)
     }
 
     /// Writes to `sums` the sums of the counts before each, and last the sum of all.
@@ -94,11 +90,7 @@ impl PrefixSum {
             width: 8,
         };
         let references = [counts.reference(), sums.reference(), totals.reference()];
-        for phase in 0..2 {
-            self.function
-                .launch(stream, self.geometry(count), &arguments(phase), &references)?;
-        }
-        Ok(())
+        self.run(stream, count, arguments, &references)
     }
 
     /// Replaces values of 64 or 128 bits by the sums of those before them, which wrap; the last place, whose
@@ -129,11 +121,21 @@ impl PrefixSum {
             width: 8 * words as u32,
         };
         let references = [sums.reference(), totals.reference()];
-        for phase in 0..2 {
+        self.run(stream, count, arguments, &references)
+    }
+
+    /// Launches both phases.
+    fn run(
+        &self,
+        stream: &Stream,
+        count: u64,
+        arguments: impl Fn(u32) -> PrefixSumArguments,
+        references: &[Reference<'_>],
+    ) -> Result<()> {
+        (0..2).try_for_each(|phase| {
             self.function
-                .launch(stream, self.geometry(count), &arguments(phase), &references)?;
-        }
-        Ok(())
+                .launch(stream, self.geometry(count), &arguments(phase), references)
+        })
     }
 
     /// The number of counts before so many sums.
