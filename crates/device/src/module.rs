@@ -267,7 +267,7 @@ impl Function {
     }
 
     /// As [`Function::launch_with`], of blocks that are all resident at once, so that they may wait for each
-    /// other: the launch begins when there is room for all of them
+    /// other: the launch begins when all of them fit
     /// ([`DeviceInfo::cooperative_launch`](crate::DeviceInfo::cooperative_launch)).
     ///
     /// # Errors

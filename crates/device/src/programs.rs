@@ -121,7 +121,7 @@ impl Programs {
         let mut held = slot.module.try_lock()?;
         let (module, origin) = match &*held {
             Some(module) => (Arc::clone(module), Origin::Memory),
-            None => (Arc::new(self.from_disk(key, program).ok()??), Origin::Disk),
+            None => (Arc::new(self.load_from_disk(key, program).ok()??), Origin::Disk),
         };
         *held = Some(Arc::clone(&module));
         Some(Compiled {
@@ -133,7 +133,7 @@ impl Programs {
     }
 
     fn load(&self, key: Key, program: &Program, nvrtc: Nvrtc) -> Result<(Module, Origin)> {
-        if let Some(module) = self.from_disk(key, program)? {
+        if let Some(module) = self.load_from_disk(key, program)? {
             return Ok((module, Origin::Disk));
         }
         let image = nvrtc.compile_with_options(program, self.options(program))?;
@@ -143,7 +143,7 @@ impl Programs {
     }
 
     /// What an earlier process compiled, if this driver takes it.
-    fn from_disk(&self, key: Key, program: &Program) -> Result<Option<Module>> {
+    fn load_from_disk(&self, key: Key, program: &Program) -> Result<Option<Module>> {
         let Some(image) = self.disk.load(key) else {
             return Ok(None);
         };

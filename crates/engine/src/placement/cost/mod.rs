@@ -7,8 +7,8 @@
 //! what was measured of a query counts more than what is predicted ([`History`](crate::history::History)).
 //!
 //! Columns that have not been read yet are read once and used by later queries, and so are kernels that have
-//! not been compiled. Whoever comes next should not pay for all of them: a query that runs on the CPU for
-//! want of them loses some time, which counts as paid for each, whatever query it was
+//! not been compiled. No single query should pay for all of them: one that runs on the CPU for want of them
+//! loses some time, which counts as paid for each, whatever query it was
 //! ([`History::forgo`](crate::history::History::forgo)). So a column is loaded when the queries that read it
 //! have lost what loading takes, about, and a query that comes once runs where it takes least.
 
