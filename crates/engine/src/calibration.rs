@@ -178,7 +178,7 @@ mod tests {
                 wide_sums: 0,
                 high_halves: 0.0,
             },
-            placed: None,
+            laid_out: None,
             instructions: 0.0,
         };
         let launch = Launch {

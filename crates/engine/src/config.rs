@@ -177,7 +177,7 @@ settings! {
         pub chunk_rows: Count<1, { 1 << 30 }> = Count(1 << 20),
         /// How GROUP BY collects groups: auto asks a model, for a sample of the rows, what each way would
         /// cost; registers, threads (a copy per thread in shared memory), copies (for groups of lanes) and
-        /// placed (slots of a placed column) are for few groups; dense has accumulators in device memory for
+        /// slots (those of a laid-out column) are for few groups; dense has accumulators in device memory for
         /// every possible group; hash always takes the hash table. Where a way cannot hold the groups,
         /// copies do, then dense.
         pub group_by: GroupBy = GroupBy::Auto,
@@ -197,8 +197,8 @@ settings! {
         /// device heap as rows come; auto is direct where few rows are expected to pass, and heap otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
         /// Where rows look up the dimensions they are joined with: cache reads tables in device memory;
-        /// shared copies them into the shared memory of each block, by key; placed has them there by the
-        /// slots of a placed key column; auto takes shared memory for the dimensions that fit, where rows are
+        /// shared copies them into the shared memory of each block, by key; slots has them there by the slots
+        /// of a laid-out key column; auto takes shared memory for the dimensions that fit, where rows are
         /// many. A dimension that cannot be where it was forced to be is in the cache.
         pub dimensions: DimensionMemory = DimensionMemory::Auto,
         /// Finished plans that are kept for queries that come again, 0 for none. A plan is used again for the
@@ -322,7 +322,7 @@ mod tests {
         (
             "galatea.group_by",
             "sort",
-            "accepts auto, registers, threads, copies, placed, dense or hash",
+            "accepts auto, registers, threads, copies, slots, dense or hash",
         ),
         ("galatea.devise", "cpu", "did you mean galatea.device?"),
         (

@@ -29,7 +29,7 @@ kernel_arguments! {
         pub balances: DevicePointer<u64>,
         /// One bit per group.
         pub summary: DevicePointer<u64>,
-        /// Words of the strategy.
+        /// Words of the search.
         pub own: DevicePointer<u64>,
         /// [`STATUS_WORDS`] words.
         pub status: DevicePointer<u64>,
@@ -98,9 +98,9 @@ kernel_arguments! {
     }
 }
 
-/// How a heap finds a free page. A program contains one strategy.
+/// How a heap finds a free page. A program contains one page search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Strategy {
+pub enum PageSearch {
     /// One reservation and one claim per warp, from a coalesced window of the bitmap; exact exhaustion by
     /// balances of superblocks. Ours, after Pham et al. 2022 §4.1, Ashkiani et al. 2018 (SlabAlloc) and
     /// Gelado and Garland 2019.
@@ -127,8 +127,8 @@ pub enum Strategy {
     Bump,
 }
 
-impl Strategy {
-    /// All strategies, in the order of their numbers in device code.
+impl PageSearch {
+    /// All searches, in the order of their numbers in device code.
     pub const ALL: [Self; 9] = [
         Self::Window,
         Self::RandomWalk,
@@ -141,12 +141,12 @@ impl Strategy {
         Self::Bump,
     ];
 
-    /// Its number in device code, `GALATEA_HEAP_STRATEGY`.
+    /// Its number in device code, `GALATEA_HEAP_SEARCH`.
     #[must_use]
     pub fn number(self) -> usize {
         Self::ALL
             .iter()
-            .position(|strategy| *strategy == self)
+            .position(|search| *search == self)
             .unwrap_or_default()
     }
 
@@ -186,7 +186,7 @@ impl Strategy {
     }
 }
 
-impl std::fmt::Display for Strategy {
+impl std::fmt::Display for PageSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -195,8 +195,8 @@ impl std::fmt::Display for Strategy {
 /// How device code that uses a heap is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HeapBuild {
-    /// The one strategy.
-    pub strategy: Strategy,
+    /// The one page search.
+    pub search: PageSearch,
     /// Foreign pointers, double frees and sizes too large are noted in the status.
     pub check: bool,
     /// Allocations count steps, atomics and collisions in the status.
@@ -207,7 +207,7 @@ impl HeapBuild {
     /// The compiler options of it, for any program that includes `galatea/heap.cuh`.
     #[must_use]
     pub fn options(self) -> Vec<String> {
-        let mut options = vec![format!("-DGALATEA_HEAP_STRATEGY={}", self.strategy.number())];
+        let mut options = vec![format!("-DGALATEA_HEAP_SEARCH={}", self.search.number())];
         if self.check {
             options.push("-DGALATEA_HEAP_CHECK".to_owned());
         }

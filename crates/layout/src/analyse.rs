@@ -28,7 +28,7 @@ pub struct Analyser {
 
 impl Analyser {
     /// Counts the conflicts of accesses to an array of words, where each row holds the word it touches: a
-    /// slot of a placed column, or a group number where there is one 4-byte accumulator per group.
+    /// slot of a laid-out column, or a group number where there is one 4-byte accumulator per group.
     #[must_use]
     pub fn words<P: AccessPattern + ?Sized>(&self, words: &[u32], pattern: &P) -> Conflicts {
         self.groups(words, pattern, |group, _| group)

@@ -10,7 +10,7 @@
 //!   pattern     row → block, warp, step, lane          which rows a warp touches at once
 //!     │
 //!     ├ analyse     what a column costs                distinct banks, read and write rounds, conflicts between warps
-//!     ├ placement   what it could cost                 rewritten column of slots, slot map, report
+//!     ├ slots       what it could cost                 rewritten column of slots, slot map, report
 //!     └ model       what to do about it                predicted time of each way to aggregate by it
 //! ```
 //!
@@ -23,8 +23,8 @@
 //! | | from |
 //! | --- | --- |
 //! | Table 1 | [`Frequencies::zipf`] (1024 values, θ 0 to 1), [`Analyser::words`] with [`Tiles::paper`] |
-//! | Figures 3, 4, 9 | [`place`] with [`Goal`]s and budgets, [`PlacementReport`]: copies, replicated values, time, threads |
-//! | Figures 5, 6, 8 | kernels over [`Placement::slots`], before and after; [`SlotMap::replicate`] and [`SlotMap::merge`] |
+//! | Figures 3, 4, 9 | [`lay_out`] with [`Goal`]s and budgets, [`LayoutReport`]: copies, replicated values, time, threads |
+//! | Figures 5, 6, 8 | kernels over [`Layout::slots`], before and after; [`SlotMap::replicate`] and [`SlotMap::merge`] |
 //! | Figure 7 | the same with [`Goal::WritesByValue`] |
 //! | Figure 10 | [`generate::worst_case`] of each degree |
 //! | §A.3 | [`generate::grid`] |
@@ -39,13 +39,13 @@ mod frequency;
 pub mod generate;
 pub mod model;
 mod pattern;
-mod placement;
 mod slot_map;
+mod slots;
 
 pub use analyse::{Analyser, Conflicts};
 pub use banks::{Banks, Rounds, WIDEST};
 pub use error::{LayoutError, Result};
 pub use frequency::Frequencies;
 pub use pattern::{AccessPattern, Strided, Tiles, for_each_access};
-pub use placement::{Budget, Goal, Placement, PlacementOptions, PlacementReport, Steps, place};
 pub use slot_map::SlotMap;
+pub use slots::{Budget, Goal, Layout, LayoutOptions, LayoutReport, Steps, lay_out};

@@ -1,6 +1,6 @@
 //! Access patterns: which row a lane touches when.
 //!
-//! A placement is good for one way of walking the rows only: the kernel and the optimiser must agree on the
+//! A layout is good for one way of walking the rows only: the kernel and the optimiser must agree on the
 //! map from a row to its block, warp, step and lane (Sitaridi & Ross §2: partitioning is static).
 //! [`AccessPattern`] is that map, and an *access* is what one warp does at once: the rows its lanes touch in
 //! one instruction. (The paper's word is chunk; in the store a chunk is a piece of a column.) The optimiser

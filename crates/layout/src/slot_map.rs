@@ -1,4 +1,4 @@
-//! Slots and the values they hold, by which a placed column is decoded.
+//! Slots and the values they hold, by which a laid-out column is decoded.
 
 use crate::error::{LayoutError, Result};
 
@@ -63,7 +63,7 @@ impl SlotMap {
         copies
     }
 
-    /// The original column of a placed one: for queries that use its values otherwise.
+    /// The original column of a laid-out one: for queries that use its values otherwise.
     ///
     /// # Errors
     /// [`LayoutError::Slot`] for a column that is not this map's.

@@ -1,7 +1,7 @@
 //! Memory on the device beyond plain buffers.
 //!
 //! ```text
-//!   DeviceHeap ── pages that kernels take and give back, by one of several strategies
+//!   DeviceHeap ── pages that kernels take and give back, by one of several searches
 //!     └ RowChains ── rows of unknown number, written once into chains of pages, gathered into columns
 //!   theory ── expected steps of random walks over a pool
 //!   transfer ── the eight ways across the link, behind one trait
@@ -26,4 +26,4 @@ pub use identity::{Holder, Identity};
 pub use sort::{KeyWord, RadixSort, SortError, SortedRows};
 
 pub use galatea_kernels::HeapCounts;
-pub use galatea_kernels::heap::{HeapBuild, HeapView, PageChain, PageChainsView, Strategy};
+pub use galatea_kernels::heap::{HeapBuild, HeapView, PageChain, PageChainsView, PageSearch};

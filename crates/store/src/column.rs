@@ -27,7 +27,7 @@ use arrow::datatypes::DataType;
 
 use galatea_device::HostView;
 
-use crate::placed::{CodeMeaning, PlacedLayout};
+use crate::layout::{CodeMeaning, SlotLayout};
 use galatea_memory::Identity;
 
 /// Alignment in bytes of every view in a chunk, relative to a page-aligned slab.
@@ -64,12 +64,12 @@ pub enum Encoding {
         values: ArrayRef,
     },
     /// Integers or a dictionary whose codes are slots of a table with replicated values, see
-    /// [`PlacedLayout`].
-    Placed {
+    /// [`SlotLayout`].
+    Slots {
         /// Bytes per slot.
         width: Width,
         /// The mapping from slots to codes.
-        layout: Arc<PlacedLayout>,
+        layout: Arc<SlotLayout>,
     },
     /// Per chunk `rows + 1` offsets into the chunk's bytes.
     Text {
@@ -82,7 +82,7 @@ impl Encoding {
     /// Bytes of the data view per row; `None` for text.
     pub fn bytes_per_row(&self) -> Option<usize> {
         match self {
-            Self::Integer { width, .. } | Self::Dictionary { width, .. } | Self::Placed { width, .. } => {
+            Self::Integer { width, .. } | Self::Dictionary { width, .. } | Self::Slots { width, .. } => {
                 Some(width.bytes())
             }
             Self::Boolean => Some(1),
@@ -97,8 +97,8 @@ impl Encoding {
 /// A bound of a zone.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
-    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, placed ones among
-    /// them, the code.
+    /// The logical integer (unscaled for decimals, 0 or 1 for booleans); for dictionaries, laid-out ones
+    /// among them, the code.
     Integer(i128),
     /// A float; never NaN.
     Float(f64),
@@ -183,7 +183,7 @@ impl Column {
     /// Host memory held by the column in bytes: its slabs, its dictionary, and the table that maps slots
     /// to codes.
     pub fn bytes(&self) -> u64 {
-        self.slab_bytes + self.dictionary_bytes() + self.placed().map_or(0, |layout| layout.bytes())
+        self.slab_bytes + self.dictionary_bytes() + self.layout().map_or(0, |layout| layout.bytes())
     }
 
     /// Heap memory of the dictionary in bytes.
@@ -212,11 +212,11 @@ impl Column {
         self.chunks.iter().map(|chunk| u64::from(chunk.rows)).sum()
     }
 
-    /// The dictionary that codes are ranks in, for [`Encoding::Dictionary`] and placed ones.
+    /// The dictionary that codes are ranks in, for [`Encoding::Dictionary`] and laid-out ones.
     pub fn dictionary(&self) -> Option<&ArrayRef> {
         match &self.encoding {
             Encoding::Dictionary { values, .. } => Some(values),
-            Encoding::Placed { layout, .. } => match &layout.meaning {
+            Encoding::Slots { layout, .. } => match &layout.meaning {
                 CodeMeaning::Dictionary { values } => Some(values),
                 CodeMeaning::Integer { .. } => None,
             },
@@ -224,10 +224,10 @@ impl Column {
         }
     }
 
-    /// The mapping from slots to codes, for [`Encoding::Placed`].
-    pub fn placed(&self) -> Option<&Arc<PlacedLayout>> {
+    /// The mapping from slots to codes, for [`Encoding::Slots`].
+    pub fn layout(&self) -> Option<&Arc<SlotLayout>> {
         match &self.encoding {
-            Encoding::Placed { layout, .. } => Some(layout),
+            Encoding::Slots { layout, .. } => Some(layout),
             _ => None,
         }
     }

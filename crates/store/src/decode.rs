@@ -19,7 +19,7 @@ use half::f16;
 
 use crate::column::{Chunk, Column, Encoding, Width};
 use crate::error::{Result, StoreError};
-use crate::placed::CodeMeaning;
+use crate::layout::CodeMeaning;
 
 /// Bytes of text after which a batch is cut short: far from the 2 GiB that a `StringArray` can address.
 const TEXT_BYTES_PER_BATCH: usize = 256 << 20;
@@ -165,7 +165,7 @@ impl Decoder {
                 read_codes(*width, data, rows, |row, code| codes[row] = code as u32);
                 self.look_up(codes, nulls)
             }
-            Encoding::Placed { width, layout } => {
+            Encoding::Slots { width, layout } => {
                 let (of_slot, mut codes) = (layout.slot_codes(), vec![0; rows.len()]);
                 read_codes(*width, data, rows, |row, slot| {
                     codes[row] = of_slot[slot as usize];

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
-use crate::placed::NotPlaceable;
+use crate::layout::NoLayout;
 
 /// The setting that bounds the host memory of a [`crate::Store`].
 pub const MEMORY_LIMIT_KNOB: &str = "galatea.store_memory_limit";
@@ -86,11 +86,11 @@ pub enum StoreError {
     },
     /// A column cannot be laid out for the banks of shared memory.
     #[error("column {column} cannot have a conflict layout: {reason}")]
-    NotPlaceable {
+    NoLayout {
         /// Name of the column.
         column: String,
         /// Why not.
-        reason: NotPlaceable,
+        reason: NoLayout,
     },
     /// A column index beyond the table's schema.
     #[error("no column {index}: the table has {columns} columns")]

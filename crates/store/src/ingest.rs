@@ -20,9 +20,9 @@ use crate::column::Column;
 use crate::decode::Decoder;
 use crate::encode::{ColumnEncoder, LocalChunk, Plan};
 use crate::error::{Result, StoreError};
+use crate::layout::{ConflictLayout, DenseColumn, SlotLayout};
 use crate::ledger::Reservation;
 use crate::meter::Meter;
-use crate::placed::{ConflictLayout, DenseColumn, PlacedLayout};
 use crate::pool::{Cancellation, on_pool};
 use crate::store::Store;
 
@@ -212,13 +212,13 @@ impl ChunkEncoder {
 
     /// Lays a column out for the banks of shared memory. The codes of its rows are reserved until it is
     /// written.
-    pub(crate) fn place_column(
+    pub(crate) fn lay_out_column(
         &self,
         encoder: &ColumnEncoder,
         column: &Column,
         layout: ConflictLayout,
     ) -> Result<Arc<Column>> {
-        let refused = |reason| StoreError::NotPlaceable {
+        let refused = |reason| StoreError::NoLayout {
             column: encoder.name.clone(),
             reason,
         };
@@ -226,9 +226,9 @@ impl ChunkEncoder {
         let codes = size_of::<u32>() as u64 * column.rows();
         let needed = self.reservation.bytes() + codes;
         self.store.admit(&self.table, &self.reservation, codes, needed)?;
-        let (layout, slots) = PlacedLayout::new(dense, layout).map_err(refused)?;
+        let (layout, slots) = SlotLayout::new(dense, layout).map_err(refused)?;
         Ok(Arc::new(
-            self.write(codes, encoder.plan_placed(column, layout, slots))?,
+            self.write(codes, encoder.plan_slots(column, layout, slots))?,
         ))
     }
 

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use galatea_device::HostMemory;
 
-use crate::placed::PlacedLayout;
+use crate::layout::SlotLayout;
 
 /// The store's memory: allocations that are alive, reservations, and the limit.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Ledger {
     reserved: AtomicU64,
     slabs: Mutex<Vec<(Weak<HostMemory>, u64)>>,
     dictionaries: Mutex<Vec<(Weak<dyn Array>, u64)>>,
-    layouts: Mutex<Vec<Weak<PlacedLayout>>>,
+    layouts: Mutex<Vec<Weak<SlotLayout>>>,
 }
 
 impl Ledger {
@@ -64,8 +64,8 @@ impl Ledger {
         self.slabs.lock().push((Arc::downgrade(slab), bytes));
     }
 
-    /// Tracks the layout of a placed column, once however many columns share it.
-    pub(crate) fn track_layout(&self, layout: &Arc<PlacedLayout>) {
+    /// Tracks the layout of a laid-out column, once however many columns share it.
+    pub(crate) fn track_layout(&self, layout: &Arc<SlotLayout>) {
         let mut layouts = self.layouts.lock();
         if !layouts
             .iter()

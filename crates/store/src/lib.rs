@@ -3,7 +3,7 @@
 //! A query engine that ships columns over a link pays by the byte, so the store keeps columns as narrow as
 //! their values allow and in large pieces of memory that can be pinned. [`mod@column`] says what an encoded
 //! column is, [`source`] how an engine asks for one; [`StoredTable`] holds tables, [`FileTable`] the hot
-//! columns of files, and the [`Store`] bounds their memory. [`placed`] is about columns laid out for the
+//! columns of files, and the [`Store`] bounds their memory. [`layout`] is about columns laid out for the
 //! banks of shared memory.
 #![forbid(unsafe_code)]
 
@@ -16,9 +16,9 @@ pub mod error;
 mod file;
 mod guard;
 mod ingest;
+pub mod layout;
 mod ledger;
 mod meter;
-pub mod placed;
 mod pool;
 mod provider;
 mod prune;
@@ -37,7 +37,7 @@ pub use encode::supports_type;
 pub use error::{Result, StoreError};
 pub use file::FileTable;
 pub use galatea_memory::{Holder, Identity};
-pub use placed::{ConflictLayout, DenseColumn, NotPlaceable, PlacedLayout};
+pub use layout::{ConflictLayout, DenseColumn, NoLayout, SlotLayout};
 pub use prune::{dictionary_code, dictionary_lower_bound, prune};
 pub use scan::StoreScanExec;
 pub use source::{ColumnSource, LoadHints, LoadProgress, ProgressCallback, TableId, TableView};

@@ -7,8 +7,8 @@ use arrow::datatypes::Schema;
 use crate::column::Column;
 use crate::error::{Result, StoreError};
 use crate::ingest::ChunkEncoder;
+use crate::layout::ConflictLayout;
 use crate::meter::Meter;
-use crate::placed::ConflictLayout;
 use crate::store::Store;
 
 /// One column of a table, by name and type; the methods take any encoding of it.
@@ -45,9 +45,9 @@ impl Reencoder {
         match layout {
             Some(layout) => {
                 let encoder = self.encoder(dictionary)?;
-                encoder.place_column(&encoder.encoders[0], column, layout)
+                encoder.lay_out_column(&encoder.encoders[0], column, layout)
             }
-            None if column.placed().is_none() => Ok(Arc::clone(column)),
+            None if column.layout().is_none() => Ok(Arc::clone(column)),
             None => self.anew(column, dictionary),
         }
     }
@@ -59,7 +59,7 @@ impl Reencoder {
         layout: ConflictLayout,
     ) -> Result<Arc<Column>> {
         match self.laid_out(&column, Some(layout)) {
-            Err(reason @ (StoreError::NotPlaceable { .. } | StoreError::StoreLimit { .. })) => {
+            Err(reason @ (StoreError::NoLayout { .. } | StoreError::StoreLimit { .. })) => {
                 tracing::warn!(table = self.table, %reason, "a column keeps its encoding");
                 Ok(column)
             }

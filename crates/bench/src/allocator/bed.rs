@@ -1,11 +1,11 @@
-//! The test bed of all experiments: pools of a strategy, kernels, timed runs.
+//! The test bed of all experiments: pools of a page search, kernels, timed runs.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use bytemuck::Pod;
 use galatea_device::{ArgumentBytes, Device, DeviceBuffer, Function, Geometry, In, Out, Program, Stream};
-use galatea_kernels::heap::{HeapBuild, Strategy};
+use galatea_kernels::heap::{HeapBuild, PageSearch};
 use galatea_kernels::{HeapAllocate, HeapRelease, headers};
 use galatea_memory::{DeviceHeap, HeapOptions};
 
@@ -103,7 +103,7 @@ pub(super) enum Sizes {
 /// One configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Case {
-    pub(super) strategy: Strategy,
+    pub(super) search: PageSearch,
     pub(super) regime: Regime,
     pub(super) sizes: Sizes,
     pub(super) threads: usize,
@@ -156,7 +156,7 @@ impl Bed {
     }
 
     fn programs(&self, build: HeapBuild) -> Result<Programs> {
-        let key = (build.strategy.number(), build.count);
+        let key = (build.search.number(), build.count);
         if let Some(programs) = self.programs.borrow().get(&key) {
             return Ok(programs.clone());
         }
@@ -181,10 +181,10 @@ impl Bed {
         Ok(programs)
     }
 
-    /// A kernel of `kernels.cu`, compiled with a strategy.
-    pub(super) fn kernel(&self, strategy: Strategy, name: &str) -> Result<Function> {
+    /// A kernel of `kernels.cu`, compiled with a page search.
+    pub(super) fn kernel(&self, search: PageSearch, name: &str) -> Result<Function> {
         let build = HeapBuild {
-            strategy,
+            search,
             ..HeapBuild::default()
         };
         Ok(self.programs(build)?.module.function(name)?)
@@ -199,7 +199,7 @@ impl Bed {
     /// The floor: a launch and a store per thread.
     pub(super) fn null(&self, threads: usize) -> Result<Option<Summary>> {
         let out = self.device.zeroed::<u64>(&self.stream, threads)?;
-        let kernel = self.kernel(Strategy::Window, "null_kernel")?;
+        let kernel = self.kernel(PageSearch::Window, "null_kernel")?;
         let arguments = arguments(&[out.address(), threads as u64]);
         self.clock
             .summary(|| self.launch(&kernel, threads as u64, &arguments))
@@ -216,7 +216,7 @@ impl Bed {
             reason = "a share of 2^32"
         )]
         let threshold = (share * 4_294_967_296.0) as u64;
-        let kernel = self.kernel(Strategy::Window, "sprinkle")?;
+        let kernel = self.kernel(PageSearch::Window, "sprinkle")?;
         self.launch(
             &kernel,
             words,
@@ -236,12 +236,12 @@ impl Bed {
     /// A heap of a case.
     pub(super) fn heap(
         &self,
-        strategy: Strategy,
+        search: PageSearch,
         pages: u64,
         page_bytes: u64,
         count: bool,
     ) -> Result<DeviceHeap> {
-        let mut options = HeapOptions::pages_of(page_bytes).strategy(strategy);
+        let mut options = HeapOptions::pages_of(page_bytes).search(search);
         options.build.count = count;
         Ok(DeviceHeap::new(
             &self.device,
@@ -254,17 +254,17 @@ impl Bed {
     /// Measures a case. With `count`, steps are counted, which costs time: then times are not to be used.
     pub(super) fn measure(&self, case: Case, count: bool) -> Result<Outcome> {
         let programs = self.programs(HeapBuild {
-            strategy: case.strategy,
+            search: case.search,
             check: false,
             count,
         })?;
-        let mut heap = self.heap(case.strategy, case.pages, case.page_bytes, count)?;
+        let mut heap = self.heap(case.search, case.pages, case.page_bytes, count)?;
         let mut addresses = self.device.zeroed::<u64>(&self.stream, case.threads)?;
         let sizes = match case.sizes {
             Sizes::Fixed(_) => None,
             Sizes::Mixed(most) => {
                 let sizes = self.device.zeroed::<u64>(&self.stream, case.threads)?;
-                let kernel = self.kernel(Strategy::Window, "sizes")?;
+                let kernel = self.kernel(PageSearch::Window, "sizes")?;
                 let count = case.threads as u64;
                 self.launch(&kernel, count, &arguments(&[sizes.address(), count, 17, most]))?;
                 Some(sizes)
@@ -288,7 +288,7 @@ impl Bed {
                 };
                 let bits = self.sprinkle(case.pages.div_ceil(64), share, seed)?;
                 heap.reset_to(&self.stream, &bits)?;
-            } else if case.strategy == Strategy::Bump && case.regime == Regime::Warm {
+            } else if case.search == PageSearch::Bump && case.regime == Regime::Warm {
                 heap.reset(&self.stream)?;
             }
             if run + 1 == runs && case.regime.share().is_some() {

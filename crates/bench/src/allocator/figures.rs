@@ -1,7 +1,7 @@
 //! The experiments, one function each.
 
 use galatea_device::Out;
-use galatea_kernels::heap::Strategy;
+use galatea_kernels::heap::PageSearch;
 use galatea_memory::theory::Pool;
 
 use super::Experiment;
@@ -18,13 +18,13 @@ const PAGE: u64 = 256;
 /// The least unit of consecutive allocations.
 const UNIT: u64 = 64;
 
-const PAPER_STRATEGIES: [Strategy; 6] = [
-    Strategy::Window,
-    Strategy::RandomWalk,
-    Strategy::RandomWalkBitmap32,
-    Strategy::RandomWalkBitmap64,
-    Strategy::Collaborative32,
-    Strategy::Collaborative64,
+const PAPER_SEARCHES: [PageSearch; 6] = [
+    PageSearch::Window,
+    PageSearch::RandomWalk,
+    PageSearch::RandomWalkBitmap32,
+    PageSearch::RandomWalkBitmap64,
+    PageSearch::Collaborative32,
+    PageSearch::Collaborative64,
 ];
 
 pub(super) fn run(bed: &Bed, experiment: Experiment, report: &mut AllocatorReport) -> Result<()> {
@@ -48,7 +48,7 @@ fn row(report: &AllocatorReport, experiment: Experiment, allocator: impl ToStrin
 }
 
 fn measured(report: &AllocatorReport, experiment: Experiment, case: Case, outcome: &Outcome) -> Row {
-    let mut row = row(report, experiment, case.strategy, case.regime.name());
+    let mut row = row(report, experiment, case.search, case.regime.name());
     row.size = match case.sizes {
         Sizes::Fixed(bytes) | Sizes::Mixed(bytes) => bytes,
     };
@@ -81,7 +81,7 @@ fn contention(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
         null(bed, report, Experiment::Contention, threads)?;
         let out = bed.device.zeroed::<u64>(&bed.stream, threads)?;
         for (name, per_warp) in [("one word, every thread", 0), ("one word, every warp", 1)] {
-            let kernel = bed.kernel(Strategy::Window, "contend")?;
+            let kernel = bed.kernel(PageSearch::Window, "contend")?;
             let count = threads as u64;
             let arguments = arguments(&[word.address(), out.address(), count, per_warp]);
             let mut row = row(report, Experiment::Contention, name, "floor");
@@ -137,15 +137,15 @@ fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
             let most = (share * pages as f64 * 0.95) as usize;
             let threads = bed.extent.threads.iter().copied().chain([5000]);
             for threads in threads.filter(|threads| *threads <= most) {
-                for strategy in PAPER_STRATEGIES.into_iter().chain([Strategy::Queue]) {
-                    few_free(bed, report, strategy, Regime::Share(share), pages, threads)?;
+                for search in PAPER_SEARCHES.into_iter().chain([PageSearch::Queue]) {
+                    few_free(bed, report, search, Regime::Share(share), pages, threads)?;
                 }
             }
             let all = bed.free_pages(pages, share)?;
             if bed.extent.threads.last().is_some_and(|most| all <= *most) {
                 // The others take seconds for the last page.
-                for strategy in [Strategy::Window, Strategy::Queue] {
-                    few_free(bed, report, strategy, Regime::Drain(share), pages, all)?;
+                for search in [PageSearch::Window, PageSearch::Queue] {
+                    few_free(bed, report, search, Regime::Drain(share), pages, all)?;
                 }
             }
         }
@@ -156,13 +156,13 @@ fn free_share(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
 fn few_free(
     bed: &Bed,
     report: &mut AllocatorReport,
-    strategy: Strategy,
+    search: PageSearch,
     regime: Regime,
     pages: u64,
     threads: usize,
 ) -> Result<()> {
     let case = Case {
-        strategy,
+        search,
         regime,
         sizes: Sizes::Fixed(PAGE),
         threads,
@@ -174,10 +174,10 @@ fn few_free(
     let mut row = measured(report, Experiment::FreeShare, case, &outcome);
     row.share = regime.share();
     (row.tas, row.was) = (steps.tas, steps.was);
-    let width = match strategy {
-        Strategy::RandomWalk => 1,
-        Strategy::RandomWalkBitmap32 => 32,
-        Strategy::RandomWalkBitmap64 => 64,
+    let width = match search {
+        PageSearch::RandomWalk => 1,
+        PageSearch::RandomWalkBitmap32 => 32,
+        PageSearch::RandomWalkBitmap64 => 64,
         _ => 0,
     };
     if width > 0 && outcome.free >= threads as u64 {
@@ -193,15 +193,15 @@ fn few_free(
     Ok(())
 }
 
-/// Strategies of the experiments on time with plenty of memory.
-const TIMED: [Strategy; 7] = [
-    Strategy::Window,
-    Strategy::Bump,
-    Strategy::Queue,
-    Strategy::RandomWalkBitmap32,
-    Strategy::Collaborative32,
-    Strategy::RandomWalk,
-    Strategy::Runs,
+/// Searches of the experiments on time with plenty of memory.
+const TIMED: [PageSearch; 7] = [
+    PageSearch::Window,
+    PageSearch::Bump,
+    PageSearch::Queue,
+    PageSearch::RandomWalkBitmap32,
+    PageSearch::Collaborative32,
+    PageSearch::RandomWalk,
+    PageSearch::Runs,
 ];
 
 /// Figure 8: threads, for some sizes, each its own page size; RW_malloc with its unit.
@@ -215,12 +215,12 @@ fn scaling(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &threads in &extent.threads {
         null(bed, report, Experiment::Scaling, threads)?;
         for size in sizes.clone() {
-            let strategies = &TIMED;
+            let searches = &TIMED;
             timed(
                 bed,
                 report,
                 Experiment::Scaling,
-                strategies,
+                searches,
                 Sizes::Fixed(size),
                 threads,
             )?;
@@ -239,12 +239,17 @@ fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     {
         null(bed, report, Experiment::Sizes, threads)?;
         for &size in &bed.extent.sizes {
-            let strategies = &[Strategy::Window, Strategy::Bump, Strategy::Queue, Strategy::Runs];
+            let searches = &[
+                PageSearch::Window,
+                PageSearch::Bump,
+                PageSearch::Queue,
+                PageSearch::Runs,
+            ];
             timed(
                 bed,
                 report,
                 Experiment::Sizes,
-                strategies,
+                searches,
                 Sizes::Fixed(size),
                 threads,
             )?;
@@ -257,12 +262,12 @@ fn sizes(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
 fn mixed(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &threads in &bed.extent.threads {
         for &size in bed.extent.sizes.iter().filter(|size| **size >= 256) {
-            let strategies = &[Strategy::Runs, Strategy::Window];
+            let searches = &[PageSearch::Runs, PageSearch::Window];
             timed(
                 bed,
                 report,
                 Experiment::Mixed,
-                strategies,
+                searches,
                 Sizes::Mixed(size),
                 threads,
             )?;
@@ -271,18 +276,18 @@ fn mixed(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     Ok(())
 }
 
-/// Measures strategies in both regimes, over a pool of the paper's size where that has room for the requests.
+/// Measures searches in both regimes, over a pool of the paper's size where that has room for the requests.
 fn timed(
     bed: &Bed,
     report: &mut AllocatorReport,
     experiment: Experiment,
-    strategies: &[Strategy],
+    searches: &[PageSearch],
     sizes: Sizes,
     threads: usize,
 ) -> Result<()> {
-    for &strategy in strategies {
+    for &search in searches {
         for regime in [Regime::Warm, Regime::Hold] {
-            let Some(case) = case(bed, strategy, regime, sizes, threads) else {
+            let Some(case) = case(bed, search, regime, sizes, threads) else {
                 continue;
             };
             let outcome = bed.measure(case, false)?;
@@ -293,10 +298,10 @@ fn timed(
 }
 
 /// The case of a pool of the paper's size; none where that has no room for the requests.
-fn case(bed: &Bed, strategy: Strategy, regime: Regime, sizes: Sizes, threads: usize) -> Option<Case> {
+fn case(bed: &Bed, search: PageSearch, regime: Regime, sizes: Sizes, threads: usize) -> Option<Case> {
     let (Sizes::Fixed(bytes) | Sizes::Mixed(bytes)) = sizes;
     // Units such that a request is at most a word of the bitmap.
-    let page_bytes = if strategy == Strategy::Runs {
+    let page_bytes = if search == PageSearch::Runs {
         UNIT.max(bytes / 64)
     } else {
         bytes.max(8).next_multiple_of(8)
@@ -307,7 +312,7 @@ fn case(bed: &Bed, strategy: Strategy, regime: Regime, sizes: Sizes, threads: us
         return None;
     }
     Some(Case {
-        strategy,
+        search,
         regime,
         sizes,
         threads,
@@ -323,14 +328,14 @@ fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
     for &power in bed.extent.sizes.iter().filter(|size| **size >= 16) {
         // Powers of two, and sizes that are none.
         for size in [power, power + power / 2 + 4] {
-            for strategy in [Strategy::Window, Strategy::Runs] {
-                let page_bytes = if strategy == Strategy::Runs {
+            for search in [PageSearch::Window, PageSearch::Runs] {
+                let page_bytes = if search == PageSearch::Runs {
                     16
                 } else {
                     size.next_multiple_of(8)
                 };
                 let pages = pool / page_bytes;
-                let heap = bed.heap(strategy, pages, page_bytes, false)?;
+                let heap = bed.heap(search, pages, page_bytes, false)?;
                 let kernel = galatea_kernels::HeapAllocate::new(&bed.device, heap.build())?;
                 let mut addresses = bed.device.zeroed::<u64>(&bed.stream, batch)?;
                 let mut served = 0;
@@ -343,7 +348,7 @@ fn utilization(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
                         break;
                     }
                 }
-                let mut row = row(report, Experiment::Utilization, strategy, "hold");
+                let mut row = row(report, Experiment::Utilization, search, "hold");
                 (row.size, row.pages, row.free, row.served) = (size, pages, pages, served);
                 row.page_bytes = page_bytes;
                 row.threads = batch as u64;
@@ -363,19 +368,19 @@ fn hash_join(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
         let words = usize::try_from(2 * capacity).unwrap_or(usize::MAX);
         let mut slots = bed.device.zeroed::<u64>(&bed.stream, words)?;
         let mut found = bed.device.zeroed::<u64>(&bed.stream, 1024)?;
-        for strategy in [
-            Strategy::Bump,
-            Strategy::Queue,
-            Strategy::RandomWalk,
-            Strategy::RandomWalkBitmap32,
-            Strategy::Collaborative32,
-            Strategy::Window,
+        for search in [
+            PageSearch::Bump,
+            PageSearch::Queue,
+            PageSearch::RandomWalk,
+            PageSearch::RandomWalkBitmap32,
+            PageSearch::Collaborative32,
+            PageSearch::Window,
         ] {
             let (build, probe) = (
-                bed.kernel(strategy, "join_build")?,
-                bed.kernel(strategy, "join_probe")?,
+                bed.kernel(search, "join_build")?,
+                bed.kernel(search, "join_probe")?,
             );
-            let mut heap = bed.heap(strategy, bed.extent.join_pages, OUTPUT, false)?;
+            let mut heap = bed.heap(search, bed.extent.join_pages, OUTPUT, false)?;
             let mut seconds = Vec::new();
             for _ in 0..bed.extent.runs {
                 heap.reset(&bed.stream)?;
@@ -388,7 +393,7 @@ fn hash_join(bed: &Bed, report: &mut AllocatorReport) -> Result<()> {
                     bed.launch(&probe, 2 * rows, &arguments_with(view, &words))
                 })?);
             }
-            let mut row = row(report, Experiment::HashJoin, strategy, "hold");
+            let mut row = row(report, Experiment::HashJoin, search, "hold");
             (row.size, row.threads, row.pages) = (OUTPUT, 2 * rows, bed.extent.join_pages);
             (row.free, row.page_bytes) = (row.pages, OUTPUT);
             row.served = bed.stream.read(&found, ..)?.iter().sum();

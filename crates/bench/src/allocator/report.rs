@@ -16,7 +16,7 @@ pub struct Row {
     pub experiment: String,
     /// The paper's figure.
     pub figure: u32,
-    /// Strategy, floor, or another's allocator.
+    /// Page search, floor, or another's allocator.
     pub allocator: String,
     /// Whether it was measured in this run, and not taken from the table of others.
     pub ours: bool,
@@ -223,7 +223,7 @@ impl AllocatorReport {
     /// default's.
     fn ratios(rows: &[&Row], among: impl Fn(&Row) -> bool) -> String {
         // A pool's number of pages is a case where the share of free ones is; elsewhere it follows from the
-        // strategy's page.
+        // search's page.
         let case = |row: &Row| {
             let pool = row.share.map(|share| (share.to_bits(), row.pages));
             (row.size, row.threads, pool)

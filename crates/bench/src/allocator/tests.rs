@@ -42,7 +42,7 @@ fn every_experiment_runs_without_a_gpu() {
             assert!(!refused || may_refuse, "requests refused: {row:?}");
         }
     }
-    // Half of the probing keys have a partner, by every strategy.
+    // Half of the probing keys have a partner, by every page search.
     for row in report.of(Experiment::HashJoin) {
         assert_eq!(row.served, row.threads / 2, "{row:?}");
     }

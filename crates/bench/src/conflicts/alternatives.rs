@@ -1,4 +1,4 @@
-//! One 64-bit sum by group, every way: those that need nothing but the original column, and the placed
+//! One 64-bit sum by group, every way: those that need nothing but the original column, and the laid-out
 //! column.
 
 use galatea_device::DeviceBuffer;
@@ -7,7 +7,7 @@ use galatea_layout::{Budget, Goal, SlotMap};
 use super::Experiment;
 use super::bed::{Bed, Launched, Operands, Query};
 use super::data::{self, Column};
-use super::placing::{all_threads, place_column};
+use super::layouts::{all_threads, lay_out_column};
 use super::report::{ConflictsReport, Row};
 use super::way::Way;
 use crate::Result;
@@ -36,7 +36,7 @@ pub(super) fn run(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
                 let launched = match way {
                     Way::ReadsOnly => bed.reads(Query::Sum, &column, &original)?,
                     Way::OneCopy => bed.query(Query::Sum, &column, &original, None, 0)?,
-                    Way::Placed => placed(bed, &column, &mut row)?,
+                    Way::Slots => laid_out(bed, &column, &mut row)?,
                     _ => match way.kernel(groups) {
                         Some(kernel) => measure(bed, way, kernel, shared_bytes, &column, &original)?,
                         None => continue,
@@ -57,14 +57,14 @@ fn whole_waves(bed: &Bed) -> usize {
     bed.extent.morsel_rows.saturating_mul(blocks).min(bed.extent.rows)
 }
 
-/// Places the column for writes into the shared memory of which two blocks have room, and sums.
-fn placed(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
+/// Lays out the column for writes into the shared memory of which two blocks have room, and sums.
+fn laid_out(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
     let info = bed.device.info();
     let half = info.shared_memory_per_multiprocessor / 2 - info.reserved_shared_memory_per_block;
     let limit = half.min(info.shared_memory_per_block);
     let budget = Budget::shared_memory(limit.into(), Query::Sum.slot_bytes());
     let goal = Goal::Writes { window: 0 };
-    let placed = place_column(
+    let laid_out = lay_out_column(
         &bed.extent,
         column.codes,
         column.values,
@@ -72,9 +72,9 @@ fn placed(bed: &Bed, column: &Column<'_>, row: &mut Row) -> Result<Launched> {
         budget,
         all_threads(),
     )?;
-    row.set_placement(goal, &placed.report);
-    let slots = bed.device.upload(&bed.stream, &placed.slots)?;
-    let map: Option<&SlotMap> = Some(&placed.map);
+    row.set_layout(goal, &laid_out.report);
+    let slots = bed.device.upload(&bed.stream, &laid_out.slots)?;
+    let map: Option<&SlotMap> = Some(&laid_out.map);
     bed.query(Query::Sum, column, &slots, map, 0)
 }
 
@@ -101,9 +101,9 @@ fn measure(
         Way::Replicated { copies, stride } => {
             (operands.copies, operands.stride) = (copies.into(), stride.into());
         }
-        Way::Global { replicas } => {
-            // Replicas begin in different lines of 128 bytes.
-            operands.copies = replicas.into();
+        Way::Global { copies } => {
+            // Copies begin in different lines of 128 bytes.
+            operands.copies = copies.into();
             operands.stride = groups.next_multiple_of(16);
             let words = usize::try_from(operands.copies * operands.stride).unwrap_or(usize::MAX);
             let buffer = bed.device.zeroed::<u64>(&bed.stream, words)?;

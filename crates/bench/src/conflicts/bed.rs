@@ -185,7 +185,7 @@ impl Bed {
         Ok(kernel.launch(&self.stream, geometry, &arguments(&words))?)
     }
 
-    /// Adds replicas in device memory up.
+    /// Adds the copies in device memory up.
     pub(super) fn launch_merge(
         &self,
         kernel: &Function,
@@ -232,8 +232,8 @@ impl Bed {
         self.clock.sustained(|| work(result))
     }
 
-    /// Measures a query over a column, original or placed (`slots` in `codes`, and the map of them), with so
-    /// much shared memory a block or what it needs, if that is more.
+    /// Measures a query over a column, original or laid out (`slots` in `codes`, and the map of them), with
+    /// so much shared memory a block or what it needs, if that is more.
     pub(super) fn query(
         &self,
         query: Query,

@@ -15,7 +15,7 @@ pub struct Extent {
     pub values: usize,
     /// Skews of Zipf's law, ascending.
     pub thetas: Vec<f64>,
-    /// Windows of the placement in accesses, ascending (§3.3).
+    /// Windows of the layout in accesses, ascending (§3.3).
     pub windows: Vec<usize>,
     /// The window where windows are not varied.
     pub window: usize,
@@ -25,7 +25,7 @@ pub struct Extent {
     pub budget_rows: usize,
     /// Budgets of figure 8, mean copies of a value.
     pub budgets: Vec<f64>,
-    /// Rows of the tables of table 1 and figure 4, and of those of figure 9 that fewer threads place.
+    /// Rows of the tables of table 1 and figure 4, and of those of figure 9 that fewer threads lay out.
     pub few_rows: usize,
     /// Rows of the tables of figure 10.
     pub degree_rows: usize,

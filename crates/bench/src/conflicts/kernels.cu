@@ -1,5 +1,5 @@
 // Kernels of the experiments on bank and value conflicts: the paper's operators, what they cost by degree of
-// conflict, and the ways of summing by group that need no placed column.
+// conflict, and the ways of summing by group that need no laid-out column.
 //
 // A block takes `morsel_rows` consecutive rows; in a step each thread takes one, so a warp takes 32
 // consecutive rows an access (galatea_layout::Tiles::paper). Rows of STEPS steps, which the host defines, are
@@ -10,16 +10,16 @@
 using namespace galatea;
 
 struct Arguments {
-    const u32* codes;      // of each row its value, or its slot in a placed column
+    const u32* codes;      // of each row its value, or its slot in a laid-out column
     const u64* measures;   // of each row what is summed
     const u32* table;      // of each slot: its value (HOLE for none), or the payload of a join
-    u64* scratch;          // replicas in device memory: `copies` of `stride` words
+    u64* scratch;          // in device memory: `copies` of `stride` words
     u64* result;           // of each value its count or sum; of a join, one sum
     u64 rows;
     u64 morsel_rows;
     u64 slots;             // entries of `table`; values, where there is no table
-    u64 copies;            // replicas, a power of two
-    u64 stride;            // words from a group to the next in shared memory, from a replica to the next in device memory
+    u64 copies;            // copies, a power of two
+    u64 stride;            // words from a group to the next in shared memory, from a copy to the next in device memory
 };
 
 constexpr u32 HOLE = 0xffffffffu;
@@ -216,14 +216,14 @@ extern "C" __global__ void __launch_bounds__(1024) sum_registers_2(const Argumen
 extern "C" __global__ void __launch_bounds__(1024) sum_registers_4(const Arguments args) { sum_registers<4>(args); }
 extern "C" __global__ void __launch_bounds__(1024) sum_registers_8(const Arguments args) { sum_registers<8>(args); }
 
-// Atomics in device memory, on the replica of the warp.
+// Atomics in device memory, on the copy of the warp.
 extern "C" __global__ void __launch_bounds__(1024) sum_global(const Arguments args) {
-    const u32 replica = (blockIdx.x * warps() + warp()) & u32(args.copies - 1);
-    u64* const sums = args.scratch + replica * args.stride;
+    const u32 copy = (blockIdx.x * warps() + warp()) & u32(args.copies - 1);
+    u64* const sums = args.scratch + copy * args.stride;
     walk<true>(args, [&](u32 group, u64 measure, u32) { atomicAdd(sums + group, measure); });
 }
 
-// Adds the replicas up.
+// Adds the copies up.
 extern "C" __global__ void merge_replicas(const Arguments args) {
     for (u64 group = grid_thread(); group < args.slots; group += grid_threads()) {
         u64 total = 0;

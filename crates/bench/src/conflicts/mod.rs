@@ -3,15 +3,15 @@
 //!
 //! ```text
 //!   table 1   conflicts of columns by Zipf's law          no device
-//!   fig. 3    copies that a placement makes               no device; by rows, skew, window
+//!   fig. 3    copies that a layout makes                  no device; by rows, skew, window
 //!   fig. 4    the same by cardinality                     no device
-//!   fig. 5    speed-up of queries by placed columns       Q1 and Q2, by rows
+//!   fig. 5    speed-up of queries by laid-out columns      Q1 and Q2, by rows
 //!   fig. 6    rows per second by window                   Q2
 //!   fig. 7    value conflicts resolved alone              Q2
 //!   fig. 8    rows per second by budget                   Q2
-//!   fig. 9    time to place                               no device; by threads too
+//!   fig. 9    time of a layout                             no device; by threads too
 //!   fig. 10   degree of conflict                          Q1 and Q2 on worst cases, and §A.3's foreign keys
-//!   alternatives   sums by group, every way, beside the placed column and a kernel that only reads
+//!   alternatives   sums by group, every way, beside the laid-out column and a kernel that only reads
 //!   machine        the constants of the model of costs, measured; its predictions beside the alternatives
 //! ```
 //!
@@ -32,9 +32,9 @@ mod bed;
 mod constants;
 mod data;
 mod extent;
+mod layouts;
 mod operators;
 mod outcome;
-mod placing;
 mod plot;
 mod prediction;
 mod report;
@@ -71,7 +71,7 @@ pub enum Experiment {
     Figure7,
     /// Rows per second by budget.
     Figure8,
-    /// Time to place.
+    /// Time to lay out a column.
     Figure9,
     /// Degrees of conflict.
     Figure10,
@@ -166,12 +166,12 @@ pub fn run(
     } else {
         None
     };
-    // The same placements serve several figures: the first of them makes all.
+    // The same layouts serve several figures: the first of them makes all.
     let mut swept = false;
     for experiment in experiments {
         let result = match (experiment, &bed) {
-            (Experiment::Table1, _) => placing::table_1(extent, &mut report),
-            (Experiment::Figure4, _) => placing::cardinalities(extent, &mut report),
+            (Experiment::Table1, _) => layouts::table_1(extent, &mut report),
+            (Experiment::Figure4, _) => layouts::cardinalities(extent, &mut report),
             (Experiment::Figure8, Some(bed)) => operators::budgets(bed, &mut report),
             (Experiment::Figure10, Some(bed)) => operators::degrees(bed, &mut report),
             (Experiment::Alternatives, Some(bed)) => alternatives::run(bed, &mut report),
@@ -183,7 +183,7 @@ pub fn run(
                 };
                 swept = true;
                 match experiment {
-                    Experiment::Figure9 => sweep.and_then(|()| placing::threads(extent, &mut report)),
+                    Experiment::Figure9 => sweep.and_then(|()| layouts::threads(extent, &mut report)),
                     _ => sweep,
                 }
             }

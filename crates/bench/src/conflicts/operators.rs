@@ -1,11 +1,11 @@
-//! The paper's queries on a device: figures 5, 6, 7, 8 and 10, with the placements of figures 3 and 9.
+//! The paper's queries on a device: figures 5, 6, 7, 8 and 10, with the layouts of figures 3 and 9.
 
 use galatea_device::DeviceBuffer;
-use galatea_layout::{Analyser, Banks, Budget, Goal, Placement, generate};
+use galatea_layout::{Analyser, Banks, Budget, Goal, Layout, generate};
 
 use super::bed::{Bed, Query};
 use super::data::{self, Column};
-use super::placing::{PAPER_SHARED, all_threads, layout, lenient, place_column};
+use super::layouts::{PAPER_SHARED, all_threads, lay_out_column, layout, lenient};
 use super::report::{ConflictsReport, Row};
 use super::{Experiment, Extent, READS_ONLY};
 use crate::Result;
@@ -15,7 +15,7 @@ const COUNTED_ROWS: usize = 1 << 20;
 const QUERIES: [Query; 3] = [Query::Join, Query::Count, Query::Sum];
 const WRITES: [Query; 2] = [Query::Count, Query::Sum];
 
-/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every placement is made once. Queries run where
+/// Figures 3, 5, 6, 7 and 9, those of them that are wanted: every layout is made once. Queries run where
 /// figures want them.
 pub(super) fn sweep(
     extent: &Extent,
@@ -42,7 +42,7 @@ pub(super) fn sweep(
             for (goal, experiments) in goals(extent, rows == extent.rows) {
                 let experiments: Vec<_> = experiments.into_iter().filter(|which| wants(*which)).collect();
                 if !experiments.is_empty() {
-                    table.placed(goal, &experiments, &original, report)?;
+                    table.laid_out(goal, &experiments, &original, report)?;
                 }
             }
             for (query, row) in original {
@@ -58,7 +58,7 @@ pub(super) fn sweep(
     Ok(())
 }
 
-/// Which placements of a table, and whose they are.
+/// Which layouts of a table, and whose they are.
 fn goals(extent: &Extent, largest: bool) -> Vec<(Goal, Vec<Experiment>)> {
     use Experiment::{Figure3, Figure5, Figure6, Figure7, Figure9};
     let mut goals = vec![(Goal::Reads, vec![Figure3, Figure5])];
@@ -106,8 +106,8 @@ impl Table<'_> {
         Ok(rows)
     }
 
-    /// Places the column, and asks the queries that the goal is for.
-    fn placed(
+    /// Lays out the column, and asks the queries that the goal is for.
+    fn laid_out(
         &self,
         goal: Goal,
         experiments: &[Experiment],
@@ -115,7 +115,7 @@ impl Table<'_> {
         report: &mut ConflictsReport,
     ) -> Result<()> {
         let values = self.column.values;
-        let placed = place_column(
+        let laid_out = lay_out_column(
             self.extent,
             self.column.codes,
             values,
@@ -127,14 +127,14 @@ impl Table<'_> {
             if experiments.contains(&experiment) {
                 let mut row = Row::new(&layout(goal));
                 row.set_data(self.column.codes.len(), values, self.theta);
-                row.set_placement(goal, &placed.report);
+                row.set_layout(goal, &laid_out.report);
                 report.push(experiment, row);
             }
         }
         let (Some(bed), true) = (self.bed, experiments.iter().any(|which| which.needs_device())) else {
             return Ok(());
         };
-        let slots = bed.device.upload(&bed.stream, &placed.slots)?;
+        let slots = bed.device.upload(&bed.stream, &laid_out.slots)?;
         let queries: &[Query] = if goal == Goal::Reads {
             &[Query::Join]
         } else {
@@ -142,8 +142,8 @@ impl Table<'_> {
         };
         for &query in queries {
             let mut row = query_row(&self.column, self.theta, &layout(goal), query);
-            row.set_placement(goal, &placed.report);
-            row.set_launch(bed.query(query, &self.column, &slots, Some(&placed.map), PAPER_SHARED)?);
+            row.set_layout(goal, &laid_out.report);
+            row.set_launch(bed.query(query, &self.column, &slots, Some(&laid_out.map), PAPER_SHARED)?);
             let before = original.iter().find(|(other, _)| *other == query);
             row.speed_up = before.and_then(|(_, before)| Some(before.ms? / row.ms?));
             for experiment in experiments.iter().filter(|which| which.needs_device()) {
@@ -167,16 +167,16 @@ pub(super) fn budgets(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         let column = Column::new(extent, extent.values, &codes);
         for &budget in &extent.budgets {
             let limit = Budget::shared_memory(most, Query::Count.slot_bytes()).and_copies(budget);
-            let placed = place_column(extent, &codes, extent.values, goal, limit, all_threads())?;
-            let slots = bed.device.upload(&bed.stream, &placed.slots)?;
+            let laid_out = lay_out_column(extent, &codes, extent.values, goal, limit, all_threads())?;
+            let slots = bed.device.upload(&bed.stream, &laid_out.slots)?;
             for query in WRITES {
-                if placed.map.slots() as u64 * u64::from(query.slot_bytes()) > most {
+                if laid_out.map.slots() as u64 * u64::from(query.slot_bytes()) > most {
                     continue;
                 }
                 let mut row = query_row(&column, theta, &layout(goal), query);
                 row.budget = Some(budget);
-                row.set_placement(goal, &placed.report);
-                row.set_launch(bed.query(query, &column, &slots, Some(&placed.map), PAPER_SHARED)?);
+                row.set_layout(goal, &laid_out.report);
+                row.set_launch(bed.query(query, &column, &slots, Some(&laid_out.map), PAPER_SHARED)?);
                 report.push(Experiment::Figure8, row);
             }
         }
@@ -185,7 +185,7 @@ pub(super) fn budgets(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
 }
 
 /// Figure 10: chunks of different values, `degree` to a bank; and the foreign keys of §A.3's grid, original
-/// and placed.
+/// and laid out.
 pub(super) fn degrees(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
     let extent = &bed.extent;
     let most = (extent.values / 32).min(32);
@@ -223,11 +223,11 @@ pub(super) fn degrees(bed: &Bed, report: &mut ConflictsReport) -> Result<()> {
         row.degree = row.read_rounds.map(|rounds| rounds.round() as u64);
         report.push(Experiment::Figure10, row);
         let goal = Goal::Reads;
-        let placed = place_column(extent, &codes, cells.len(), goal, lenient(), all_threads())?;
-        let slots = bed.device.upload(&bed.stream, &placed.slots)?;
-        let name = format!("{name}, placed");
-        let mut row = degree_row(bed, &column, &slots, Query::Join, &name, Some(&placed))?;
-        row.set_placement(goal, &placed.report);
+        let laid_out = lay_out_column(extent, &codes, cells.len(), goal, lenient(), all_threads())?;
+        let slots = bed.device.upload(&bed.stream, &laid_out.slots)?;
+        let name = format!("{name}, laid out");
+        let mut row = degree_row(bed, &column, &slots, Query::Join, &name, Some(&laid_out))?;
+        row.set_layout(goal, &laid_out.report);
         row.speed_up = before.zip(row.ms).map(|(before, after)| before / after);
         row.degree = row.read_rounds.map(|rounds| rounds.round() as u64);
         report.push(Experiment::Figure10, row);
@@ -241,15 +241,15 @@ fn degree_row(
     codes: &DeviceBuffer<u32>,
     query: Query,
     layout: &str,
-    placed: Option<&Placement>,
+    laid_out: Option<&Layout>,
 ) -> Result<Row> {
     let mut row = query_row(column, 0.0, layout, query);
-    row.count_rounds(bed, placed.map_or(column.codes, |placed| &placed.slots))?;
+    row.count_rounds(bed, laid_out.map_or(column.codes, |laid_out| &laid_out.slots))?;
     row.set_launch(bed.query(
         query,
         column,
         codes,
-        placed.map(|placed| &placed.map),
+        laid_out.map(|laid_out| &laid_out.map),
         PAPER_SHARED,
     )?);
     Ok(row)

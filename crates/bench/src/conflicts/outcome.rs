@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use galatea_engine::calibration::rates;
 
-use super::placing::BY_THREADS;
+use super::layouts::BY_THREADS;
 use super::report::{ConflictsReport, Row};
 use super::way::Way;
 use super::{Experiment, READS_ONLY, prediction};
@@ -135,9 +135,9 @@ impl<'a> View<'a> {
     fn windows(&self) -> String {
         let text = self.by_skew(|view| {
             view.by_query(|view| {
-                let placed = view.only(|row| row.window.is_some()).range(giga)?;
+                let laid_out = view.only(|row| row.window.is_some()).range(giga)?;
                 Some(format!(
-                    "{placed} ({} original, {} reads only)",
+                    "{laid_out} ({} original, {} reads only)",
                     view.rate("original")?,
                     view.rate(READS_ONLY)?
                 ))
@@ -182,12 +182,12 @@ impl<'a> View<'a> {
     fn seconds(&self) -> String {
         let by_threads = self.only(|row| row.layout == BY_THREADS);
         let sweep = self.only(|row| row.layout != BY_THREADS);
-        let seconds = sweep.by_skew(|view| view.range(|row| row.place_s).unwrap_or_default());
+        let seconds = sweep.by_skew(|view| view.range(|row| row.layout_s).unwrap_or_default());
         let most = by_threads.rows.iter().filter_map(|row| row.cpu_threads).max();
         let faster = by_threads.only(|row| row.cpu_threads == most).range(|row| {
             let alone = by_threads.only(|one| one.cpu_threads == Some(1));
             let same = |one: &&&Row| (one.theta, one.window) == (row.theta, row.window);
-            Some(alone.rows.iter().find(same)?.place_s? / row.place_s?)
+            Some(alone.rows.iter().find(same)?.layout_s? / row.layout_s?)
         });
         format!(
             "seconds for {} rows over windows: {seconds}; {} threads are {} times as fast as one",
@@ -235,8 +235,8 @@ impl<'a> View<'a> {
             })
         };
         format!(
-            "the placed column runs at {} the rate of the fastest way without one, which runs at {} that of reading",
-            relative(&|case| Some(giga(case.placed?)? / giga(case.fastest?)?)),
+            "the laid-out column runs at {} the rate of the fastest way without one, which runs at {} that of reading",
+            relative(&|case| Some(giga(case.laid_out?)? / giga(case.fastest?)?)),
             relative(&|case| Some(giga(case.fastest?)? / giga(case.ceiling?)?))
         )
     }
@@ -247,11 +247,11 @@ fn predictions(report: &ConflictsReport) -> String {
     let Some(errors) = prediction::errors(rows.iter().copied()) else {
         return "nothing to predict".to_string();
     };
-    let shares = [true, false].map(|with_placed| {
+    let shares = [true, false].map(|with_slots| {
         let known = rows
             .iter()
             .copied()
-            .filter(|row| with_placed || row.way != Some(Way::Placed));
+            .filter(|row| with_slots || row.way != Some(Way::Slots));
         let known: Vec<&Row> = known.collect();
         let cases = cases(&known);
         let good = cases.iter().filter(|case| {
@@ -262,7 +262,7 @@ fn predictions(report: &ConflictsReport) -> String {
     });
     format!(
         "{} predictions are off by {:.0} % in the mean, {:.0} % at worst; the model's choice is within 10 % of the best that it \
-         knows in {} of {} cases, without the placed column in {} of {}",
+         knows in {} of {} cases, without the laid-out column in {} of {}",
         errors.predictions,
         100.0 * errors.mean,
         100.0 * errors.worst,
@@ -281,8 +281,8 @@ fn giga(row: &Row) -> Option<f64> {
 struct Case<'a> {
     rows: Vec<&'a Row>,
     ceiling: Option<&'a Row>,
-    placed: Option<&'a Row>,
-    /// Without a placed column.
+    laid_out: Option<&'a Row>,
+    /// Without a laid-out column.
     fastest: Option<&'a Row>,
 }
 
@@ -292,12 +292,12 @@ fn cases<'a>(rows: &[&'a Row]) -> Vec<Case<'a>> {
     let of_case = |rows: &[&'a Row]| {
         let find = |way| rows.iter().copied().find(|row| row.way == Some(way));
         let others = rows.iter().copied();
-        let others = others.filter(|row| !matches!(row.way, Some(Way::ReadsOnly | Way::Placed)));
+        let others = others.filter(|row| !matches!(row.way, Some(Way::ReadsOnly | Way::Slots)));
         let timed = others.filter_map(|row| Some((row, row.ms?)));
         Case {
             rows: rows.to_vec(),
             ceiling: find(Way::ReadsOnly),
-            placed: find(Way::Placed),
+            laid_out: find(Way::Slots),
             fastest: timed
                 .min_by(|one, other| one.1.total_cmp(&other.1))
                 .map(|(row, _)| row),
@@ -314,7 +314,7 @@ pub(super) fn winners(report: &ConflictsReport) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "\nOne 64-bit sum by group, G rows/s\n\n| groups | θ | fastest without placing | its rate | placed | reads only | the model \
+        "\nOne 64-bit sum by group, G rows/s\n\n| groups | θ | fastest without layout | its rate | laid out | reads only | the model \
          would take | its rate | predicted |\n| ---: | ---: | --- | ---: | ---: | ---: | --- | ---: | ---: |\n",
     );
     let name = |row: Option<&Row>| row.map_or_else(|| "-".to_string(), |row| row.layout.clone());
@@ -331,7 +331,7 @@ pub(super) fn winners(report: &ConflictsReport) -> String {
             case.rows[0].theta,
             name(case.fastest),
             rate(case.fastest),
-            rate(case.placed),
+            rate(case.laid_out),
             rate(case.ceiling),
             name(choice),
             rate(choice),

@@ -1,6 +1,6 @@
 //! The figures: which rows are points of which line.
 
-use super::placing::BY_THREADS;
+use super::layouts::BY_THREADS;
 use super::report::{ConflictsReport, Row};
 use super::way::Way;
 use super::{Experiment, constants};
@@ -104,21 +104,21 @@ fn point(figures: &mut Figures, name: &str, experiment: Experiment, row: &Row) {
             if row.layout == BY_THREADS {
                 let threads = row.cpu_threads.unwrap_or(0) as f64;
                 let line = format!("{skew}, window {}", window - 1.0);
-                let title = "placing by threads";
+                let title = "layouts by threads";
                 draw(
                     format!("{name}-threads"),
                     title,
                     ("threads", "seconds"),
                     &line,
-                    (threads, row.place_s),
+                    (threads, row.layout_s),
                 );
             } else if row.window.is_some() {
                 draw(
                     name.to_string(),
-                    "placing",
+                    "layouts",
                     ("window + 1", "seconds"),
                     &skew,
-                    (window, row.place_s),
+                    (window, row.layout_s),
                 );
             }
         }

@@ -2,7 +2,7 @@
 
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
-    Accumulators, GroupedAggregation, Groups, Launch, Machine, PlacedColumn, predict_layout,
+    Accumulators, GroupedAggregation, Groups, LaidOutColumn, Launch, Machine, predict_layout,
 };
 
 use super::Experiment;
@@ -31,10 +31,10 @@ pub(super) fn compare(report: &mut ConflictsReport) {
 fn predicted(row: &Row, machine: &Machine) -> Option<f64> {
     let layout = row.way?.layout()?;
     let groups = Frequencies::zipf(usize::try_from(row.values).ok()?, row.theta).ok()?;
-    let placed = row
+    let laid_out = row
         .slots
         .zip(row.write_rounds)
-        .map(|(slots, rounds)| PlacedColumn {
+        .map(|(slots, rounds)| LaidOutColumn {
             slots,
             rounds,
             extra_row_bytes: 0.0,
@@ -44,7 +44,7 @@ fn predicted(row: &Row, machine: &Machine) -> Option<f64> {
         row_bytes: ROW_BYTES as f64,
         groups: Groups::Frequencies(&groups),
         accumulators: SUM,
-        placed,
+        laid_out,
         instructions: 0.0,
     };
     let launch = Launch {

@@ -17,7 +17,7 @@ pub struct Row {
     pub experiment: String,
     /// `Q1`, `Q2` (counts), `Q2 sum`; empty without a query.
     pub query: String,
-    /// Original column, placed column, or way of summing; of the machine, the constant.
+    /// Original column, laid-out column, or way of summing; of the machine, the constant.
     pub layout: String,
     /// Rows of the table.
     pub rows: u64,
@@ -27,14 +27,14 @@ pub struct Row {
     pub theta: f64,
     /// Rounds that accesses were made to take; of the machine, conflicting lanes.
     pub degree: Option<u64>,
-    /// Window of the placement.
+    /// Window of the layout.
     pub window: Option<u64>,
-    /// Mean copies that the placement might make.
+    /// Mean copies that the layout might make.
     pub budget: Option<f64>,
-    /// Threads that placed.
+    /// Threads that laid it out.
     pub cpu_threads: Option<u64>,
-    /// Seconds of placing, writing the column included.
-    pub place_s: Option<f64>,
+    /// Seconds of laying out, writing the column included.
+    pub layout_s: Option<f64>,
     /// Mean copies of a value.
     pub copies: Option<f64>,
     /// The same with holes counted as copies.
@@ -125,7 +125,7 @@ impl Row {
                 self.budget.map_or_else(String::new, |budget| budget.to_string()),
             ),
             ("cpu_threads", whole(self.cpu_threads)),
-            ("place_s", real(self.place_s)),
+            ("layout_s", real(self.layout_s)),
             ("copies", real(self.copies)),
             ("copies_and_holes", real(self.copies_and_holes)),
             ("most_copies", whole(self.most_copies)),

@@ -103,7 +103,8 @@ fn experiments_on_columns_need_no_device() {
     let experiments: Vec<Experiment> = all().into_iter().filter(|which| !which.needs_device()).collect();
     let machine = Machine::look(None, Some("test".to_string()));
     let none = || -> crate::Result<Device> { panic!("no device is needed") };
-    let report = run(none, &Extent::emulated(), &experiments, &machine, |_| ()).expect("columns are placed");
+    let report =
+        run(none, &Extent::emulated(), &experiments, &machine, |_| ()).expect("columns are laid out");
     assert!(experiments.iter().all(|which| report.of(*which).next().is_some()));
 }
 
@@ -139,7 +140,7 @@ fn table_1_is_the_papers() {
 }
 
 #[test]
-fn placements_avoid_the_conflicts_they_are_for() {
+fn layouts_avoid_the_conflicts_they_are_for() {
     for seed in [0, 3] {
         let report = measured(
             &[Experiment::Figure5, Experiment::Figure7, Experiment::Figure10],
@@ -154,7 +155,7 @@ fn placements_avoid_the_conflicts_they_are_for() {
         };
         for row in report
             .of(Experiment::Figure5)
-            .filter(|row| row.layout.starts_with("placed"))
+            .filter(|row| row.layout.starts_with("laid out"))
         {
             assert_eq!(rounds(row), Some(1.0), "seed {seed}: {row:?}");
         }

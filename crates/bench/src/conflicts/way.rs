@@ -11,8 +11,8 @@ use super::READS_ONLY;
 pub(super) enum Way {
     /// No groups: only reads both columns. The ceiling.
     ReadsOnly,
-    /// Slots of a placed column.
-    Placed,
+    /// Slots of a laid-out column.
+    Slots,
     /// One copy, a loop of compare-and-swap per row.
     Naive,
     /// One copy, two native 32-bit atomics per row.
@@ -25,8 +25,8 @@ pub(super) enum Way {
     WarpAggregated,
     /// All sums in registers.
     Registers,
-    /// Atomics in device memory, on the replica of the warp.
-    Global { replicas: u32 },
+    /// Atomics in device memory, on the copy of the warp.
+    Global { copies: u32 },
 }
 
 impl fmt::Display for Way {
@@ -35,9 +35,9 @@ impl fmt::Display for Way {
             Self::ReadsOnly => f.write_str(READS_ONLY),
             Self::Naive => write!(f, "one copy, compare-and-swap"),
             Self::Registers => write!(f, "registers"),
-            Self::Global { replicas: 1 } => write!(f, "device memory"),
-            Self::Global { replicas } => write!(f, "device memory, {replicas} replicas"),
-            Self::Placed
+            Self::Global { copies: 1 } => write!(f, "device memory"),
+            Self::Global { copies } => write!(f, "device memory, {copies} copies"),
+            Self::Slots
             | Self::OneCopy
             | Self::Replicated { .. }
             | Self::PerThread
@@ -50,7 +50,7 @@ impl Way {
     pub(super) fn all() -> Vec<Self> {
         let mut ways = vec![
             Self::ReadsOnly,
-            Self::Placed,
+            Self::Slots,
             Self::OneCopy,
             Self::PerThread,
             Self::WarpAggregated,
@@ -62,7 +62,7 @@ impl Way {
                 ways.push(Self::Replicated { copies, stride });
             }
         }
-        ways.extend([1, 2, 4, 8, 16, 32].map(|replicas| Self::Global { replicas }));
+        ways.extend([1, 2, 4, 8, 16, 32].map(|copies| Self::Global { copies }));
         ways
     }
 
@@ -78,7 +78,7 @@ impl Way {
     /// Its name in the cost model.
     pub(super) fn layout(self) -> Option<AccumulatorLayout> {
         match self {
-            Self::Placed => Some(AccumulatorLayout::Placed),
+            Self::Slots => Some(AccumulatorLayout::Slots),
             Self::OneCopy => Some(AccumulatorLayout::OneCopy),
             Self::Replicated { copies, stride } => Some(AccumulatorLayout::Replicated { copies, stride }),
             Self::PerThread => Some(AccumulatorLayout::PerThread),
@@ -90,7 +90,7 @@ impl Way {
     /// The kernel that is its own, where it has one for so many groups.
     pub(super) fn kernel(self, groups: usize) -> Option<&'static str> {
         Some(match self {
-            Self::ReadsOnly | Self::Placed | Self::OneCopy => return None,
+            Self::ReadsOnly | Self::Slots | Self::OneCopy => return None,
             Self::Naive => "sum_naive",
             Self::Replicated { .. } => "sum_replicated",
             Self::PerThread => "sum_per_thread",
@@ -106,11 +106,11 @@ impl Way {
         })
     }
 
-    /// Shared memory of a block, in bytes; of the placed column, without copies.
+    /// Shared memory of a block, in bytes; of the laid-out column, without copies.
     pub(super) fn shared_bytes(self, groups: u64, threads: u64) -> u64 {
         match self {
             Self::ReadsOnly | Self::Registers | Self::Global { .. } => 0,
-            Self::Placed | Self::Naive | Self::OneCopy | Self::WarpAggregated => 8 * groups,
+            Self::Slots | Self::Naive | Self::OneCopy | Self::WarpAggregated => 8 * groups,
             Self::Replicated { stride, .. } => 8 * groups * u64::from(stride),
             Self::PerThread => 8 * groups * threads,
         }

@@ -37,7 +37,7 @@ pub struct Row {
     pub ahead: bool,
     /// Threads of a block.
     pub threads: u32,
-    /// Replicas of the accumulators of a block.
+    /// Copies of the accumulators of a block.
     pub copies: u32,
     /// Blocks that run at once.
     pub blocks: u64,

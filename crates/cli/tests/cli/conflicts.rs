@@ -1,4 +1,4 @@
-//! Placed columns on the command line: the statement, its errors, and the analysis.
+//! Columns laid out on the command line: the statement, its errors, and the analysis.
 
 use crate::support::{galatea, galatea_with_input, samples};
 
@@ -6,7 +6,7 @@ const EMULATED: [&str; 3] = ["-q", "--set", "galatea.device=emulated"];
 const TABLE: &str = "CREATE TABLE t AS SELECT value % 5 AS k, 'w' || (value % 3) AS w, value / 2.0 AS f FROM generate_series(1, 3000)";
 
 #[test]
-fn columns_are_placed_by_a_statement() {
+fn columns_are_laid_out_by_a_statement() {
     let directory = samples();
     let alter = "ALTER TABLE t SET (conflict_layout.k = 'auto'); SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY k";
     let sql = format!("{TABLE}; {alter}");

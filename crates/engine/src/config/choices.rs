@@ -49,8 +49,8 @@ words! {
         Threads = "threads",
         /// In shared memory, copies for groups of lanes.
         Copies = "copies",
-        /// In shared memory, in the slots of a placed column.
-        Placed = "placed",
+        /// In shared memory, in the slots of a laid-out column.
+        Slots = "slots",
         /// Accumulators in device memory, one set for every possible group.
         Dense = "dense",
         /// A hash table in device memory.
@@ -81,8 +81,8 @@ words! {
         Cache = "cache",
         /// In shared memory, by key.
         Shared = "shared",
-        /// In shared memory, by the slots of a placed column.
-        Placed = "placed",
+        /// In shared memory, by the slots of a laid-out column.
+        Slots = "slots",
     }
 }
 

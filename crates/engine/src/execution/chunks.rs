@@ -49,18 +49,18 @@ impl LaunchInputs {
             .collect()
     }
 
-    /// Uploads the table of a launch of `bound` over the chunks of `placement`.
+    /// Uploads the table of a launch of `bound` over the chunks of `residency`.
     pub(super) fn upload(
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
         view: &TableView,
-        placement: &ChunkResidency<'_>,
+        residency: &ChunkResidency<'_>,
         lookups: Vec<Option<DeviceBuffer<u8>>>,
     ) -> Result<Self, RunError> {
-        let order = placement.order.clone();
+        let order = residency.order.clone();
         let mut table = ChunkTable::new(view, &order, &bound.columns, bound.morsel_rows, |position, k| {
-            placement.place(view, position, k)
+            residency.place(view, position, k)
         });
         let words = runtime.upload(stream, &std::mem::take(&mut table.words), "the table of chunks")?;
         Ok(Self {
@@ -159,7 +159,7 @@ impl<'r> ChunkResidency<'r> {
                 .iter()
                 .all(|page| page.as_ref().is_some_and(|page| page.is_here()))
         };
-        let (mut placed, away): (Vec<_>, Vec<_>) = match done {
+        let (mut here, away): (Vec<_>, Vec<_>) = match done {
             None => found.into_iter().partition(|(_, pages)| is_ready(pages)),
             Some(done) => {
                 let ready = found[done..].iter().take_while(|(_, pages)| is_ready(pages));
@@ -167,7 +167,7 @@ impl<'r> ChunkResidency<'r> {
                 (found, away)
             }
         };
-        let ready = placed.len();
+        let ready = here.len();
         pin_host_memory(runtime, view, away.iter().map(|(chunk, _)| *chunk))?;
         let mut room = keep;
         for (chunk, mut pages) in away {
@@ -186,7 +186,7 @@ impl<'r> ChunkResidency<'r> {
                 }
                 ring = Some(SlotRing::new(runtime, streams, view, chunks)?);
             }
-            placed.push((chunk, pages));
+            here.push((chunk, pages));
         }
         // There may be no chunk at all: an empty table, or one of which zone maps drop everything.
         let chunk_bytes = chunks.first().map_or(0, |chunk| {
@@ -197,7 +197,7 @@ impl<'r> ChunkResidency<'r> {
             bytes.sum::<u64>()
         });
         let ahead = (POLICY.in_flight / chunk_bytes.max(1)).clamp(POLICY.slots as u64, 64) as usize;
-        let (order, pages) = placed.into_iter().unzip();
+        let (order, pages) = here.into_iter().unzip();
         Ok(Self {
             manager,
             scan,
@@ -211,7 +211,7 @@ impl<'r> ChunkResidency<'r> {
         })
     }
 
-    /// The placement of a launch whose inputs were kept: all chunks are in pages.
+    /// The residency of a launch whose inputs were kept: all chunks are in pages.
     pub(super) fn kept(manager: &'r MemoryManager, scan: Scan<'r>, inputs: &LaunchInputs) -> Self {
         Self {
             manager,

@@ -9,7 +9,7 @@ use crate::pipeline::column_access::integer_range;
 use crate::pipeline::options::KernelOptions;
 use galatea_device::{Compiled, Device, Tier};
 use galatea_kernels::Pipeline;
-use galatea_store::placed::CodeMeaning;
+use galatea_store::layout::CodeMeaning;
 use galatea_store::{Column, Encoding, Holder, Identity, TableView};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ impl BoundColumn {
 fn integer_bounds(column: &Column) -> Option<(i128, i128)> {
     let integers = match &column.encoding {
         Encoding::Integer { .. } | Encoding::Decimal128 => true,
-        Encoding::Placed { layout, .. } => matches!(layout.meaning, CodeMeaning::Integer { .. }),
+        Encoding::Slots { layout, .. } => matches!(layout.meaning, CodeMeaning::Integer { .. }),
         _ => false,
     };
     integers.then(|| integer_range(column))

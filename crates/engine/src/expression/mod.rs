@@ -35,7 +35,7 @@
 //! Floats: +, -, *, /, square root and comparisons are bit-identical (the NaN that x86-64 makes has its sign
 //! set, and so has ours); functions whose device version is only nearly right are not lowered.
 //!
-//! Generated code is to be placed in a scope with `using namespace galatea;` after including
+//! Generated code belongs in a scope with `using namespace galatea;` after including
 //! `galatea/arithmetic.cuh`, `galatea/decimal.cuh`, `galatea/datetime.cuh` and `galatea/strings.cuh`. It
 //! reads `args.literals[i]` (u64), `args.tables[i]` (`const u8*`), `args.error` (`u32*`) and, of packed
 //! dimension `d`, planes `dim{d}_{plane}`.

@@ -12,7 +12,7 @@
 //!
 //! A plane has entries of one bit, one, two or four bytes, as narrow as they can be: lanes whose entries are
 //! in one word of 32 bits share its round, so narrow entries have fewer conflicts. By slot they have four
-//! bytes, because a slot is a word where the column was placed. After the last entry comes one that is
+//! bytes, because a slot is a word where the column was laid out. After the last entry comes one that is
 //! absent, for every key that the dimension does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub enum EntryIndex {
     Key,
     /// The code of its key, in the dictionary of the only column that the key is.
     Code,
-    /// The slot in the column that the key is, which is placed.
+    /// The slot in the column that the key is, which is laid out.
     Slot {
         /// C++ expression of the slot; anything for rows that are not live.
         slot: String,

@@ -184,8 +184,8 @@ fn rows_of_a_thread(plan: &PipelinePlan, columns: &[ColumnAccess], options: &Ker
     let scalar = matches!(&plan.sink, SinkPlan::Aggregate { keys, .. } if keys.is_empty());
     let row_bytes: usize = columns.iter().map(|c| c.form.row_bytes()).sum();
     let most = match cost {
-        // As many as columns are placed for.
-        _ if options.group_by == GroupBy::Placed => 8,
+        // As many as columns are laid out for.
+        _ if options.group_by == GroupBy::Slots => 8,
         0..=40 if scalar && row_bytes <= 16 => 16,
         0..=80 if !wide => 8,
         81..=200 if !wide => 4,

@@ -1,8 +1,8 @@
 //! How the kernel reads the columns of its source.
 
 use crate::expression::{ColumnBinding, ColumnKind, Parameters};
-use galatea_store::placed::CodeMeaning;
-use galatea_store::{Column, Encoding, PlacedLayout, Scalar, ScalarRange, Width};
+use galatea_store::layout::CodeMeaning;
+use galatea_store::{Column, Encoding, Scalar, ScalarRange, SlotLayout, Width};
 use std::sync::Arc;
 
 /// How the kernel reads one column.
@@ -16,15 +16,15 @@ pub struct ColumnAccess {
     pub nullable: bool,
     /// What expressions see.
     pub binding: ColumnBinding,
-    /// For a placed column, whose codes are slots: what slots mean.
-    pub placed: Option<PlacedAccess>,
+    /// For a laid-out column, whose codes are slots: what slots mean.
+    pub slots: Option<SlotAccess>,
 }
 
 /// How slots are read.
 #[derive(Debug, Clone)]
-pub struct PlacedAccess {
-    /// The slot map, the values and the pattern they were placed for.
-    pub layout: Arc<PlacedLayout>,
+pub struct SlotAccess {
+    /// The slot map, the values and the pattern they were made for.
+    pub layout: Arc<SlotLayout>,
     /// The lookup table of the slots' codes: one `u32` per slot, 0 for slots of NULL and for holes.
     pub table: usize,
 }
@@ -32,7 +32,7 @@ pub struct PlacedAccess {
 /// Physical form of a column in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessForm {
-    /// `base + factor * code`, codes (of a placed column: slots) of `width` bytes.
+    /// `base + factor * code`, codes (of a laid-out column: slots) of `width` bytes.
     Integer {
         /// Bytes per code, 0 when every value is its chunk's base.
         width: usize,
@@ -47,7 +47,7 @@ pub enum AccessForm {
     Float64,
     /// 16 bytes, two's complement.
     Wide,
-    /// Dictionary code (of a placed column: slot) of `width` bytes.
+    /// Dictionary code (of a laid-out column: slot) of `width` bytes.
     Code {
         /// Bytes per code.
         width: usize,
@@ -74,10 +74,10 @@ impl AccessForm {
 }
 
 impl ColumnAccess {
-    /// The access of a store column; `parameters` take the lookup table of a placed one.
+    /// The access of a store column; `parameters` take the lookup table of a laid-out one.
     pub fn new(source: usize, column: &Column, parameters: &mut Parameters) -> Self {
         let nullable = column.null_count > 0;
-        let placed = column.placed().map(|layout| PlacedAccess {
+        let slots = column.layout().map(|layout| SlotAccess {
             layout: Arc::clone(layout),
             table: parameters.table(bytemuck::cast_slice(layout.slot_codes()).to_vec()),
         });
@@ -105,7 +105,7 @@ impl ColumnAccess {
                     values: values.clone(),
                 },
             ),
-            Encoding::Placed { width, layout } => match &layout.meaning {
+            Encoding::Slots { width, layout } => match &layout.meaning {
                 CodeMeaning::Integer { factor, .. } => {
                     let (min, max) = integer_range(column);
                     (
@@ -140,7 +140,7 @@ impl ColumnAccess {
             form,
             nullable,
             binding,
-            placed,
+            slots,
         }
     }
 }

@@ -8,8 +8,8 @@
 //! | memory | entry of a row | pays where |
 //! | --- | --- | --- |
 //! | `cache` | the tables of the columns, in device memory | the dimension is large, or rows are few |
-//! | `shared` | by key, or by code of a string | the key column is not placed; bank conflicts are those of random keys |
-//! | `placed` | by slot of the placed column that the key is | slots keep lanes in different banks, and nothing is decoded; copies have their value's entry |
+//! | `shared` | by key, or by code of a string | the key column is not laid out; bank conflicts are those of random keys |
+//! | `slots` | by slot of the laid-out column that the key is | slots keep lanes in different banks, and nothing is decoded; copies have their value's entry |
 //!
 //! Small dimensions come first, each whole or not at all. What they take is limited by four things: the
 //! literals of a kernel (`DimensionPolicy::literals`), the sink's groups need shared memory too, a
@@ -28,8 +28,8 @@ use crate::policy::policy;
 use crate::reason::{Reason, size};
 use galatea_layout::SlotMap;
 use galatea_layout::model::Machine;
-use galatea_store::PlacedLayout;
-use galatea_store::placed::{CodeMeaning, PIPELINE_TILES};
+use galatea_store::SlotLayout;
+use galatea_store::layout::{CodeMeaning, PIPELINE_TILES};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ pub(super) struct DimensionLookups {
     pub(super) bytes: u64,
     /// Threads of a block that suit them.
     pub(super) block: u32,
-    /// Rows a thread may hold at most: where slots say which bank a lane reads, as many as they were placed
+    /// Rows a thread may hold at most: where slots say which bank a lane reads, as many as they were made
     /// for.
     items: u32,
 }
@@ -84,7 +84,7 @@ struct Candidate {
     layout: PackedLayout,
     entries: u64,
     /// By entry the index in the dimension; made where it is packed.
-    slots: Option<Arc<PlacedLayout>>,
+    slots: Option<Arc<SlotLayout>>,
 }
 
 /// What a pipeline does with its dimensions.
@@ -185,7 +185,7 @@ impl DimensionInput<'_> {
         if found.is_built() {
             return Err("built on the device".into());
         }
-        let candidate = |way, index, entries, slots: Option<&Arc<PlacedLayout>>| Candidate {
+        let candidate = |way, index, entries, slots: Option<&Arc<SlotLayout>>| Candidate {
             dimension,
             way,
             index,
@@ -196,28 +196,28 @@ impl DimensionInput<'_> {
         let mut ways = Vec::new();
         if let Some((k, access)) = column_of(key).map(|k| (k, &self.columns[k])) {
             let by_slot = match forced {
-                DimensionMemory::Placed => true,
+                DimensionMemory::Slots => true,
                 DimensionMemory::Auto => !uses.decoded.contains(&k),
                 DimensionMemory::Cache | DimensionMemory::Shared => false,
             };
-            if let (true, Some(placed)) = (by_slot, &access.placed) {
+            if let (true, Some(by)) = (by_slot, &access.slots) {
                 let index = EntryIndex::Slot {
                     slot: format!("u32(q{k}[i])"),
-                    null: (access.nullable && placed.layout.null.is_none()).then(|| format!("c{k}_null")),
+                    null: (access.nullable && by.layout.null.is_none()).then(|| format!("c{k}_null")),
                 };
-                let slots = placed.layout.map.slots() as u64;
-                ways.push(candidate("placed", index, slots, Some(&placed.layout)));
+                let slots = by.layout.map.slots() as u64;
+                ways.push(candidate("slots", index, slots, Some(&by.layout)));
             }
             if let ColumnKind::Dictionary { values } = &access.binding.kind {
                 ways.push(candidate("shared", EntryIndex::Code, values.len() as u64, None));
             }
         }
         ways.push(candidate("shared", EntryIndex::Key, found.indices().into(), None));
-        if forced == DimensionMemory::Placed {
+        if forced == DimensionMemory::Slots {
             ways.retain(|way| way.slots.is_some());
         }
         if ways.is_empty() {
-            return Err("its key is no placed column".into());
+            return Err("its key is not laid out".into());
         }
         Ok(ways)
     }
@@ -437,7 +437,7 @@ fn block(machine: &Machine, forced: u32, bytes: u64) -> (u32, bool) {
 }
 
 /// By slot the index of its value in the dimension: copies have their value's, NULL and holes have none.
-fn by_slot(layout: &PlacedLayout, dimension: &Dimension) -> Result<Vec<Option<u32>>, Reason> {
+fn by_slot(layout: &SlotLayout, dimension: &Dimension) -> Result<Vec<Option<u32>>, Reason> {
     let of_code: Box<dyn Fn(u32) -> Option<u32>> = match &layout.meaning {
         CodeMeaning::Dictionary { values } => {
             let indices = dimension.indices_of(values)?;

@@ -10,7 +10,7 @@
 //! A column that few rows still need is loaded in a stage of its own, by the threads that have a live row
 //! left, which is what makes selective scans read less than their columns; columns that will be read anyway
 //! are loaded together (`stages.rs`). Rows are decoded to the narrowest C++ type their interval allows; the
-//! slots of placed columns are looked up in a table of their codes first (`rows.rs`). Before the morsels,
+//! slots of laid-out columns are looked up in a table of their codes first (`rows.rs`). Before the morsels,
 //! small dimensions are copied into shared memory (`dimension_memory.rs`). The sink adds its own statements
 //! (`sink`).
 

@@ -2,7 +2,7 @@
 
 use super::accumulators::{AccumulatorPlan, Contribution};
 use super::aggregate::Accumulator;
-use super::group_layout::{DenseLayout, PlacedSlots, SharedLayout};
+use super::group_layout::{ColumnSlots, DenseLayout, SharedLayout};
 use super::options::KernelOptions;
 use super::sample::{Sample, Updates};
 use super::strategy::Strategy;
@@ -10,7 +10,7 @@ use crate::config::{GroupBy, GroupCombine};
 use crate::policy::policy;
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
-    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
+    AccumulatorLayout, Accumulators, Cost, GroupedAggregation, Groups, LaidOutColumn, Launch, Machine,
     overlapped, predict_layout,
 };
 use std::fmt::Write;
@@ -65,17 +65,17 @@ pub(super) struct GroupedRows<'a> {
     pub instructions: f64,
     /// The groups of some rows, in the order in which lanes touch them.
     pub sample: Option<Sample>,
-    /// The column of the only key, where it is placed.
-    pub placed: Option<PlacedKey>,
+    /// The column of the only key, where it is laid out.
+    pub slots: Option<SlotKey>,
 }
 
-/// A key that is a placed column.
+/// A key that is a laid-out column.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PlacedKey {
+pub(super) struct SlotKey {
     /// Its slots.
-    pub slots: PlacedSlots,
+    pub slots: ColumnSlots,
     /// What it costs.
-    pub column: PlacedColumn,
+    pub column: LaidOutColumn,
 }
 
 /// The chosen way, and why.
@@ -225,8 +225,8 @@ fn layouts(rows: &GroupedRows<'_>, options: &KernelOptions, forced: GroupBy) -> 
     if allowed(GroupBy::Threads) {
         layouts.push(AccumulatorLayout::PerThread);
     }
-    if allowed(GroupBy::Placed) && rows.placed.is_some() {
-        layouts.push(AccumulatorLayout::Placed);
+    if allowed(GroupBy::Slots) && rows.slots.is_some() {
+        layouts.push(AccumulatorLayout::Slots);
     }
     if !allowed(GroupBy::Copies) {
         return layouts;
@@ -278,7 +278,7 @@ fn candidate(
         groups: rows.groups,
         accumulators,
         slots: match accumulators {
-            AccumulatorLayout::Placed => rows.placed.map(|placed| placed.slots),
+            AccumulatorLayout::Slots => rows.slots.map(|key| key.slots),
             _ => None,
         },
         runs,
@@ -310,7 +310,7 @@ fn candidate(
             row_bytes: rows.row_bytes as f64,
             groups,
             accumulators: kept(rows.plan),
-            placed: rows.placed.map(|placed| placed.column),
+            laid_out: rows.slots.map(|key| key.column),
             instructions: rows.instructions + update_instructions(rows.plan, &layout),
         };
         let launch = Launch {
@@ -378,7 +378,7 @@ fn update_instructions(plan: &AccumulatorPlan, layout: &SharedLayout) -> f64 {
         AccumulatorLayout::PerThread => 3.0 + 4.0 * words,
         // Matching, and for each word a tree of shuffles.
         AccumulatorLayout::WarpAggregated => 100.0 + 40.0 * words,
-        AccumulatorLayout::OneCopy | AccumulatorLayout::Replicated { .. } | AccumulatorLayout::Placed => {
+        AccumulatorLayout::OneCopy | AccumulatorLayout::Replicated { .. } | AccumulatorLayout::Slots => {
             let update = |c: &Contribution| match c.accumulator {
                 Accumulator::Count => 1.0,
                 Accumulator::Or64 | Accumulator::Xor64 => 4.0,

@@ -10,7 +10,7 @@
 //! | a copy per thread | group × threads + thread | none, no atomics |
 //! | one copy | group | wherever lanes update one bank, fewer where a warp's lanes combine their rows first |
 //! | copies | group × stride + lane mod copies | none with 32 copies; fewer the more copies there are |
-//! | placed | the slot that the row of a placed column names | those the column's layout left |
+//! | slots | the slot that the row of a laid-out column names | those the column's layout left |
 
 use super::accumulators::{AccumulatorPlan, Contribution};
 use super::aggregate::Accumulator;
@@ -24,8 +24,8 @@ pub struct SharedLayout {
     pub groups: u64,
     /// Where their accumulators are.
     pub accumulators: AccumulatorLayout,
-    /// The slots of the placed column, where accumulators are in them.
-    pub slots: Option<PlacedSlots>,
+    /// The slots of the laid-out column, where accumulators are in them.
+    pub slots: Option<ColumnSlots>,
     /// Whether consecutive rows of a thread with one group are added up in registers first: for columns
     /// sorted or clustered by group.
     pub runs: bool,
@@ -36,9 +36,9 @@ pub struct SharedLayout {
     pub block: u32,
 }
 
-/// Slots of a placed column that hold accumulators.
+/// Slots of a laid-out column that hold accumulators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlacedSlots {
+pub struct ColumnSlots {
     /// Kernel column.
     pub column: usize,
     /// Slots.
@@ -77,9 +77,9 @@ impl SharedLayout {
             (AccumulatorLayout::Registers, _) => 0,
             (AccumulatorLayout::PerThread, _) => self.groups * u64::from(self.block),
             (AccumulatorLayout::Replicated { stride, .. }, _) => self.groups * u64::from(stride),
-            (AccumulatorLayout::Placed, Some(placed)) => u64::from(placed.slots),
+            (AccumulatorLayout::Slots, Some(column)) => u64::from(column.slots),
             (
-                AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated | AccumulatorLayout::Placed,
+                AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated | AccumulatorLayout::Slots,
                 _,
             ) => self.groups,
         }
@@ -137,11 +137,11 @@ impl fmt::Display for SharedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.accumulators, self.slots) {
             (AccumulatorLayout::Registers, _) => write!(f, "registers({} groups", self.groups)?,
-            (_, Some(placed)) => {
-                let slots = placed.slots;
+            (_, Some(column)) => {
+                let slots = column.slots;
                 write!(
                     f,
-                    "shared({} groups, {slots} slots of a placed column",
+                    "shared({} groups, {slots} slots of a laid-out column",
                     self.groups
                 )?;
             }

@@ -80,14 +80,14 @@ pub(super) fn declare_buffers(columns: &[ColumnAccess], code: &mut Code) {
     }
 }
 
-/// Declares, for each placed column, the table from slot to code.
+/// Declares, for each laid-out column, the table from slot to code.
 pub(super) fn declare_slot_tables(columns: &[ColumnAccess], code: &mut Code) {
     for (k, column) in columns.iter().enumerate() {
-        if let Some(placed) = &column.placed {
+        if let Some(slots) = &column.slots {
             line!(
                 code,
                 "const u32* const s{k} = (const u32*)args.tables[{}];",
-                placed.table
+                slots.table
             );
         }
     }
@@ -113,7 +113,7 @@ fn element(form: AccessForm) -> Option<&'static str> {
 
 /// The declaration of `c{k}` for row `i`.
 fn decode(k: usize, column: &ColumnAccess) -> String {
-    let code = match column.placed {
+    let code = match column.slots {
         // What was loaded for a row that is not there, or dropped out before, is no slot.
         Some(_) => format!("s{k}[{LIVE} ? q{k}[i] : 0]"),
         None => format!("q{k}[i]"),
@@ -171,8 +171,8 @@ mod tests {
         let batch = batch.expect("columns of one length");
         let store = Store::new(StoreOptions::default());
         let table = StoredTable::from_batches(&store, "t", batch.schema(), [batch]).expect("encoded");
-        let placing = table.set_conflict_layout(&[0, 1], Some(ConflictLayout::AUTO));
-        futures::executor::block_on(placing).expect("placed");
+        let change = table.set_conflict_layout(&[0, 1], Some(ConflictLayout::AUTO));
+        futures::executor::block_on(change).expect("laid out");
         let mut parameters = Parameters::default();
         let codes = table.snapshot().columns.clone().into_iter().enumerate();
         let codes: Vec<String> = codes

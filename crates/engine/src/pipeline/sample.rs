@@ -165,7 +165,7 @@ fn runs(view: &TableView, run: usize) -> impl Iterator<Item = (usize, usize)> {
 fn readable(column: &Column) -> bool {
     matches!(
         column.encoding,
-        Encoding::Integer { .. } | Encoding::Boolean | Encoding::Dictionary { .. } | Encoding::Placed { .. }
+        Encoding::Integer { .. } | Encoding::Boolean | Encoding::Dictionary { .. } | Encoding::Slots { .. }
     )
 }
 
@@ -203,7 +203,7 @@ fn digit(part: &KeyPart, column: &Column, chunk: &Chunk, row: usize) -> Option<u
         Encoding::Integer { width, factor } => (code(width.bytes())?, *factor),
         Encoding::Boolean => (code(1)?, 1),
         Encoding::Dictionary { width, .. } => (code(width.bytes())?, 1),
-        Encoding::Placed { width, layout } => {
+        Encoding::Slots { width, layout } => {
             let slot = usize::try_from(code(width.bytes())?).ok()?;
             (u64::from(*layout.slot_codes().get(slot)?), layout.factor())
         }

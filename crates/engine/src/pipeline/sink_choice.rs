@@ -5,9 +5,9 @@ use super::aggregate::{AggregateCall, AggregateFunction};
 use super::bound::ResultPlan;
 use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
-use super::group_choice::{self, GroupedRows, PlacedKey};
+use super::group_choice::{self, GroupedRows, SlotKey};
 use super::group_key::{GroupKey, KeyLayout, KeyPart};
-use super::group_layout::{DenseLayout, PlacedSlots};
+use super::group_layout::{ColumnSlots, DenseLayout};
 use super::kept_groups;
 use super::options::KernelOptions;
 use super::output;
@@ -35,7 +35,7 @@ use crate::expression::{
 use crate::policy::policy;
 use crate::reason::Reason;
 use galatea_kernels::KeyWidth;
-use galatea_layout::model::PlacedColumn;
+use galatea_layout::model::LaidOutColumn;
 use galatea_store::TableView;
 
 /// Rows of a table, and how many of them are expected to pass the filters.
@@ -401,9 +401,9 @@ impl SinkInput<'_> {
             .map(|group| emitter.parameter(u64::from(*group)))
             .collect();
         if let Strategy::Shared(layout) = &mut choice.strategy
-            && let Some(placed) = &mut layout.slots
+            && let Some(slots) = &mut layout.slots
         {
-            placed.table = emitter.table(group_of_slot(&self.columns[placed.column], &key));
+            slots.table = emitter.table(group_of_slot(&self.columns[slots.column], &key));
         } else {
             key.emit(&key_values, code);
         }
@@ -497,8 +497,8 @@ impl SinkInput<'_> {
         accumulators: &AccumulatorPlan,
         lines: usize,
     ) -> group_choice::GroupChoice {
-        let placed = match keys {
-            [only] => only.as_column().and_then(|column| self.placed(column)),
+        let slots = match keys {
+            [only] => only.as_column().and_then(|column| self.slots(column)),
             _ => None,
         };
         let rows = GroupedRows {
@@ -509,25 +509,25 @@ impl SinkInput<'_> {
             items: self.items,
             instructions: 6.0 + 2.5 * self.columns.len() as f64 + 2.0 * lines as f64,
             sample: sample::sample(self.view, keys, key, self.items),
-            placed,
+            slots,
         };
         group_choice::choose(&rows, self.options)
     }
 
-    /// The slots of a placed key column, if rows per thread match the access pattern it was placed for.
-    fn placed(&self, column: usize) -> Option<PlacedKey> {
-        let layout = &self.columns[column].placed.as_ref()?.layout;
-        (layout.tiles.rows_per_thread == self.items).then(|| PlacedKey {
-            slots: PlacedSlots {
+    /// The slots of a laid-out key column, if rows per thread match the access pattern it was laid out for.
+    fn slots(&self, column: usize) -> Option<SlotKey> {
+        let layout = &self.columns[column].slots.as_ref()?.layout;
+        (layout.tiles.rows_per_thread == self.items).then(|| SlotKey {
+            slots: ColumnSlots {
                 column,
                 slots: layout.map.slots() as u32,
                 values: layout.map.values() as u32,
                 // Made when the layout is chosen.
                 table: 0,
             },
-            column: PlacedColumn {
+            column: LaidOutColumn {
                 extra_row_bytes: 0.0,
-                ..PlacedColumn::from(&layout.report)
+                ..LaidOutColumn::from(&layout.report)
             },
         })
     }
@@ -558,13 +558,13 @@ fn mark(
     Ok(BoundSink::new(MarkSink { pair }, Strategy::Mark, result))
 }
 
-/// Table by slot of a placed column: a value's first slot maps to its group number (NULL: the last group), a
-/// copy's slot to the value's first slot, an unused slot to 0xffffffff.
+/// Table by slot of a laid-out column: a value's first slot maps to its group number (NULL: the last group),
+/// a copy's slot to the value's first slot, an unused slot to 0xffffffff.
 fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
-    let Some(placed) = &column.placed else {
+    let Some(slots) = &column.slots else {
         return Vec::new();
     };
-    let layout = &placed.layout;
+    let layout = &slots.layout;
     let values = layout.map.values();
     let entry = |(slot, value): (usize, &u32)| match (*value, layout.null) {
         (value, _) if slot >= values => value,

@@ -11,16 +11,16 @@ use datafusion::prelude::SessionContext;
 use galatea_engine::config::{DeviceChoice, GalateaConfig};
 use galatea_engine::runtime::Runtime;
 use galatea_layout::model::{
-    Accumulators, Choice, GroupedAggregation, Groups, Launch, Machine, PlacedColumn, predict,
+    Accumulators, Choice, GroupedAggregation, Groups, LaidOutColumn, Launch, Machine, predict,
 };
 use galatea_layout::{AccessPattern, Analyser, Conflicts, LayoutError, Tiles, for_each_access};
-use galatea_store::placed::{DenseColumn, PIPELINE_TILES, TABLE_BYTES};
+use galatea_store::layout::{DenseColumn, PIPELINE_TILES, TABLE_BYTES};
 use galatea_store::{Column, ColumnSource, ConflictLayout, LoadHints, StoreError, StoredTable};
 
 use super::rounded;
 use super::table::{LaidOutTable, column_index, provider, runtime};
 
-/// Numbers of replicas that are compared.
+/// Numbers of copies that are compared.
 const REPLICAS: [u32; 4] = [1, 2, 8, 32];
 /// Accesses that the prediction samples.
 const SAMPLED_ACCESSES: usize = 4096;
@@ -95,7 +95,7 @@ impl ConflictAnalysis {
 /// sampling the first `rows` rows. The table is any that a query can name, paths of files included.
 ///
 /// # Errors
-/// [`super::ConflictLayoutError`] for unknown tables and columns, [`StoreError::NotPlaceable`] for
+/// [`super::ConflictLayoutError`] for unknown tables and columns, [`StoreError::NoLayout`] for
 /// columns whose groups have no dense numbers in shared memory, and DataFusion's.
 pub async fn analyse_conflicts(
     ctx: &SessionContext,
@@ -113,7 +113,7 @@ pub async fn analyse_conflicts(
     };
     let analysis = tokio::task::spawn_blocking(analyse).await;
     let analysis = analysis.map_err(|panic| StoreError::Internal(panic.to_string()))?;
-    Ok(analysis.map_err(|reason| StoreError::NotPlaceable { column: name, reason })?)
+    Ok(analysis.map_err(|reason| StoreError::NoLayout { column: name, reason })?)
 }
 
 /// The GPU of this session with the rates that were measured of it, or else the reference machine: the
@@ -166,7 +166,7 @@ fn analyse(
     rows: usize,
     device: String,
     machine: &Machine,
-) -> Result<ConflictAnalysis, galatea_store::NotPlaceable> {
+) -> Result<ConflictAnalysis, galatea_store::NoLayout> {
     let dense = DenseColumn::of(column)?;
     let (groups, all_rows) = (dense.values, column.rows());
     let mut codes = dense.codes();
@@ -180,7 +180,7 @@ fn analyse(
     });
     let ours = PIPELINE_TILES.in_chunks(&chunk_rows)?;
     let mut lines = Vec::new();
-    let placed = compare("pipelines", &codes, groups, &ours, &mut lines)?;
+    let laid_out = compare("pipelines", &codes, groups, &ours, &mut lines)?;
     compare("paper", &codes, groups, &Tiles::paper(), &mut lines)?;
 
     let sample = sample(&codes, &ours);
@@ -199,7 +199,7 @@ fn analyse(
             wide_sums: 1,
             high_halves: 1.0,
         },
-        placed: Some(placed),
+        laid_out: Some(laid_out),
         instructions: 0.0,
     };
     let launch = Launch {
@@ -224,7 +224,7 @@ fn compare<P: AccessPattern>(
     groups: usize,
     pattern: &P,
     lines: &mut Vec<ConflictLine>,
-) -> Result<PlacedColumn, LayoutError> {
+) -> Result<LaidOutColumn, LayoutError> {
     let analyser = Analyser {
         window: ConflictLayout::WINDOW,
         ..Analyser::default()
@@ -242,14 +242,14 @@ fn compare<P: AccessPattern>(
             }),
         });
     }
-    let placement = ConflictLayout::AUTO.place(codes.to_vec(), groups, pattern)?;
+    let found = ConflictLayout::AUTO.lay_out(codes.to_vec(), groups, pattern)?;
     lines.push(ConflictLine {
         pattern: name,
-        accumulators: "placed".to_string(),
-        slots: placement.report.slots as u64,
-        conflicts: analyser.words(&placement.slots, pattern),
+        accumulators: "slots".to_string(),
+        slots: found.report.slots as u64,
+        conflicts: analyser.words(&found.slots, pattern),
     });
-    Ok(PlacedColumn::from(&placement.report))
+    Ok(LaidOutColumn::from(&found.report))
 }
 
 /// Groups of whole accesses, from blocks spread over the rows.

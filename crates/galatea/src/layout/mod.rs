@@ -16,7 +16,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use galatea_layout::Goal;
-use galatea_store::placed::SLOT_BYTES;
+use galatea_store::layout::SLOT_BYTES;
 use galatea_store::{Column, ConflictLayout, StoreError};
 
 pub use self::analyse::{ConflictAnalysis, ConflictLine, analyse_conflicts};
@@ -52,7 +52,7 @@ use self::table::LaidOutTable;
 ///
 /// # Errors
 /// DataFusion's; [`ConflictLayoutError`] for unknown tables, columns and values, and
-/// [`galatea_store::StoreError::NotPlaceable`] for a named column that cannot have the layout.
+/// [`galatea_store::StoreError::NoLayout`] for a named column that cannot have the layout.
 pub async fn sql(ctx: &SessionContext, text: &str) -> Result<DataFrame> {
     let config = ctx.copied_config();
     match ConflictLayoutStatement::parse(&config.options().sql_parser, text)? {
@@ -106,7 +106,7 @@ impl Change {
         let (columns, reason) = match done.await {
             Ok(columns) => (Some(columns), None),
             // A statement about all columns skips those that cannot have the layout.
-            Err(StoreError::NotPlaceable { reason, .. }) if !named => {
+            Err(StoreError::NoLayout { reason, .. }) if !named => {
                 let before = table.column(index).await?;
                 (Some((Arc::clone(&before), before)), Some(reason.to_string()))
             }
@@ -124,7 +124,7 @@ impl Change {
     }
 
     fn layout(&self) -> &'static str {
-        match self.after.as_ref().and_then(|column| column.placed()) {
+        match self.after.as_ref().and_then(|column| column.layout()) {
             None => "none",
             Some(layout) => match layout.requested.goal {
                 Goal::Reads => "reads",
@@ -143,17 +143,17 @@ fn rounded(number: f64, decimals: i32) -> f64 {
 
 /// A row per column.
 fn batch(changes: &[Change]) -> Result<RecordBatch> {
-    type Placed = galatea_store::PlacedLayout;
-    let of_layout = |number: &dyn Fn(&Placed) -> u64| -> ArrayRef {
+    type Layout = galatea_store::SlotLayout;
+    let of_layout = |number: &dyn Fn(&Layout) -> u64| -> ArrayRef {
         let numbers = changes
             .iter()
-            .map(|change| Some(number(change.after.as_ref()?.placed()?)));
+            .map(|change| Some(number(change.after.as_ref()?.layout()?)));
         Arc::new(numbers.collect::<UInt64Array>())
     };
-    let rounds = |rounds: &dyn Fn(&Placed) -> f64| -> ArrayRef {
+    let rounds = |rounds: &dyn Fn(&Layout) -> f64| -> ArrayRef {
         let means = changes
             .iter()
-            .map(|change| Some(rounded(rounds(change.after.as_ref()?.placed()?), 2)));
+            .map(|change| Some(rounded(rounds(change.after.as_ref()?.layout()?), 2)));
         Arc::new(means.collect::<Float64Array>())
     };
     let bytes = |column: &dyn Fn(&Change) -> Option<&Arc<Column>>| -> ArrayRef {

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use galatea_layout::Goal;
 use galatea_store::ConflictLayout;
-use galatea_store::placed::Room;
+use galatea_store::layout::Room;
 
 use super::error::ConflictLayoutError;
 

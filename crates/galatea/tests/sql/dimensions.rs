@@ -1,5 +1,5 @@
-//! Dimensions in the cache, in shared memory by key, and by the slots of a placed key: the same answers, and
-//! each where it was asked for.
+//! Dimensions in the cache, in shared memory by key, and by the slots of a laid-out key: the same answers,
+//! and each where it was asked for.
 
 use crate::compare::Pair;
 use crate::joins::{PIPELINES, STRICT, dimension, facts, star, text};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const CACHE: (&str, &str) = ("galatea.dimensions", "cache");
 const SHARED: (&str, &str) = ("galatea.dimensions", "shared");
-const PLACED: (&str, &str) = ("galatea.dimensions", "placed");
+const SLOTS: (&str, &str) = ("galatea.dimensions", "slots");
 
 async fn run(pair: &Pair, sql: &str) {
     let frame = galatea::sql(&pair.gpu, sql).await.expect(sql);
@@ -19,7 +19,7 @@ async fn run(pair: &Pair, sql: &str) {
 }
 
 /// Places every column of the emulated session's table.
-async fn place(pair: &Pair, table: &str) {
+async fn lay_out(pair: &Pair, table: &str) {
     run(
         pair,
         &format!("ALTER TABLE {table} SET (conflict_layout = 'auto')"),
@@ -61,7 +61,7 @@ fn table(pair: &Pair, name: &str, columns: Vec<(&str, ArrayRef)>) {
 
 #[tokio::test]
 async fn stars_agree_wherever_dimensions_are() {
-    for (settings, placed, memory) in [
+    for (settings, laid_out, memory) in [
         (&[STRICT, CACHE][..], false, "d0: cache (forced)"),
         (&[STRICT, SHARED], false, "d0: shared "),
         (
@@ -69,22 +69,22 @@ async fn stars_agree_wherever_dimensions_are() {
             true,
             "d0: shared ",
         ),
-        (&[STRICT, PLACED], true, "d0: placed "),
+        (&[STRICT, SLOTS], true, "d0: slots "),
         (
             &[
-                PLACED,
+                SLOTS,
                 ("galatea.rows_per_thread", "2"),
                 ("galatea.block_threads", "64"),
             ],
             true,
-            "d0: placed ",
+            "d0: slots ",
         ),
-        (&[STRICT], true, "d0: placed "),
+        (&[STRICT], true, "d0: slots "),
     ] {
         let pair = Pair::new(settings);
         star(&pair, 1100, 42);
-        if placed {
-            place(&pair, "f").await;
+        if laid_out {
+            lay_out(&pair, "f").await;
         }
         for sql in PIPELINES {
             pair.check(sql, true, &format!("{settings:?}")).await;
@@ -102,7 +102,7 @@ async fn stars_agree_wherever_dimensions_are() {
 /// Dimensions around the sizes of words and of tables of bytes, with values of every width.
 #[tokio::test]
 async fn dimensions_of_any_size_agree() {
-    for memory in [SHARED, PLACED] {
+    for memory in [SHARED, SLOTS] {
         let pair = Pair::new(&[STRICT, memory]);
         let rows = 1500;
         let keys = |row: i64| (row % 11 > 0).then_some(row * row % 263 - 2);
@@ -111,7 +111,7 @@ async fn dimensions_of_any_size_agree() {
             ("v", Arc::new(Int64Array::from_iter_values(0..rows))),
         ];
         table(&pair, "f", facts);
-        place(&pair, "f").await;
+        lay_out(&pair, "f").await;
         for size in [0_i32, 1, 2, 31, 32, 33, 127, 128, 256, 257] {
             let of = |key: i32| i128::from(key) * 7 + 1;
             let keys = || 0..size;
@@ -248,8 +248,8 @@ async fn dimensions_that_just_fit_are_shared_and_others_are_not() {
 /// Groups have what dimensions leave.
 #[tokio::test]
 async fn dimensions_and_groups_share_the_shared_memory() {
-    for way in [SHARED, PLACED] {
-        for group_by in ["threads", "copies", "placed"] {
+    for way in [SHARED, SLOTS] {
+        for group_by in ["threads", "copies", "slots"] {
             let pair = Pair::new(&[STRICT, way, ("galatea.group_by", group_by)]);
             let rows = 20_000;
             let key = |row: i64| row * row % 1511;
@@ -288,7 +288,7 @@ async fn dimensions_and_groups_share_the_shared_memory() {
 }
 
 #[tokio::test]
-async fn placed_keys_serve_joins_after_appends() {
+async fn laid_out_keys_serve_joins_after_appends() {
     let pair = Pair::new(&[]);
     for ctx in [&pair.cpu, &pair.gpu] {
         let sql = "CREATE TABLE f AS SELECT nullif(value % 17, 16) AS k, nullif('w' || (value % 5), '') AS w, value AS v
@@ -349,26 +349,21 @@ async fn placed_keys_serve_joins_after_appends() {
         }
         for sql in queries {
             pair.check(sql, true, insert).await;
-            assert_memories(&pair, sql, &["d0: placed "]).await;
+            assert_memories(&pair, sql, &["d0: slots "]).await;
         }
     }
 }
 
 #[tokio::test]
 async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
-    let pair = Pair::new(&[PLACED]);
+    let pair = Pair::new(&[SLOTS]);
     star(&pair, 900, 8);
     let sum = |key: &str| format!("SELECT sum(d.size) FROM f JOIN n d ON {key} = d.k");
-    assert_memories(
-        &pair,
-        &sum("f.number"),
-        &["d0: cache (its key is no placed column)"],
-    )
-    .await;
-    place(&pair, "f").await;
-    assert_memories(&pair, &sum("f.number"), &["d0: placed "]).await;
+    assert_memories(&pair, &sum("f.number"), &["d0: cache (its key is not laid out)"]).await;
+    lay_out(&pair, "f").await;
+    assert_memories(&pair, &sum("f.number"), &["d0: slots "]).await;
     let moved = sum("f.number + 1");
-    assert_memories(&pair, &moved, &["d0: cache (its key is no placed column)"]).await;
+    assert_memories(&pair, &moved, &["d0: cache (its key is not laid out)"]).await;
     pair.check(&moved, true, "an expression").await;
 
     // Nothing is forced: what is copied must be worth it.
@@ -389,11 +384,11 @@ async fn dimensions_that_do_not_fit_the_forced_memory_say_so() {
 /// Pipelines are kept, and so are their tables: never those of other rows.
 #[tokio::test]
 async fn changed_dimensions_are_copied_anew() {
-    for (way, placed) in [(SHARED, false), (PLACED, true)] {
+    for (way, laid_out) in [(SHARED, false), (SLOTS, true)] {
         let pair = Pair::new(&[STRICT, way]);
         pair.table("f", &[facts(500, 4)]);
-        if placed {
-            place(&pair, "f").await;
+        if laid_out {
+            lay_out(&pair, "f").await;
         }
         let sql = "SELECT d.name, count(*), sum(d.size) FROM f JOIN d ON f.number = d.k GROUP BY d.name";
         for seed in 0..3 {

@@ -208,21 +208,21 @@ async fn placed_columns_are_grouped_by_slot() {
         (300, Skew::Hot),
         (300, Skew::Sorted),
     ] {
-        let pair = Pair::new(&[("galatea.group_by", "placed"), ("galatea.chunk_rows", "3000")]);
+        let pair = Pair::new(&[("galatea.group_by", "slots"), ("galatea.chunk_rows", "3000")]);
         pair.table("t", &[rows(10_000, groups, skew, 9)]);
         galatea::sql(&pair.gpu, "ALTER TABLE t SET (conflict_layout.g = 'writes')")
             .await
-            .expect("is placed")
+            .expect("is laid out")
             .collect()
             .await
-            .expect("is placed");
+            .expect("is laid out");
         for sql in QUERIES {
-            pair.check(sql, true, &format!("{groups} groups, {skew:?}, placed"))
+            pair.check(sql, true, &format!("{groups} groups, {skew:?}, laid out"))
                 .await;
         }
         let found = strategy(&pair, QUERIES[0]).await;
         assert!(
-            found.contains("slots of a placed column"),
+            found.contains("slots of a laid-out column"),
             "{groups} groups, {skew:?} gave {found}"
         );
     }

@@ -105,7 +105,7 @@ async fn rows_that_are_replaced_free_both_memories_at_once() {
                 after <= host + host / 2,
                 "{change}: {host} bytes before, {after} after"
             );
-            // Placing columns leaves the others as they were.
+            // Laying columns out leaves the others as they were.
             assert!(
                 device == 0 || change.starts_with("ALTER") || change.starts_with("DELETE"),
                 "{change}: {device} bytes on the device"

@@ -129,7 +129,7 @@ struct GlobalWords {
 };
 
 // How two partial words become one, by kind; used by the merges below.
-// A widening sum is 64 bits within a block and 128 bits at home.
+// A widening sum is 64 bits within a block and 128 bits in global memory.
 enum class Merge : int { Sum64, Sum128, SumWidening, SumF64, Max64, Or64, Xor64 };
 
 // Two partials of one accumulator become one.
@@ -163,7 +163,7 @@ GALATEA_INLINE void warp_merge(u64& low, u64& high) {
     }
 }
 
-// Thread scope. Adds a merged partial to its home in global memory.
+// Thread scope. Adds a merged partial to its group in global memory.
 template <Merge M>
 GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
     if (M == Merge::Sum64) { if (low != 0) GlobalWords::sum64(word, low); }
@@ -178,41 +178,41 @@ GALATEA_INLINE void merge_into(u64* word, u64 low, u64 high) {
 // How the second word of a 128-bit sum merges: with the first.
 constexpr u8 MERGE_HIGH = 255;
 
-// Thread scope. Adds a partial group, whose words lie `stride` apart, to its home; `merges` says how by word,
-// Merge or MERGE_HIGH.
-GALATEA_INLINE void merge_group(u64* home, const u64* partial, u64 stride, u32 words, const u8* merges) {
+// Thread scope. Adds a partial group, whose words lie `stride` apart, to the group in global memory; `merges`
+// says how by word, Merge or MERGE_HIGH.
+GALATEA_INLINE void merge_group(u64* group, const u64* partial, u64 stride, u32 words, const u8* merges) {
     for (u32 w = 0; w < words; ++w) {
         const u64 low = partial[w * stride];
         switch (Merge(merges[w])) {
-            case Merge::Sum64: merge_into<Merge::Sum64>(home + w, low, 0); break;
-            case Merge::SumF64: merge_into<Merge::SumF64>(home + w, low, 0); break;
-            case Merge::Max64: merge_into<Merge::Max64>(home + w, low, 0); break;
-            case Merge::Or64: merge_into<Merge::Or64>(home + w, low, 0); break;
-            case Merge::Xor64: merge_into<Merge::Xor64>(home + w, low, 0); break;
+            case Merge::Sum64: merge_into<Merge::Sum64>(group + w, low, 0); break;
+            case Merge::SumF64: merge_into<Merge::SumF64>(group + w, low, 0); break;
+            case Merge::Max64: merge_into<Merge::Max64>(group + w, low, 0); break;
+            case Merge::Or64: merge_into<Merge::Or64>(group + w, low, 0); break;
+            case Merge::Xor64: merge_into<Merge::Xor64>(group + w, low, 0); break;
             case Merge::Sum128:
-            case Merge::SumWidening: merge_into<Merge::Sum128>(home + w, low, partial[(w + 1) * stride]); break;
+            case Merge::SumWidening: merge_into<Merge::Sum128>(group + w, low, partial[(w + 1) * stride]); break;
             default: break;  // MERGE_HIGH
         }
     }
 }
 
 // Warp scope, full warp, all lanes. Elements [first, first + copies) are copies of one accumulator; lane 0
-// adds what they come to to `home`.
+// adds what they come to to `word`.
 template <Merge M, typename Elements>
-GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies, u64* home) {
+GALATEA_INLINE void merge_copies(const Elements& elements, u32 first, u32 copies, u64* word) {
     const u32 lane = threadIdx.x & 31u;
     u64 low = 0, high = 0;
     for (u32 c = first + lane; c < first + copies; c += 32) merge_words<M>(low, high, elements.low(c), elements.high(c));
     warp_merge<M>(low, high);
-    if (lane == 0) merge_into<M>(home, low, high);
+    if (lane == 0) merge_into<M>(word, low, high);
 }
 
 // Thread scope. The same by one thread, for few copies.
 template <Merge M, typename Elements>
-GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u64* home) {
+GALATEA_INLINE void merge_few(const Elements& elements, u32 first, u32 copies, u64* word) {
     u64 low = elements.low(first), high = elements.high(first);
     for (u32 c = first + 1; c < first + copies; ++c) merge_words<M>(low, high, elements.low(c), elements.high(c));
-    merge_into<M>(home, low, high);
+    merge_into<M>(word, low, high);
 }
 
 // Lanes of a warp that add to the same place: pairs of peers combine until one is left, which adds for all,

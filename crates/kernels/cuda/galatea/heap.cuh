@@ -1,8 +1,8 @@
 // The device heap: pages for threads, warps and blocks from inside a kernel. What it is and what it promises:
 // heap/view.cuh.
 //
-// A program contains one strategy, chosen with -DGALATEA_HEAP_STRATEGY=n (host twin:
-// galatea_kernels::Strategy):
+// A program contains one page search, chosen with -DGALATEA_HEAP_SEARCH=n (host twin:
+// galatea_kernels::PageSearch):
 //
 //     0     window      the default: heap/window.cuh
 //     1     RW          heap/random_walk.cuh
@@ -12,7 +12,7 @@
 //     7     queue       heap/queue.cuh
 //     8     bump        heap/bump.cuh
 //
-// A strategy is a type with
+// A page search is a type with
 //
 //     u64 take(heap, lanes, want, walk, tally)   a page for each lane that wants one, or NO_PAGE
 //     void give(heap, lanes, page)               gives back each lane's page; NO_PAGE: nothing
@@ -22,38 +22,38 @@
 
 #include "galatea/block.cuh"
 
-#ifndef GALATEA_HEAP_STRATEGY
-#define GALATEA_HEAP_STRATEGY 0
+#ifndef GALATEA_HEAP_SEARCH
+#define GALATEA_HEAP_SEARCH 0
 #endif
-#if GALATEA_HEAP_STRATEGY == 0
+#if GALATEA_HEAP_SEARCH == 0
 #include "galatea/heap/window.cuh"
 namespace galatea { using HeapStrategy = WindowHeap; }
-#elif GALATEA_HEAP_STRATEGY == 1
+#elif GALATEA_HEAP_SEARCH == 1
 #include "galatea/heap/random_walk.cuh"
 namespace galatea { using HeapStrategy = RandomWalkHeap; }
-#elif GALATEA_HEAP_STRATEGY == 2
+#elif GALATEA_HEAP_SEARCH == 2
 #include "galatea/heap/random_walk_bitmap.cuh"
 namespace galatea { using HeapStrategy = RandomWalkBitmapHeap<u32>; }
-#elif GALATEA_HEAP_STRATEGY == 3
+#elif GALATEA_HEAP_SEARCH == 3
 #include "galatea/heap/random_walk_bitmap.cuh"
 namespace galatea { using HeapStrategy = RandomWalkBitmapHeap<u64>; }
-#elif GALATEA_HEAP_STRATEGY == 4
+#elif GALATEA_HEAP_SEARCH == 4
 #include "galatea/heap/collaborative.cuh"
 namespace galatea { using HeapStrategy = CollaborativeHeap<u32>; }
-#elif GALATEA_HEAP_STRATEGY == 5
+#elif GALATEA_HEAP_SEARCH == 5
 #include "galatea/heap/collaborative.cuh"
 namespace galatea { using HeapStrategy = CollaborativeHeap<u64>; }
-#elif GALATEA_HEAP_STRATEGY == 6
+#elif GALATEA_HEAP_SEARCH == 6
 #include "galatea/heap/runs.cuh"
 namespace galatea { using HeapStrategy = RunsHeap; }
-#elif GALATEA_HEAP_STRATEGY == 7
+#elif GALATEA_HEAP_SEARCH == 7
 #include "galatea/heap/queue.cuh"
 namespace galatea { using HeapStrategy = QueueHeap; }
-#elif GALATEA_HEAP_STRATEGY == 8
+#elif GALATEA_HEAP_SEARCH == 8
 #include "galatea/heap/bump.cuh"
 namespace galatea { using HeapStrategy = BumpHeap; }
 #else
-#error "GALATEA_HEAP_STRATEGY: unknown strategy"
+#error "GALATEA_HEAP_SEARCH: unknown page search"
 #endif
 
 namespace galatea {
@@ -83,7 +83,7 @@ struct HeapTaken {
 template <typename Lanes>
 GALATEA_INLINE HeapTaken heap_take_lanes(const HeapView& heap, Lanes lanes, u64 units, HeapWalk walk) {
     HeapTally tally;
-#if GALATEA_HEAP_STRATEGY == 6
+#if GALATEA_HEAP_SEARCH == 6
     const u64 page = RunsHeap::take_run(heap, lanes, units, walk, tally);
 #else
     const u64 page = HeapStrategy::take(heap, lanes, units != 0, walk, tally);
@@ -123,7 +123,7 @@ GALATEA_INLINE void heap_give(const HeapView& heap, u32 mask, u64 page) {
 // bytes, for more than a page (RW_malloc: than the pool), and when there is no such block.
 GALATEA_INLINE void* heap_alloc(const HeapView& heap, u32 mask, u64 bytes, HeapWalk& walk) {
     u64 units = bytes == 0 ? 0 : __umul64hi(bytes - 1, heap.reciprocal) + 1;
-    if (GALATEA_HEAP_STRATEGY != 6 && units > 1) {
+    if (GALATEA_HEAP_SEARCH != 6 && units > 1) {
         heap_error(heap, HEAP_TOO_LARGE, bytes);
         units = 0;
     }

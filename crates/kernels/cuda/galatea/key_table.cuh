@@ -1,6 +1,6 @@
 // Grid scope: keys of a build side, each at the slot that is its row's index: open addressing with linear
-// probing. A slot holds the key plus one, 0 where it is free. There are more slots than keys, so every search
-// ends.
+// probing. A slot holds the key plus one, 0 where it is free. There are more slots than keys, so every page
+// search ends.
 #pragma once
 
 #include "galatea/hash_table.cuh"

@@ -18,8 +18,8 @@ extern "C" __global__ void hash_merge(const __grid_constant__ HashMergeArguments
             const u64* rows = page_column(chains, page, 0);
             for (u64 row = threadIdx.x; row < header.rows; row += blockDim.x) {
                 const u64* key = rows + row;
-                u64* home = table.find_or_insert(key, inserted, chains.page_rows);
-                merge_group(home, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
+                u64* group = table.find_or_insert(key, inserted, chains.page_rows);
+                merge_group(group, key + u64(table.key_words) * chains.page_rows, chains.page_rows, words, args.merges);
             }
             __syncthreads();
             if (threadIdx.x == 0) heap_give(chains.heap, 1u, page);

@@ -31,7 +31,7 @@ pub struct HeapAllocate {
 }
 
 impl HeapAllocate {
-    /// Loads the kernel with a strategy.
+    /// Loads the kernel with a page search.
     ///
     /// # Errors
     /// Those of [`Device::compile`].

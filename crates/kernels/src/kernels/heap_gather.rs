@@ -34,7 +34,7 @@ pub struct HeapGather {
 }
 
 impl HeapGather {
-    /// Loads the kernel with a strategy, by which pages are freed.
+    /// Loads the kernel with a page search, by which pages are freed.
     ///
     /// # Errors
     /// Those of [`Device::compile`].

@@ -27,7 +27,7 @@ pub struct HeapRelease {
 }
 
 impl HeapRelease {
-    /// Loads the kernel with a strategy.
+    /// Loads the kernel with a page search.
     ///
     /// # Errors
     /// Those of [`Device::compile`].

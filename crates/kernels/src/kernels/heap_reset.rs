@@ -3,7 +3,7 @@
 use galatea_device::{DevicePointer, Geometry, In, Result, Stream, kernel_arguments};
 
 use super::BLOCK;
-use crate::heap::{HeapView, Strategy};
+use crate::heap::{HeapView, PageSearch};
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
@@ -13,7 +13,7 @@ kernel_arguments! {
         pub heap: HeapView,
         /// A bit per page, 1 = free; null: all are.
         pub free: DevicePointer<u64>,
-        /// First values of the strategy's own words.
+        /// First values of the search's own words.
         pub own: u32,
         /// Nothing.
         pub padding: u32,
@@ -21,12 +21,12 @@ kernel_arguments! {
 }
 
 resident_kernel! {
-    /// Writes the bitmap, the balances, the summary and the strategy's words of a heap.
+    /// Writes the bitmap, the balances, the summary and the search's words of a heap.
     HeapReset, "heap_reset", HeapResetArguments
 }
 
 impl HeapReset {
-    /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the strategy's
+    /// Makes the pages free whose bits are 1 in `free`, or all. Balances, summary, status and the search's
     /// words must be zero.
     ///
     /// # Errors
@@ -35,15 +35,15 @@ impl HeapReset {
         &self,
         stream: &Stream,
         heap: HeapView,
-        strategy: Strategy,
+        search: PageSearch,
         free: Option<In<'_, u64>>,
     ) -> Result<()> {
         let arguments = HeapResetArguments {
             heap,
             free: free.as_ref().map_or(DevicePointer::NULL, In::pointer),
-            own: match strategy {
-                Strategy::RandomWalk => 1,
-                Strategy::Queue => 2,
+            own: match search {
+                PageSearch::RandomWalk => 1,
+                PageSearch::Queue => 2,
                 _ => 0,
             },
             padding: 0,

@@ -3,7 +3,7 @@
 use galatea_device::{DevicePointer, Geometry, InOut, Result, Stream, kernel_arguments};
 
 use super::{BLOCK, same_length};
-use crate::heap::{HeapView, Strategy};
+use crate::heap::{HeapView, PageSearch};
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
@@ -25,7 +25,7 @@ kernel_arguments! {
 pub struct HeapCounts {
     /// Free pages.
     pub free: u64,
-    /// Free pages by the balances; 0 for strategies without.
+    /// Free pages by the balances; 0 for searches without.
     pub balance: u64,
     /// Superblocks whose balance is not the number of their free pages.
     pub wrong_balances: u64,
@@ -67,15 +67,15 @@ impl HeapVerify {
         &self,
         stream: &Stream,
         heap: HeapView,
-        strategy: Strategy,
+        search: PageSearch,
         result: InOut<'_, u64>,
     ) -> Result<()> {
         same_length("words of the heap's counts", HeapCounts::WORDS, result.len())?;
         let arguments = HeapVerifyArguments {
             heap,
             result: result.pointer(),
-            flags: (strategy == Strategy::RandomWalk).into(),
-            balances: (strategy == Strategy::Window).into(),
+            flags: (search == PageSearch::RandomWalk).into(),
+            balances: (search == PageSearch::Window).into(),
         };
         let threads = u64::from(heap.superblocks) * 32;
         let geometry = Geometry::grid_stride(threads, BLOCK.into(), BLOCK, self.blocks);

@@ -1,15 +1,15 @@
-//! The device heap's headers: every strategy for every target, and what both languages must agree on.
+//! The device heap's headers: every page search for every target, and what both languages must agree on.
 
 use galatea_device::{ArgumentStruct, Nvrtc, Program, testing};
 use galatea_kernels::heap::{
     GROUP_SUPERBLOCKS, HeapBuild, HeapView, MIN_PAGE_ROWS, PAGE_HEADER_WORDS, PageChain, PageChainsView,
-    STATUS_WORDS, SUPERBLOCK_PAGES, SWEEP_BALANCES, Strategy,
+    PageSearch, STATUS_WORDS, SUPERBLOCK_PAGES, SWEEP_BALANCES,
 };
 use galatea_kernels::{HeapCounts, KERNELS, headers};
 
 use crate::compiles::{ARCHITECTURES, assert_compiles};
 
-/// The kernels that contain a strategy.
+/// The kernels that contain a page search.
 fn programs(build: HeapBuild) -> impl Iterator<Item = Program> {
     KERNELS
         .iter()
@@ -24,13 +24,13 @@ fn programs(build: HeapBuild) -> impl Iterator<Item = Program> {
 #[test]
 fn nvrtc_compiles_every_strategy() {
     let Some(nvrtc) = testing::nvrtc() else { return };
-    for strategy in Strategy::ALL {
+    for search in PageSearch::ALL {
         let plain = HeapBuild {
-            strategy,
+            search,
             ..HeapBuild::default()
         };
         let everything = HeapBuild {
-            strategy,
+            search,
             check: true,
             count: true,
         };

@@ -60,15 +60,15 @@ impl<'p> DeviceRun<'p> {
         }
         let is_ready =
             |(_, page): &(usize, Option<PagePin>)| page.as_ref().is_some_and(|page| page.is_here());
-        let (mut placed, mut away): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ready);
+        let (mut here, mut away): (Vec<_>, Vec<_>) = found.into_iter().partition(is_ready);
         // Those that stay come first: the CPU takes only chunks that would come again.
         away.sort_by_key(|(_, page)| page.is_none());
-        let ready = placed.len();
+        let ready = here.len();
         for (chunk, _) in &away {
             on.device().pin_if_possible(chunks[*chunk].memory())?;
         }
-        placed.extend(away);
-        let (order, pages) = placed.into_iter().unzip();
+        here.extend(away);
+        let (order, pages) = here.into_iter().unzip();
         Ok(Places {
             scan,
             order,

@@ -22,8 +22,8 @@ pub enum AccumulatorLayout {
     PerThread,
     /// One copy per block; the lanes of a warp that have the same group combine their rows first.
     WarpAggregated,
-    /// A slot per copy, named by the rows of a placed column (Sitaridi & Ross §3).
-    Placed,
+    /// A slot per copy, named by the rows of a laid-out column (Sitaridi & Ross §3).
+    Slots,
 }
 
 impl fmt::Display for AccumulatorLayout {
@@ -34,7 +34,7 @@ impl fmt::Display for AccumulatorLayout {
             Self::Replicated { copies, stride } => write!(f, "{copies} copies, stride {stride}"),
             Self::PerThread => write!(f, "a copy per thread"),
             Self::WarpAggregated => write!(f, "one copy, warp-aggregated"),
-            Self::Placed => write!(f, "placed column"),
+            Self::Slots => write!(f, "slots of the layout"),
         }
     }
 }
@@ -95,9 +95,9 @@ pub enum Unavailable {
         /// Bytes there are.
         limit: u64,
     },
-    /// The column of the groups has not been placed.
-    #[error("the column is not placed for writes")]
-    NotPlaced,
+    /// The column of the groups has no layout for writes.
+    #[error("the column has no layout for writes")]
+    NoLayout,
 }
 
 impl Prediction {

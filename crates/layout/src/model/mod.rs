@@ -20,7 +20,7 @@
 //!
 //! | layout | count | 32-bit sum | 64-bit sum | why |
 //! | --- | --- | --- | --- | --- |
-//! | one copy, replicated, placed | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
+//! | one copy, replicated, slots | *R* | *W* | *W* (1 + *h*) | 64-bit sums are two native 32-bit atomics; the high one is needed for a fraction *h* of rows. Constant increments of one word are merged by the hardware |
 //! | registers | 0 | 0 | 0 | no shared memory; what they take to update is in the instructions |
 //! | per thread | 2 | 2 | 4 | a load and a store, never a conflict |
 //! | warp-aggregated | *R* | *R* + *L* | *R* (1 + *h*) + 2 *L* | lanes of a group reduce in a tree, all groups at once: as many shuffles as the largest has doublings, *L*; plus the matching, once |
@@ -43,7 +43,7 @@ use crate::analyse::{Analyser, Conflicts};
 use crate::banks::WIDEST;
 use crate::frequency::Frequencies;
 use crate::pattern::Tiles;
-use crate::placement::PlacementReport;
+use crate::slots::LayoutReport;
 
 /// Rows of draws that rounds are counted on: the mean of 256 accesses.
 const DRAWN_ROWS: usize = 256 * WIDEST as usize;
@@ -128,16 +128,16 @@ pub struct GroupedAggregation<'a> {
     pub groups: Groups<'a>,
     /// Accumulators of a group.
     pub accumulators: Accumulators,
-    /// The group's column placed for writes, if it is.
-    pub placed: Option<PlacedColumn>,
+    /// The group's column, where it has a layout for writes.
+    pub laid_out: Option<LaidOutColumn>,
     /// Instructions that a warp executes for the rows of an access: decoding, filters, updates. An estimate;
     /// 0 where nothing but memory counts.
     pub instructions: f64,
 }
 
-/// The effects of a placement on an aggregation by its column.
+/// The effects of a layout on an aggregation by its column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlacedColumn {
+pub struct LaidOutColumn {
     /// Slots of the table, holes among them.
     pub slots: u64,
     /// Mean rounds of an access that writes.
@@ -146,8 +146,8 @@ pub struct PlacedColumn {
     pub extra_row_bytes: f64,
 }
 
-impl From<&PlacementReport> for PlacedColumn {
-    fn from(report: &PlacementReport) -> Self {
+impl From<&LayoutReport> for LaidOutColumn {
+    fn from(report: &LayoutReport) -> Self {
         let (before, after) = report.row_bytes();
         Self {
             slots: report.slots as u64,
@@ -177,7 +177,7 @@ pub fn predict(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &
         model.replicated(),
         model.predict(AccumulatorLayout::PerThread),
         model.predict(AccumulatorLayout::WarpAggregated),
-        model.predict(AccumulatorLayout::Placed),
+        model.predict(AccumulatorLayout::Slots),
     ])
 }
 
@@ -241,12 +241,12 @@ impl<'a> Model<'a> {
             AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated => self.groups(),
             AccumulatorLayout::Replicated { stride, .. } => self.groups() * u64::from(stride),
             AccumulatorLayout::PerThread => self.groups() * u64::from(self.launch.threads),
-            AccumulatorLayout::Placed => self.placed()?.slots,
+            AccumulatorLayout::Slots => self.laid_out()?.slots,
         })
     }
 
-    fn placed(&self) -> Result<PlacedColumn, Unavailable> {
-        self.aggregation.placed.ok_or(Unavailable::NotPlaced)
+    fn laid_out(&self) -> Result<LaidOutColumn, Unavailable> {
+        self.aggregation.laid_out.ok_or(Unavailable::NoLayout)
     }
 
     /// Conflicts of those rows, their words where a layout puts them.
@@ -287,8 +287,8 @@ impl<'a> Model<'a> {
                 let sums = accumulators.rounds(read, read + shuffles, read * halves + 2.0 * shuffles);
                 self.machine.match_rounds + sums
             }
-            AccumulatorLayout::Placed => {
-                let rounds = self.placed()?.rounds;
+            AccumulatorLayout::Slots => {
+                let rounds = self.laid_out()?.rounds;
                 atomics(rounds, rounds)
             }
         })
@@ -322,7 +322,7 @@ impl<'a> Model<'a> {
         let multiprocessors = f64::from(machine.multiprocessors);
 
         let extra = match layout {
-            AccumulatorLayout::Placed => self.placed()?.extra_row_bytes,
+            AccumulatorLayout::Slots => self.laid_out()?.extra_row_bytes,
             _ => 0.0,
         };
         let row_bytes = aggregation.row_bytes + extra;

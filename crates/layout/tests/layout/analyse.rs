@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::recount;
 
-/// §2, Table 1: 1024 values, before any placement.
+/// §2, Table 1: 1024 values, before any layout.
 #[test]
 fn table_1() {
     let printed = [
@@ -82,10 +82,10 @@ fn grids_use_few_banks() {
     }
 }
 
-/// A replica per lane has no conflicts, regardless of the groups; replicas with an odd stride are as good as
+/// A copy per lane has no conflicts, regardless of the groups; copies with an odd stride are as good as
 /// their number.
 #[test]
-fn replicas() {
+fn replicated_accumulators() {
     let groups = Frequencies::zipf(100, 1.5).unwrap().column(32 * 1000, 3);
     let count = |word: fn(u32, usize) -> u32| Analyser::default().groups(&groups, &Tiles::paper(), word);
     assert_eq!(

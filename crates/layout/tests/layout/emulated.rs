@@ -4,7 +4,7 @@
 use galatea_device::{ArgumentBytes, Counters, Device, DeviceOptions, EmulatorOptions, Geometry, Program};
 use galatea_kernels::headers;
 use galatea_layout::{
-    AccessPattern, Analyser, Budget, Frequencies, Goal, PlacementOptions, Strided, Tiles, place,
+    AccessPattern, Analyser, Budget, Frequencies, Goal, LayoutOptions, Strided, Tiles, lay_out,
 };
 
 /// One read and one atomic of the word that each row names.
@@ -126,16 +126,16 @@ fn the_device_counts_what_the_analyser_counts() {
                 let what = format!("θ {theta}, {rows} rows, seed {seed}");
                 check(&device, kernel, &column, &pattern, morsel, &what);
 
-                let how = PlacementOptions::new(Goal::Writes { window: 2 }, Budget::copies(12.0));
-                let placement = place(column.clone(), 1024, &pattern, &how).unwrap();
-                assert_eq!(placement.report.mean_rounds(), 1.0, "{what}");
+                let how = LayoutOptions::new(Goal::Writes { window: 2 }, Budget::copies(12.0));
+                let layout = lay_out(column.clone(), 1024, &pattern, &how).unwrap();
+                assert_eq!(layout.report.mean_rounds(), 1.0, "{what}");
                 check(
                     &device,
                     kernel,
-                    &placement.slots,
+                    &layout.slots,
                     &pattern,
                     morsel,
-                    &format!("placed, {what}"),
+                    &format!("laid out, {what}"),
                 );
             }
             let strided = Strided::new(3, threads).unwrap();

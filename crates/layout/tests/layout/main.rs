@@ -1,4 +1,4 @@
-//! Tests of the analyser and the placement: the paper's numbers, closed forms, recounts by other means, and
+//! Tests of the analyser and of layouts: the paper's numbers, closed forms, recounts by other means, and
 //! the emulated device's counters.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -7,7 +7,7 @@ mod analyse;
 mod emulated;
 mod frequency;
 mod model;
-mod placement;
+mod slots;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

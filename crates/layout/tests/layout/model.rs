@@ -2,8 +2,8 @@
 
 use galatea_layout::Frequencies;
 use galatea_layout::model::{
-    AccumulatorLayout, Accumulators, Choice, Cost, GroupedAggregation, Groups, Launch, Machine, PlacedColumn,
-    Unavailable, predict,
+    AccumulatorLayout, Accumulators, Choice, Cost, GroupedAggregation, Groups, LaidOutColumn, Launch,
+    Machine, Unavailable, predict,
 };
 
 const COUNT: Accumulators = Accumulators {
@@ -32,7 +32,7 @@ fn aggregation(groups: &Frequencies, accumulators: Accumulators) -> GroupedAggre
         row_bytes: 1.0,
         groups: Groups::Frequencies(groups),
         accumulators,
-        placed: None,
+        laid_out: None,
         instructions: 0.0,
     }
 }
@@ -75,17 +75,14 @@ fn counts_measured() {
         985.0,
     );
 
-    let mut placed = aggregation(&uniform, COUNT);
-    placed.placed = Some(PlacedColumn {
+    let mut laid_out = aggregation(&uniform, COUNT);
+    laid_out.laid_out = Some(LaidOutColumn {
         slots: 1024,
         rounds: 1.0,
         extra_row_bytes: 0.0,
     });
-    let choice = predict(&placed, &LAUNCH, &Machine::H200);
-    assert_rate(
-        cost(&choice, |layout| layout == AccumulatorLayout::Placed),
-        3938.0,
-    );
+    let choice = predict(&laid_out, &LAUNCH, &Machine::H200);
+    assert_rate(cost(&choice, |layout| layout == AccumulatorLayout::Slots), 3938.0);
 }
 
 /// TPC-H's first query at scale 100, narrowed columns: 1.90 ms with a copy per thread.
@@ -102,7 +99,7 @@ fn tpch_1_measured() {
             wide_sums: 5,
             high_halves: 0.0,
         },
-        placed: None,
+        laid_out: None,
         instructions: 0.0,
     };
     let launch = Launch {
@@ -152,9 +149,9 @@ fn many_groups_get_what_fits() {
     assert_eq!(copies(20_000), AccumulatorLayout::OneCopy);
 }
 
-/// Where shared memory has no room for replicas: skew calls for a placed column.
+/// Where shared memory has no room for copies: skew calls for a layout.
 #[test]
-fn skew_calls_for_placement() {
+fn skew_calls_for_a_layout() {
     let groups = Frequencies::zipf(20_000, 2.0).unwrap();
     let mut query = aggregation(&groups, WIDE_SUM);
     // One block fills a multiprocessor's shared memory: it had better be a large one.
@@ -166,14 +163,14 @@ fn skew_calls_for_placement() {
     // Combining in the warp would help, but for the price of matching.
     let (best, without) = choice.best().unwrap();
     assert_eq!(best, AccumulatorLayout::OneCopy, "{choice}");
-    query.placed = Some(PlacedColumn {
+    query.laid_out = Some(LaidOutColumn {
         slots: 22_000,
         rounds: 1.0,
         extra_row_bytes: 0.0,
     });
     let choice = predict(&query, &launch, &Machine::H200);
     let (best, with) = choice.best().unwrap();
-    assert_eq!(best, AccumulatorLayout::Placed, "{choice}");
+    assert_eq!(best, AccumulatorLayout::Slots, "{choice}");
     assert!(1.5 * with.seconds < without.seconds, "{choice}");
 }
 
@@ -213,7 +210,7 @@ fn what_does_not_fit() {
             .unwrap()
             .cost
     };
-    assert_eq!(because(AccumulatorLayout::Placed), Err(Unavailable::NotPlaced));
+    assert_eq!(because(AccumulatorLayout::Slots), Err(Unavailable::NotPlaced));
     assert_eq!(
         because(AccumulatorLayout::OneCopy),
         Err(Unavailable::SharedMemory {
@@ -240,7 +237,7 @@ fn predictions_are_explained_and_pure() {
         "{text}"
     );
     assert!(
-        text.contains("times that") && text.contains("not placed"),
+        text.contains("times that") && text.contains("no layout for writes"),
         "{text}"
     );
 }

@@ -8,20 +8,20 @@
 //!
 //! ```text
 //!   budget ── one DeviceBuffer: pages            handed out, never touched by the heap
-//!          └─ one DeviceBuffer: the heap's own   status | bitmap | balances | summary | words of the strategy
+//!          └─ one DeviceBuffer: the heap's own   status | bitmap | balances | summary | words of the search
 //! ```
 //!
 //! Both are charged to the device-memory budget when the heap is made; nothing is allocated later. The heap's
-//! own memory is about 1/64 byte per page (and [`Strategy::own_words`]).
+//! own memory is about 1/64 byte per page (and [`PageSearch::own_words`]).
 //!
-//! The guarantees of all strategies, and the memory order that callers must provide, are documented in
+//! The guarantees of all searches, and the memory order that callers must provide, are documented in
 //! `cuda/galatea/heap/view.cuh` of the kernels crate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use galatea_device::{Device, DeviceBuffer, DevicePointer, In, InOut, Stream};
 use galatea_kernels::heap::{
-    GROUP_SUPERBLOCKS, HeapBuild, HeapView, STATUS_WORDS, SUPERBLOCK_PAGES, SWEEP_BALANCES, Strategy,
+    GROUP_SUPERBLOCKS, HeapBuild, HeapView, PageSearch, STATUS_WORDS, SUPERBLOCK_PAGES, SWEEP_BALANCES,
 };
 use galatea_kernels::{HeapCounts, HeapReset, HeapVerify};
 
@@ -40,9 +40,9 @@ const MOST_PAGES: u64 = (1 << 31) - 1;
 pub struct HeapOptions {
     /// Bytes of a page: a multiple of 8 up to 16 MiB. Default 4096.
     pub page_bytes: u64,
-    /// How device code that uses the heap is compiled: strategy, checks, counters.
+    /// How device code that uses the heap is compiled: search, checks, counters.
     pub build: HeapBuild,
-    /// Probes of one call before it sweeps the pool; for the strategies that walk at random. Default 4096.
+    /// Probes of one call before it sweeps the pool; for the searches that walk at random. Default 4096.
     /// The published algorithms probe for ever.
     pub probes: u32,
     /// Seed of the launches' random walks; every view has another one after it. Default 1.
@@ -70,10 +70,10 @@ impl HeapOptions {
         }
     }
 
-    /// With a strategy.
+    /// With a page search.
     #[must_use]
-    pub fn strategy(mut self, strategy: Strategy) -> Self {
-        self.build.strategy = strategy;
+    pub fn search(mut self, search: PageSearch) -> Self {
+        self.build.search = search;
         self
     }
 
@@ -103,7 +103,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(pages: u64, strategy: Strategy) -> Self {
+    fn new(pages: u64, search: PageSearch) -> Self {
         let superblocks = pages.div_ceil(SUPERBLOCK_PAGES);
         let sizes = [
             STATUS_WORDS as u64,
@@ -113,7 +113,7 @@ impl Layout {
                 .div_ceil(GROUP_SUPERBLOCKS)
                 .div_ceil(64)
                 .next_multiple_of(32),
-            strategy.own_words(pages),
+            search.own_words(pages),
         ];
         let mut end = 0;
         let [_, bitmap, balances, summary, own] = sizes.map(|size| {
@@ -176,7 +176,7 @@ impl DeviceHeap {
         let pages = memory.slice(range)?;
         let first_word = (pages.address() - memory.address()) / 8;
         let page_count = pages_of(pages.bytes(), options.page_bytes)?;
-        let layout = Layout::new(page_count, options.build.strategy);
+        let layout = Layout::new(page_count, options.build.search);
         let mut heap = Self {
             first_word,
             page_count,
@@ -209,10 +209,10 @@ impl DeviceHeap {
         self.own.bytes()
     }
 
-    /// Its strategy.
+    /// Its search.
     #[must_use]
-    pub fn strategy(&self) -> Strategy {
-        self.options.build.strategy
+    pub fn search(&self) -> PageSearch {
+        self.options.build.search
     }
 
     /// How kernels that use it are compiled.
@@ -289,7 +289,7 @@ impl DeviceHeap {
     pub fn reset(&mut self, stream: &Stream) -> Result<()> {
         self.clear(stream)?;
         let view = self.view_on(stream)?;
-        Ok(self.reset.launch(stream, view, self.strategy(), None)?)
+        Ok(self.reset.launch(stream, view, self.search(), None)?)
     }
 
     /// As [`DeviceHeap::reset`], with the pages free whose bits are 1: page `p` is bit `p % 64` of word `p /
@@ -308,7 +308,7 @@ impl DeviceHeap {
         }
         self.clear(stream)?;
         let view = self.view_on(stream)?;
-        Ok(self.reset.launch(stream, view, self.strategy(), Some(In(free)))?)
+        Ok(self.reset.launch(stream, view, self.search(), Some(In(free)))?)
     }
 
     fn clear(&mut self, stream: &Stream) -> Result<()> {
@@ -317,19 +317,14 @@ impl DeviceHeap {
         Ok(stream.fill(self.own.slice_mut(balances..)?, 0)?)
     }
 
-    /// Counts the free pages and compares figures that should agree; waits for the stream. For strategies
+    /// Counts the free pages and compares figures that should agree; waits for the stream. For searches
     /// whose free pages are counted: not the bump, nor a queue without checks.
     ///
     /// # Errors
     /// The device's.
     pub fn verify(&self, device: &Device, stream: &Stream) -> Result<HeapCounts> {
         let mut result = device.zeroed::<u64>(stream, HeapCounts::WORDS)?;
-        HeapVerify::new(device)?.launch(
-            stream,
-            self.view_on(stream)?,
-            self.strategy(),
-            InOut(&mut result),
-        )?;
+        HeapVerify::new(device)?.launch(stream, self.view_on(stream)?, self.search(), InOut(&mut result))?;
         let mut words = [0; HeapCounts::WORDS];
         stream.read_into(&result, &mut words)?;
         Ok(HeapCounts::from_words(words))

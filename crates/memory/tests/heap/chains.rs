@@ -2,7 +2,7 @@
 //! also when the heap is exhausted at every possible place.
 
 use galatea_device::{Device, DevicePointer, Function, Geometry, kernel_arguments};
-use galatea_kernels::heap::{HeapBuild, PageChainsView, Strategy};
+use galatea_kernels::heap::{HeapBuild, PageChainsView, PageSearch};
 use galatea_memory::{DeviceHeap, HeapError, HeapOptions, RowChains};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -74,11 +74,11 @@ impl Case {
     }
 
     /// Runs the producer to the end, gathering whenever the heap is exhausted; returns how often it was.
-    fn check(&self, device: &Device, strategy: Strategy) -> usize {
+    fn check(&self, device: &Device, search: PageSearch) -> usize {
         let case = self.name();
         let stream = device.stream().unwrap();
         let page_bytes = 8 * (2 + self.page_rows * u64::from(self.words));
-        let options = HeapOptions::pages_of(page_bytes).strategy(strategy).checked();
+        let options = HeapOptions::pages_of(page_bytes).search(search).checked();
         let heap = DeviceHeap::new(device, &stream, self.pages * page_bytes, options).unwrap();
         let mut chains = RowChains::new(device, &stream, &heap, self.words, self.blocks).unwrap();
         let produce = producer(device, self.words, heap.build());
@@ -153,7 +153,7 @@ fn rows_of_every_awkward_number_arrive() {
                         pages: 64,
                         counts: vec![1; rows],
                     };
-                    assert_eq!(case.check(&device, Strategy::Window), 0, "{}", case.name());
+                    assert_eq!(case.check(&device, PageSearch::Window), 0, "{}", case.name());
                 }
             }
         }
@@ -165,7 +165,11 @@ fn skewed_rows_arrive_and_pages_are_filled() {
     for seed in [1, 2, 3, 4] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
-        for strategy in [Strategy::Window, Strategy::RandomWalkBitmap64, Strategy::Queue] {
+        for search in [
+            PageSearch::Window,
+            PageSearch::RandomWalkBitmap64,
+            PageSearch::Queue,
+        ] {
             let skew = [0u32, 0, 0, 1, 2, 40];
             let counts = (0..700)
                 .map(|_| skew[random.random_range(0..skew.len())])
@@ -179,7 +183,7 @@ fn skewed_rows_arrive_and_pages_are_filled() {
                 pages: 400,
                 counts,
             };
-            assert_eq!(case.check(&device, strategy), 0, "{}", case.name());
+            assert_eq!(case.check(&device, search), 0, "{}", case.name());
         }
     }
 }
@@ -209,7 +213,7 @@ fn a_dry_heap_loses_nothing() {
                     .map(|_| random.random_range(0..=most))
                     .collect(),
             };
-            stops += case.check(&device, Strategy::Window);
+            stops += case.check(&device, PageSearch::Window);
         }
     }
     assert!(stops > 20, "only {stops} stops: the test exercises nothing");

@@ -2,7 +2,7 @@
 //! of a page is alone in it, and at the end every page is free.
 
 use galatea_device::{Device, DevicePointer, Geometry, environment, kernel_arguments};
-use galatea_kernels::heap::{HeapBuild, HeapView, Strategy};
+use galatea_kernels::heap::{HeapBuild, HeapView, PageSearch};
 
 use crate::{Pool, REUSING, devices, kernel, own_device};
 
@@ -81,16 +81,16 @@ extern "C" __global__ void churn(const Arguments args) {
 
 fn churn(
     device: &Device,
-    strategy: Strategy,
+    search: PageSearch,
     pages: u64,
     (blocks, block): (u32, u32),
     rounds: u64,
     case: &str,
 ) -> u64 {
-    let case = format!("{strategy}, {pages} pages, {blocks} blocks of {block}, {case}");
-    let pool = Pool::checked(device, pages, strategy);
+    let case = format!("{search}, {pages} pages, {blocks} blocks of {block}, {case}");
+    let pool = Pool::checked(device, pages, search);
     let build = HeapBuild {
-        strategy,
+        search,
         check: true,
         count: false,
     };
@@ -113,12 +113,12 @@ fn churn(
 #[test]
 fn holders_are_alone_in_their_pages() {
     for (case, device) in devices([0, 1, 2, 3]) {
-        for strategy in REUSING {
+        for search in REUSING {
             // More pages than threads can hold: no request may be refused.
-            let plenty = churn(&device, strategy, 700, (2, 96), 12, &case);
-            assert_eq!(plenty, 0, "{strategy} refused a page there was, {case}");
+            let plenty = churn(&device, search, 700, (2, 96), 12, &case);
+            assert_eq!(plenty, 0, "{search} refused a page there was, {case}");
             // Fewer: some are refused, and the pool is whole afterwards.
-            churn(&device, strategy, 65, (3, 64), 12, &case);
+            churn(&device, search, 65, (3, 64), 12, &case);
         }
     }
 }
@@ -128,7 +128,7 @@ fn holders_are_alone_in_their_pages() {
 fn superblocks_are_drained_and_refilled() {
     for (case, device) in devices([1, 2]) {
         for (pages, shape) in [(4200, (16, 128)), (2048, (12, 96)), (70_000, (8, 256))] {
-            churn(&device, Strategy::Window, pages, shape, 16, &case);
+            churn(&device, PageSearch::Window, pages, shape, 16, &case);
         }
     }
 }
@@ -142,9 +142,9 @@ fn campaign() {
     for seed in 1..=environment::campaign() {
         for device in &devices {
             device.set_seed(seed);
-            for strategy in REUSING {
+            for search in REUSING {
                 for pages in [1, 33, 64, 300, 2049, 5000] {
-                    churn(device, strategy, pages, (4, 96), 24, &format!("seed {seed}"));
+                    churn(device, search, pages, (4, 96), 24, &format!("seed {seed}"));
                 }
             }
         }

@@ -1,15 +1,15 @@
 //! Misuse is noted in the checking mode, and does no harm.
 
-use galatea_kernels::heap::Strategy;
+use galatea_kernels::heap::PageSearch;
 
 use crate::{PAGE_BYTES, Pool, REUSING, devices};
 
 #[test]
 fn foreign_pointers_are_noted() {
     for (case, device) in devices([1, 2]) {
-        for strategy in Strategy::ALL {
-            let case = format!("{strategy}, {case}");
-            let mut pool = Pool::checked(&device, 100, strategy);
+        for search in PageSearch::ALL {
+            let case = format!("{search}, {case}");
+            let mut pool = Pool::checked(&device, 100, search);
             let given = pool.allocate(100, PAGE_BYTES);
             let first = pool.heap.first_page();
             let before_first = 0u64.wrapping_sub(PAGE_BYTES);
@@ -26,7 +26,7 @@ fn foreign_pointers_are_noted() {
             // Nothing was freed by it.
             assert_eq!(pool.read(&pool.allocate(1, 1)), [0], "{case}");
             pool.release(&given);
-            if strategy.reuses() {
+            if search.reuses() {
                 pool.assert_free(100, &case);
             }
         }
@@ -36,9 +36,9 @@ fn foreign_pointers_are_noted() {
 #[test]
 fn double_frees_are_noted_and_have_no_effect() {
     for (case, device) in devices([1, 2]) {
-        for strategy in REUSING {
-            let case = format!("{strategy}, {case}");
-            let mut pool = Pool::checked(&device, 130, strategy);
+        for search in REUSING {
+            let case = format!("{search}, {case}");
+            let mut pool = Pool::checked(&device, 130, search);
             let given = pool.read(&pool.allocate(130, PAGE_BYTES));
             let release = |pool: &Pool, addresses: &[u64]| {
                 pool.release(&device.upload(&pool.stream, addresses).unwrap());
@@ -64,7 +64,7 @@ fn double_frees_are_noted_and_have_no_effect() {
                 let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
                 // While one free of a block of units is under way, it is no block, and not free yet.
                 let noted =
-                    faults.double_free && !faults.foreign || strategy == Strategy::Runs && faults.foreign;
+                    faults.double_free && !faults.foreign || search == PageSearch::Runs && faults.foreign;
                 assert!(noted, "{apart} apart: {faults:?}, {case}");
                 pool.heap.forget_statistics(&pool.stream).unwrap();
             }

@@ -1,5 +1,5 @@
-//! The device heap on the emulated device (and on a GPU where there is one): every strategy, under many seeds
-//! and schedules.
+//! The device heap on the emulated device (and on a GPU where there is one): every page search, under many
+//! seeds and schedules.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use galatea_device::{
     Device, DeviceBuffer, DeviceOptions, EmulatorOptions, Function, In, Out, Program, Stream, testing,
 };
-use galatea_kernels::heap::{HeapBuild, Strategy};
+use galatea_kernels::heap::{HeapBuild, PageSearch};
 use galatea_kernels::{HeapAllocate, HeapRelease, headers};
 use galatea_memory::{DeviceHeap, HeapOptions};
 
@@ -48,16 +48,16 @@ fn devices(seeds: impl IntoIterator<Item = u64>) -> Vec<(String, Device)> {
     devices
 }
 
-/// Strategies that keep account of free pages.
-const REUSING: [Strategy; 8] = [
-    Strategy::Window,
-    Strategy::RandomWalk,
-    Strategy::RandomWalkBitmap32,
-    Strategy::RandomWalkBitmap64,
-    Strategy::Collaborative32,
-    Strategy::Collaborative64,
-    Strategy::Runs,
-    Strategy::Queue,
+/// Searches that keep account of free pages.
+const REUSING: [PageSearch; 8] = [
+    PageSearch::Window,
+    PageSearch::RandomWalk,
+    PageSearch::RandomWalkBitmap32,
+    PageSearch::RandomWalkBitmap64,
+    PageSearch::Collaborative32,
+    PageSearch::Collaborative64,
+    PageSearch::Runs,
+    PageSearch::Queue,
 ];
 
 const PAGE_BYTES: u64 = 64;
@@ -86,11 +86,11 @@ impl Pool {
         }
     }
 
-    fn checked(device: &Device, pages: u64, strategy: Strategy) -> Self {
+    fn checked(device: &Device, pages: u64, search: PageSearch) -> Self {
         let options = HeapOptions {
             probes: 8,
             ..HeapOptions::pages_of(PAGE_BYTES)
-                .strategy(strategy)
+                .search(search)
                 .checked()
                 .counted()
         };
@@ -148,7 +148,7 @@ impl Pool {
             (0, 0, 0),
             "{counts:?}, {case}"
         );
-        if self.heap.strategy() == Strategy::Window {
+        if self.heap.search() == PageSearch::Window {
             assert_eq!(counts.balance, free, "{counts:?}, {case}");
         }
         let faults = self.heap.statistics(&self.stream).unwrap().faults;

@@ -1,7 +1,7 @@
 //! Pools of every awkward size: each page is handed out once, and nothing after the last one; again after
 //! frees; and from any state.
 
-use galatea_kernels::heap::Strategy;
+use galatea_kernels::heap::PageSearch;
 use galatea_memory::{DeviceHeap, HeapError, HeapOptions};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -14,10 +14,10 @@ const SIZES: [u64; 14] = [1, 2, 31, 32, 33, 63, 64, 65, 100, 1000, 2047, 2048, 2
 #[test]
 fn every_page_once_and_none_after() {
     for (case, device) in devices([0, 1, 2, 99]) {
-        for strategy in REUSING {
+        for search in REUSING {
             for pages in SIZES {
-                let case = format!("{strategy}, {pages} pages, {case}");
-                let pool = Pool::checked(&device, pages, strategy);
+                let case = format!("{search}, {pages} pages, {case}");
+                let pool = Pool::checked(&device, pages, search);
                 pool.assert_free(pages, &case);
                 for round in 0..3 {
                     let case = format!("{case}, round {round}");
@@ -46,11 +46,11 @@ fn the_last_page_is_found() {
     for seed in [1, 2] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
-        for strategy in REUSING {
+        for search in REUSING {
             for pages in [1u64, 33, 65, 2049, 70_000] {
-                let mut pool = Pool::checked(&device, pages, strategy);
+                let mut pool = Pool::checked(&device, pages, search);
                 for page in [0, pages - 1, random.random_range(0..pages)] {
-                    let case = format!("{strategy}, page {page} of {pages}, seed {seed}");
+                    let case = format!("{search}, page {page} of {pages}, seed {seed}");
                     let mut bits = vec![0u64; pages.div_ceil(64) as usize];
                     bits[(page / 64) as usize] = 1 << (page % 64);
                     let free = device.upload(&pool.stream, &bits).unwrap();
@@ -73,9 +73,9 @@ fn requests_are_served_while_there_are_pages() {
     for seed in [1, 2, 3] {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
-        for strategy in REUSING {
+        for search in REUSING {
             let pages = 9000;
-            let mut pool = Pool::checked(&device, pages, strategy);
+            let mut pool = Pool::checked(&device, pages, search);
             for share in [0.5, 0.1, 0.01] {
                 let mut bits = vec![0u64; (pages as usize).div_ceil(64)];
                 let mut expected: Vec<u64> = (0..pages).filter(|_| random.random_bool(share)).collect();
@@ -86,7 +86,7 @@ fn requests_are_served_while_there_are_pages() {
                 *bits.last_mut().unwrap() |= !0 << (pages % 64);
                 let free = device.upload(&pool.stream, &bits).unwrap();
                 pool.heap.reset_to(&pool.stream, &free).unwrap();
-                let case = format!("{strategy}, {share} free, seed {seed}");
+                let case = format!("{search}, {share} free, seed {seed}");
                 pool.assert_free(expected.len() as u64, &case);
                 let addresses = pool.allocate(expected.len(), PAGE_BYTES);
                 assert_eq!(pool.pages(&pool.read(&addresses), &case), expected, "{case}");
@@ -106,7 +106,7 @@ fn requests_are_served_while_there_are_pages() {
 fn the_bump_ends_at_the_end_and_starts_anew_after_a_reset() {
     for pages in SIZES {
         let device = emulated(pages % 5);
-        let mut pool = Pool::checked(&device, pages, Strategy::Bump);
+        let mut pool = Pool::checked(&device, pages, PageSearch::Bump);
         for _ in 0..2 {
             let case = format!("bump, {pages} pages");
             let addresses = pool.allocate(pages as usize + 45, PAGE_BYTES);
@@ -122,11 +122,11 @@ fn the_bump_ends_at_the_end_and_starts_anew_after_a_reset() {
 #[test]
 fn sizes_zero_and_above_the_page_are_defined() {
     let device = emulated(4);
-    for strategy in Strategy::ALL {
-        let pool = Pool::checked(&device, 100, strategy);
-        assert_eq!(pool.read(&pool.allocate(3, 0)), [0, 0, 0], "{strategy}: size 0");
+    for search in PageSearch::ALL {
+        let pool = Pool::checked(&device, 100, search);
+        assert_eq!(pool.read(&pool.allocate(3, 0)), [0, 0, 0], "{search}: size 0");
         assert!(!pool.heap.statistics(&pool.stream).unwrap().faults.any());
-        let too_large = if strategy == Strategy::Runs {
+        let too_large = if search == PageSearch::Runs {
             101 * PAGE_BYTES
         } else {
             PAGE_BYTES + 1
@@ -134,13 +134,10 @@ fn sizes_zero_and_above_the_page_are_defined() {
         assert_eq!(
             pool.read(&pool.allocate(2, too_large)),
             [0, 0],
-            "{strategy}: too large"
+            "{search}: too large"
         );
         let faults = pool.heap.statistics(&pool.stream).unwrap().faults;
-        assert!(
-            faults.too_large && faults.first.is_some(),
-            "{strategy}: {faults:?}"
-        );
+        assert!(faults.too_large && faults.first.is_some(), "{search}: {faults:?}");
     }
 }
 
@@ -148,11 +145,11 @@ fn sizes_zero_and_above_the_page_are_defined() {
 #[test]
 fn odd_page_sizes() {
     let device = emulated(6);
-    for strategy in [Strategy::Window, Strategy::Queue] {
+    for search in [PageSearch::Window, PageSearch::Queue] {
         for page_bytes in [8, 24, 40, 1000, 4104] {
-            let options = HeapOptions::pages_of(page_bytes).strategy(strategy).checked();
+            let options = HeapOptions::pages_of(page_bytes).search(search).checked();
             let pool = Pool::new(&device, 777, options);
-            let case = format!("{strategy}, pages of {page_bytes} bytes");
+            let case = format!("{search}, pages of {page_bytes} bytes");
             let addresses = pool.allocate(800, page_bytes);
             assert_eq!(pool.pages(&pool.read(&addresses), &case).len(), 777, "{case}");
             pool.release(&addresses);

@@ -1,7 +1,7 @@
 //! RW_malloc: consecutive units of any number, from any state of the pool.
 
 use galatea_device::{In, Out};
-use galatea_kernels::heap::Strategy;
+use galatea_kernels::heap::PageSearch;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -53,7 +53,7 @@ fn mixed_sizes_do_not_overlap_and_come_back_whole() {
     for (case, device) in devices([0, 1, 2]) {
         let mut random = SmallRng::seed_from_u64(7);
         for units_in_pool in [64, 100, 1000, 5000] {
-            let pool = Pool::checked(&device, units_in_pool, Strategy::Runs);
+            let pool = Pool::checked(&device, units_in_pool, PageSearch::Runs);
             for most in [1, 3, 64, 65, 200] {
                 let case = format!("{units_in_pool} units, up to {most}, {case}");
                 let sizes: Vec<u64> = (0..100)
@@ -86,7 +86,7 @@ fn the_only_hole_is_found_wherever_it_is() {
         let device = emulated(seed);
         let mut random = SmallRng::seed_from_u64(seed);
         let pages = 1000u64;
-        let mut pool = Pool::checked(&device, pages, Strategy::Runs);
+        let mut pool = Pool::checked(&device, pages, PageSearch::Runs);
         for length in [1, 2, 31, 63, 64, 65, 127, 128, 200, 999, 1000] {
             let first = random.random_range(0..=pages - length);
             let case = format!("{length} units from {first}, seed {seed}");
@@ -115,7 +115,7 @@ fn the_pool_is_used_up() {
         let device = emulated(seed);
         for length in [1u64, 2, 7, 32, 48, 100] {
             let pages = 3000;
-            let pool = Pool::checked(&device, pages, Strategy::Runs);
+            let pool = Pool::checked(&device, pages, PageSearch::Runs);
             let case = format!("{length} units, seed {seed}");
             let mut all = Vec::new();
             loop {
@@ -145,7 +145,7 @@ fn the_pool_is_used_up() {
 #[test]
 fn small_requests_of_a_warp_are_neighbours() {
     let device = emulated(4);
-    let pool = Pool::checked(&device, 10_000, Strategy::Runs);
+    let pool = Pool::checked(&device, 10_000, PageSearch::Runs);
     let sizes: Vec<u64> = (0..32).map(|lane| lane % 4 * PAGE_BYTES).collect();
     let (addresses, blocks) = take(&pool, &sizes, "summed");
     assert_eq!(units(&blocks), 48);

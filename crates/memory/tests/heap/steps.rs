@@ -1,7 +1,7 @@
 //! Steps measured against the paper's analysis: Equations 2 and 4 within sampling error, Equations 3 and 5
 //! from below.
 
-use galatea_kernels::heap::Strategy;
+use galatea_kernels::heap::PageSearch;
 use galatea_memory::theory::Pool as Theory;
 use galatea_memory::{HeapOptions, HeapStatistics};
 use rand::rngs::SmallRng;
@@ -11,7 +11,7 @@ use crate::{PAGE_BYTES, Pool, emulated};
 
 /// Mean steps over some launches, each from a fresh random state, and the theory of the mean state.
 fn measure(
-    strategy: Strategy,
+    search: PageSearch,
     pages: u64,
     share: f64,
     threads: u64,
@@ -20,7 +20,7 @@ fn measure(
     let device = emulated(2);
     let options = HeapOptions {
         probes: u32::MAX,
-        ..HeapOptions::pages_of(PAGE_BYTES).strategy(strategy).counted()
+        ..HeapOptions::pages_of(PAGE_BYTES).search(search).counted()
     };
     let mut pool = Pool::new(&device, pages, options);
     let mut random = SmallRng::seed_from_u64(pages + threads);
@@ -60,14 +60,14 @@ fn measure(
 fn random_walks_take_the_steps_that_the_paper_expects() {
     // So many words that hardly any is visited twice: what Equations 4 and 5 leave out.
     let pages = 400_000;
-    for (strategy, width) in [
-        (Strategy::RandomWalk, 1),
-        (Strategy::RandomWalkBitmap32, 32),
-        (Strategy::RandomWalkBitmap64, 64),
+    for (search, width) in [
+        (PageSearch::RandomWalk, 1),
+        (PageSearch::RandomWalkBitmap32, 32),
+        (PageSearch::RandomWalkBitmap64, 64),
     ] {
         for (share, threads) in [(0.5, 500), (0.1, 500), (0.02, 500)] {
-            let (measured, theory) = measure(strategy, pages, share, threads, 8);
-            let case = format!("{strategy}, {share} free, {threads} threads");
+            let (measured, theory) = measure(search, pages, share, threads, 8);
+            let case = format!("{search}, {share} free, {threads} threads");
             let (tas, was) = (
                 measured.thread_average_steps().unwrap(),
                 measured.warp_average_steps().unwrap(),
@@ -98,8 +98,8 @@ fn random_walks_take_the_steps_that_the_paper_expects() {
 #[test]
 fn the_window_needs_few_looks_and_fewer_atomics() {
     for (share, threads) in [(1.0, 10_000), (0.5, 5000), (0.1, 1000)] {
-        let (window, _) = measure(Strategy::Window, 20_480, share, threads, 2);
-        let (collaborative, theory) = measure(Strategy::Collaborative32, 20_480, share, threads, 2);
+        let (window, _) = measure(PageSearch::Window, 20_480, share, threads, 2);
+        let (collaborative, theory) = measure(PageSearch::Collaborative32, 20_480, share, threads, 2);
         let case = format!("{share} free: {window:?}, {collaborative:?}");
         assert!(window.thread_average_steps().unwrap() < 1.6, "{case}");
         assert!(

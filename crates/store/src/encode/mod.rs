@@ -23,9 +23,9 @@ mod encoder;
 mod fixed;
 mod integer;
 mod kind;
-mod placed;
 mod plan;
 mod slabs;
+mod slots;
 pub(crate) mod text;
 
 pub(crate) use self::chunk::LocalChunk;

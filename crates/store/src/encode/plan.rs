@@ -12,13 +12,13 @@ use super::encoder::ColumnEncoder;
 use super::fixed::{float_zone, integer_zone};
 use super::integer::{Frame, LocalIntegers};
 use super::kind::Kind;
-use super::placed::PlacedChunks;
 use super::slabs::{Cutter, Layout, Place, Sizes, Targets};
+use super::slots::SlotChunks;
 use super::text::{Offsets, text_zone};
 use crate::column::{Chunk, Column, Encoding, Width, Zone};
 use crate::error::{Result, StoreError};
+use crate::layout::SlotLayout;
 use crate::ledger::Ledger;
-use crate::placed::PlacedLayout;
 use crate::pool::Cancellation;
 
 /// How a column will be stored.
@@ -30,7 +30,7 @@ enum Decision {
     Float64,
     Decimal,
     Dictionary(Merged),
-    Placed(PlacedChunks),
+    Slots(SlotChunks),
     Text { utf8: bool, offset_width: Width },
 }
 
@@ -89,9 +89,9 @@ impl ColumnEncoder {
     }
 
     /// Plans to store a column as the slots of its rows.
-    pub(crate) fn plan_placed(&self, column: &Column, layout: PlacedLayout, slots: Vec<u32>) -> Plan {
+    pub(crate) fn plan_slots(&self, column: &Column, layout: SlotLayout, slots: Vec<u32>) -> Plan {
         let chunks = LocalChunk::of_slots(column, slots);
-        self.planned(Decision::Placed(PlacedChunks::new(layout)), chunks)
+        self.planned(Decision::Slots(SlotChunks::new(layout)), chunks)
     }
 
     /// Plans to store more chunks after the first `kept` of a column, in the encoding it has already; gives
@@ -137,8 +137,8 @@ impl ColumnEncoder {
                     })
                 })
             }
-            Encoding::Placed { layout, .. } => {
-                PlacedChunks::after(layout, &column.chunks[kept..], &chunks).map(Decision::Placed)
+            Encoding::Slots { layout, .. } => {
+                SlotChunks::after(layout, &column.chunks[kept..], &chunks).map(Decision::Slots)
             }
             Encoding::Text { offset_width } => {
                 chunks.par_iter_mut().for_each(LocalChunk::make_text);
@@ -242,7 +242,7 @@ impl Plan {
         if let Some(values) = column.dictionary() {
             ledger.track_dictionary(values);
         }
-        if let Some(layout) = column.placed() {
+        if let Some(layout) = column.layout() {
             ledger.track_layout(layout);
         }
         Ok(column)
@@ -271,7 +271,7 @@ impl Decision {
                 width: merged.width,
                 values: merged.values,
             },
-            Self::Placed(placed) => placed.encoding(),
+            Self::Slots(slots) => slots.encoding(),
             Self::Text { offset_width, .. } => Encoding::Text { offset_width },
         }
     }
@@ -285,7 +285,7 @@ impl Decision {
             Self::Float64 => (rows * 8, None),
             Self::Decimal => (rows * 16, None),
             Self::Dictionary(merged) => (rows * merged.width.bytes(), None),
-            Self::Placed(placed) => (rows * placed.width().bytes(), None),
+            Self::Slots(slots) => (rows * slots.width().bytes(), None),
             Self::Text { offset_width, .. } => {
                 let bytes = match &chunk.values {
                     LocalValues::Text(text) => text.values.bytes.len(),
@@ -347,10 +347,10 @@ impl Decision {
                     .write_mapped(merged.width, data, |code| u64::from(ranks[code as usize]));
                 rank_zone(ranks, null_count)
             }
-            (Self::Placed(placed), values) => {
-                base = placed.base();
+            (Self::Slots(slots), values) => {
+                base = slots.base();
                 let validity = validity.as_deref();
-                placed
+                slots
                     .write(index, &values, validity, null_count, data)
                     .ok_or_else(mismatch)?
             }

@@ -14,7 +14,7 @@ use super::format::Format;
 use super::load::Load;
 use crate::column::{Column, Encoding};
 use crate::error::{Result, StoreError};
-use crate::placed::ConflictLayout;
+use crate::layout::ConflictLayout;
 use crate::pool::on_pool;
 use crate::reencode::Reencoder;
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
@@ -166,7 +166,7 @@ impl FileTable {
     /// layout (`None`). Every later load of the same files does the same, whichever scan asks for them.
     ///
     /// # Errors
-    /// Those of loading, and [`StoreError::NotPlaceable`] for the first column that cannot have a layout; the
+    /// Those of loading, and [`StoreError::NoLayout`] for the first column that cannot have a layout; the
     /// layouts are then as before.
     pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {
         let view = self.load(columns, &LoadHints::default(), None).await?;

@@ -26,8 +26,8 @@ use crate::column::Column;
 use crate::encode::{ColumnEncoder, LocalChunk};
 use crate::error::Result;
 use crate::ingest::{ChunkEncoder, Chunker, EncodedChunk, encode_rest, ingest_plan, ingest_stream};
+use crate::layout::ConflictLayout;
 use crate::meter::Meter;
-use crate::placed::ConflictLayout;
 use crate::pool::on_pool;
 use crate::reencode::Reencoder;
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
@@ -273,7 +273,7 @@ impl StoredTable {
     /// layout (`None`): a new snapshot, atomically. Later inserts keep the layout. Rows keep their order.
     ///
     /// # Errors
-    /// [`StoreError::NotPlaceable`](crate::StoreError::NotPlaceable) for the first column that cannot have
+    /// [`StoreError::NoLayout`](crate::StoreError::NoLayout) for the first column that cannot have
     /// the layout, [`StoreError::UnknownColumn`](crate::StoreError::UnknownColumn), or the store's memory
     /// limit is reached; the table is then unchanged.
     pub async fn set_conflict_layout(&self, columns: &[usize], layout: Option<ConflictLayout>) -> Result<()> {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use crate::column::{Column, Encoding};
 use crate::decode::Decoder;
 use crate::error::Result;
-use crate::placed::ConflictLayout;
+use crate::layout::ConflictLayout;
 use crate::pool::on_pool;
 use crate::reencode::Reencoder;
 use crate::source::{ColumnSource, LoadHints, ProgressCallback, TableId, TableView, check_columns};
@@ -118,7 +118,7 @@ impl Snapshot {
     pub(super) fn with_layouts(mut self) -> Result<Self> {
         for (&index, &layout) in &self.layouts {
             let column = &self.columns[index];
-            if column.placed().is_none() {
+            if column.layout().is_none() {
                 let encoder = Reencoder::new(&self.store, &self.name, &self.schema, index)?;
                 self.columns[index] = encoder.laid_out_if_possible(Arc::clone(column), layout)?;
             }

@@ -21,7 +21,7 @@ pub(crate) use self::source_file::SourceFile;
 pub use self::stamp::FileStamp;
 use self::stamp::Stamp;
 use crate::error::Result;
-use crate::placed::ConflictLayout;
+use crate::layout::ConflictLayout;
 use crate::source::TableId;
 
 /// Names a table in files, whatever their contents.

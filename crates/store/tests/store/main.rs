@@ -5,7 +5,7 @@ mod cache;
 mod data;
 mod encoding;
 mod files;
-mod placed;
+mod layout;
 mod round_trip;
 mod sql;
 mod zones;

@@ -19,9 +19,9 @@ const FACT: [(&str, DataType); 3] = [
     ("v", DataType::Int64),
 ];
 
-/// Facts with keys from 0 to 99, some NULL, in an integer column and in a string column; both placed if asked
-/// for.
-fn facts(rows: i64, placed: bool) -> TableView {
+/// Facts with keys from 0 to 99, some NULL, in an integer column and in a string column; both laid out if
+/// asked for.
+fn facts(rows: i64, laid_out: bool) -> TableView {
     let key = |row: i64| (row % 13 > 0).then_some((row * row % 100) as i32);
     let numbers: Int32Array = (0..rows).map(key).collect();
     let words: StringArray = (0..rows)
@@ -36,9 +36,9 @@ fn facts(rows: i64, placed: bool) -> TableView {
     let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("one length");
     let store = Store::new(StoreOptions::default());
     let table = StoredTable::from_batches(&store, "f", batch.schema(), [batch]).expect("encoded");
-    if placed {
-        let placing = table.set_conflict_layout(&[0, 1], Some(ConflictLayout::AUTO));
-        futures::executor::block_on(placing).expect("placed");
+    if laid_out {
+        let change = table.set_conflict_layout(&[0, 1], Some(ConflictLayout::AUTO));
+        futures::executor::block_on(change).expect("laid out");
     }
     table.snapshot().view()
 }
@@ -187,16 +187,16 @@ fn rows_touch_shared_memory_alone() {
         };
         let dimension = dimension(if key == 0 { keys(90) } else { words(90) }, 5);
         let plan = sums(key, Vec::new());
-        for (memory, placed, index) in [
+        for (memory, laid_out, index) in [
             (DimensionMemory::Shared, false, "dim0_0["),
-            (DimensionMemory::Placed, true, "u32(q0[i])"),
+            (DimensionMemory::Slots, true, "u32(q0[i])"),
         ] {
-            let bound = bound(&plan, &facts(4000, placed), &dimension, options(memory));
+            let bound = bound(&plan, &facts(4000, laid_out), &dimension, options(memory));
             assert_eq!(gathers(&bound), 0, "{}", bound.source);
             assert!(bound.source.contains(index), "{}", bound.source);
             // Presence, NULL and 49 distances are eight bits, by slot a word.
             assert_eq!(bound.source.matches("= dim0_").count(), 1, "{}", bound.source);
-            assert!(bound.source.contains(if placed {
+            assert!(bound.source.contains(if laid_out {
                 "const u32* const dim0_0"
             } else {
                 "const u8* const dim0_0"
@@ -268,16 +268,16 @@ fn blocks_have_room_for_dimensions_and_groups() {
 /// What has no room by slot, or by code, may have it by key.
 #[test]
 fn ways_that_need_less_room_are_second() {
-    let many = |placed| TableView {
+    let many = |laid_out| TableView {
         rows: 200_000_000,
-        ..facts(4000, placed)
+        ..facts(4000, laid_out)
     };
-    let memory = |plan, placed, keys, shared_bytes| {
+    let memory = |plan, laid_out, keys, shared_bytes| {
         let shape = KernelOptions {
             shared_bytes,
             ..options(DimensionMemory::Auto)
         };
-        let bound = bound(plan, &many(placed), &dimension(keys, 0), shape);
+        let bound = bound(plan, &many(laid_out), &dimension(keys, 0), shape);
         (bound.dimensions[0].clone(), gathers(&bound))
     };
     let words = |count| -> ArrayRef {
@@ -287,7 +287,7 @@ fn ways_that_need_less_room_are_second() {
     };
     let by_slot = sums(0, Vec::new());
     let ample = memory(&by_slot, true, numbers(0..60), 200_000);
-    assert!(ample.0.starts_with("placed "), "{ample:?}");
+    assert!(ample.0.starts_with("slots "), "{ample:?}");
     let narrow = memory(&by_slot, true, numbers(0..60), (2 << 10) + 80);
     assert_eq!(narrow.0, "shared 64 B");
     // The facts have 22 strings.
@@ -357,13 +357,13 @@ fn nvrtc_compiles_lookups_of_every_kind() {
     let words = StringArray::from_iter_values((0..60).map(|key| format!("w{key}")));
     let dimensions = [dimension(numbers(0..60), 0), dimension(Arc::new(words), 0)];
     for key in [0, 1] {
-        for (memory, placed) in [
+        for (memory, laid_out) in [
             (DimensionMemory::Cache, false),
             (DimensionMemory::Shared, false),
             (DimensionMemory::Shared, true),
-            (DimensionMemory::Placed, true),
+            (DimensionMemory::Slots, true),
         ] {
-            let facts = facts(4000, placed);
+            let facts = facts(4000, laid_out);
             let outputs = SinkPlan::Materialise {
                 outputs: every(key),
                 order: None,
@@ -376,7 +376,7 @@ fn nvrtc_compiles_lookups_of_every_kind() {
                     GroupBy::Copies,
                     RowOutput::Auto,
                 ),
-                (sums(key, vec![column(key)]), GroupBy::Placed, RowOutput::Auto),
+                (sums(key, vec![column(key)]), GroupBy::Slots, RowOutput::Auto),
                 (
                     sums(key, vec![lookup(6, DataType::Int64, key)]),
                     GroupBy::Hash,

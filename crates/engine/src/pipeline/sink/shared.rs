@@ -11,7 +11,7 @@ use super::{Geometry, Sink, hot, scalar};
 use crate::code::{Code, line};
 use crate::pipeline::accumulators::{AccumulatorPlan, Contribution};
 use crate::pipeline::aggregate::Accumulator;
-use crate::pipeline::group_layout::{ElementForm, PlacedSlots, SharedLayout};
+use crate::pipeline::group_layout::{ColumnSlots, ElementForm, SharedLayout};
 use galatea_layout::model::AccumulatorLayout;
 
 /// Dense groups of a block.
@@ -175,16 +175,16 @@ impl SharedSink {
             AccumulatorLayout::Replicated { stride, .. } => {
                 line!(code, "const u32 at = u32({group}) * {stride}u + copy;");
             }
-            AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated | AccumulatorLayout::Placed => {
+            AccumulatorLayout::OneCopy | AccumulatorLayout::WarpAggregated | AccumulatorLayout::Slots => {
                 line!(code, "const u32 at = u32({group});");
             }
         }
     }
 
-    /// C++ that names the group of a row: its number, or the slot of a placed column.
+    /// C++ that names the group of a row: its number, or the slot of a laid-out column.
     fn group(&self) -> String {
         match self.layout.slots {
-            Some(PlacedSlots { column, .. }) => format!("u32(q{column}[i])"),
+            Some(ColumnSlots { column, .. }) => format!("u32(q{column}[i])"),
             None => "group".into(),
         }
     }
@@ -227,9 +227,9 @@ impl SharedSink {
         };
         let few = copies < 16;
         code.lines("__syncthreads();");
-        if let Some(placed) = self.layout.slots {
-            self.gather_copies(&placed, code);
-            let PlacedSlots { values, table, .. } = placed;
+        if let Some(slots) = self.layout.slots {
+            self.gather_copies(&slots, code);
+            let ColumnSlots { values, table, .. } = slots;
             line!(
                 code,
                 "for (u32 first = threadIdx.x; first < {values}u; first += {block}u) {{
@@ -264,12 +264,12 @@ impl SharedSink {
         code.lines("}");
     }
 
-    /// Adds the copies of a placed column's values to the first ones, in shared memory, where a value with
+    /// Adds the copies of a laid-out column's values to the first ones, in shared memory, where a value with
     /// many copies costs little.
-    fn gather_copies(&self, placed: &PlacedSlots, code: &mut Code) {
-        let PlacedSlots {
+    fn gather_copies(&self, slots: &ColumnSlots, code: &mut Code) {
+        let ColumnSlots {
             slots, values, table, ..
-        } = placed;
+        } = slots;
         line!(
             code,
             "for (u32 copy = {values}u + threadIdx.x; copy < {slots}u; copy += {}u) {{

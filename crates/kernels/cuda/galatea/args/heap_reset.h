@@ -5,7 +5,7 @@
 
 namespace galatea {
 
-// What `own` and the balances hold, by strategy.
+// What `own` and the balances hold, by search.
 enum HeapOwn : u32 {
     HEAP_OWN_ZEROS = 0,  // nothing, lock maps, ends of blocks
     HEAP_OWN_FLAGS = 1,  // a 32-bit word per page, 1 = free

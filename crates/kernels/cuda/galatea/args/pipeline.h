@@ -44,7 +44,7 @@ struct PipelineArguments {
     // chunk.
     u32 morsels_per_chunk;
     u32 resume; // 1: blocks start where `progress` says
-    // Lookup tables: by dictionary code, for long IN lists, codes of the slots of placed columns, packed
+    // Lookup tables: by dictionary code, for long IN lists, codes of the slots of laid-out columns, packed
     // dimensions, and build sides on the device.
     const u8* tables[MAX_TABLES];
     // Append sink: for output k its values, and its validity bytes (0: never null) at MAX_OUTPUTS / 2 + k.

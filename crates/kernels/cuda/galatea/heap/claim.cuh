@@ -1,4 +1,4 @@
-// Warp scope: claiming bits of the bitmap, and giving them back. Shared by the strategies that have a bitmap.
+// Warp scope: claiming bits of the bitmap, and giving them back. Shared by the searches that have a bitmap.
 #pragma once
 
 #include "galatea/heap/view.cuh"
@@ -74,7 +74,7 @@ GALATEA_INLINE u64 claim_window(const HeapView& heap, Lanes lanes, u32 takers, u
 }
 
 // Looks at every word once from word `start` on, round the end, and serves `takers` as far as there are
-// pages: the last resort of the strategies that walk at random (defects: Algorithms 1 to 3 never end when
+// pages: the last resort of the searches that walk at random (defects: Algorithms 1 to 3 never end when
 // memory is exhausted, and the last page of T costs T looks). A word is left behind only when it was seen
 // empty, or everybody is served.
 // Who calls: `lanes`. Returns this lane's page or NO_PAGE.

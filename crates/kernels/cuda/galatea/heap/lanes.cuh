@@ -1,5 +1,5 @@
 // Warp scope: which lanes act together, as a type. Collectives with a mask that the compiler does not know
-// cost several times those of a whole warp, so the strategies are written once and compiled for both.
+// cost several times those of a whole warp, so the searches are written once and compiled for both.
 //
 // Who calls a method: exactly the lanes it stands for.
 #pragma once

@@ -1,4 +1,4 @@
-// Device scope: the device heap as kernels see it, by value in their arguments, and what every strategy is
+// Device scope: the device heap as kernels see it, by value in their arguments, and what every page search is
 // made of.
 //
 // A heap is `page_count` equal pages and one bit per page, 1 = free, in 64-bit words; the bits after the last
@@ -8,9 +8,9 @@
 //   summary   one bit per group: may have free pages. A hint, kept lazily.
 //   balances  one word per superblock: how many pages may still be claimed. Exact (see balance_reserve).
 //   bitmap    one bit per page: which ones.
-//   own       words of the strategy: flags, locks, ends of blocks, a ring.
+//   own       words of the search: flags, locks, ends of blocks, a ring.
 //
-// What all strategies promise. A call ends: it makes a bounded number of probes, then sweeps once, and starts
+// What all searches promise. A call ends: it makes a bounded number of probes, then sweeps once, and starts
 // anew only when other calls got or gave back pages meanwhile. No page is handed out twice. Every free page
 // can be handed out. NO_PAGE is returned only when each page was seen in use, or reserved by a call under
 // way, at some moment of the call; so when nobody frees during the call, the pool is exhausted. Frees that
@@ -145,7 +145,7 @@ struct HeapTally {
 struct HeapWalk {
     u64 position;
 
-    // Another pseudo-random position; for the strategies that walk at random. The stride is not that of
+    // Another pseudo-random position; for the searches that walk at random. The stride is not that of
     // heap_walk: otherwise each warp would follow in the footsteps of the warp before it, to pages that are
     // taken.
     GALATEA_INLINE u64 next() { return mix64(position += 0xd1342543de82ef95ull); }
@@ -186,7 +186,7 @@ GALATEA_INLINE u32 first_of(u32 lanes, u32 count) {
 // Words of the bitmap that have pages; there are at most 2^31 pages.
 GALATEA_INLINE u32 heap_words(const HeapView& heap) { return u32((heap.page_count + 63) / 64); }
 
-// A rule of performance for the strategies: a function that stays a call takes the heap by value. By
+// A rule of performance for the searches: a function that stays a call takes the heap by value. By
 // reference, the kernel's argument would get an address, and every thread would first copy it to its stack.
 
 // A balance: the pages of a superblock (or of a queue) that may still be claimed, in two halves of a word.

@@ -1,4 +1,4 @@
-// Warp scope: the default strategy. A warp reserves all its pages in a superblock with one atomic, then
+// Warp scope: the default page search. A warp reserves all its pages in a superblock with one atomic, then
 // claims them with one more, from a window of 32 words that is one coalesced load. Descends from the random
 // walk over a bitmap (Pham et al. 2022, 4.1), from SlabAlloc's one atomic per claim (Ashkiani et al. 2018),
 // and from the split of accounting and tracking of Gelado and Garland (2019), here per superblock. Against

@@ -1,4 +1,4 @@
-//! One worker: places the rows of the blocks it is given, access by access.
+//! One worker: gives the rows of its blocks their slots, access by access.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +15,7 @@ pub(super) struct Worker<'a> {
     window: u64,
     banks: u32,
     copies: Copies<'a>,
-    /// Accesses placed, plus a window between blocks; the time of use of a copy.
+    /// Accesses done, plus a window between blocks; the time of use of a copy.
     now: u64,
     access: Access,
     pub(super) steps: Steps,
@@ -92,8 +92,8 @@ impl<'a> Worker<'a> {
             let order = BankOrder(number as u32 % self.banks.count_ones());
             number += 1;
             match self.goal {
-                Goal::WritesByValue { .. } => self.place_by_value(order),
-                Goal::Reads | Goal::Writes { .. } => self.place_by_bank(order),
+                Goal::WritesByValue { .. } => self.choose_by_value(order),
+                Goal::Reads | Goal::Writes { .. } => self.choose_by_bank(order),
             }
             for (&row, &item) in rows.iter().zip(&self.access.item_of) {
                 column[row].store(self.access.slots[item], Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl<'a> Worker<'a> {
     }
 
     /// A bank for every item. Those that find none, with the budget spent, take further rounds.
-    fn place_by_bank(&mut self, order: BankOrder) {
+    fn choose_by_bank(&mut self, order: BankOrder) {
         let mut load = [0; LANES];
         let mut waiting = Items::all(self.access.values.len());
         self.round(&mut waiting, &mut load, order);
@@ -253,7 +253,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Figure 7's variant: a copy of its own for every item, in whichever bank.
-    fn place_by_value(&mut self, order: BankOrder) {
+    fn choose_by_value(&mut self, order: BankOrder) {
         let mut load = [0_u32; LANES];
         for item in 0..self.access.values.len() {
             let value = self.access.values[item];

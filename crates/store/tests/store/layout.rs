@@ -9,7 +9,7 @@ use arrow::compute::concat;
 use arrow::datatypes::*;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionContext};
 use galatea_layout::{AccessPattern, Analyser, Goal, LayoutError, for_each_access};
-use galatea_store::placed::{CodeMeaning, PIPELINE_TILES, Room, TABLE_BYTES};
+use galatea_store::layout::{CodeMeaning, PIPELINE_TILES, Room, TABLE_BYTES};
 use galatea_store::*;
 use parquet::arrow::ArrowWriter;
 
@@ -35,14 +35,14 @@ fn column(table: &StoredTable) -> Arc<Column> {
     Arc::clone(&table.snapshot().columns[0])
 }
 
-async fn placed(array: &ArrayRef, requested: ConflictLayout) -> Arc<Column> {
+async fn laid_out(array: &ArrayRef, requested: ConflictLayout) -> Arc<Column> {
     let table = table(array);
     table.set_conflict_layout(&[0], Some(requested)).await.unwrap();
     column(&table)
 }
 
-fn layout(column: &Column) -> &PlacedLayout {
-    column.placed().expect("a placed column")
+fn layout(column: &Column) -> &SlotLayout {
+    column.layout().expect("a laid-out column")
 }
 
 /// Integers of few values that conflict in one bank, `step` apart from `base` on, every `nulls`th row NULL
@@ -65,7 +65,7 @@ fn words(rows: usize, nulls: usize) -> ArrayRef {
 
 /// The stored slots of all rows.
 fn slots(column: &Column) -> Vec<u32> {
-    let Encoding::Placed { width, .. } = &column.encoding else {
+    let Encoding::Slots { width, .. } = &column.encoding else {
         panic!("{:?}", column.encoding)
     };
     let of_chunk = |chunk: &Chunk| -> Vec<u32> {
@@ -149,7 +149,7 @@ async fn every_shape_comes_back() {
             // And back.
             table.set_conflict_layout(&[0], None).await.expect(&what);
             let again = column(&table);
-            assert!(again.placed().is_none(), "{what}");
+            assert!(again.layout().is_none(), "{what}");
             assert_same(&array, &decoded(&again), &what);
             assert_eq!(again.scan_bytes(), before.scan_bytes(), "{what}");
         }
@@ -170,16 +170,16 @@ async fn every_type_of_integers_comes_back() {
         let before = column(&table);
         match table.set_conflict_layout(&[0], Some(ConflictLayout::AUTO)).await {
             Ok(()) => check(&array, &before, &column(&table), &data_type.to_string()),
-            Err(StoreError::NotPlaceable { reason, .. }) => {
+            Err(StoreError::NoLayout { reason, .. }) => {
                 let kept = matches!(
                     before.encoding,
                     Encoding::Boolean | Encoding::Float32 | Encoding::Float64
                 );
                 // A few values around 0 lie at both ends of an unsigned type.
                 let wraps =
-                    data_type.is_unsigned_integer() && matches!(reason, NotPlaceable::TooManyValues { .. });
+                    data_type.is_unsigned_integer() && matches!(reason, NoLayout::TooManyValues { .. });
                 assert!(kept || wraps, "{data_type}: {reason}");
-                assert!(column(&table).placed().is_none());
+                assert!(column(&table).layout().is_none());
             }
             Err(error) => panic!("{data_type}: {error}"),
         }
@@ -195,7 +195,7 @@ async fn skewed_values_have_copies_and_conflicts_go() {
         room: Room::Table,
         ..ConflictLayout::AUTO
     };
-    let column = placed(&array, requested).await;
+    let column = laid_out(&array, requested).await;
     let layout = layout(&column);
     assert!(layout.report.most_copies > 32, "{:?}", layout.report);
     let chunk_rows: Vec<u32> = column.chunks.iter().map(|chunk| chunk.rows).collect();
@@ -221,13 +221,13 @@ async fn skewed_values_have_copies_and_conflicts_go() {
         room: Room::Copies(2.0),
         ..ConflictLayout::AUTO
     };
-    let bounded = placed(&array, requested).await;
+    let bounded = laid_out(&array, requested).await;
     assert!(self::layout(&bounded).map.slots() <= 26);
     let requested = ConflictLayout {
         goal: Goal::Reads,
         room: Room::Table,
     };
-    let column = placed(&integers(9500, 200, 0, 32, 0), requested).await;
+    let column = laid_out(&integers(9500, 200, 0, 32, 0), requested).await;
     let (before, after) = self::layout(&column).rounds;
     assert!(after < before && after < 1.1, "{before} {after}");
 }
@@ -240,25 +240,25 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
         let value = |row: i64| if row % 2 == 0 { 0 } else { row / 2 % values };
         Arc::new(Int64Array::from_iter_values((0..20_000).map(value)))
     };
-    let placed_in = async |array: &ArrayRef, room| {
+    let laid_out_in = async |array: &ArrayRef, room| {
         let requested = ConflictLayout {
             room,
             ..ConflictLayout::AUTO
         };
-        let column = placed(array, requested).await;
+        let column = laid_out(array, requested).await;
         let layout = layout(&column);
         assert_eq!(layout.map.decode(&slots(&column)).unwrap().len(), 20_000);
         (layout.map.slots(), layout.width(), layout.rounds)
     };
     for values in [2, 13, 120] {
         let array = half(values);
-        let (slots, width, (before, after)) = placed_in(&array, Room::Auto).await;
+        let (slots, width, (before, after)) = laid_out_in(&array, Room::Auto).await;
         assert!(
             slots <= 256 && width == Width::One,
             "{values} values: {slots} slots"
         );
         assert!(before > 15.0 && after < 3.5, "{values} values: {before} {after}");
-        let (slots, width, (_, free)) = placed_in(&array, Room::Table).await;
+        let (slots, width, (_, free)) = laid_out_in(&array, Room::Table).await;
         assert!(
             slots > 256 && width == Width::Two,
             "{values} values: {slots} slots"
@@ -267,19 +267,19 @@ async fn small_columns_stay_one_byte_wide_unless_more_is_worth_it() {
     }
     // No slot is to spare: half of the lanes of every access would conflict.
     let array = half(256);
-    let (slots, width, (before, after)) = placed_in(&array, Room::Auto).await;
+    let (slots, width, (before, after)) = laid_out_in(&array, Room::Auto).await;
     assert!(slots > 256 && width == Width::Two, "{slots} slots");
     assert!(before > 15.0 && after < 1.1, "{before} {after}");
     // Conflicts of few lanes are not worth a byte, and a budget that was asked for holds.
     let uniform: ArrayRef = Arc::new(Int64Array::from_iter_values(
         (0..20_000).map(|row| row * 7919 % 20_011 % 250),
     ));
-    let (slots, width, _) = placed_in(&uniform, Room::Auto).await;
+    let (slots, width, _) = laid_out_in(&uniform, Room::Auto).await;
     assert!(slots <= 256 && width == Width::One, "{slots} slots");
-    let (slots, ..) = placed_in(&half(256), Room::Copies(1.0)).await;
+    let (slots, ..) = laid_out_in(&half(256), Room::Copies(1.0)).await;
     assert_eq!(slots, 256);
     // Wider columns have nothing to lose.
-    let (slots, width, (_, after)) = placed_in(&half(257), Room::Auto).await;
+    let (slots, width, (_, after)) = laid_out_in(&half(257), Room::Auto).await;
     assert!(
         slots > 257 && width == Width::Two && after < 1.1,
         "{slots} slots, {after}"
@@ -297,7 +297,7 @@ async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
             .unwrap_err();
         assert_eq!(table.snapshot().id, before.id, "the table is unchanged");
         match error {
-            StoreError::NotPlaceable { column, reason } => {
+            StoreError::NoLayout { column, reason } => {
                 assert_eq!(column, "c");
                 reason
             }
@@ -306,13 +306,13 @@ async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
     };
     let auto = ConflictLayout::AUTO;
     let floats: ArrayRef = Arc::new(Float64Array::from_iter_values([1.0, 2.0]));
-    assert!(matches!(refused(floats, auto).await, NotPlaceable::Encoding(_)));
+    assert!(matches!(refused(floats, auto).await, NoLayout::Encoding(_)));
     let none: ArrayRef = Arc::new(Int64Array::from_iter_values([]));
-    assert_eq!(refused(none, auto).await, NotPlaceable::Empty);
+    assert_eq!(refused(none, auto).await, NoLayout::Empty);
     let many: ArrayRef = Arc::new(Int64Array::from_iter(
         (0..9000).map(|row| (row > 0).then_some(row % 8193)),
     ));
-    let too_many = NotPlaceable::TooManyValues {
+    let too_many = NoLayout::TooManyValues {
         values: 8194,
         limit: 8192,
     };
@@ -320,7 +320,7 @@ async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
     let wide: ArrayRef = Arc::new(Int64Array::from_iter_values([i64::MIN, i64::MAX, 0]));
     assert!(matches!(
         refused(wide, auto).await,
-        NotPlaceable::TooManyValues { values, .. } if values == 1 << 64
+        NoLayout::TooManyValues { values, .. } if values == 1 << 64
     ));
     let few = ConflictLayout {
         room: Room::Copies(0.5),
@@ -328,13 +328,13 @@ async fn columns_that_cannot_have_a_layout_are_refused_with_numbers() {
     };
     assert!(matches!(
         refused(integers(10, 3, 0, 1, 0), few).await,
-        NotPlaceable::Layout(LayoutError::Budget { .. })
+        NoLayout::Layout(LayoutError::Budget { .. })
     ));
     let strings = (0..2000).map(|row| format!("{row}"));
     let text: ArrayRef = Arc::new(StringArray::from_iter_values(strings));
-    assert!(matches!(refused(text, auto).await, NotPlaceable::Encoding(_)));
+    assert!(matches!(refused(text, auto).await, NoLayout::Encoding(_)));
     // As many as there may be, which leaves no room for copies.
-    let full = placed(&integers(9000, 8192, -5, 3, 0), auto).await;
+    let full = laid_out(&integers(9000, 8192, -5, 3, 0), auto).await;
     assert_eq!(layout(&full).map.slots(), 8192);
     assert!(matches!(
         layout(&full).meaning,
@@ -362,7 +362,7 @@ async fn appended_rows_take_first_copies_and_earlier_rows_keep_theirs() {
             let all = concat(&[first.as_ref(), more.as_ref()]).unwrap();
             assert_same(&all, &decoded(&after), &what);
             assert!(
-                Arc::ptr_eq(before.placed().unwrap(), after.placed().unwrap()),
+                Arc::ptr_eq(before.layout().unwrap(), after.layout().unwrap()),
                 "{what}"
             );
             let (was, is) = (slots(&before), slots(&after));
@@ -394,7 +394,7 @@ async fn new_values_lay_the_column_out_again() {
         let after = column(&table);
         let all = concat(&[first.as_ref(), more.as_ref()]).unwrap();
         assert_same(&all, &decoded(&after), name);
-        let kept = Arc::ptr_eq(before.placed().unwrap(), after.placed().unwrap());
+        let kept = Arc::ptr_eq(before.layout().unwrap(), after.layout().unwrap());
         assert_eq!(kept, name == "within", "{name}");
         assert_eq!(layout(&after).null.is_some(), name == "null");
     }
@@ -408,23 +408,23 @@ async fn new_values_lay_the_column_out_again() {
         .append(vec![batch(Arc::new(Int64Array::from(vec![1_000_001])))])
         .await
         .unwrap();
-    assert!(column(&table).placed().is_none());
+    assert!(column(&table).layout().is_none());
     assert_eq!(table.snapshot().rows(), 5001);
     let context = SessionContext::new();
     context.register_table("t", Arc::new(table.clone())).unwrap();
     let run = async |sql: &str| context.sql(sql).await.unwrap().collect().await.unwrap();
     run("DELETE FROM t WHERE c > 1000000").await;
-    assert!(column(&table).placed().is_some());
+    assert!(column(&table).layout().is_some());
     assert_same(&first, &decoded(&column(&table)), "after a deletion");
     // An empty column has no layout; inserted rows have.
     run("TRUNCATE TABLE t").await;
-    assert!(column(&table).placed().is_none());
+    assert!(column(&table).layout().is_none());
     run("INSERT INTO t VALUES (5), (7), (5)").await;
-    assert!(column(&table).placed().is_some());
+    assert!(column(&table).layout().is_some());
     let without_layout = table.set_conflict_layout(&[0], None).await;
     without_layout.unwrap();
     run("INSERT INTO t VALUES (9)").await;
-    assert!(column(&table).placed().is_none());
+    assert!(column(&table).layout().is_none());
 }
 
 #[tokio::test]
@@ -487,12 +487,12 @@ async fn queries_and_zones_see_no_difference() {
     assert!(plan.contains("chunks=0/4"), "{plan}");
     let hints = LoadHints { dictionary: vec![1] };
     let view = snapshot.load(&[1], &hints, None).await.unwrap();
-    assert!(view.columns[0].placed().is_some() && view.columns[0].dictionary().is_some());
+    assert!(view.columns[0].layout().is_some() && view.columns[0].dictionary().is_some());
     assert!(
         without_layout
             .columns
             .iter()
-            .all(|column| column.placed().is_none())
+            .all(|column| column.layout().is_none())
     );
 }
 
@@ -537,7 +537,7 @@ async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
                 .unwrap()
                 .columns[0],
         );
-        assert!(before.placed().is_none());
+        assert!(before.layout().is_none());
         let requested = Some(ConflictLayout::AUTO);
         table.set_conflict_layout(&[0], requested).await.unwrap();
         // Another query's scan of the same file finds it laid out, before and after eviction.
@@ -547,16 +547,16 @@ async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
             let view = other.load(&[0], &LoadHints::default(), None).await.unwrap();
             Arc::clone(&view.columns[0])
         };
-        let placed = load().await;
-        assert!(placed.placed().is_some(), "{path}");
-        assert_same(&array, &decoded(&placed), path);
+        let laid_out = load().await;
+        assert!(laid_out.layout().is_some(), "{path}");
+        assert_same(&array, &decoded(&laid_out), path);
         drop(before);
-        assert_eq!(store.memory_used(), placed.bytes(), "{path}");
-        drop(placed);
+        assert_eq!(store.memory_used(), laid_out.bytes(), "{path}");
+        drop(laid_out);
         store.clear_cache();
         assert_eq!(store.memory_used(), 0, "{path}");
         let again = load().await;
-        assert!(again.placed().is_some(), "{path}: after eviction");
+        assert!(again.layout().is_some(), "{path}: after eviction");
         assert_same(&array, &decoded(&again), path);
         // A file with values that cannot have a layout is loaded without.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -564,15 +564,15 @@ async fn columns_of_files_are_laid_out_whenever_they_are_loaded() {
             let wide = integers(20_000, 15_000, 0, 1, 0);
             write(file, &wide);
             let changed = load().await;
-            assert!(changed.placed().is_none());
+            assert!(changed.layout().is_none());
             assert_same(&wide, &decoded(&changed), path);
             let refused = table.set_conflict_layout(&[0], requested).await;
-            assert!(matches!(refused, Err(StoreError::NotPlaceable { .. })));
+            assert!(matches!(refused, Err(StoreError::NoLayout { .. })));
             write(file, &array);
         }
         table.set_conflict_layout(&[0], None).await.unwrap();
         store.clear_cache();
-        assert!(load().await.placed().is_none(), "{path}: turned back");
+        assert!(load().await.layout().is_none(), "{path}: turned back");
     }
 }
 

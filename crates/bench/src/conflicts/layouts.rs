@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use galatea_layout::{Analyser, Budget, Goal, Placement, PlacementOptions, place};
+use galatea_layout::{Analyser, Budget, Goal, Layout, LayoutOptions, lay_out};
 
 use super::report::{ConflictsReport, Row};
 use super::{Experiment, Extent, data};
@@ -11,7 +11,7 @@ use crate::Result;
 /// The shared memory of the paper's machine, and its budget in it.
 pub(super) const PAPER_SHARED: u64 = 48 << 10;
 const LENIENT: f64 = 11.99;
-/// The layout in rows of placements that vary the threads.
+/// The layout in rows of layouts that vary the threads.
 pub(super) const BY_THREADS: &str = "by threads";
 
 /// The paper's lenient budget.
@@ -24,17 +24,17 @@ pub(super) fn all_threads() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Places a column of codes for the extent's launch.
-pub(super) fn place_column(
+/// Lays out a column of codes for the extent's launch.
+pub(super) fn lay_out_column(
     extent: &Extent,
     codes: &[u32],
     values: usize,
     goal: Goal,
     budget: Budget,
     threads: NonZeroUsize,
-) -> Result<Placement> {
-    let options = PlacementOptions::new(goal, budget).threads(threads);
-    Ok(place(codes.to_vec(), values, &extent.pattern()?, &options)?)
+) -> Result<Layout> {
+    let options = LayoutOptions::new(goal, budget).threads(threads);
+    Ok(lay_out(codes.to_vec(), values, &extent.pattern()?, &options)?)
 }
 
 /// Table 1, continued to θ = 2.
@@ -63,10 +63,10 @@ pub(super) fn cardinalities(extent: &Extent, report: &mut ConflictsReport) -> Re
             let codes = data::zipf(extent, values, theta, rows)?;
             for window in [0, extent.window] {
                 let goal = Goal::Writes { window };
-                let placed = place_column(extent, &codes, values, goal, budget, all_threads())?;
+                let laid_out = lay_out_column(extent, &codes, values, goal, budget, all_threads())?;
                 let mut row = Row::new(&layout(goal));
                 row.set_data(rows, values, theta);
-                row.set_placement(goal, &placed.report);
+                row.set_layout(goal, &laid_out.report);
                 report.push(Experiment::Figure4, row);
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn cardinalities(extent: &Extent, report: &mut ConflictsReport) -> Re
     Ok(())
 }
 
-/// Figure 9: the same placements by 1, 2, 4 and so on threads.
+/// Figure 9: the same layouts by 1, 2, 4 and so on threads.
 pub(super) fn threads(extent: &Extent, report: &mut ConflictsReport) -> Result<()> {
     let (rows, most) = (extent.few_rows, all_threads().get());
     let powers =
@@ -86,10 +86,10 @@ pub(super) fn threads(extent: &Extent, report: &mut ConflictsReport) -> Result<(
         for window in [0, extent.window] {
             for &threads in &threads {
                 let goal = Goal::Writes { window };
-                let placed = place_column(extent, &codes, extent.values, goal, lenient(), threads)?;
+                let laid_out = lay_out_column(extent, &codes, extent.values, goal, lenient(), threads)?;
                 let mut row = Row::new(BY_THREADS);
                 row.set_data(rows, extent.values, theta);
-                row.set_placement(goal, &placed.report);
+                row.set_layout(goal, &laid_out.report);
                 report.push(Experiment::Figure9, row);
             }
         }
@@ -100,21 +100,21 @@ pub(super) fn threads(extent: &Extent, report: &mut ConflictsReport) -> Result<(
 /// The name of a layout in rows.
 pub(super) fn layout(goal: Goal) -> String {
     match goal {
-        Goal::Reads => "placed for reads".to_string(),
-        Goal::Writes { window } => format!("placed, window {window}"),
-        Goal::WritesByValue { window } => format!("placed by value, window {window}"),
+        Goal::Reads => "laid out for reads".to_string(),
+        Goal::Writes { window } => format!("laid out, window {window}"),
+        Goal::WritesByValue { window } => format!("laid out by value, window {window}"),
     }
 }
 
 impl Row {
     /// Sets the size, copies and time of a layout.
-    pub(super) fn set_placement(&mut self, goal: Goal, report: &galatea_layout::PlacementReport) {
+    pub(super) fn set_layout(&mut self, goal: Goal, report: &galatea_layout::LayoutReport) {
         self.window = match goal {
             Goal::Reads => None,
             Goal::Writes { window } | Goal::WritesByValue { window } => Some(window as u64),
         };
         self.cpu_threads = Some(report.threads as u64);
-        self.place_s = Some(report.elapsed.as_secs_f64());
+        self.layout_s = Some(report.elapsed.as_secs_f64());
         self.copies = Some(report.mean_copies());
         self.copies_and_holes = Some(report.mean_copies_and_holes());
         self.most_copies = Some(u64::from(report.most_copies));

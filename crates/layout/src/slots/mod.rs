@@ -1,4 +1,4 @@
-//! Placement: copies of values, and which row uses which, so that the lanes of a warp have no bank conflicts.
+//! Slots: copies of values, and which row uses which, so that the lanes of a warp have no bank conflicts.
 //!
 //! A table in shared memory, of running aggregates or of a dimension's payload, is an array indexed by the
 //! values of a column: dense codes. Skewed or unlucky values send the lanes of an access to few banks, and it
@@ -15,7 +15,7 @@
 //!   5  remaining rows, a conflict in any case: another round of the same
 //! ```
 //!
-//! Copies are created where rows could not be placed, so frequent values earn them, and no frequencies need
+//! Copies are created where rows found no bank, so frequent values earn them, and no frequencies need
 //! be known. Reads differ in that rows of an access with the same value share a copy (§3.2). With a *window*,
 //! copies that the accesses before this one used are not used again, for atomics of other warps may still be
 //! in flight (§3.3); a value may then have several copies in one bank.
@@ -32,8 +32,8 @@
 //! timing; that every row decodes to its value, and that the budget holds, does not.
 //!
 //! **Limits.** The rows must stay where they are: a selection that moves rows before the aggregation undoes
-//! the placement; one inside the kernel only leaves lanes idle. A placed column is good for the access
-//! pattern it was placed for.
+//! the layout; one inside the kernel only leaves lanes idle. A layout is good for the access
+//! pattern it was made for.
 
 mod budget;
 mod copies;
@@ -81,9 +81,9 @@ impl Goal {
     }
 }
 
-/// How to place a column.
+/// How to lay out a column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlacementOptions {
+pub struct LayoutOptions {
     /// Which conflicts to avoid.
     pub goal: Goal,
     /// Limits of the table.
@@ -94,7 +94,7 @@ pub struct PlacementOptions {
     pub threads: NonZeroUsize,
 }
 
-impl PlacementOptions {
+impl LayoutOptions {
     /// On 32 banks with all cores.
     #[must_use]
     pub fn new(goal: Goal, budget: Budget) -> Self {
@@ -114,23 +114,23 @@ impl PlacementOptions {
     }
 }
 
-/// A placed column.
+/// A laid-out column.
 #[derive(Debug, Clone)]
-pub struct Placement {
+pub struct Layout {
     /// The rewritten column: the slot of each row.
     pub slots: Vec<u32>,
     /// Slots to values.
     pub map: SlotMap,
     /// Its costs and results.
-    pub report: PlacementReport,
+    pub report: LayoutReport,
 }
 
-/// Counts of the steps of a placement.
+/// Counts of the steps of a layout.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Accesses placed.
+    /// Accesses whose rows have their slots.
     pub accesses: u64,
-    /// Rows placed.
+    /// Rows that have theirs.
     pub rows: u64,
     /// Rows moved to another copy to make room.
     pub relocated: u64,
@@ -157,9 +157,9 @@ impl std::ops::AddAssign for Steps {
     }
 }
 
-/// Costs of a placement, in space and time.
+/// Costs of a layout, in space and time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PlacementReport {
+pub struct LayoutReport {
     /// Counts of its steps.
     pub steps: Steps,
     /// Values.
@@ -174,13 +174,13 @@ pub struct PlacementReport {
     pub replicated: usize,
     /// Copies of the value that has most.
     pub most_copies: u32,
-    /// Threads that placed.
+    /// Threads that worked on it.
     pub threads: usize,
-    /// Time to place, writing the column included.
+    /// Time it took, writing the column included.
     pub elapsed: Duration,
 }
 
-impl PlacementReport {
+impl LayoutReport {
     /// Mean copies of a value.
     #[must_use]
     pub fn mean_copies(&self) -> f64 {
@@ -219,30 +219,30 @@ impl PlacementReport {
     }
 }
 
-/// Places a column of `values` values, dense codes from 0, for accesses in `pattern`. Besides the column, a
+/// Lays out a column of `values` values, dense codes from 0, for accesses in `pattern`. Besides the column, a
 /// thread holds 140 bytes per value and 12 bytes per slot.
 ///
 /// ```
-/// use galatea_layout::{Analyser, Budget, Goal, PlacementOptions, Tiles, place};
+/// use galatea_layout::{Analyser, Budget, Goal, LayoutOptions, Tiles, lay_out};
 ///
 /// let column: Vec<u32> = (0..4096).map(|row| row % 7 * 32).collect(); // all in bank 0
 /// let pattern = Tiles::paper();
-/// let options = PlacementOptions::new(Goal::Writes { window: 0 }, Budget::copies(2.0));
-/// let placement = place(column.clone(), 256, &pattern, &options)?;
-/// assert_eq!(placement.map.decode(&placement.slots)?, column);
-/// assert_eq!(Analyser::default().words(&placement.slots, &pattern).mean_write_rounds(), 1.0);
+/// let options = LayoutOptions::new(Goal::Writes { window: 0 }, Budget::copies(2.0));
+/// let layout = lay_out(column.clone(), 256, &pattern, &options)?;
+/// assert_eq!(layout.map.decode(&layout.slots)?, column);
+/// assert_eq!(Analyser::default().words(&layout.slots, &pattern).mean_write_rounds(), 1.0);
 /// # Ok::<(), galatea_layout::LayoutError>(())
 /// ```
 ///
 /// # Errors
 /// Those of [`Budget::slots`]; [`LayoutError::Value`] for a row that holds no value below `values`;
 /// [`LayoutError::Width`] for a pattern of more than 32 lanes.
-pub fn place<P: AccessPattern + ?Sized>(
+pub fn lay_out<P: AccessPattern + ?Sized>(
     column: Vec<u32>,
     values: usize,
     pattern: &P,
-    options: &PlacementOptions,
-) -> Result<Placement> {
+    options: &LayoutOptions,
+) -> Result<Layout> {
     let started = Instant::now();
     let slots_permitted = options.budget.slots(values)?;
     if pattern.lanes() > crate::WIDEST as usize {
@@ -296,7 +296,7 @@ pub fn place<P: AccessPattern + ?Sized>(
     let elapsed = started.elapsed();
 
     let copies = map.copies();
-    let report = PlacementReport {
+    let report = LayoutReport {
         steps,
         values,
         slots: map.slots(),
@@ -307,5 +307,5 @@ pub fn place<P: AccessPattern + ?Sized>(
         threads,
         elapsed,
     };
-    Ok(Placement { slots, map, report })
+    Ok(Layout { slots, map, report })
 }

@@ -142,12 +142,12 @@ mod tests {
         }
         let first = |_: usize, mask: u32| mask.trailing_zeros();
         assert_eq!(matching.relocate(at(531), |item| banks[item], first), Some(2));
-        let placed: Vec<_> = matching
+        let found: Vec<_> = matching
             .pairs()
             .map(|(bank, item)| (bank, values[item]))
             .collect();
         assert_eq!(
-            placed,
+            found,
             [(0, 6), (1, 33), (2, 2), (3, 531), (5, 9), (6, 14), (7, 20)]
         );
         assert_eq!(matching.relocate(at(15), |item| banks[item], first), None);

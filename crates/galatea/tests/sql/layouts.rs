@@ -54,7 +54,7 @@ async fn error_of(ctx: &SessionContext, sql: &str) -> String {
 }
 
 #[tokio::test]
-async fn placed_columns_answer_as_before() {
+async fn laid_out_columns_answer_as_before() {
     const ALL: [Shape; 4] = [Shape::Ordinary, Shape::AllNull, Shape::AllEqual, Shape::Skewed];
     for (rows, shapes, settings) in [
         (1, &ALL[..2], &[][..]),
@@ -80,17 +80,20 @@ async fn placed_columns_answer_as_before() {
                 let sql = format!("ALTER TABLE {table} SET (conflict_layout = 'auto')");
                 let changed = run(&pair.gpu, &sql).await;
                 assert_eq!(changed.num_rows(), 20, "a row per column");
-                let placed: Vec<String> = layouts(&changed)
+                let laid_out: Vec<String> = layouts(&changed)
                     .into_iter()
                     .filter(|(_, layout)| layout == "writes")
                     .map(|(column, _)| column)
                     .collect();
                 for column in ["i8", "u8", "day", "low", "view", "k", "v"] {
-                    assert!(placed.iter().any(|name| name == column), "{column} of {placed:?}");
+                    assert!(
+                        laid_out.iter().any(|name| name == column),
+                        "{column} of {laid_out:?}"
+                    );
                 }
                 assert!(
-                    !placed.iter().any(|name| name == "f64" || name == "flag"),
-                    "{placed:?}"
+                    !laid_out.iter().any(|name| name == "f64" || name == "flag"),
+                    "{laid_out:?}"
                 );
             }
             let context = format!("{rows} rows, {shape:?}, {settings:?}");
@@ -141,7 +144,7 @@ async fn inserts_and_the_way_back() {
     assert!(rounds("rounds_after").value(0) < rounds("rounds_before").value(0));
     assert_eq!(changed.column_by_name("reason").expect("reason").null_count(), 2);
     let query = "SELECT k, w, count(*), sum(v) FROM t GROUP BY k, w";
-    pair.check(query, true, "placed").await;
+    pair.check(query, true, "laid out").await;
     for (name, insert) in [
         (
             "known values",
@@ -165,7 +168,7 @@ async fn inserts_and_the_way_back() {
     let changed = run(&pair.gpu, "ALTER TABLE t SET (conflict_layout = 'none')").await;
     assert!(layouts(&changed).iter().all(|(_, layout)| layout == "none"));
     pair.check(query, true, "as before").await;
-    // A copy of a placed table is a table like any other.
+    // A copy of a laid-out table is a table like any other.
     run(&pair.gpu, "ALTER TABLE t SET (conflict_layout = 'values')").await;
     for ctx in [&pair.cpu, &pair.gpu] {
         run(ctx, "CREATE TABLE copied AS SELECT * FROM t WHERE v > 10").await;
@@ -207,7 +210,7 @@ async fn layouts_of_files_hold_for_every_query() {
         "SELECT k, avg(f64) FROM {} WHERE low <> 'AIR' GROUP BY k",
     ] {
         let sql = sql.replace("{}", &file);
-        pair.check(&sql, true, "placed").await;
+        pair.check(&sql, true, "laid out").await;
         run(&pair.gpu, "SET galatea.cache_files = false").await;
         pair.check(&sql, true, "loaded again").await;
         run(&pair.gpu, "SET galatea.cache_files = true").await;
@@ -284,7 +287,7 @@ async fn an_analysis_counts_what_the_layouts_do() {
             .iter()
             .map(|line| (line.pattern, line.accumulators.as_str()))
             .collect();
-        let each = ["one copy", "2 copies", "8 copies", "32 copies", "placed"];
+        let each = ["one copy", "2 copies", "8 copies", "32 copies", "slots"];
         assert_eq!(lines[..5], each.map(|line| ("pipelines", line)));
         assert_eq!(lines[5..], each.map(|line| ("paper", line)));
         // A lane of a pipeline takes eight rows: neighbouring lanes have the four groups in turn.
@@ -302,11 +305,11 @@ async fn an_analysis_counts_what_the_layouts_do() {
             .expect("analysed");
         assert_eq!((some.rows, some.all_rows, some.groups), (1000, rows as u64, 97));
     }
-    // A placed column is analysed as its values, not its slots.
+    // A laid-out column is analysed as its values, not its slots.
     run(&pair.gpu, "ALTER TABLE t SET (conflict_layout = 'auto')").await;
-    let placed = galatea::analyse_conflicts(&pair.gpu, &"t".into(), "k", usize::MAX).await;
+    let laid_out = galatea::analyse_conflicts(&pair.gpu, &"t".into(), "k", usize::MAX).await;
     assert_eq!(
-        placed.expect("analysed").lines[0].conflicts.mean_write_rounds(),
+        laid_out.expect("analysed").lines[0].conflicts.mean_write_rounds(),
         8.0
     );
     let error = galatea::analyse_conflicts(&pair.cpu, &"t".into(), "x", 10).await;

@@ -1,4 +1,4 @@
-//! Placed columns, those with a conflict layout: their codes are slots of a table in which values are
+//! Columns with a conflict layout, laid out for short: their codes are slots of a table in which values are
 //! replicated, so that grouping by the column keeps the lanes of a warp in different banks of shared memory
 //! (Sitaridi & Ross, DaMoN 2012; `galatea_layout` has the algorithm).
 //!
@@ -28,8 +28,8 @@ use std::fmt;
 use arrow::array::ArrayRef;
 use galatea_layout::model::Machine;
 use galatea_layout::{
-    AccessPattern, Analyser, Budget, Conflicts, Goal, LayoutError, Placement, PlacementOptions,
-    PlacementReport, SlotMap, place,
+    AccessPattern, Analyser, Budget, Conflicts, Goal, Layout, LayoutError, LayoutOptions, LayoutReport,
+    SlotMap,
 };
 
 pub use self::codes::DenseColumn;
@@ -77,39 +77,40 @@ impl ConflictLayout {
     /// Lays out a column of codes below `values`.
     ///
     /// # Errors
-    /// Those of [`galatea_layout::place`].
-    pub fn place<P: AccessPattern>(
+    /// Those of [`galatea_layout::lay_out`].
+    pub fn lay_out<P: AccessPattern>(
         &self,
         codes: Vec<u32>,
         values: usize,
         pattern: &P,
-    ) -> Result<Placement, LayoutError> {
+    ) -> Result<Layout, LayoutError> {
         let table = Budget::shared_memory(TABLE_BYTES, SLOT_BYTES);
-        let placed =
-            |codes, goal, budget| place(codes, values, pattern, &PlacementOptions::new(goal, budget));
+        let lay_out = |codes, goal, budget| {
+            galatea_layout::lay_out(codes, values, pattern, &LayoutOptions::new(goal, budget))
+        };
         let budget = match self.room {
             Room::Auto | Room::Table => table,
             Room::Copies(copies) => table.and_copies(copies),
         };
         if self.room != Room::Auto || values > BYTE_SLOTS {
-            return placed(codes, self.goal, budget);
+            return lay_out(codes, self.goal, budget);
         }
         let bytes = Budget::shared_memory((BYTE_SLOTS * SLOT_BYTES as usize) as u64, SLOT_BYTES);
-        let mut narrow: Option<(f64, Placement)> = None;
+        let mut narrow: Option<(f64, Layout)> = None;
         for goal in with_smaller_windows(self.goal) {
-            let placement = placed(codes.clone(), goal, bytes)?;
-            let time = counting(1, self.rounds(&placement.slots, pattern));
+            let found = lay_out(codes.clone(), goal, bytes)?;
+            let time = counting(1, self.rounds(&found.slots, pattern));
             if time <= counting(2, 1.0) {
-                return Ok(placement);
+                return Ok(found);
             }
             if narrow.as_ref().is_none_or(|(least, _)| time < *least) {
-                narrow = Some((time, placement));
+                narrow = Some((time, found));
             }
         }
-        let wide = placed(codes, self.goal, budget)?;
+        let wide = lay_out(codes, self.goal, budget)?;
         let time = counting(2, self.rounds(&wide.slots, pattern));
         match narrow {
-            Some((least, placement)) if least <= time => Ok(placement),
+            Some((least, found)) if least <= time => Ok(found),
             _ => Ok(wide),
         }
     }
@@ -169,8 +170,8 @@ pub enum CodeMeaning {
     },
 }
 
-/// The layout of a placed column: the mapping from slots to codes, and its quality.
-pub struct PlacedLayout {
+/// The layout of a laid-out column: the mapping from slots to codes, and its quality.
+pub struct SlotLayout {
     /// The value of each slot. Values are the codes, then NULL where the column had NULL rows.
     pub map: SlotMap,
     /// The value of NULL rows: the number of the others.
@@ -182,16 +183,16 @@ pub struct PlacedLayout {
     /// The layout as requested.
     pub requested: ConflictLayout,
     /// Slots, copies and time that the layout took.
-    pub report: PlacementReport,
+    pub report: LayoutReport,
     /// Mean rounds of an access to one accumulator per value, before and after, of writes or of reads as the
     /// goal is.
     pub rounds: (f64, f64),
     slot_codes: Vec<u32>,
 }
 
-impl fmt::Debug for PlacedLayout {
+impl fmt::Debug for SlotLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlacedLayout")
+        f.debug_struct("SlotLayout")
             .field("values", &self.map.values())
             .field("slots", &self.map.slots())
             .field("null", &self.null)
@@ -200,31 +201,31 @@ impl fmt::Debug for PlacedLayout {
     }
 }
 
-impl PlacedLayout {
+impl SlotLayout {
     /// Lays out the rows of a column; also returns their slots.
     pub(crate) fn new(
         column: DenseColumn<'_>,
         requested: ConflictLayout,
-    ) -> Result<(Self, Vec<u32>), NotPlaceable> {
+    ) -> Result<(Self, Vec<u32>), NoLayout> {
         let (values, null, tiles) = (column.values, column.null, PIPELINE_TILES);
         let pattern = tiles.in_chunks(&column.chunk_rows())?;
         let codes = column.codes();
         let before = requested.rounds(&codes, &pattern);
-        let placement = requested.place(codes, values, &pattern)?;
+        let found = requested.lay_out(codes, values, &pattern)?;
         // NULL is the last value, holes are beyond all.
         let codes = values - usize::from(null.is_some());
         let slot_code = |&value: &u32| if (value as usize) < codes { value } else { 0 };
         let layout = Self {
-            slot_codes: placement.map.as_slice().iter().map(slot_code).collect(),
-            map: placement.map,
+            slot_codes: found.map.as_slice().iter().map(slot_code).collect(),
+            map: found.map,
             null,
             meaning: column.meaning,
             tiles,
             requested,
-            report: placement.report,
-            rounds: (before, requested.rounds(&placement.slots, &pattern)),
+            report: found.report,
+            rounds: (before, requested.rounds(&found.slots, &pattern)),
         };
-        Ok((layout, placement.slots))
+        Ok((layout, found.slots))
     }
 
     /// The code that each slot decodes to: 0 for slots of NULL, and for holes.
@@ -267,7 +268,7 @@ impl PlacedLayout {
 /// Why a column cannot have a conflict layout.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum NotPlaceable {
+pub enum NoLayout {
     /// Its values are not dense codes.
     #[error("{0}\nhint: integers, dates, times, decimals and strings that repeat can have one")]
     Encoding(&'static str),

@@ -1,4 +1,4 @@
-//! Chunks of placed columns: the slots chosen for its rows, and rows appended later.
+//! Chunks of laid-out columns: the slots chosen for its rows, and rows appended later.
 
 use std::sync::Arc;
 
@@ -10,33 +10,33 @@ use super::dictionary::rank_zone;
 use super::fixed::integer_zone;
 use super::integer::LocalIntegers;
 use crate::column::{Chunk, Encoding, Width, Zone};
-use crate::placed::{CodeMeaning, PlacedLayout};
+use crate::layout::{CodeMeaning, SlotLayout};
 
-/// How chunks of a placed column are written.
+/// How chunks of a laid-out column are written.
 #[derive(Debug)]
-pub(super) struct PlacedChunks {
-    layout: Arc<PlacedLayout>,
+pub(super) struct SlotChunks {
+    layout: Arc<SlotLayout>,
     width: Width,
     /// Of chunks of strings, the slot of each local code.
     ranks: Vec<Vec<u32>>,
-    /// Slots of the first rows, which were placed before.
-    placed: Vec<HostView>,
+    /// Slots of the first rows, which were chosen before.
+    chosen: Vec<HostView>,
 }
 
-impl PlacedChunks {
+impl SlotChunks {
     /// Chunks of slots.
-    pub(super) fn new(layout: PlacedLayout) -> Self {
+    pub(super) fn new(layout: SlotLayout) -> Self {
         Self {
             width: layout.width(),
             layout: Arc::new(layout),
             ranks: Vec::new(),
-            placed: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 
     /// Chunks whose rows take the first copies of their values, but for the rows of `tail`, which are the
     /// first of the first chunk and keep their slots. None where the layout lacks a value.
-    pub(super) fn after(layout: &Arc<PlacedLayout>, tail: &[Chunk], chunks: &[LocalChunk]) -> Option<Self> {
+    pub(super) fn after(layout: &Arc<SlotLayout>, tail: &[Chunk], chunks: &[LocalChunk]) -> Option<Self> {
         let mut ranks = Vec::new();
         for chunk in chunks {
             if chunk.null_count > 0 && layout.null.is_none() {
@@ -58,12 +58,12 @@ impl PlacedChunks {
             layout: Arc::clone(layout),
             width: layout.width(),
             ranks,
-            placed: tail.iter().map(|chunk| chunk.data.clone()).collect(),
+            chosen: tail.iter().map(|chunk| chunk.data.clone()).collect(),
         })
     }
 
     pub(super) fn encoding(self) -> Encoding {
-        Encoding::Placed {
+        Encoding::Slots {
             width: self.width,
             layout: self.layout,
         }
@@ -116,9 +116,9 @@ impl PlacedChunks {
             _ => return None,
         };
         let mut rest = data;
-        for placed in self.placed.iter().filter(|_| index == 0) {
-            let (slots, after) = rest.split_at_mut_checked(placed.len())?;
-            slots.copy_from_slice(placed.as_slice());
+        for chosen in self.chosen.iter().filter(|_| index == 0) {
+            let (slots, after) = rest.split_at_mut_checked(chosen.len())?;
+            slots.copy_from_slice(chosen.as_slice());
             rest = after;
         }
         Some(zone)

@@ -4,7 +4,7 @@ use arrow::array::Array;
 use galatea_device::HostView;
 use rayon::prelude::*;
 
-use super::{CodeMeaning, NotPlaceable, SLOT_BYTES, TABLE_BYTES};
+use super::{CodeMeaning, NoLayout, SLOT_BYTES, TABLE_BYTES};
 use crate::column::{Chunk, Column, Encoding, Scalar, ScalarRange, Width};
 use crate::decode::read_codes;
 use crate::encode::greatest_common_divisor;
@@ -29,11 +29,11 @@ impl<'a> DenseColumn<'a> {
     /// The column as codes: dictionary ranks, or integers from the least on in steps of their common divisor.
     ///
     /// # Errors
-    /// [`NotPlaceable::Empty`] without rows, [`NotPlaceable::Encoding`] for floats, booleans, wide decimals
-    /// and plain text, [`NotPlaceable::TooManyValues`] beyond [`Self::LIMIT`].
-    pub fn of(column: &'a Column) -> Result<Self, NotPlaceable> {
+    /// [`NoLayout::Empty`] without rows, [`NoLayout::Encoding`] for floats, booleans, wide decimals
+    /// and plain text, [`NoLayout::TooManyValues`] beyond [`Self::LIMIT`].
+    pub fn of(column: &'a Column) -> Result<Self, NoLayout> {
         if column.chunks.is_empty() {
-            return Err(NotPlaceable::Empty);
+            return Err(NoLayout::Empty);
         }
         let (width, codes, meaning) = match &column.encoding {
             Encoding::Dictionary { width, values } => {
@@ -44,25 +44,23 @@ impl<'a> DenseColumn<'a> {
                 let (codes, meaning) = of_integers(column, *width, *factor)?;
                 (*width, codes, meaning)
             }
-            Encoding::Placed { width, layout } => {
-                (*width, u128::from(layout.codes()), layout.meaning.clone())
-            }
-            Encoding::Boolean => return Err(NotPlaceable::Encoding("booleans have no codes")),
+            Encoding::Slots { width, layout } => (*width, u128::from(layout.codes()), layout.meaning.clone()),
+            Encoding::Boolean => return Err(NoLayout::Encoding("booleans have no codes")),
             Encoding::Float32 | Encoding::Float64 => {
-                return Err(NotPlaceable::Encoding("floats have no codes"));
+                return Err(NoLayout::Encoding("floats have no codes"));
             }
             Encoding::Decimal128 => {
-                return Err(NotPlaceable::Encoding("decimals beyond 64 bits have no codes"));
+                return Err(NoLayout::Encoding("decimals beyond 64 bits have no codes"));
             }
             Encoding::Text { .. } => {
                 let reason = "its strings repeat too rarely for a dictionary";
-                return Err(NotPlaceable::Encoding(reason));
+                return Err(NoLayout::Encoding(reason));
             }
         };
         let nulls = column.null_count > 0;
         let values = codes + u128::from(nulls);
         if values > u128::from(Self::LIMIT) {
-            return Err(NotPlaceable::TooManyValues {
+            return Err(NoLayout::TooManyValues {
                 values,
                 limit: Self::LIMIT,
             });
@@ -84,7 +82,7 @@ impl<'a> DenseColumn<'a> {
     /// The code of each row, of all chunks in order.
     pub fn codes(&self) -> Vec<u32> {
         match (&self.column.encoding, &self.meaning) {
-            (Encoding::Placed { layout, .. }, _) => {
+            (Encoding::Slots { layout, .. }, _) => {
                 let of_slot = layout.slot_codes();
                 self.collect(|_, slot| of_slot[slot as usize])
             }
@@ -116,7 +114,7 @@ impl<'a> DenseColumn<'a> {
 }
 
 /// Number and meaning of the codes of an integer column, counted from its least value.
-fn of_integers(column: &Column, width: Width, factor: u64) -> Result<(u128, CodeMeaning), NotPlaceable> {
+fn of_integers(column: &Column, width: Width, factor: u64) -> Result<(u128, CodeMeaning), NoLayout> {
     let Some(ScalarRange {
         min: Scalar::Integer(min),
         max: Scalar::Integer(max),
@@ -125,7 +123,7 @@ fn of_integers(column: &Column, width: Width, factor: u64) -> Result<(u128, Code
     else {
         return Ok((0, CodeMeaning::Integer { base: 0, factor: 1 }));
     };
-    let no_base = |_| NotPlaceable::Encoding("its integers are all beyond 63 bits");
+    let no_base = |_| NoLayout::Encoding("its integers are all beyond 63 bits");
     let base = i64::try_from(min).map_err(no_base)?;
     let step = column.chunks.par_iter().map(|chunk| {
         let mut step = 0;

@@ -1,24 +1,24 @@
-//! Placements: invariants for every column, pattern, goal and budget, and their quality.
+//! Layouts: invariants for every column, pattern, goal and budget, and their quality.
 
 use std::num::NonZeroUsize;
 
 use galatea_layout::{
-    Analyser, Banks, Budget, Frequencies, Goal, LayoutError, Placement, PlacementOptions, SlotMap, Tiles,
-    generate, place,
+    Analyser, Banks, Budget, Frequencies, Goal, Layout, LayoutError, LayoutOptions, SlotMap, Tiles, generate,
+    lay_out,
 };
 use proptest::prelude::*;
 
 use crate::analyse::{lengths, patterns};
 use crate::recount;
 
-fn options(goal: Goal, budget: Budget) -> PlacementOptions {
-    PlacementOptions::new(goal, budget).threads(NonZeroUsize::MIN)
+fn options(goal: Goal, budget: Budget) -> LayoutOptions {
+    LayoutOptions::new(goal, budget).threads(NonZeroUsize::MIN)
 }
 
-/// 128,000 rows of 1024 values, placed by one thread.
-fn placed(theta: f64, goal: Goal, copies: f64) -> Placement {
+/// 128,000 rows of 1024 values, laid out by one thread.
+fn laid_out(theta: f64, goal: Goal, copies: f64) -> Layout {
     let column = Frequencies::zipf(1024, theta).unwrap().column(128_000, 1);
-    place(
+    lay_out(
         column,
         1024,
         &Tiles::paper(),
@@ -40,10 +40,10 @@ fn goals() -> impl Strategy<Value = Goal> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Every row decodes to its value, the budget holds, and the rounds and conflicts that the placement
+    /// Every row decodes to its value, the budget holds, and the rounds and conflicts that the layout
     /// claims are those of a recount; with a budget that never ends there are none.
     #[test]
-    fn placements_hold(
+    fn layouts_hold(
         pattern in patterns(), rows in lengths(), values in prop_oneof![Just(1), Just(2), 31..=33_usize, 1..300_usize],
         theta in 0.0..2.5, goal in goals(), budget in prop::option::of(1.0..4.0), banks in prop_oneof![Just(32), 1..=32_u32],
         threads in 1..=3_usize, seed: u64,
@@ -52,7 +52,7 @@ proptest! {
         let mut how = options(goal, budget.map_or(Budget::unlimited(), Budget::copies));
         how.banks = Banks::new(banks).unwrap();
         how.threads = NonZeroUsize::new(threads).unwrap();
-        let Placement { slots, map, report } = place(column.clone(), values, pattern.as_ref(), &how).unwrap();
+        let Layout { slots, map, report } = lay_out(column.clone(), values, pattern.as_ref(), &how).unwrap();
 
         prop_assert_eq!(map.decode(&slots).unwrap(), column.clone());
         prop_assert!(map.slots() <= report.slots_permitted);
@@ -92,29 +92,29 @@ fn one_copy_is_no_copy() {
         Goal::Writes { window: 3 },
         Goal::WritesByValue { window: 3 },
     ] {
-        let placement = place(
+        let layout = lay_out(
             column.clone(),
             1000,
             &Tiles::paper(),
             &options(goal, Budget::copies(1.0)),
         )
         .unwrap();
-        assert_eq!(placement.slots, column);
-        assert_eq!(placement.map.slots(), 1000);
+        assert_eq!(layout.slots, column);
+        assert_eq!(layout.map.slots(), 1000);
     }
 }
 
-/// One thread: the same input gives the same placement. More threads: another one perhaps, as good.
+/// One thread: the same input gives the same layout. More threads: another one perhaps, as good.
 #[test]
 fn one_thread_is_deterministic() {
     let column = Frequencies::zipf(1024, 1.0).unwrap().column(300_000, 4);
     let pattern = Tiles::new(256, 4, 16 * 1024).unwrap();
     let how = options(Goal::Writes { window: 4 }, Budget::copies(12.0));
-    let once = place(column.clone(), 1024, &pattern, &how).unwrap();
-    let again = place(column.clone(), 1024, &pattern, &how).unwrap();
+    let once = lay_out(column.clone(), 1024, &pattern, &how).unwrap();
+    let again = lay_out(column.clone(), 1024, &pattern, &how).unwrap();
     assert_eq!(once.slots, again.slots);
     assert_eq!(once.map, again.map);
-    let shared = place(
+    let shared = lay_out(
         column,
         1024,
         &pattern,
@@ -148,7 +148,7 @@ fn rounds_by_budget() {
         (0.0, Goal::Reads, 4.0, 1.13),
         (0.0, Goal::Reads, 12.0, 1.0),
     ] {
-        let found = placed(theta, goal, copies).report.mean_rounds();
+        let found = laid_out(theta, goal, copies).report.mean_rounds();
         let better = if copies > 1.0 { 0.2 } else { 0.12 };
         assert!(
             (rounds - better..rounds + 0.05).contains(&found),
@@ -162,7 +162,7 @@ fn rounds_by_budget() {
 fn holes_are_few() {
     for theta in [0.0, 0.5, 1.0, 2.0] {
         for goal in [Goal::Reads, WRITES, Goal::Writes { window: 16 }] {
-            let report = placed(theta, goal, 12.0).report;
+            let report = laid_out(theta, goal, 12.0).report;
             let overhead = report.mean_copies_and_holes() / report.mean_copies();
             assert!(overhead < 1.12, "θ {theta} {goal:?}: {overhead}");
         }
@@ -172,7 +172,7 @@ fn holes_are_few() {
 /// Figure 3: writes need more copies than reads, windows more, skew fewer; more rows need more.
 #[test]
 fn copies_follow_the_paper() {
-    let copies = |theta, goal| placed(theta, goal, 12.0).report.mean_copies();
+    let copies = |theta, goal| laid_out(theta, goal, 12.0).report.mean_copies();
     for theta in [0.0, 1.0, 2.0] {
         let needed = [
             copies(theta, Goal::Reads),
@@ -194,13 +194,13 @@ fn copies_follow_the_paper() {
     }
     let column = Frequencies::zipf(1024, 0.5).unwrap().column(512_000, 1);
     let needed = [8_000, 64_000, 512_000].map(|rows| {
-        let placement = place(
+        let layout = lay_out(
             column[..rows].to_vec(),
             1024,
             &Tiles::paper(),
             &options(WRITES, Budget::unlimited()),
         );
-        placement.unwrap().report.mean_copies()
+        layout.unwrap().report.mean_copies()
     });
     assert!(needed.is_sorted_by(|less, more| less < more), "{needed:?}");
 }
@@ -212,7 +212,7 @@ fn few_values_need_more_copies() {
         let needed = [32, 128, 512, 2048].map(|values| {
             let column = Frequencies::uniform(values).unwrap().column(64_000, 1);
             let how = options(Goal::Writes { window }, Budget::unlimited());
-            place(column, values, &Tiles::paper(), &how)
+            lay_out(column, values, &Tiles::paper(), &how)
                 .unwrap()
                 .report
                 .mean_copies()
@@ -230,7 +230,7 @@ fn codes_do_not_matter() {
     let frequencies = Frequencies::zipf(1024, 1.0).unwrap();
     let needed = [frequencies.clone(), frequencies.shuffled(3)].map(|frequencies| {
         let how = options(WRITES, Budget::unlimited());
-        place(frequencies.column(128_000, 1), 1024, &Tiles::paper(), &how)
+        lay_out(frequencies.column(128_000, 1), 1024, &Tiles::paper(), &how)
             .unwrap()
             .report
     });
@@ -241,13 +241,13 @@ fn codes_do_not_matter() {
 /// §3.3: a hot value in a window needs more copies than there are banks.
 #[test]
 fn more_copies_than_banks() {
-    let placement = placed(2.0, Goal::Writes { window: 16 }, 12.0);
-    assert!(placement.report.most_copies > 32, "{:?}", placement.report);
+    let layout = laid_out(2.0, Goal::Writes { window: 16 }, 12.0);
+    assert!(layout.report.most_copies > 32, "{:?}", layout.report);
     let found = Analyser {
         window: 16,
         ..Analyser::default()
     }
-    .words(&placement.slots, &Tiles::paper());
+    .words(&layout.slots, &Tiles::paper());
     assert_eq!((found.mean_write_rounds(), found.between_warps), (1.0, 0));
 }
 
@@ -255,8 +255,8 @@ fn more_copies_than_banks() {
 #[test]
 fn by_value_leaves_bank_conflicts() {
     for theta in [0.0, 1.0, 2.0] {
-        let placement = placed(theta, Goal::WritesByValue { window: 0 }, 12.0);
-        let found = Analyser::default().words(&placement.slots, &Tiles::paper());
+        let layout = laid_out(theta, Goal::WritesByValue { window: 0 }, 12.0);
+        let found = Analyser::default().words(&layout.slots, &Tiles::paper());
         assert_eq!(found.read_rounds, found.write_rounds, "no value conflicts");
         assert!(found.mean_write_rounds() > 2.0, "θ {theta}: {found:?}");
     }
@@ -269,14 +269,14 @@ fn worst_cases_are_cured() {
     for degree in [2, 8, 32] {
         let column = generate::worst_case(64_000, degree, 1024, Banks::default(), 5).unwrap();
         for goal in [Goal::Reads, WRITES] {
-            let placement = place(
+            let layout = lay_out(
                 column.clone(),
                 1024,
                 &pattern,
                 &options(goal, Budget::copies(12.0)),
             )
             .unwrap();
-            assert_eq!(placement.report.mean_rounds(), 1.0, "degree {degree}");
+            assert_eq!(layout.report.mean_rounds(), 1.0, "degree {degree}");
         }
     }
     let column = generate::grid(512, 64);
@@ -284,21 +284,21 @@ fn worst_cases_are_cured() {
         Analyser::default().words(&column, &pattern).mean_read_rounds(),
         32.0
     );
-    let placement = place(
+    let layout = lay_out(
         column,
         512 * 64,
         &pattern,
         &options(Goal::Reads, Budget::copies(2.0)),
     )
     .unwrap();
-    assert_eq!(placement.report.mean_rounds(), 1.0);
+    assert_eq!(layout.report.mean_rounds(), 1.0);
 }
 
 /// The paper's queries over slots, on the CPU: Q1 sums a dimension's payload, Q2 counts and sums by group.
 #[test]
 fn queries_over_slots() {
     let column = Frequencies::zipf(777, 1.0).unwrap().column(40_000, 8);
-    let Placement { slots, map, .. } = place(
+    let Layout { slots, map, .. } = lay_out(
         column.clone(),
         777,
         &Tiles::paper(),
@@ -335,7 +335,7 @@ fn queries_over_slots() {
 fn what_cannot_be_is_refused() {
     let pattern = Tiles::paper();
     let refused = |column: Vec<u32>, values, budget| {
-        place(column, values, &pattern, &options(WRITES, budget)).unwrap_err()
+        lay_out(column, values, &pattern, &options(WRITES, budget)).unwrap_err()
     };
     assert_eq!(
         refused(vec![1, 2, 9, 3], 9, Budget::unlimited()),
@@ -359,9 +359,9 @@ fn what_cannot_be_is_refused() {
         "{message}"
     );
 
-    let placement = place(Vec::new(), 40, &pattern, &options(WRITES, Budget::copies(2.0))).unwrap();
-    assert_eq!((placement.slots.len(), placement.map.slots()), (0, 40));
-    let unknown = placement.map.decode(&[1, 40]);
+    let layout = lay_out(Vec::new(), 40, &pattern, &options(WRITES, Budget::copies(2.0))).unwrap();
+    assert_eq!((layout.slots.len(), layout.map.slots()), (0, 40));
+    let unknown = layout.map.decode(&[1, 40]);
     assert_eq!(
         unknown,
         Err(LayoutError::Slot {
@@ -370,14 +370,14 @@ fn what_cannot_be_is_refused() {
             slots: 40
         })
     );
-    assert_eq!(placement.map.value(SlotMap::HOLE), None);
+    assert_eq!(layout.map.value(SlotMap::HOLE), None);
 }
 
 /// Slots need more bits than values.
 #[test]
 fn costs_in_space() {
     let column = Frequencies::uniform(200).unwrap().column(20_000, 1);
-    let report = place(
+    let report = lay_out(
         column,
         200,
         &Tiles::paper(),
