@@ -6,7 +6,8 @@
 //! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
 //!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
 //!   compiling anything;
-//! * that a pipeline has run, so that its kernels are compiled, whatever its literals;
+//! * that a pipeline has run, so that its kernels are compiled, whatever its literals, and how many rows or groups
+//!   it returned, which the next estimate begins with;
 //! * how much time queries have lost on the CPU for want of what is made once and serves all of them, columns
 //!   on the device and compiled kernels, so that it is made when that would have paid for it;
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time
@@ -56,7 +57,7 @@ pub struct History {
     refusals: Mutex<VecDeque<(PlanKey, Reason)>>,
     /// Grows whenever the refusals change.
     refusals_version: AtomicU64,
-    compiled: Mutex<VecDeque<(PlanKey, ())>>,
+    ran: Mutex<VecDeque<(PlanKey, Option<u64>)>>,
     times: Mutex<VecDeque<(PlanKey, Measured)>>,
     forgone: Mutex<HashMap<PlanKey, f64>>,
 }
@@ -86,14 +87,23 @@ impl History {
             .map(|(_, reason)| reason.clone())
     }
 
-    /// Remembers that the kernels of a pipeline, and of its build sides, are compiled.
-    pub fn compiled(&self, shape: PlanKey) {
-        entry(&mut self.compiled.lock(), shape, || ());
+    /// Remembers that a pipeline of that shape ran, so that its kernels and those of its build sides are
+    /// compiled, and how many rows or groups it `returned`; `None`: not all were wanted.
+    pub fn pipeline_ran(&self, shape: PlanKey, returned: Option<u64>) {
+        let mut ran = self.ran.lock();
+        let known = entry(&mut ran, shape, || None);
+        *known = returned.or(*known);
     }
 
     /// Whether a pipeline of that shape has run.
     pub fn is_compiled(&self, shape: PlanKey) -> bool {
-        self.compiled.lock().iter().any(|(key, ())| *key == shape)
+        self.ran.lock().iter().any(|(key, _)| *key == shape)
+    }
+
+    /// Rows or groups that the last pipeline of that shape returned, whatever its literals.
+    pub fn returned(&self, shape: PlanKey) -> Option<u64> {
+        let ran = self.ran.lock();
+        ran.iter().find(|(key, _)| *key == shape).and_then(|(_, rows)| *rows)
     }
 
     /// Adds time that a run on the CPU has lost for want of each.
@@ -222,11 +232,15 @@ mod tests {
     }
 
     #[test]
-    fn pipelines_that_ran_are_compiled() {
+    fn pipelines_that_ran_are_compiled_and_their_results_known() {
         let history = History::default();
         assert!(!history.is_compiled(PlanKey(3)));
-        history.compiled(PlanKey(3));
+        history.pipeline_ran(PlanKey(3), Some(17));
+        history.pipeline_ran(PlanKey(3), None);
         assert!(history.is_compiled(PlanKey(3)) && !history.is_compiled(PlanKey(4)));
+        assert_eq!([3, 4].map(|key| history.returned(PlanKey(key))), [Some(17), None]);
+        history.pipeline_ran(PlanKey(3), Some(5));
+        assert_eq!(history.returned(PlanKey(3)), Some(5));
     }
 
     #[test]

@@ -51,7 +51,8 @@ impl Run<'_> {
         loop {
             match self.attempts(turn) {
                 // The failed attempt has freed all of its device memory.
-                Err(RunError::Memory { .. }) if !naive && lease.wait_for_room(self.cancelled) => {}
+                Err(RunError::Memory { .. })
+                    if !naive && self.result.restart() && lease.wait_for_room(self.cancelled) => {}
                 Err(RunError::Memory {
                     what,
                     needed,
@@ -91,7 +92,7 @@ impl Run<'_> {
         match self.run_with(turn, options, keep, &mut optional).map_err(full) {
             // No room for a fully sized hash table or replicated accumulators, or this run's cached pages
             // took it: retry without either.
-            Err(RunError::Memory { .. }) if optional || keep => {
+            Err(RunError::Memory { .. }) if (optional || keep) && self.result.restart() => {
                 self.run_with(turn, tight, false, &mut optional).map_err(full)
             }
             outcome => outcome,

@@ -52,6 +52,14 @@ pub enum RunError {
     /// Results could not be made into Arrow arrays.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
+    /// The session's memory pool refuses a part of the result.
+    #[error(transparent)]
+    Pool(DataFusionError),
+    /// A failure after some rows of the result had been read.
+    #[error(
+        "{0}\nthe query had returned rows by then, so that the CPU cannot answer it instead\nhint: raise galatea.result_buffer, or set galatea.device = 'cpu'"
+    )]
+    Late(String),
     /// The query was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -133,16 +141,31 @@ impl From<HeapError> for RunError {
 }
 
 /// Why a pipeline gave no rows.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
+    #[error(transparent)]
     Store(StoreError),
+    #[error(transparent)]
     Run(RunError),
     /// The rows of a build side are not what a pipeline can look up, which is remembered by its shape.
+    #[error("{1}")]
     Dimension(Option<PlanKey>, Reason),
     /// The session's memory pool refuses a result or a build side. The CPU's operators may need less,
     /// or spill.
+    #[error(transparent)]
     Pool(DataFusionError),
     /// A child of the node.
+    #[error(transparent)]
     Input(DataFusionError),
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Pool(error) => Self::Pool(error),
+            error => Self::Run(error),
+        }
+    }
 }
 
 impl From<DataFusionError> for Failure {

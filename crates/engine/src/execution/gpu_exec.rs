@@ -201,15 +201,14 @@ impl ExecutionPlan for GpuExec {
         self.subtree.fetch
     }
 
-    /// A pipeline that returns rows stops early; groups need every row.
+    /// A pipeline that returns rows stops early; groups need every row, but only some of them are returned.
     fn with_fetch(&self, fetch: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        self.subtree.materialises().then(|| {
-            let subtree = Subtree {
-                fetch,
-                ..self.subtree.clone()
-            };
-            Arc::new(self.with(subtree, Arc::clone(&self.cpu), self.report.clone())) as Arc<dyn ExecutionPlan>
-        })
+        let subtree = Subtree {
+            fetch,
+            ..self.subtree.clone()
+        };
+        let limited = self.with(subtree, Arc::clone(&self.cpu), self.report.clone());
+        Some(Arc::new(limited))
     }
 
     fn apply_expressions(

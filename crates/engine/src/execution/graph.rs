@@ -12,6 +12,7 @@
 use super::built::SideRows;
 use super::dimensions;
 use super::error::{Failure, RunError};
+use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use super::source::{load, surviving};
@@ -85,6 +86,8 @@ pub(super) struct Graph<'a> {
     pub memory: &'a MemoryReservation,
     /// Set when the query is cancelled.
     pub cancelled: Arc<AtomicBool>,
+    /// Takes the rows of the node.
+    pub result: &'a Arc<ResultQueue>,
     /// Of the pipelines that made build sides, in the order of their ends.
     pub builds: Mutex<Vec<RunReport>>,
 }
@@ -129,7 +132,7 @@ impl Graph<'_> {
             let chunks = surviving(&view, &subtree.pruning, &columns);
             let fetch = subtree.fetch.map(|fetch| fetch as u64);
             let (runtime, config) = (Arc::clone(self.runtime), self.config.clone());
-            let cancelled = Arc::clone(&self.cancelled);
+            let (cancelled, result) = (Arc::clone(&self.cancelled), Arc::clone(self.result));
             let progress = self.report.clone();
             let run = tokio::task::spawn_blocking(move || {
                 let device = runtime.device(&config).map_err(RunError::Unsupported)?;
@@ -143,6 +146,7 @@ impl Graph<'_> {
                     keep,
                     fetch,
                     cancelled: &cancelled,
+                    result: &result,
                     progress: &progress,
                 };
                 let outcome = run.execute();
@@ -161,7 +165,7 @@ impl Graph<'_> {
             let outcome = run
                 .await
                 .unwrap_or_else(|error| Err(RunError::Ended(error.to_string())));
-            outcome.map_err(Failure::Run)
+            outcome.map_err(Failure::from)
         })
     }
 
@@ -197,7 +201,7 @@ impl Graph<'_> {
                 self.builds.lock().push(RunReport { side: at, ..report });
                 Ok(SideRows::Built(Box::new(Mutex::new(*table))))
             }
-            Ok((Output::Batches(_), _)) => unreachable!("a build sink leaves a build side"),
+            Ok((Output::Returned(_), _)) => unreachable!("a build sink leaves a build side"),
             // Known of its rows, however they are built.
             Err(Failure::Run(RunError::Unsupported(reason))) if reason.is_repeated_key() => {
                 Err(Failure::Dimension(source.shape, reason))

@@ -163,16 +163,18 @@ impl<'a> Run<'a> {
             };
         }
 
-        let new_rows = || results::Rows::new(self.plan, self.view, inputs.order.clone(), self.cancelled);
-        let mut rows = rows.unwrap_or_else(new_rows);
+        let outlet = || results::Outlet::new(self.runtime, self.result, self.cancelled);
+        let rows = rows.unwrap_or_else(|| {
+            results::Rows::new(self.plan, self.view, inputs.order.clone(), outlet())
+        });
         let started = compute.record()?;
         let mut launch =
-            |sink: &mut SinkState, morsels: Range<u32>, rows: &mut results::Rows, report: &mut RunReport| {
+            |sink: &mut SinkState, morsels: Range<u32>, report: &mut RunReport| {
                 let blocks = (morsels.end - morsels.start).clamp(1, grid);
                 let geometry =
                     Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
                 self.launch(
-                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, rows, report,
+                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
                 )
             };
         let mut gives_way = false;
@@ -184,7 +186,10 @@ impl<'a> Run<'a> {
         let ready = residency.ready();
         let ready_morsels = u64::from(table.first_morsels[ready]);
         // A run that may stop early begins with as few morsels as keep the device busy, and doubles them.
-        let mut step = self.fetch.map_or(slice, |_| u64::from(grid));
+        let mut step = match self.fetch {
+            Some(_) if matches!(bound.result, ResultPlan::Rows(_)) => u64::from(grid),
+            _ => slice,
+        };
         let begun = morsels;
         while morsels < ready_morsels && !self.has_enough(&rows) {
             if morsels > begun && turn.lease.is_asked() {
@@ -192,7 +197,7 @@ impl<'a> Run<'a> {
                 break;
             }
             let end = morsels.saturating_add(step).min(ready_morsels);
-            launch(&mut sink, morsels as u32..end as u32, &mut rows, report)?;
+            launch(&mut sink, morsels as u32..end as u32, report)?;
             morsels = end;
             self.progress
                 .comes_to(QueryStep::Running, morsels, Some(all_morsels));
@@ -223,7 +228,7 @@ impl<'a> Run<'a> {
             let end = table.first_morsels[position + 1];
             let todo = table.first_morsels[position].max(morsels as u32)..end;
             if !todo.is_empty() {
-                launch(&mut sink, todo, &mut rows, report)?;
+                launch(&mut sink, todo, report)?;
             }
             morsels = u64::from(end);
             self.progress
@@ -247,7 +252,7 @@ impl<'a> Run<'a> {
         sink.fold(self.runtime, compute, bound)?;
         sink.complete(self.runtime, compute, turn.lease.number())?;
         let ended = compute.record()?;
-        let mut contents = sink.finish(self.runtime, compute, bound, &mut rows, report)?;
+        let mut contents = sink.finish(self.runtime, compute, bound, &rows, report)?;
         if fresh && residency.is_resident() {
             let launches = self.runtime.launches();
             launches.keep(pipeline, residency.addresses(), self.chunks, Arc::clone(&inputs));
@@ -259,17 +264,15 @@ impl<'a> Run<'a> {
         if let Some(table) = contents.built.take() {
             return Ok(Pass::Done(Output::Built(Box::new(table))));
         }
-        match bound.strategy {
-            Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. } => {
-                rows.finish().map(|batches| Pass::Done(Output::Batches(batches)))
-            }
+        let rows = match bound.strategy {
+            Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. } => rows.count(),
             _ => {
-                let (batches, bytes) =
-                    results::groups(self.runtime, compute, self.plan, bound, &contents, self.cancelled)?;
-                report.link_bytes += bytes;
-                Ok(Pass::Done(Output::Batches(batches)))
+                let outlet = outlet();
+                report.link_bytes += results::groups(compute, self.plan, bound, &contents, self.fetch, &outlet)?;
+                outlet.rows()
             }
-        }
+        };
+        Ok(Pass::Done(Output::Returned(rows)))
     }
 
     /// Chunks at the beginning of an order whose morsels are all among the first `morsels`.
@@ -302,7 +305,7 @@ impl<'a> Run<'a> {
         sink: &mut SinkState,
         morsels: Range<u32>,
         bound: &BoundPipeline,
-        rows: &mut results::Rows,
+        rows: &results::Rows<'_>,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
         args.first_morsel = morsels.start;

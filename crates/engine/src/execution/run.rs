@@ -5,13 +5,13 @@ use super::columns::ColumnPages;
 use super::demand::{self, Estimate, Inputs};
 use super::error::{RunError, check};
 use super::prepared::Preparation;
+use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, RowOutput};
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;
 use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::report::PlanReport;
 use crate::runtime::DeviceRuntime;
-use arrow::array::RecordBatch;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
 use galatea_memory::regions::{Lease, Source};
 use galatea_store::{Column, TableView};
@@ -45,6 +45,8 @@ pub(super) struct Run<'a> {
     pub fetch: Option<u64>,
     /// Set when the query is cancelled.
     pub cancelled: &'a AtomicBool,
+    /// Takes the rows or groups that it returns.
+    pub result: &'a ResultQueue,
     /// Where it notes how far it is.
     pub progress: &'a PlanReport,
 }
@@ -70,8 +72,8 @@ impl Turn<'_> {
 /// What a run makes.
 #[derive(Debug)]
 pub(super) enum Output {
-    /// Rows, or groups.
-    Batches(Vec<RecordBatch>),
+    /// So many rows or groups, in the result queue.
+    Returned(u64),
     /// A build side, or groups for another pipeline, parked.
     Built(Box<BuiltTable>),
 }
@@ -80,14 +82,14 @@ impl Output {
     /// What it is together with the sides that it looked up, if it is a part of a join.
     pub(super) fn joined(self, sides: Vec<SideRows>) -> Self {
         match self {
-            Self::Batches(batches) => Self::Batches(batches),
+            Self::Returned(rows) => Self::Returned(rows),
             Self::Built(table) => Self::Built(Box::new(table.joined(sides))),
         }
     }
 
     pub(super) fn rows(&self) -> u64 {
         match self {
-            Self::Batches(batches) => batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+            Self::Returned(rows) => *rows,
             Self::Built(table) => table.rows,
         }
     }

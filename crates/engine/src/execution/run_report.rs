@@ -26,6 +26,8 @@ pub struct RunReport {
     pub rows: u64,
     /// Rows that passed the filters.
     pub rows_passed: u64,
+    /// Rows or groups that it returned.
+    pub rows_returned: u64,
     /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is
     /// skipped.
     pub device_bytes: u64,

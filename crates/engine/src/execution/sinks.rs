@@ -361,7 +361,7 @@ impl SinkState {
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
-        rows: &mut Rows,
+        rows: &Rows<'_>,
         report: &mut RunReport,
     ) -> Result<bool, RunError> {
         let control = stream.read(&self.control, ..CONTROL_WORDS)?;
@@ -380,7 +380,7 @@ impl SinkState {
                 outputs, validity, ..
             } => {
                 if let ResultPlan::Rows(columns) = &bound.result {
-                    report.link_bytes += rows.take(runtime, stream, columns, outputs, validity, held)?;
+                    report.link_bytes += rows.take(stream, columns, outputs, validity, held)?;
                 }
                 stream.fill(self.control.slice_mut(1..2)?, 0)?;
             }

@@ -110,7 +110,7 @@ impl SortColumns {
         columns: &[OutputColumn],
         count: u64,
         fetch: Option<u64>,
-        rows: &mut Rows,
+        rows: &Rows<'_>,
         report: &mut RunReport,
     ) -> Result<(), RunError> {
         let sort = RadixSort::new(runtime.memory());
@@ -141,7 +141,7 @@ impl SortColumns {
             values.push(gather(column, *width)?);
             validity.push(valid.map(|valid| gather(valid, 1)).transpose()?);
         }
-        report.link_bytes += rows.take(runtime, stream, &columns[..outputs], &values, &validity, wanted)?;
+        report.link_bytes += rows.take(stream, &columns[..outputs], &values, &validity, wanted)?;
         Ok(())
     }
 }

@@ -8,6 +8,7 @@
 //! last read the columns of filters and keys alone, so wide rows are made for few (late materialisation).
 
 use super::error::RunError;
+use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
 use crate::expression::{BUCKETS, Expr};
@@ -209,12 +210,13 @@ impl Run<'_> {
 
     /// The groups that a pipeline returns.
     fn groups(&self, plan: &PipelinePlan, passes: &mut Vec<RunReport>) -> Result<Vec<RecordBatch>, RunError> {
-        let (output, report) = self.over(plan, &self.view_of(plan)?).execute()?;
-        passes.push(report);
-        match output {
-            Output::Batches(batches) => Ok(batches),
-            Output::Built(_) => unreachable!("groups of a run that keeps nothing"),
-        }
+        let (view, result) = (self.view_of(plan)?, ResultQueue::whole());
+        let run = Run {
+            result: &result,
+            ..self.over(plan, &view)
+        };
+        passes.push(run.execute()?.1);
+        Ok(std::iter::from_fn(|| result.next()).collect())
     }
 }
 

@@ -28,6 +28,9 @@ policy! {
         /// Share of a query's predicted time that its GPU subtrees must be expected to save: predictions are
         /// not better than that.
         gain: f64 = 0.25,
+        /// Runs on the device before measured times speak against it: the first load and compile, and what
+        /// the second one takes for the first time is not all known to the model.
+        trials: u32 = 3,
     }
 }
 
@@ -184,6 +187,9 @@ fn reason_for_cpu(measured: Measured, gain: f64, whole: f64) -> Option<Reason> {
             of: seconds(whole),
         });
     };
+    if measured.device_runs < POLICY.trials && gain >= POLICY.gain * whole {
+        return None;
+    }
     let (cpu, cpu_basis) = match measured.host {
         Some(host) => (host, Basis::Measured),
         None => (seconds(whole), Basis::Predicted),

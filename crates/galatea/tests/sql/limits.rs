@@ -233,3 +233,31 @@ async fn results_and_build_sides_are_claimed_of_the_sessions_memory() {
         }
     }
 }
+
+#[tokio::test]
+async fn of_limited_groups_only_those_are_read_back() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(200_000, 5, Shape::Ordinary)]);
+    for (by, many) in [("i32, v", true), ("low", false)] {
+        let sql = format!("SELECT {by}, count(*) AS n FROM t GROUP BY {by}");
+        let all = count(&rows(&pair.gpu, &sql).await);
+        let whole = galatea::last_query_report(&pair.gpu).expect("a report").link_bytes;
+        for (limit, expected) in [("LIMIT 3", 3), ("LIMIT 2 OFFSET 1", 2), ("LIMIT 100000000", all)] {
+            let limited = format!("{sql} {limit}");
+            assert_eq!(count(&rows(&pair.gpu, &limited).await), expected, "{limited}");
+            let read = galatea::last_query_report(&pair.gpu).expect("a report").link_bytes;
+            assert!(
+                !many || expected == all || read < whole / 4,
+                "{limited} read {read} of {whole} bytes"
+            );
+            if !many {
+                let foreign = format!(
+                    "SELECT count(*) AS n FROM ({limited}) AS l WHERE NOT EXISTS
+                     (SELECT 1 FROM ({sql}) AS a WHERE a.n = l.n AND a.low IS NOT DISTINCT FROM l.low)"
+                );
+                let foreign = text(&pair.gpu, &foreign).await;
+                assert!(foreign.contains("| 0 |"), "{foreign}");
+            }
+        }
+    }
+}

@@ -27,6 +27,7 @@ mod nested;
 mod pairs;
 mod plans;
 mod random;
+mod results;
 mod rows;
 mod sessions;
 mod sort;

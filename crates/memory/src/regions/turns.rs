@@ -282,6 +282,12 @@ impl Turns {
         Some(lease)
     }
 
+    /// Whether a query waits, for its turn or for memory.
+    pub fn are_awaited(&self) -> bool {
+        let state = self.state.lock();
+        state.queries.values().any(|query| !query.running || query.starved)
+    }
+
     /// The queries there are, by arrival.
     pub fn queries(&self) -> Vec<QueryInfo> {
         let state = self.state.lock();

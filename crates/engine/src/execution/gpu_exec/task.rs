@@ -1,11 +1,11 @@
 //! One execution of a GPU subtree: on the device, with another subtree where the data ask for it, or on the
 //! CPU.
 
-use super::{Outcome, PlaceAgain};
+use super::{GpuExec, Outcome, PlaceAgain};
 use crate::config::{Fallback, GalateaConfig};
 use crate::execution::error::{Failure, RunError};
 use crate::execution::graph::Graph;
-use crate::execution::run::Output;
+use crate::execution::result_queue::ResultQueue;
 use crate::execution::run_report::RunReport;
 use crate::execution::source::store_error;
 use crate::explain::ByteCount;
@@ -33,7 +33,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, execute_stream,
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::future::{self, BoxFuture, Either, poll_fn};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
+use galatea_device::MachineMemory;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +44,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// refused.
 const MAX_PLACEMENTS: usize = 16;
 
+/// `galatea.result_buffer = 'auto'`.
+const RESULT_BUFFER: u64 = 256 << 20;
+
 /// One execution.
+#[derive(Clone)]
 pub(super) struct Task {
     pub(super) subtree: Subtree,
     pub(super) cpu: Arc<dyn ExecutionPlan>,
@@ -64,59 +70,134 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// A task whose run on the device has ended.
+struct Ended {
+    task: Task,
+    outcome: Result<RunReport, Failure>,
+    /// Whether it ran another subtree than the one that was placed.
+    placed_again: bool,
+}
+
+impl Ended {
+    /// The rows, of the device or else of the CPU; none has been read yet.
+    fn rows(self, queue: Arc<ResultQueue>) -> Result<SendableRecordBatchStream> {
+        match self.outcome {
+            Ok(report) => {
+                let rows = stream::iter(std::iter::from_fn(move || queue.next())).map(Ok);
+                let rows = self.task.returned(rows);
+                self.task.ran(report, self.placed_again);
+                Ok(rows)
+            }
+            Err(failure) => self.task.failed(failure),
+        }
+    }
+
+    /// Fails the query if the run failed: some rows have been read.
+    fn after_rows(self) -> Result<()> {
+        match self.outcome {
+            Ok(report) => {
+                self.task.ran(report, self.placed_again);
+                Ok(())
+            }
+            Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
+            Err(Failure::Run(error @ RunError::Raised(_))) => {
+                metrics::ended(PipelineOutcome::Failed);
+                Err(DataFusionError::External(Box::new(error)))
+            }
+            Err(failure) => {
+                metrics::ended(PipelineOutcome::Failed);
+                let late = RunError::Late(failure.to_string());
+                Err(DataFusionError::External(Box::new(late)))
+            }
+        }
+    }
+}
+
 impl Task {
-    pub(super) async fn execute(mut self) -> Result<SendableRecordBatchStream> {
-        let mut outcome = self.on_device().await;
+    /// The rows: once the run has ended, or while it goes on if there are many.
+    pub(super) async fn execute(self) -> Result<SendableRecordBatchStream> {
+        let memory = MachineMemory::look().total;
+        let limit = self.config.result_buffer.resolve(memory, RESULT_BUFFER);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let queue = Arc::new(ResultQueue::new(limit, self.reservation("result")));
+        let returned = self.clone();
+        let run = self.run(Arc::clone(&queue)).boxed();
+        let first = future::select(run, poll_fn(|context| queue.poll_next(context))).await;
+        match first {
+            Either::Left((ended, _)) => ended.rows(queue),
+            Either::Right((batch, run)) => {
+                let rest = stream::try_unfold(Some(run), move |run| next(run, Arc::clone(&queue)));
+                Ok(returned.returned(stream::once(future::ok(batch)).chain(rest)))
+            }
+        }
+    }
+
+    /// Runs the subtree, and others in its place where a build side is refused.
+    async fn run(mut self, queue: Arc<ResultQueue>) -> Ended {
+        let mut outcome = self.on_device(&queue).await;
         let mut placed_again = false;
         for _ in 0..MAX_PLACEMENTS {
             let Some(subtree) = outcome
                 .as_ref()
                 .err()
+                .filter(|_| queue.restart())
                 .and_then(|failure| self.place_again(failure))
             else {
                 break;
             };
             self.subtree = subtree;
             placed_again = true;
-            outcome = self.on_device().await;
+            outcome = self.on_device(&queue).await;
         }
-        match outcome {
-            Ok((batches, report, held)) => {
-                metrics::ended(PipelineOutcome::Device);
-                if let Some(shape) = self.subtree.shape {
-                    self.runtime.history().compiled(shape);
-                }
-                self.record(&report, &batches);
-                let ran = placed_again.then(|| Box::new(self.subtree.clone()));
-                *self.last.lock() = Some(Outcome::Ran(Box::new(report), ran));
-                let size = self.context.session_config().batch_size();
-                let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
-                let pieces = batches
-                    .into_iter()
-                    .map(move |batch| {
-                        // Claimed of the session's memory until the last row has been taken.
-                        let _held = &held;
-                        let kept = batch.slice(0, left.min(batch.num_rows()));
-                        left -= kept.num_rows();
-                        kept
-                    })
-                    .flat_map(move |batch| slices(&batch, size))
-                    .map(Ok);
-                Ok(Box::pin(RecordBatchStreamAdapter::new(
-                    self.cpu.schema(),
-                    stream::iter(pieces),
-                )))
-            }
-            Err(Failure::Store(error)) if !error.is_refusal() => {
+        Ended {
+            task: self,
+            outcome,
+            placed_again,
+        }
+    }
+
+    /// A stream of those rows, in batches as large as the session wants them.
+    fn returned(
+        &self,
+        rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    ) -> SendableRecordBatchStream {
+        let size = self.context.session_config().batch_size();
+        let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
+        let pieces = rows
+            .map_ok(move |batch| {
+                let kept = batch.slice(0, left.min(batch.num_rows()));
+                left -= kept.num_rows();
+                stream::iter(slices(&kept, size)).map(Ok)
+            })
+            .try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(self.cpu.schema(), pieces))
+    }
+
+    /// Notes that the device has computed all rows.
+    fn ran(self, report: RunReport, placed_again: bool) {
+        metrics::ended(PipelineOutcome::Device);
+        if let Some(shape) = self.subtree.shape {
+            let returned = self.subtree.fetch.is_none().then_some(report.rows_returned);
+            self.runtime.history().pipeline_ran(shape, returned);
+        }
+        self.record(&report);
+        let subtree = placed_again.then(|| Box::new(self.subtree));
+        *self.last.lock() = Some(Outcome::Ran(Box::new(report), subtree));
+    }
+
+    /// What comes of a run that failed before a row was read.
+    fn failed(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
+        match failure {
+            Failure::Store(error) if !error.is_refusal() => {
                 metrics::ended(PipelineOutcome::Failed);
                 Err(store_error(error))
             }
-            Err(Failure::Input(error)) => {
+            Failure::Input(error) => {
                 metrics::ended(PipelineOutcome::Failed);
                 Err(error)
             }
-            Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
-            Err(failure) => {
+            Failure::Run(RunError::Cancelled) => exec_err!("the query was cancelled"),
+            failure => {
                 let stream = self.fall_back(failure);
                 metrics::ended(match &stream {
                     Ok(_) => PipelineOutcome::FellBack,
@@ -127,8 +208,8 @@ impl Task {
         }
     }
 
-    /// The result, and the claim on the session's memory that it takes.
-    async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport, MemoryReservation), Failure> {
+    /// Runs the graph of the subtree; its rows go to the queue.
+    async fn on_device(&self, queue: &Arc<ResultQueue>) -> Result<RunReport, Failure> {
         let build = self.reservation("build side");
         let cancelled = Arc::new(AtomicBool::new(false));
         let _guard = CancelOnDrop(Arc::clone(&cancelled));
@@ -139,17 +220,13 @@ impl Task {
             report: &self.report,
             memory: &build,
             cancelled,
+            result: queue,
             builds: Mutex::default(),
         };
         let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;
-        let Output::Batches(batches) = output else {
-            unreachable!("a node returns rows");
-        };
+        report.rows_returned = output.rows();
         report.builds = graph.builds.into_inner();
-        let held = self.reservation("result");
-        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-        held.try_grow(bytes).map_err(Failure::Pool)?;
-        Ok((batches, report, held))
+        Ok(report)
     }
 
     /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:
@@ -183,12 +260,7 @@ impl Task {
 
     /// Runs the subtree on DataFusion's operators, or says why not.
     fn fall_back(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
-        let reason = match &failure {
-            Failure::Store(error) => error.to_string(),
-            Failure::Run(error) => error.to_string(),
-            Failure::Dimension(_, reason) => reason.to_string(),
-            Failure::Pool(error) | Failure::Input(error) => error.to_string(),
-        };
+        let reason = failure.to_string();
         if let Some(sorted) = self.sorted_by_host(&failure)? {
             let reason = format!("the order alone: {reason}");
             tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
@@ -273,7 +345,7 @@ impl Task {
         execute_stream(plan, Arc::clone(&self.context))
     }
 
-    fn record(&self, main: &RunReport, batches: &[RecordBatch]) {
+    fn record(&self, main: &RunReport) {
         let mut report = main.clone();
         main.builds.iter().for_each(|build| report.add(build));
         let count = |name: &'static str, value: u64| {
@@ -295,7 +367,7 @@ impl Task {
                 .subset_time(name, 0)
                 .add_duration(value);
         };
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let rows = usize::try_from(main.rows_returned).unwrap_or(usize::MAX);
         MetricBuilder::new(&self.metrics).output_rows(0).add(rows);
         count("rows_scanned", report.rows);
         count("rows_passed", report.rows_passed);
@@ -317,6 +389,20 @@ impl Task {
             query.link_bytes += report.link_bytes;
         });
     }
+}
+
+/// The next batch of a run whose rows are read while it goes on, or of one that has ended.
+async fn next(
+    run: Option<BoxFuture<'static, Ended>>,
+    queue: Arc<ResultQueue>,
+) -> Result<Option<(RecordBatch, Option<BoxFuture<'static, Ended>>)>> {
+    if let Some(run) = run {
+        match future::select(run, poll_fn(|context| queue.poll_next(context))).await {
+            Either::Right((batch, run)) => return Ok(Some((batch, Some(run)))),
+            Either::Left((ended, _)) => ended.after_rows()?,
+        }
+    }
+    Ok(queue.next().map(|batch| (batch, None)))
 }
 
 /// Pieces of at most `size` rows.

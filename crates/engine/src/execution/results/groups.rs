@@ -1,7 +1,7 @@
 //! The groups of an aggregate.
 
-use super::pieces::{Part, read_in_pieces};
-use super::{Integers, batch, dictionary_array};
+use super::pieces::Part;
+use super::{Integers, Outlet, batch, dictionary_array};
 use crate::execution::error::RunError;
 use crate::execution::sinks::{Contents, GroupStorage};
 use crate::pipeline::PipelinePlan;
@@ -10,36 +10,35 @@ use crate::pipeline::bound::{BoundPipeline, ResultPlan};
 use crate::pipeline::group_key::{KeyColumn, KeyForm, KeyPart, KeyValues};
 use crate::pipeline::moments::{Moment, MomentSum, Moments};
 use crate::pipeline::strategy::Strategy;
-use crate::runtime::DeviceRuntime;
 use arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use arrow::error::ArrowError;
 use galatea_device::Stream;
-use std::sync::atomic::AtomicBool;
 
-/// The record batches of an aggregate's groups, unless `cancelled` is set before they are read; also the
-/// bytes read.
+/// Gives the record batches of an aggregate's groups to `outlet`, of `fetch` groups at least if there are so
+/// many; returns the bytes read.
 pub(in crate::execution) fn groups(
-    runtime: &DeviceRuntime,
     stream: &Stream,
     plan: &PipelinePlan,
     bound: &BoundPipeline,
     contents: &Contents,
-    cancelled: &AtomicBool,
-) -> Result<(Vec<RecordBatch>, u64), RunError> {
+    fetch: Option<u64>,
+    outlet: &Outlet<'_>,
+) -> Result<u64, RunError> {
     let stride = bound.slot_words();
     match &contents.groups {
         GroupStorage::Host(words) => {
             let groups = words.len().checked_div(stride).unwrap_or(0);
             let batch = decode(plan, bound, Groups::new(words, 0, groups, 1, stride))?;
-            Ok((vec![batch], 0))
+            outlet.give(batch)?;
+            Ok(0)
         }
         GroupStorage::Fixed(words, at) => {
             let part = Part::Records(words, at.start, stride);
             let groups = at.len() / stride;
-            read_in_pieces(runtime, stream, groups, &[part], cancelled, |piece| {
+            outlet.pieces(stream, groups, &[part], |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, 1, stride);
                 decode(plan, bound, groups)
             })
@@ -49,7 +48,8 @@ pub(in crate::execution) fn groups(
             let parts: Vec<Part> = (0..stride)
                 .map(|word| Part::Words(words, word * groups))
                 .collect();
-            read_in_pieces(runtime, stream, groups, &parts, cancelled, |piece| {
+            let wanted = fetch.map_or(groups, |fetch| groups.min(fetch as usize));
+            outlet.pieces(stream, wanted, &parts, |piece| {
                 let groups = Groups::new(piece.all_words(), piece.first, piece.rows, piece.rows, 1);
                 decode(plan, bound, groups)
             })

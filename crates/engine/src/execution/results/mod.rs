@@ -3,10 +3,12 @@
 //! Column by column: a result can have millions of rows.
 
 mod groups;
+mod outlet;
 mod pieces;
 mod rows;
 
 pub(super) use groups::groups;
+pub(super) use outlet::Outlet;
 pub(super) use pieces::ResultPolicy;
 pub(super) use rows::Rows;
 

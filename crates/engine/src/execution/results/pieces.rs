@@ -6,6 +6,8 @@ use crate::execution::error::check;
 use crate::policy::policy;
 use crate::runtime::{DeviceRuntime, Staging};
 use galatea_device::{DeviceBuffer, Stream};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -87,8 +89,26 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Reads `rows` rows of the parts and decodes them, piece by piece, until `cancelled` is set; in their order.
-/// What is queued on `stream` so far comes first. Also returns the bytes read.
+/// Pieces that are decoded, given on in their order.
+struct InOrder<T, G> {
+    next: usize,
+    waiting: BTreeMap<usize, T>,
+    give: G,
+}
+
+impl<T, G: FnMut(T) -> Result<(), RunError>> InOrder<T, G> {
+    fn add(&mut self, index: usize, piece: T) -> Result<(), RunError> {
+        self.waiting.insert(index, piece);
+        while let Some(piece) = self.waiting.remove(&self.next) {
+            self.next += 1;
+            (self.give)(piece)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads `rows` rows of the parts, decodes them piece by piece, and gives each piece to `give` in their order,
+/// until `cancelled` is set. What is queued on `stream` so far comes first. Returns the bytes read.
 pub(super) fn read_in_pieces<T: Send>(
     runtime: &DeviceRuntime,
     stream: &Stream,
@@ -96,21 +116,26 @@ pub(super) fn read_in_pieces<T: Send>(
     parts: &[Part<'_>],
     cancelled: &AtomicBool,
     decode: impl Fn(&Piece<'_>) -> Result<T, RunError> + Sync,
-) -> Result<(Vec<T>, u64), RunError> {
+    give: impl FnMut(T) -> Result<(), RunError> + Send,
+) -> Result<u64, RunError> {
     let row_bytes: usize = parts.iter().map(|part| part.width()).sum();
     let fit = Staging::BYTES / row_bytes.max(1);
     if rows == 0 {
-        return Ok((Vec::new(), 0));
+        return Ok(0);
     }
     // Parts of a piece begin at multiples of 8 bytes.
     let piece_rows = (fit.saturating_sub(8) & !7).clamp(8, POLICY.piece_rows);
     let pieces = rows.div_ceil(piece_rows);
     let next = AtomicUsize::new(0);
     let queued = stream.record()?;
-    let work = || -> Result<Vec<(usize, T)>, RunError> {
+    let in_order = Mutex::new(InOrder {
+        next: 0,
+        waiting: BTreeMap::new(),
+        give,
+    });
+    let work = || -> Result<(), RunError> {
         let mut staging = runtime.take_staging()?;
         staging.stream.wait(&queued)?;
-        let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= pieces {
@@ -138,28 +163,22 @@ pub(super) fn read_in_pieces<T: Send>(
                 bytes,
                 starts: &starts,
             };
-            done.push((index, decode(&piece)?));
+            in_order.lock().add(index, decode(&piece)?)?;
         }
         runtime.give_staging(staging);
-        Ok(done)
+        Ok(())
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(POLICY.threads).min(pieces);
-    let mut done = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut all = work();
-        for other in others {
+        let own = work();
+        others.into_iter().fold(own, |all, other| {
             let theirs = (other.join()).unwrap_or_else(|_| Err(RunError::Ended("it read results".into())));
-            all = all.and_then(|mut all| {
-                all.extend(theirs?);
-                Ok(all)
-            });
-        }
-        all
+            all.and(theirs)
+        })
     })?;
-    done.sort_unstable_by_key(|(index, _)| *index);
-    let results = done.into_iter().map(|(_, result)| result).collect();
-    Ok((results, (rows * row_bytes) as u64))
+    Ok((rows * row_bytes) as u64)
 }
 
 #[cfg(test)]
@@ -177,7 +196,8 @@ mod tests {
         let cancelled = AtomicBool::new(false);
         let decoded = AtomicUsize::new(0);
         let read = |cancel: bool| {
-            read_in_pieces(
+            let mut firsts = Vec::new();
+            let bytes = read_in_pieces(
                 &runtime,
                 &stream,
                 words.len(),
@@ -186,12 +206,18 @@ mod tests {
                 |piece| {
                     decoded.fetch_add(1, Ordering::Relaxed);
                     cancelled.store(cancel, Ordering::Relaxed);
-                    Ok(piece.rows)
+                    Ok(piece.first)
                 },
-            )
+                |first| {
+                    firsts.push(first);
+                    Ok(())
+                },
+            )?;
+            Ok((firsts, bytes))
         };
-        let (rows, bytes) = read(false)?;
-        assert_eq!((rows.len(), bytes), (pieces, words.bytes()));
+        let (firsts, bytes) = read(false)?;
+        assert_eq!((firsts.len(), bytes), (pieces, words.bytes()));
+        assert!(firsts.is_sorted(), "pieces in their order");
         decoded.store(0, Ordering::Relaxed);
         assert!(matches!(read(true), Err(RunError::Cancelled)));
         let read_on = decoded.load(Ordering::Relaxed);

@@ -1,15 +1,14 @@
 //! Rows of an append sink.
 
-use super::pieces::{Part, read_in_pieces};
-use super::{Integers, batch, dictionary_array};
+use super::pieces::Part;
+use super::{Integers, Outlet, batch, dictionary_array};
 use crate::execution::error::RunError;
 use crate::pipeline::PipelinePlan;
 use crate::pipeline::output::OutputColumn;
 use crate::pipeline::output::OutputForm;
 use crate::pipeline::sink::chains::RowLayout;
-use crate::runtime::DeviceRuntime;
 use arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Float64Array, LargeBinaryArray, RecordBatch, StringViewBuilder,
+    ArrayRef, BooleanArray, Float32Array, Float64Array, LargeBinaryArray, StringViewBuilder,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
@@ -19,45 +18,41 @@ use galatea_memory::GatheredRows;
 use galatea_memory::regions::WorkingRegion;
 use galatea_store::{Chunk, Encoding, TableView};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-/// Rows of an append sink, collected in pieces.
+/// Rows of an append sink, given on in pieces.
 #[derive(Debug)]
 pub(in crate::execution) struct Rows<'a> {
     plan: &'a PipelinePlan,
     view: &'a TableView,
     /// By position in the table of chunks.
     chunks: Vec<usize>,
-    cancelled: &'a AtomicBool,
-    batches: Vec<RecordBatch>,
+    outlet: Outlet<'a>,
 }
 
 impl<'a> Rows<'a> {
-    /// Nothing collected yet. Reading stops when `cancelled` is set.
+    /// Nothing given to `outlet` yet.
     pub(in crate::execution) fn new(
         plan: &'a PipelinePlan,
         view: &'a TableView,
         chunks: Vec<usize>,
-        cancelled: &'a AtomicBool,
+        outlet: Outlet<'a>,
     ) -> Self {
         Self {
             plan,
             view,
             chunks,
-            cancelled,
-            batches: Vec::new(),
+            outlet,
         }
     }
 
-    /// Rows collected so far.
+    /// Rows given on so far.
     pub(in crate::execution) fn count(&self) -> u64 {
-        self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
+        self.outlet.rows()
     }
 
     /// Reads `count` rows from the output columns; returns the bytes read.
     pub(in crate::execution) fn take(
-        &mut self,
-        runtime: &DeviceRuntime,
+        &self,
         stream: &Stream,
         columns: &[OutputColumn],
         outputs: &[WorkingRegion<u8>],
@@ -72,25 +67,22 @@ impl<'a> Rows<'a> {
             parts.extend(valid.as_ref().map(|valid| Part::Bytes(valid, 1)));
             places.push((value, valid.is_some()));
         }
-        let (batches, bytes) =
-            read_in_pieces(runtime, stream, count as usize, &parts, self.cancelled, |piece| {
-                let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
-                    let nulls = nullable.then(|| {
-                        let flags = piece.bytes(value + 1);
-                        NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
-                    });
-                    self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
+        let bytes = self.outlet.pieces(stream, count as usize, &parts, |piece| {
+            let arrays = columns.iter().zip(&places).map(|(column, (value, nullable))| {
+                let nulls = nullable.then(|| {
+                    let flags = piece.bytes(value + 1);
+                    NullBuffer::new(BooleanBuffer::collect_bool(piece.rows, |i| flags[i] != 0))
                 });
-                batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
-            })?;
-        self.batches.extend(batches);
+                self.array(column, &Values::Bytes(piece.bytes(*value)), nulls)
+            });
+            batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
+        })?;
         Ok(bytes)
     }
 
     /// Reads rows of words gathered from page chains; returns the bytes read.
     pub(in crate::execution) fn take_gathered(
-        &mut self,
-        runtime: &DeviceRuntime,
+        &self,
         stream: &Stream,
         columns: &[OutputColumn],
         layout: &RowLayout,
@@ -100,7 +92,7 @@ impl<'a> Rows<'a> {
         let parts: Vec<Part> = (0..layout.words)
             .map(|word| Part::Words(&gathered.columns, word * rows))
             .collect();
-        let (batches, bytes) = read_in_pieces(runtime, stream, rows, &parts, self.cancelled, |piece| {
+        let bytes = self.outlet.pieces(stream, rows, &parts, |piece| {
             let arrays = columns
                 .iter()
                 .zip(&layout.fields)
@@ -125,7 +117,6 @@ impl<'a> Rows<'a> {
                 });
             batch(&self.plan.output, arrays.collect::<Result<_, _>>()?, piece.rows)
         })?;
-        self.batches.extend(batches);
         Ok(bytes)
     }
 
@@ -188,11 +179,6 @@ impl<'a> Rows<'a> {
             DataType::Utf8 | DataType::LargeUtf8 => cast(&cast(&bytes, &DataType::LargeUtf8)?, data_type)?,
             _ => cast(&bytes, data_type)?,
         })
-    }
-
-    /// All batches.
-    pub(in crate::execution) fn finish(self) -> Result<Vec<RecordBatch>, RunError> {
-        Ok(self.batches)
     }
 }
 

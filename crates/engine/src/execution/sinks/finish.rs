@@ -65,7 +65,7 @@ impl SinkState {
         runtime: &DeviceRuntime,
         stream: &Stream,
         bound: &BoundPipeline,
-        rows: &mut Rows,
+        rows: &Rows<'_>,
         report: &mut RunReport,
     ) -> Result<Contents, RunError> {
         if let Some(dimension) = self.kept.take() {
@@ -161,13 +161,13 @@ pub(super) fn gather(
     bound: &BoundPipeline,
     heap: &mut RowHeap,
     layout: &RowLayout,
-    rows: &mut Rows,
+    rows: &Rows<'_>,
     report: &mut RunReport,
 ) -> Result<(), RunError> {
     let gathered = heap.gather(runtime, stream)?;
     report.pages += gathered.pages;
     if let ResultPlan::Rows(columns) = &bound.result {
-        report.link_bytes += rows.take_gathered(runtime, stream, columns, layout, &gathered)?;
+        report.link_bytes += rows.take_gathered(stream, columns, layout, &gathered)?;
     }
     Ok(())
 }

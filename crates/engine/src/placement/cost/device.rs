@@ -146,11 +146,13 @@ impl Estimator {
             Some(build) => self.device_time(&build.subtree, &side.plan, runtime, config).hot,
         });
         let dimensions: f64 = sides.sum();
-        let returned = self.rows(plan);
+        let seen = found.shape.and_then(|shape| runtime.history().returned(shape));
+        let seen = seen.map(|rows| rows as f64);
+        let returned = seen.unwrap_or_else(|| self.rows(plan));
         let (hashed, returned, costs) = match &found.plan.sink {
             SinkPlan::Aggregate { keys, .. } if keys.is_empty() => (0.0, 1.0, POLICY.group_value),
             SinkPlan::Aggregate { .. } => {
-                let groups = self.groups(plan);
+                let groups = seen.unwrap_or_else(|| self.groups(plan));
                 let row = POLICY.hashed_row[usize::from(groups > POLICY.cached_groups)];
                 (rows * row * 1e-9, groups, POLICY.group_value)
             }

@@ -126,7 +126,7 @@ fn other_value(name: &str) -> Option<&'static str> {
     Some(match name {
         "device" => "cpu",
         "fallback" => "error",
-        "gpu_memory_limit" | "store_memory_limit" => "1 GiB",
+        "gpu_memory_limit" | "store_memory_limit" | "result_buffer" => "1 GiB",
         "cache_files" | "cache_device" => "false",
         "replacement" => "lru",
         "admission" => "peak",

@@ -1,0 +1,257 @@
+//! A result on its way from the run that makes it to the query that reads it.
+//!
+//! A result that fits `galatea.result_buffer` leaves when its run has ended: a run that fails until then is
+//! as if it had never begun, and the CPU answers. A larger one flows: its rows are read while the run goes
+//! on, the run waits where the buffer is full, and what fails after the first rows fails the query. A run
+//! does not wait for its reader while other queries wait for the device.
+
+use super::error::{RunError, check};
+use arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::MemoryReservation;
+use galatea_memory::regions::Turns;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How often a run that waits for its reader looks whether it was cancelled, or keeps others from the device.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Batches in their order, of one run.
+#[derive(Debug)]
+pub(super) struct ResultQueue {
+    state: Mutex<State>,
+    /// A batch was read.
+    read: Condvar,
+    /// Bytes that wait to be read at most, unless one batch is larger or others wait for the device.
+    limit: usize,
+    /// The session's memory that waiting batches, and the one read last, are claimed of.
+    claim: Option<MemoryReservation>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    batches: VecDeque<(RecordBatch, usize)>,
+    /// Of all waiting batches.
+    bytes: usize,
+    /// Of the batch read last, which its reader may still hold.
+    held: usize,
+    /// Whether batches are read before the run has ended.
+    flows: bool,
+    reader: Option<Waker>,
+}
+
+impl ResultQueue {
+    /// For a result of which up to `limit` bytes wait, claimed of `claim`.
+    pub(super) fn new(limit: usize, claim: MemoryReservation) -> Self {
+        Self {
+            claim: Some(claim),
+            limit,
+            ..Self::whole()
+        }
+    }
+
+    /// For a result that is read when the run has ended.
+    pub(super) fn whole() -> Self {
+        Self {
+            state: Mutex::default(),
+            read: Condvar::new(),
+            limit: usize::MAX,
+            claim: None,
+        }
+    }
+
+    /// Adds a batch, and waits until there is room for it.
+    ///
+    /// # Errors
+    /// [`RunError::Cancelled`]; [`RunError::Pool`] if the session's memory cannot hold the batch, and nobody
+    /// is going to read those before it.
+    pub(super) fn push(
+        &self,
+        batch: RecordBatch,
+        turns: &Turns,
+        cancelled: &AtomicBool,
+    ) -> Result<(), RunError> {
+        let bytes = batch.get_array_memory_size();
+        let mut state = self.state.lock();
+        loop {
+            let alone = state.batches.is_empty();
+            let hurries = turns.are_awaited();
+            if alone || hurries || state.bytes.saturating_add(bytes) <= self.limit {
+                match self.claim.as_ref().map_or(Ok(()), |claim| claim.try_grow(bytes)) {
+                    Ok(()) => break,
+                    Err(refused) if hurries || (alone && state.held == 0) => {
+                        return Err(RunError::Pool(refused));
+                    }
+                    Err(_) => {}
+                }
+            }
+            state.flows = true;
+            state.wake();
+            check(cancelled)?;
+            self.read.wait_for(&mut state, LOOK);
+        }
+        state.bytes += bytes;
+        state.batches.push_back((batch, bytes));
+        state.wake();
+        Ok(())
+    }
+
+    /// Forgets the batches of a run that failed, before another attempt; `false`: some may have been read.
+    pub(super) fn restart(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.flows {
+            return false;
+        }
+        while self.pop(&mut state).is_some() {}
+        true
+    }
+
+    /// The next batch, once batches flow.
+    pub(super) fn poll_next(&self, context: &mut Context<'_>) -> Poll<RecordBatch> {
+        let mut state = self.state.lock();
+        let next = if state.flows { self.pop(&mut state) } else { None };
+        match next {
+            Some(batch) => Poll::Ready(batch),
+            None => {
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// The next batch of a run that has ended.
+    pub(super) fn next(&self) -> Option<RecordBatch> {
+        self.pop(&mut self.state.lock())
+    }
+
+    fn pop(&self, state: &mut MutexGuard<'_, State>) -> Option<RecordBatch> {
+        let next = state.batches.pop_front();
+        let bytes = next.as_ref().map_or(0, |(_, bytes)| *bytes);
+        state.bytes -= bytes;
+        let done = std::mem::replace(&mut state.held, bytes);
+        if let Some(claim) = &self.claim {
+            claim.shrink(done);
+        }
+        self.read.notify_one();
+        next.map(|(batch, _)| batch)
+    }
+}
+
+impl State {
+    /// Wakes the reader, if it may read.
+    fn wake(&mut self) {
+        if self.flows
+            && let Some(reader) = self.reader.take()
+        {
+            reader.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    const ROWS: i64 = 128;
+
+    fn batch(number: i64) -> RecordBatch {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![number; ROWS as usize]));
+        RecordBatch::try_from_iter([("number", values)]).unwrap()
+    }
+
+    fn number(batch: &RecordBatch) -> i64 {
+        batch.column(0).as_primitive::<Int64Type>().value(0)
+    }
+
+    fn pool(bytes: usize) -> Arc<dyn MemoryPool> {
+        Arc::new(GreedyMemoryPool::new(bytes))
+    }
+
+    fn queue(limit: usize, pool: &Arc<dyn MemoryPool>) -> ResultQueue {
+        ResultQueue::new(limit, MemoryConsumer::new("result").register(pool))
+    }
+
+    fn poll(queue: &ResultQueue) -> Poll<RecordBatch> {
+        queue.poll_next(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_small_result_waits_for_the_end_of_its_run() {
+        let pool = pool(1 << 20);
+        let queue = queue(1 << 20, &pool);
+        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        for number in 0..3 {
+            queue.push(batch(number), &turns, &cancelled).unwrap();
+        }
+        assert!(poll(&queue).is_pending());
+        assert!(queue.restart());
+        assert_eq!(pool.reserved(), 0);
+        queue.push(batch(7), &turns, &cancelled).unwrap();
+        assert_eq!(queue.next().as_ref().map(number), Some(7));
+        assert!(queue.next().is_none());
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn a_large_result_flows_in_order_within_its_limit() {
+        let size = batch(0).get_array_memory_size();
+        // The claim holds those that wait and the one that is read.
+        let (pool, batches) = (pool(4 * size), 500);
+        let queue = queue(3 * size, &pool);
+        let (turns, cancelled, pushed) = (Turns::default(), AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..batches {
+                    queue.push(batch(number), &turns, &cancelled).unwrap();
+                    pushed.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            for expected in 0..batches {
+                let next = loop {
+                    match poll(&queue) {
+                        Poll::Ready(batch) => break batch,
+                        Poll::Pending if pushed.load(Ordering::Relaxed) == batches as usize => {
+                            break queue.next().expect("all were pushed");
+                        }
+                        Poll::Pending => std::thread::yield_now(),
+                    }
+                };
+                assert_eq!(number(&next), expected);
+                assert!(pushed.load(Ordering::Relaxed) <= expected as usize + 4);
+                assert!(pool.reserved() <= 4 * size);
+            }
+        });
+        assert!(!queue.restart(), "rows were read");
+    }
+
+    #[test]
+    fn a_run_whose_reader_stays_away_ends_when_it_is_cancelled() {
+        let pool = pool(1 << 20);
+        let queue = queue(0, &pool);
+        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        queue.push(batch(0), &turns, &cancelled).unwrap();
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| queue.push(batch(1), &turns, &cancelled));
+            cancelled.store(true, Ordering::Relaxed);
+            assert!(matches!(run.join().unwrap(), Err(RunError::Cancelled)));
+        });
+    }
+
+    #[test]
+    fn a_batch_that_the_session_cannot_hold_is_refused() {
+        let pool = pool(1);
+        let queue = queue(1 << 20, &pool);
+        let (turns, cancelled) = (Turns::default(), AtomicBool::new(false));
+        let refused = queue.push(batch(0), &turns, &cancelled);
+        assert!(matches!(refused, Err(RunError::Pool(_))), "{refused:?}");
+        assert_eq!(pool.reserved(), 0);
+    }
+}

@@ -1,0 +1,59 @@
+//! The way of a run's batches into its result queue.
+
+use super::pieces::{Part, Piece, read_in_pieces};
+use crate::execution::error::RunError;
+use crate::execution::result_queue::ResultQueue;
+use crate::runtime::DeviceRuntime;
+use arrow::array::RecordBatch;
+use galatea_device::Stream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Gives the batches of one run to its queue, and counts their rows.
+#[derive(Debug)]
+pub(in crate::execution) struct Outlet<'a> {
+    runtime: &'a DeviceRuntime,
+    queue: &'a ResultQueue,
+    cancelled: &'a AtomicBool,
+    rows: AtomicU64,
+}
+
+impl<'a> Outlet<'a> {
+    /// Into `queue`, until `cancelled` is set.
+    pub(in crate::execution) fn new(
+        runtime: &'a DeviceRuntime,
+        queue: &'a ResultQueue,
+        cancelled: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            runtime,
+            queue,
+            cancelled,
+            rows: AtomicU64::new(0),
+        }
+    }
+
+    /// Rows of the batches given on so far.
+    pub(in crate::execution) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Gives a batch on.
+    pub(super) fn give(&self, batch: RecordBatch) -> Result<(), RunError> {
+        self.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        self.queue
+            .push(batch, self.runtime.memory().turns(), self.cancelled)
+    }
+
+    /// Reads so many rows of the parts, after what is queued on `stream`, and gives on what `decode` makes of
+    /// each piece of them, in order. Returns the bytes read.
+    pub(super) fn pieces(
+        &self,
+        stream: &Stream,
+        rows: usize,
+        parts: &[Part<'_>],
+        decode: impl Fn(&Piece<'_>) -> Result<RecordBatch, RunError> + Sync,
+    ) -> Result<u64, RunError> {
+        let give = |batch| self.give(batch);
+        read_in_pieces(self.runtime, stream, rows, parts, self.cancelled, decode, give)
+    }
+}

@@ -1,0 +1,173 @@
+//! Results larger than `galatea.result_buffer`: their rows are read while the query goes on.
+
+use crate::compare::{Pair, same};
+use crate::data::{Shape, batch};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
+use galatea::{EmulatorOptions, QueryDevice};
+use galatea_device::{DriverCall, FaultCode, Faults};
+use std::time::Duration;
+
+/// Chunks, each with a launch of its own.
+const CHUNKS: usize = 400;
+
+const ROWS: &str = "SELECT i32, i64, low FROM t WHERE v % 3 <> 1";
+
+/// A session that streams every chunk and returns what each launch leaves, and the handle that counts its
+/// launches.
+fn bed(settings: &[(&str, &str)]) -> (Pair, Faults) {
+    let faults = Faults::default();
+    let emulator = EmulatorOptions {
+        faults: faults.clone(),
+        ..EmulatorOptions::default()
+    };
+    let mut all = vec![
+        ("galatea.chunk_rows", "100"),
+        ("galatea.cache_device", "false"),
+        ("galatea.block_threads", "32"),
+        ("galatea.min_rows", "0"),
+        ("galatea.row_output", "direct"),
+        ("galatea.result_buffer", "64 KiB"),
+    ];
+    all.extend(settings);
+    let pair = Pair::emulated(emulator, &all);
+    pair.table("t", &[batch(100 * CHUNKS, 7, Shape::Ordinary)]);
+    (pair, faults)
+}
+
+async fn start(ctx: &SessionContext, sql: &str) -> SendableRecordBatchStream {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    frame.execute_stream().await.expect("a stream")
+}
+
+async fn answer(ctx: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let rows = start(ctx, sql).await.try_collect().await;
+    rows.unwrap_or_else(|error| panic!("{sql}\n{error}"))
+}
+
+/// All that a stream returns, after a first batch.
+async fn rest(first: RecordBatch, stream: SendableRecordBatchStream) -> Vec<RecordBatch> {
+    let rows: Result<Vec<_>, _> = stream.try_collect().await;
+    [vec![first], rows.expect("the other rows")].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_result_is_whole_and_in_order() {
+    for buffer in ["0 B", "1 KiB", "100 KiB", "auto"] {
+        let (pair, _) = bed(&[("galatea.result_buffer", buffer)]);
+        for sql in [
+            ROWS,
+            "SELECT i64, u64, count(*), sum(v) FROM t GROUP BY i64, u64",
+            "SELECT low, flag, count(*) FROM t GROUP BY low, flag",
+            "SELECT a.v, b.i32 FROM t a JOIN t b ON a.i64 = b.i64 AND a.k = b.k",
+            "SELECT i64, row_number() OVER (PARTITION BY low ORDER BY i64, v, i32) FROM t",
+        ] {
+            pair.check(sql, true, buffer).await;
+        }
+        let sorted = "SELECT i64, v, i32 FROM t ORDER BY i64, v, i32";
+        let rows = answer(&pair.gpu, sorted).await;
+        let expected = answer(&pair.cpu, sorted).await;
+        let schema = expected[0].schema();
+        let whole = |batches: &[RecordBatch]| datafusion::arrow::compute::concat_batches(&schema, batches);
+        assert_eq!(
+            whole(&rows).expect("one type"),
+            whole(&expected).expect("one type"),
+            "{buffer}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_leave_while_the_query_goes_on_and_wait_for_their_reader() {
+    let (pair, faults) = bed(&[]);
+    let expected = answer(&pair.gpu, ROWS).await;
+    faults.clear();
+    let mut stream = start(&pair.gpu, ROWS).await;
+    let first = stream.next().await.expect("rows").expect("a batch");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let begun = faults.calls(DriverCall::Launch);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(faults.calls(DriverCall::Launch), begun, "it waits for its reader");
+    assert!(begun < CHUNKS as u64, "{begun} launches for the first rows");
+    same(&expected, &rest(first, stream).await).expect("the same rows");
+    assert!(faults.calls(DriverCall::Launch) >= CHUNKS as u64);
+    let report = galatea::last_query_report(&pair.gpu).expect("a report");
+    assert_eq!(report.device, QueryDevice::Emulated);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn others_do_not_wait_for_the_reader_of_a_large_result() {
+    let (pair, _) = bed(&[("galatea.admission", "fix-1")]);
+    let expected = answer(&pair.gpu, ROWS).await;
+    let mut stream = start(&pair.gpu, ROWS).await;
+    let first = stream.next().await.expect("rows").expect("a batch");
+    let other = answer(&pair.gpu, "SELECT low, count(*) FROM t GROUP BY low");
+    let other = tokio::time::timeout(Duration::from_secs(60), other).await;
+    assert!(!other.expect("it had its turn").is_empty());
+    same(&expected, &rest(first, stream).await).expect("the same rows");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_reader_ends_the_query() {
+    let (pair, faults) = bed(&[]);
+    answer(&pair.gpu, ROWS).await;
+    faults.clear();
+    let mut stream = start(&pair.gpu, ROWS).await;
+    stream.next().await.expect("rows").expect("a batch");
+    drop(stream);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let launched = faults.calls(DriverCall::Launch);
+    assert!(launched < CHUNKS as u64, "{launched} launches");
+    // Nothing of it is left.
+    pair.check("SELECT count(*), sum(v) FROM t", true, "the next").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_after_the_first_rows_fails_the_query_and_one_before_does_not() {
+    let last = CHUNKS as u64 - 5;
+    let (pair, faults) = bed(&[]);
+    answer(&pair.gpu, ROWS).await;
+    faults.fail(DriverCall::Launch, last, u64::MAX, FaultCode::Refused);
+    let rows: Result<Vec<_>, _> = start(&pair.gpu, ROWS).await.try_collect().await;
+    let error = rows.expect_err("rows had been read").to_string();
+    assert!(error.contains("galatea.result_buffer"), "{error}");
+    faults.clear();
+    pair.check(ROWS, true, "after the failure").await;
+
+    let (pair, faults) = bed(&[("galatea.result_buffer", "auto")]);
+    let expected = answer(&pair.gpu, ROWS).await;
+    faults.fail(DriverCall::Launch, last, u64::MAX, FaultCode::Refused);
+    same(&expected, &answer(&pair.gpu, ROWS).await).expect("the CPU's rows");
+    assert!(faults.injected() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_may_be_larger_than_the_sessions_memory() {
+    let environment = RuntimeEnvBuilder::new()
+        .with_memory_limit(300 << 10, 1.0)
+        .build_arc()
+        .expect("an environment");
+    let ctx = galatea::session()
+        .with_emulated_device(EmulatorOptions::default())
+        .with_setting("galatea.device", "emulated")
+        .with_setting("galatea.fallback", "error")
+        .with_setting("galatea.min_rows", "0")
+        .with_setting("galatea.chunk_rows", "1000")
+        .with_setting("galatea.cache_device", "false")
+        .with_runtime(environment)
+        .build()
+        .expect("a session");
+    let table = batch(100 * CHUNKS, 7, Shape::Ordinary);
+    ctx.register_batch("t", table).expect("a table");
+    let mut stream = start(&ctx, ROWS).await;
+    let (mut rows, mut bytes) = (0, 0);
+    while let Some(batch) = stream.next().await {
+        let batch = batch.expect("a batch");
+        rows += batch.num_rows();
+        bytes += batch.get_array_memory_size();
+    }
+    assert!(rows > 10 * CHUNKS && bytes > 300 << 10, "{rows} rows, {bytes} bytes");
+}
