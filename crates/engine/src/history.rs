@@ -103,7 +103,9 @@ impl History {
     /// Rows or groups that the last pipeline of that shape returned, whatever its literals.
     pub fn returned(&self, shape: PlanKey) -> Option<u64> {
         let ran = self.ran.lock();
-        ran.iter().find(|(key, _)| *key == shape).and_then(|(_, rows)| *rows)
+        ran.iter()
+            .find(|(key, _)| *key == shape)
+            .and_then(|(_, rows)| *rows)
     }
 
     /// Adds time that a run on the CPU has lost for want of each.

@@ -344,12 +344,7 @@ impl Demands {
         inputs: Inputs,
         config: &GalateaConfig,
     ) -> Estimate {
-        let known = self.0.lock();
-        let observed = known
-            .iter()
-            .find(|(key, _)| *key == inputs.shape)
-            .map(|(_, run)| *run);
-        drop(known);
+        let observed = self.observed(inputs.shape);
         let sink = match (bound, observed) {
             (Some(bound), _) => SinkMemory::of_bound(bound, inputs.rows, config),
             (None, Some(observed)) => observed.sink,
@@ -365,6 +360,17 @@ impl Demands {
             ..inputs
         };
         estimate(sink, quantities, observed, inputs)
+    }
+
+    /// Groups that a run over so many rows is going to find, if an earlier one of its shape has shown it.
+    pub(crate) fn groups(&self, shape: u64, rows: u64) -> Option<u64> {
+        let groups = self.observed(shape)?.quantities.scaled_to(rows).groups;
+        Some(groups as u64)
+    }
+
+    fn observed(&self, shape: u64) -> Option<Observed> {
+        let known = self.0.lock();
+        known.iter().find(|(key, _)| *key == shape).map(|(_, run)| *run)
     }
 
     /// Remembers a run.

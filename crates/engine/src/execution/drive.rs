@@ -178,6 +178,8 @@ impl Run<'_> {
             owner: turn.lease.number(),
             rows: report.rows,
             hash_slots: self.config.hash_slots.0,
+            groups: (turn.inputs.filter(|_| self.sizes_tables()))
+                .and_then(|inputs| self.runtime.demands().groups(inputs.shape, report.rows)),
             counted,
             pairs: self.sides.iter().rev().find_map(SideRows::pair_sizes),
             fetch: self.fetch,
@@ -261,7 +263,7 @@ impl Run<'_> {
             quantities: Quantities {
                 rows: report.rows,
                 passed: report.rows_passed as f64,
-                groups: output.rows() as f64,
+                groups: report.groups.unwrap_or(output.rows()) as f64,
             },
             scan: report.kernel,
             collect: report.total.saturating_sub(before),

@@ -48,12 +48,7 @@ impl TableState {
         grid: u32,
         needs: &SinkNeeds,
     ) -> Result<(Self, u32), RunError> {
-        let &SinkNeeds {
-            owner,
-            rows,
-            hash_slots,
-            ..
-        } = needs;
+        let &SinkNeeds { owner, rows, .. } = needs;
         let layout = SlotLayout {
             slot_words: bound.slot_words() as u32,
             key_words: key.key_words() as u32,
@@ -63,14 +58,22 @@ impl TableState {
         // Every row could be a group; more slots than twice that are never needed.
         let most = key.groups_among(rows);
         let overflows = matches!(bound.strategy, Strategy::Hash { overflows: true, .. });
-        let capacity = if overflows {
-            (2 * threads)
-                .max(hash_slots)
-                .next_power_of_two()
-                .min(slots_for(most))
+        let words = |slots: u64| slots * u64::from(layout.slot_words);
+        let all = slots_for(most);
+        let (least, expected) = if overflows {
+            let least = (2 * threads).max(needs.hash_slots).next_power_of_two().min(all);
+            // As large as an earlier run found it to get, unless that takes much of what is there.
+            let fits = |slots: &u64| 8 * words(*slots) <= runtime.room() / 4;
+            let expected = needs.groups.map(|groups| slots_for(groups).min(all));
+            (least, expected.filter(fits).unwrap_or(least).max(least))
         } else {
-            slots_for(most)
+            (all, all)
         };
+        let slots = match zeroed(runtime, stream, words(expected), TABLE) {
+            Err(RunError::Memory { .. }) if least < expected => zeroed(runtime, stream, words(least), TABLE)?,
+            slots => slots?,
+        };
+        let capacity = slots.len() as u64 / u64::from(layout.slot_words);
         let limit = limit(capacity, threads, most);
         let (heap, grid) = if limit == u64::MAX {
             (None, grid)
@@ -84,8 +87,6 @@ impl TableState {
             let (heap, grid) = RowHeap::new(runtime, stream, owner, demand, grid)?;
             (Some(heap), grid)
         };
-        let words = capacity * u64::from(layout.slot_words);
-        let slots = zeroed(runtime, stream, words, TABLE)?;
         let merges = merges(accumulators);
         let made = Self {
             slots: runtime.memory().working(owner, TABLE, slots),

@@ -164,19 +164,16 @@ impl<'a> Run<'a> {
         }
 
         let outlet = || results::Outlet::new(self.runtime, self.result, self.cancelled);
-        let rows = rows.unwrap_or_else(|| {
-            results::Rows::new(self.plan, self.view, inputs.order.clone(), outlet())
-        });
+        let rows =
+            rows.unwrap_or_else(|| results::Rows::new(self.plan, self.view, inputs.order.clone(), outlet()));
         let started = compute.record()?;
-        let mut launch =
-            |sink: &mut SinkState, morsels: Range<u32>, report: &mut RunReport| {
-                let blocks = (morsels.end - morsels.start).clamp(1, grid);
-                let geometry =
-                    Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
-                self.launch(
-                    kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
-                )
-            };
+        let mut launch = |sink: &mut SinkState, morsels: Range<u32>, report: &mut RunReport| {
+            let blocks = (morsels.end - morsels.start).clamp(1, grid);
+            let geometry = Geometry::new(blocks, bound.block).with_shared(u64::from(bound.dynamic_shared));
+            self.launch(
+                kernel, geometry, streams, turn, &mut args, sink, morsels, bound, &rows, report,
+            )
+        };
         let mut gives_way = false;
         let all_morsels = self.morsels(bound);
         // A launch is short enough for what a block collects to fit its partial sums, and for others to have
@@ -268,7 +265,8 @@ impl<'a> Run<'a> {
             Strategy::Append { .. } | Strategy::Chains | Strategy::Sort { .. } => rows.count(),
             _ => {
                 let outlet = outlet();
-                report.link_bytes += results::groups(compute, self.plan, bound, &contents, self.fetch, &outlet)?;
+                report.link_bytes +=
+                    results::groups(compute, self.plan, bound, &contents, self.fetch, &outlet)?;
                 outlet.rows()
             }
         };

@@ -207,9 +207,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Bytes that a fully sized hash table may have: none where fewer slots are asked for than usual.
+    /// Whether a hash table may begin larger than it was asked to: not where fewer slots are asked for than
+    /// usual.
+    pub(super) fn sizes_tables(&self) -> bool {
+        self.config.hash_slots.0 >= GalateaConfig::default().hash_slots.0
+    }
+
+    /// Bytes that a fully sized hash table may have.
     fn hash_table_bytes(&self) -> u64 {
-        if self.config.hash_slots.0 < GalateaConfig::default().hash_slots.0 {
+        if !self.sizes_tables() {
             return 0;
         }
         FULLY_SIZED_BYTES.min(self.runtime.device().budget().limit() / 8)

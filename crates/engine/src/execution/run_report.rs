@@ -28,6 +28,8 @@ pub struct RunReport {
     pub rows_passed: u64,
     /// Rows or groups that it returned.
     pub rows_returned: u64,
+    /// Groups of its hash table, if it has one.
+    pub groups: Option<u64>,
     /// Encoded bytes of the scanned columns and chunks: what a scan reads from device memory if no load is
     /// skipped.
     pub device_bytes: u64,

@@ -19,8 +19,10 @@ pub(super) struct SinkNeeds {
     pub owner: u64,
     /// Rows it scans.
     pub rows: u64,
-    /// Slots that a hash table starts with, unless fewer groups are possible.
+    /// Slots that a hash table starts with at least, unless fewer groups are possible.
     pub hash_slots: u64,
+    /// Groups that an earlier run of its shape has found, for so many rows.
+    pub groups: Option<u64>,
     /// Rows there will be, if they were counted.
     pub counted: Option<u64>,
     /// How many rows and pairs the join has that is marked.

@@ -8,7 +8,7 @@
 
 use super::cost::Estimator;
 use super::key;
-use super::placer::{Placer, Reasons, seconds};
+use super::placer::{Placer, Reasons, Waiting, seconds};
 use crate::config::{DeviceChoice, GalateaConfig};
 use crate::execution::GpuExec;
 use crate::history::{Measured, OneTime, PlanKey};
@@ -55,7 +55,7 @@ pub(crate) struct Decision {
 }
 
 /// What a plan was decided by beside the query, its tables and the settings.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Grounds {
     /// Whether the device could be used.
     usable: Result<(), Reason>,
@@ -63,6 +63,8 @@ pub(crate) struct Grounds {
     refusals: u64,
     /// Times, where those decide.
     times: Option<Times>,
+    /// Subtrees that wait for loading, where no subtree is placed.
+    waiting: Vec<Waiting>,
 }
 
 /// The times of a plan that may have GPU subtrees.
@@ -84,6 +86,7 @@ impl Grounds {
             usable: runtime.usable(config),
             refusals: runtime.history().refusals_version(),
             times: None,
+            waiting: Vec::new(),
         }
     }
 
@@ -96,6 +99,9 @@ impl Grounds {
     ) -> bool {
         let now = Self::untimed(runtime, config);
         if (&now.usable, now.refusals) != (&self.usable, self.refusals) {
+            return false;
+        }
+        if !self.waiting.iter().all(|waiting| waiting.waits(runtime, config)) {
             return false;
         }
         self.times.is_none_or(|times| {
@@ -150,10 +156,20 @@ pub(super) fn place(
         true => None,
         false => reason_for_cpu(measured, placer.gain.get(), whole),
     };
-    // The decision can be cached if it does not depend on load time, of which runs pay more and more.
     let hot = reason_for_cpu(measured, placer.hot_gain.get(), whole);
+    let waiting = placer.waiting.take();
+    if hot.is_none() {
+        decision.forgone = waiting.iter().flat_map(|one| one.shares.clone()).collect();
+    }
+    if nothing && hot.is_none() {
+        // Nothing but what is paid for, or loaded, changes that.
+        grounds.waiting = waiting;
+        decision.grounds = Some(grounds);
+        return Ok(plan);
+    }
+    // Else the decision can be cached if it does not depend on load time, of which runs pay more and more.
     let settled = match (&refused, nothing) {
-        (None, false) => placer.made.borrow().is_empty() && !placer.waits_for_loading(),
+        (None, false) => placer.made.borrow().is_empty() && waiting.is_empty(),
         _ => hot.is_some(),
     };
     grounds.times = Some(Times {
@@ -163,9 +179,6 @@ pub(super) fn place(
         placed: !nothing && refused.is_none(),
     });
     decision.grounds = settled.then_some(grounds);
-    if hot.is_none() {
-        decision.forgone = placer.forgone.take();
-    }
     if let Some(reason) = refused {
         decision.reasons = Reasons::work(&reason);
         return Ok(plan);

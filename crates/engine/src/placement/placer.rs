@@ -1,6 +1,7 @@
 //! Replacing the supported subtrees of one plan that are worth it, from its root down.
 
 use super::cost::Estimator;
+use super::cost::device::DeviceTime;
 use super::find::{finder, refusal, subtree};
 use super::subtree::{BuildSide, PipelineSource, Prediction, Subtree};
 use super::{grouping_sets, key, sort, top};
@@ -54,14 +55,37 @@ pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
+/// A subtree that stays on the CPU until runs there have paid for its loading.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    subtree: Subtree,
+    /// Cores of the CPU.
+    cores: usize,
+    /// Seconds that it takes on the device, loaded.
+    hot: f64,
+    /// Seconds that it takes on the CPU.
+    cpu: f64,
+    /// What a run on the CPU pays.
+    pub(super) shares: Vec<OneTime>,
+}
+
+impl Waiting {
+    /// Whether it still has to wait: other runs may have paid for or loaded what it lacks, too.
+    pub(super) fn waits(&self, runtime: &Runtime, config: &GalateaConfig) -> bool {
+        let once = Estimator::new(self.cores).once(&self.subtree, runtime, config);
+        let time = DeviceTime { hot: self.hot, once };
+        time.unpaid(runtime.history()) > self.cpu
+    }
+}
+
 /// Places the subtrees of one plan.
 pub(super) struct Placer<'a> {
     runtime: &'a Arc<Runtime>,
     config: &'a GalateaConfig,
     report: &'a PlanReport,
     pub(super) estimator: Estimator,
-    /// What is lost by the subtrees that stay on the CPU for want of it.
-    pub(super) forgone: RefCell<Vec<OneTime>>,
+    /// The subtrees that stay on the CPU for the time of loading alone.
+    pub(super) waiting: RefCell<Vec<Waiting>>,
     /// What the subtrees placed so far make, for themselves and others.
     pub(super) made: RefCell<Vec<OneTime>>,
     /// Seconds that the subtrees placed so far are expected to save, with their columns in device memory:
@@ -83,7 +107,7 @@ impl<'a> Placer<'a> {
             config,
             report,
             estimator: Estimator::new(cores),
-            forgone: RefCell::default(),
+            waiting: RefCell::default(),
             made: RefCell::default(),
             gain: Cell::new(0.0),
             hot_gain: Cell::new(0.0),
@@ -92,7 +116,7 @@ impl<'a> Placer<'a> {
 
     /// Whether some subtree stayed on the CPU for the time of loading its columns alone.
     pub(super) fn waits_for_loading(&self) -> bool {
-        !self.forgone.borrow().is_empty()
+        !self.waiting.borrow().is_empty()
     }
 
     /// Places what is worth it in `plan`, of which no more than `fetch` rows are wanted.
@@ -102,7 +126,7 @@ impl<'a> Placer<'a> {
         fetch: Option<usize>,
         reasons: &mut Reasons,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (before, waiting) = (self.hot_gain.get(), self.forgone.borrow().len());
+        let (before, waiting) = (self.hot_gain.get(), self.waiting.borrow().len());
         let repeats = |side: &BuildSide| repeats(self.runtime, side);
         let finder = finder(&repeats);
         let sorted = sort::below(&plan, &finder);
@@ -148,7 +172,7 @@ impl<'a> Placer<'a> {
         // For a subtree that is not yet worth loading, count the larger gain: its own, or that of the
         // subtrees in it.
         let as_one = self.hot_gain.replace(before);
-        let forgone_as_one = self.forgone.borrow_mut().split_off(waiting);
+        let waiting_as_one = self.waiting.borrow_mut().split_off(waiting);
         let children: Vec<_> = plan.children().into_iter().cloned().collect();
         let fetch = fetch_below(&plan, fetch);
         // The rows of a recursive term's work table can be read once, so nothing there may fall back.
@@ -164,9 +188,9 @@ impl<'a> Placer<'a> {
             .collect::<Result<Vec<_>>>()?;
         if as_one >= self.hot_gain.get() {
             self.hot_gain.set(as_one);
-            let mut forgone = self.forgone.borrow_mut();
-            forgone.truncate(waiting);
-            forgone.extend(forgone_as_one);
+            let mut all = self.waiting.borrow_mut();
+            all.truncate(waiting);
+            all.extend(waiting_as_one);
         }
         let same = |(new, old): (&Arc<dyn ExecutionPlan>, _)| Arc::ptr_eq(new, old);
         if placed.iter().zip(&children).all(same) {
@@ -307,8 +331,13 @@ impl<'a> Placer<'a> {
         }
         let loading = time.hot <= cpu;
         if loading {
-            let shares = time.shares(cpu - time.hot, history);
-            self.forgone.borrow_mut().extend(shares);
+            self.waiting.borrow_mut().push(Waiting {
+                shares: time.shares(cpu - time.hot, history),
+                hot: time.hot,
+                cpu,
+                cores: self.estimator.cores(),
+                subtree: found,
+            });
         }
         Err(Reason::Cost {
             device: seconds(device),

@@ -241,11 +241,15 @@ async fn of_limited_groups_only_those_are_read_back() {
     for (by, many) in [("i32, v", true), ("low", false)] {
         let sql = format!("SELECT {by}, count(*) AS n FROM t GROUP BY {by}");
         let all = count(&rows(&pair.gpu, &sql).await);
-        let whole = galatea::last_query_report(&pair.gpu).expect("a report").link_bytes;
+        let whole = galatea::last_query_report(&pair.gpu)
+            .expect("a report")
+            .link_bytes;
         for (limit, expected) in [("LIMIT 3", 3), ("LIMIT 2 OFFSET 1", 2), ("LIMIT 100000000", all)] {
             let limited = format!("{sql} {limit}");
             assert_eq!(count(&rows(&pair.gpu, &limited).await), expected, "{limited}");
-            let read = galatea::last_query_report(&pair.gpu).expect("a report").link_bytes;
+            let read = galatea::last_query_report(&pair.gpu)
+                .expect("a report")
+                .link_bytes;
             assert!(
                 !many || expected == all || read < whole / 4,
                 "{limited} read {read} of {whole} bytes"

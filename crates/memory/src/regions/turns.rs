@@ -285,7 +285,10 @@ impl Turns {
     /// Whether a query waits, for its turn or for memory.
     pub fn are_awaited(&self) -> bool {
         let state = self.state.lock();
-        state.queries.values().any(|query| !query.running || query.starved)
+        state
+            .queries
+            .values()
+            .any(|query| !query.running || query.starved)
     }
 
     /// The queries there are, by arrival.

@@ -182,3 +182,24 @@ fn the_least_recently_run_is_forgotten() {
         (POLICY.remembered, None, Some(7), Some(POLICY.remembered as u64))
     );
 }
+
+#[test]
+fn groups_of_an_earlier_run_are_expected_again() {
+    let demands = Demands::default();
+    let ran = |groups| Observed {
+        sink: SinkMemory::Fixed(8),
+        quantities: Quantities {
+            rows: 1000,
+            passed: 1000.0,
+            groups,
+        },
+        scan: Duration::from_millis(1),
+        collect: Duration::from_millis(1),
+    };
+    demands.observe(1, ran(20.0));
+    demands.observe(2, ran(900.0));
+    // As many of few, more of a group for almost every row.
+    assert_eq!(demands.groups(1, 5000), Some(20));
+    assert_eq!(demands.groups(2, 5000), Some(4500));
+    assert_eq!(demands.groups(3, 5000), None);
+}

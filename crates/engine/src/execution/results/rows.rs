@@ -7,9 +7,7 @@ use crate::pipeline::PipelinePlan;
 use crate::pipeline::output::OutputColumn;
 use crate::pipeline::output::OutputForm;
 use crate::pipeline::sink::chains::RowLayout;
-use arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Float64Array, LargeBinaryArray, StringViewBuilder,
-};
+use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array, LargeBinaryArray, StringViewBuilder};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;

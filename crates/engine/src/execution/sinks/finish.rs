@@ -92,6 +92,7 @@ impl SinkState {
                     table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
                     held = stream.read(&self.control, 1..2)?[0];
                 }
+                report.groups = Some(held);
                 if let Some(groups) = table.collect(runtime, stream, held)? {
                     contents.groups = GroupStorage::Collected(groups);
                 }
@@ -134,11 +135,12 @@ impl SinkState {
                 BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64)
             }
             Form::Table(mut table) => {
-                let (held, waiting) = (control[1], control[4]);
+                let (mut held, waiting) = (control[1], control[4]);
                 if waiting > 0 {
                     table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
-                    stream.synchronize()?;
+                    held = stream.read(&self.control, 1..2)?[0];
                 }
+                report.groups = Some(held);
                 let (slots, entries) = table.keep(runtime);
                 BuiltTable::of_table(dimension, slots, 0, entries)
             }

@@ -51,7 +51,11 @@ impl Lowering<'_> {
     }
 
     /// A result of CASE in the type of the whole.
-    pub(super) fn branch(&self, result: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Result<Expr, Reason> {
+    pub(super) fn branch(
+        &self,
+        result: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+    ) -> Result<Expr, Reason> {
         if let Some(value) = result
             .downcast_ref::<Literal>()
             .filter(|literal| literal.value().is_null())

@@ -45,6 +45,11 @@ impl Estimator {
         }
     }
 
+    /// Cores of the machine that it is for.
+    pub(super) fn cores(&self) -> usize {
+        self.cores as usize
+    }
+
     fn statistics(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
         self.statistics
             .compute(plan.as_ref(), &StatisticsArgs::new())

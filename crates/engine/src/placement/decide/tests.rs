@@ -143,7 +143,10 @@ async fn measured_times_count_more_than_predicted_ones() {
         "the first run has loaded; the next ones tell"
     );
     history.ran(query, true, ms(900));
-    assert!(decide(&runtime, &plan).0, "what the second one did once is unknown");
+    assert!(
+        decide(&runtime, &plan).0,
+        "what the second one did once is unknown"
+    );
     history.ran(query, true, ms(950));
     let (placed, decision) = decide(&runtime, &plan);
     assert!(!placed && decision.query == Some(query));
@@ -206,12 +209,15 @@ async fn a_decision_holds_until_a_later_one_would_differ() {
         let grounds = decision.grounds.as_ref();
         grounds.map(|grounds| grounds.hold(&plan, &runtime, &auto()))
     };
-    // What waits for loading is decided anew each time, and so is what is placed before its columns are
-    // there.
+    // What waits for loading waits until it is paid for; what is placed before its columns are there is
+    // decided anew each time.
     let (placed, waiting) = decide(&runtime, &plan);
-    assert!(!placed && holds(&waiting).is_none());
+    assert!(!placed && holds(&waiting) == Some(true));
     let query = waiting.query.expect("its runs are counted");
     pay(&runtime, &plan);
+    assert_eq!(holds(&waiting), Some(false), "it is paid for");
+    let (placed, first) = decide(&runtime, &plan);
+    assert!(placed && holds(&first).is_none());
     for _ in 0..POLICY.trials {
         history.ran(query, true, ms(900));
     }
