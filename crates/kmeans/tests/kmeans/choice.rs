@@ -45,7 +45,6 @@ fn lanes_of_a_warp_share_copies_only_where_they_hardly_meet() {
 fn matrix_units_are_taken_where_they_were_faster() {
     for ((d, k), scores) in [
         ((4, 4), Scores::Lanes),
-        ((4, 16), Scores::Lanes),
         ((4, 64), Scores::Matrix),
         ((4, 256), Scores::Matrix),
         ((8, 16), Scores::Matrix),
