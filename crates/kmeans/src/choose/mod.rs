@@ -140,6 +140,14 @@ fn lanes(
             Sums::Features => &[4],
             _ => &[1],
         };
+        // Conflicts do not depend on the rest of a shape, and take the analyser some time.
+        let copies: Vec<(u32, f64)> = copies
+            .iter()
+            .map(|copies| match way {
+                Sums::Shared => (*copies, rounds(clusters, features | 1, *copies)),
+                _ => (*copies, 1.0),
+            })
+            .collect();
         let forms = points
             .iter()
             .flat_map(|points| [(*points, false), (*points, true)]);
@@ -150,7 +158,7 @@ fn lanes(
             }
             let most = REGISTERS / registers / 32 * 32;
             for threads in [1024, 896, 768, 640, 512, 384, 256, 192, 128, 64, 32] {
-                for &copies in copies {
+                for &(copies, conflict) in &copies {
                     let shape = PassShape {
                         features,
                         clusters,
@@ -166,7 +174,7 @@ fn lanes(
                         inertia: false,
                     };
                     if threads <= most && shape.shared_bytes() <= limit {
-                        let cycles = cycles(machine, &shape, most);
+                        let cycles = cycles(machine, &shape, most, conflict);
                         found.push(PassCost { shape, cycles });
                     }
                 }
@@ -313,7 +321,8 @@ fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
         .mean_write_rounds()
 }
 
-fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
+/// `conflict`: rounds of an atomic to copies in shared memory.
+fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32, conflict: f64) -> f64 {
     let (k, d, p) = (
         f64::from(shape.clusters),
         f64::from(shape.features),
@@ -349,7 +358,6 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
             (d / 4.0 + 4.75 * steps + 2.0, d + 3.5 * steps + 2.0, 45.0 * steps)
         }
         Sums::Shared => {
-            let conflict = rounds(shape.clusters, shape.features | 1, shape.copies);
             let each = d + 1.0;
             // A load, an addition and a compare-and-swap, again for each conflicting lane.
             (
