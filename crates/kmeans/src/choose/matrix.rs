@@ -29,8 +29,9 @@ const BLOCKS_POWER: f64 = 0.05;
 const FEWEST_FEATURES: u32 = 2;
 /// Fewer clusters are compared faster in 32-bit floats.
 const FEWEST_CLUSTERS: u32 = 8;
-/// Registers of a thread of a wide pass, estimated.
-const WIDE_REGISTERS: u32 = 168;
+/// Registers of a thread of a wide pass, estimated, and the fewest warps that were measured.
+const WIDE_REGISTERS: u32 = 128;
+const WIDE_WARPS_TO_HIDE: f64 = 12.0;
 /// Warps of a multiprocessor that hide the latency of dependent instructions of a pass; with fewer, times
 /// grow with the root of the missing share.
 const WARPS_TO_HIDE: f64 = 16.0;
@@ -145,39 +146,23 @@ fn wide(
     found
 }
 
-/// Points come again for every 64 centroids and for the sums, from a cache that is about twice as fast as
-/// memory; the units take 16 x 8 sums of 16 products, as in narrow passes.
+/// Points come again for every 64 centroids and for the sums. As by lanes, what counts is how long loads take,
+/// and not the units' time, which is a fifth of it. Fitted to
+/// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
-    let (k, d) = (
-        f64::from(shape.clusters.next_multiple_of(8)),
-        f64::from(shape.features),
-    );
-    let steps = f64::from(shape.features.div_ceil(4));
+    let d = f64::from(shape.features);
     let blocks = machine
         .resident_blocks(shape.threads, shape.shared_bytes())
         .min((1 << 16) / WIDE_REGISTERS / shape.threads)
         .max(1);
     let warps = f64::from(blocks * shape.threads / 32);
-    let multiprocessors = f64::from(machine.multiprocessors);
-    let clock = machine.rounds_per_second / multiprocessors;
-    let times = (k / 64.0).ceil();
-    let bytes_per_cycle = machine.memory_bytes_per_second / multiprocessors / clock;
-    let memory = 128.0 * d / bytes_per_cycle * (1.0 + times / 2.0);
-    let (update, atomics) = match shape.sums {
-        Sums::Features => {
-            let width = f64::from(shape.threads / shape.copies);
-            (5.0 * (d / width).ceil() * width, 0.0)
-        }
-        _ => {
-            let rate = machine.global_atomics_per_second / multiprocessors / clock;
-            (2.0 * d, 32.0 * d / (SLOTS_FACTOR * rate).max(1e-9))
-        }
+    let groups = f64::from(shape.clusters.div_ceil(64));
+    let update = match shape.sums {
+        Sums::Features => 35.0 * d,
+        _ => 1.3 * super::atomic_cycles(machine, d) / SLOTS_FACTOR,
     };
-    let units = k * steps / 4.0 * UNIT_CYCLES;
-    let issue = WAITING[1] * (1.5 * k + units + times * steps * 24.0 + 60.0) / 4.0 + update / 4.0;
-    let shared = k / 8.0 * steps * 2.0;
-    let hidden = (WARPS_TO_HIDE / warps).max(1.0).sqrt();
-    overlapped([memory, atomics.max(shared), issue * hidden])
+    let hidden = (WIDE_WARPS_TO_HIDE / warps).max(1.0).sqrt();
+    overlapped([update, groups * 34.0 * d, 0.0]) * hidden
 }
 
 fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
