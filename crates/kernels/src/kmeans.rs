@@ -8,8 +8,8 @@ pub const FIT_STARTS: usize = 16;
 /// Words of a start in its arguments: addresses of centroids, partials, shifts, masses and state, and the
 /// scale's bits.
 pub(crate) const START_WORDS: usize = 6;
-/// Strides of chunks are multiples of this, in points.
-pub const STRIDE_POINTS: usize = 64;
+/// Strides of chunks are multiples of this, in points: a warp loads whole runs of so many.
+pub const STRIDE_POINTS: usize = 128;
 /// Features that a thread holds of its points in registers at most; passes over more are wide
 /// (`kmeans/wide.cuh`).
 pub const MOST_FEATURES: u32 = 32;
@@ -64,7 +64,7 @@ pub enum Scores {
     #[default]
     Lanes,
     /// The matrix units, by products of pairs of halves: labels are right where squared distances differ by
-    /// more than [`matrix_error`] says (`kmeans/matrix.cuh`, `kmeans/wide_matrix.cuh`).
+    /// more than [`matrix_error`] says (`kmeans/matrix.cuh`).
     Matrix,
 }
 
@@ -84,21 +84,25 @@ impl Scores {
 const MATRIX_UNITS: f64 = 0.99 * 7_864_320.0;
 
 /// Factor of points and centroids for [`Scores::Matrix`], where the squares of the greatest
-/// values by feature, relative to the origin, sum up to that. None: it is no 32-bit float.
+/// values by feature, relative to the origin, sum up to that. None: it is no 32-bit float. It has 8
+/// significant bits, so that its product with an origin, which has few, is exact.
 #[must_use]
 pub fn matrix_scale(square_radius: f64) -> Option<f32> {
-    let scale = (MATRIX_UNITS / square_radius).sqrt() as f32;
+    let most = (MATRIX_UNITS / square_radius).sqrt() as f32;
+    let scale = f32::from_bits(most.to_bits() & 0xffff_0000);
     (scale.is_normal() && (scale * scale).is_normal()).then_some(scale)
 }
 
-/// How much two squared distances may differ that [`Scores::Matrix`] tells the wrong way round, about 2^-18
+/// How much two squared distances may differ that [`Scores::Matrix`] tells the wrong way round, about 2^-17
 /// of the square radius for 4 features: a score is off by 2^-21 of the radius for the halves it is made of,
-/// by half a unit for its norm, and by a unit for each sum and 4 for bits of 16 products a step that the
-/// matrix units cut off; squared distances differ by twice as much as scores, and there are two.
+/// by half as much for the product of halves that is left out, by half a unit for its norm, and by a unit for
+/// each sum and 4 for bits of 16 products a step that the matrix units cut off; squared distances differ by
+/// twice as much as scores, and there are two. Units are up to 2^-6 longer than the scale's limit.
 #[must_use]
 pub fn matrix_error(features: u32, square_radius: f64) -> f64 {
     let units = 0.5 + 5.0 * f64::from(features.div_ceil(4));
-    4.0 * (units / MATRIX_UNITS + 2f64.powi(-21)) * square_radius
+    let unit = (1.0 + 2f64.powi(-6)) / MATRIX_UNITS;
+    4.0 * (units * unit + 1.5 * 2f64.powi(-21)) * square_radius
 }
 
 /// Centroids that a pass by matrix units takes at once, which its keys can number.
@@ -217,7 +221,7 @@ impl PassShape {
     pub fn holds_centroids(&self) -> bool {
         self.features <= MOST_FEATURES
             && self.clusters <= GROUP
-            && self.group_tiles() * 2 * (self.steps() + 2) <= HELD_WORDS
+            && self.group_tiles() * 2 * self.steps() <= HELD_WORDS
     }
 
     /// Whether features are more than registers hold.
@@ -247,14 +251,15 @@ impl PassShape {
             let centroids = if self.holds_centroids() {
                 0
             } else {
-                tiles * (64 * steps + 16)
+                tiles * 64 * steps
             };
             let sums = match self.sums {
                 Sums::Features if self.is_wide() => copies * k * d + k + self.tile_points(),
                 Sums::Features => {
                     let owners = u64::from(self.owners());
                     let exchange = if owners == 4 { 0 } else { owners * 32 + 32 };
-                    t / 32 * (exchange + k * d.div_ceil(owners) * 32) + k * 8
+                    // And a cluster of points that do not exist.
+                    t / 32 * (exchange + (k + 1) * d.div_ceil(owners) * 32) + (k + 1) * 8
                 }
                 Sums::Shared => k * (d + 1) * copies,
                 _ => 0,
@@ -326,10 +331,10 @@ impl PassShape {
             ("AHEAD", self.ahead.into()),
             ("PAIRED", self.paired.into()),
             ("GIVEN", self.given.into()),
-            ("WIDE", self.is_wide().into()),
             ("MATRIX", (self.scores == Scores::Matrix).into()),
             ("TILES", self.group_tiles()),
             ("HELD", self.holds_centroids().into()),
+            ("ONE_GROUP", (self.clusters <= GROUP).into()),
             ("OWNERS", self.owners()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))

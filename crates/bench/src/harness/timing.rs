@@ -18,7 +18,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Of work on `stream`, measured `runs` times.
+    /// Of work on `stream`, measured `runs` times; 0: it is not done at all.
     pub(crate) fn new(stream: &Stream, runs: usize) -> Self {
         Self {
             stream: stream.clone(),
@@ -35,6 +35,9 @@ impl Clock {
 
     /// Median of the runs of some work, after warming up.
     pub(crate) fn summary(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
+        if self.runs == 0 {
+            return Ok(None);
+        }
         let mut seconds = Vec::new();
         for run in 0..WARMUPS + self.runs {
             let time = self.time(&mut work)?;
@@ -49,6 +52,9 @@ impl Clock {
     /// With a single run, for profilers, the work is done once.
     pub(crate) fn sustained(&self, mut work: impl FnMut() -> Result<()>) -> Result<Option<Summary>> {
         const ENOUGH: f64 = 0.5e-3;
+        if self.runs == 0 {
+            return Ok(None);
+        }
         let once = self.time(&mut work)?;
         let repeats = (1..MOST_REPEATS).find(|repeats| f64::from(*repeats) * once >= ENOUGH);
         let repeats = match self.runs {

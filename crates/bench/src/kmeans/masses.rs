@@ -16,6 +16,8 @@ use crate::result::Summary;
 
 /// Labels made by one task.
 const TASK: usize = 1 << 16;
+/// Labels that the CPU counts: atomics of all cores on one address take some seconds for a hundred million.
+const LABELS_OF_CPU: u64 = 1 << 22;
 
 /// The label of a point: any, as often as the others.
 fn label_of(point: u64, clusters: u32) -> u32 {
@@ -41,8 +43,19 @@ pub(super) fn measure(
                 bytes.copy_from_slice(&label.to_le_bytes()[..width]);
             }
         });
-    let mut expected = vec![0u64; clusters as usize];
-    (0..points).for_each(|point| expected[label_of(point, clusters) as usize] += 1);
+    let expected_of = |points: u64| {
+        let count = |mut counts: Vec<u64>, point| {
+            counts[label_of(point, clusters) as usize] += 1;
+            counts
+        };
+        let add = |mut all: Vec<u64>, some: Vec<u64>| {
+            all.iter_mut().zip(some).for_each(|(all, some)| *all += some);
+            all
+        };
+        let none = || vec![0u64; clusters as usize];
+        (0..points).into_par_iter().fold(none, count).reduce(none, add)
+    };
+    let expected = expected_of(points);
     let labels = device.upload(stream, &bytes)?;
     let limit = u64::from(device.info().shared_memory_per_block).saturating_sub(1024);
     let limit = plan.shared_limit.map_or(limit, |asked| asked.min(limit));
@@ -69,6 +82,9 @@ pub(super) fn measure(
             ..row
         });
     }
+    let points = points.min(LABELS_OF_CPU);
+    bytes.truncate(points as usize * width);
+    let expected = expected_of(points);
     let labels = Labels::of_bytes(LabelWidth::of(clusters), bytes);
     for way in MassSum::ALL {
         let mut times = Vec::new();

@@ -116,7 +116,7 @@ pub struct Plan {
     pub clusters: Vec<u32>,
     /// Bytes of points.
     pub bytes: u64,
-    /// Measured runs.
+    /// Measured runs; 0: shapes are only held against 64-bit floats.
     pub runs: usize,
     /// Only these ways of finding the nearest centroids; both where there are none.
     pub scores: Vec<Scores>,
@@ -213,7 +213,7 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
                 on: &on,
                 clock: &clock,
                 points: &points,
-                fewer: &fewer,
+                reference: &verify::Reference::new(&on, &fewer, clusters)?,
                 clusters,
                 floor,
             };
@@ -344,12 +344,15 @@ fn read_floor(
 }
 
 /// A combination of features and clusters.
+#[derive(Clone, Copy)]
 struct Case<'a> {
     on: &'a DeviceKMeans<'a>,
     clock: &'a Clock,
     points: &'a Points,
-    fewer: &'a Points,
+    /// Of fewer points.
+    reference: &'a verify::Reference<'a>,
     clusters: u32,
+    /// Milliseconds of reading the points once.
     floor: Option<f64>,
 }
 
@@ -362,7 +365,7 @@ impl Case<'_> {
         execution: Execution,
     ) -> Result<Row> {
         let shape = cost.shape;
-        let verified = verify::verify(self.on, self.fewer, shape, execution)?;
+        let verified = self.reference.hold(self.on, shape, execution)?;
         let mut run = self.on.start_with(self.points, shape)?;
         run.execute_as(execution)?;
         run.place_centroids(&self.points.rows(0..u64::from(self.clusters)))?;

@@ -26,14 +26,18 @@ const CHUNKS: [usize; 8] = [
     256 << 20,
     512 << 20,
 ];
+/// Bytes of the thesis' points.
+const POINTS_BYTES: usize = 2 << 30;
 /// Transfers of a size (KM-23), and the bytes after which they are enough.
 const TRANSFERS: usize = 100;
-const ENOUGH_BYTES: usize = 4 << 30;
+const ENOUGH_BYTES: usize = 2 << 30;
 /// Restarts.
 const STARTS: u32 = 10;
 /// Iterations of each, and of a fit over few points.
 const ITERATIONS: u32 = 10;
 const MANY_ITERATIONS: u32 = 64;
+/// Iterations after which both ways must have the same centroids.
+const VERIFIED_ITERATIONS: u32 = 2;
 
 /// The phases of an iteration by cross-processing and multi-pass, on the device and on the CPU.
 pub(super) fn phases(
@@ -78,10 +82,15 @@ pub(super) fn chunks(manager: &MemoryManager, plan: &Plan) -> Result<Vec<Row>> {
     let device = manager.device();
     let stream = device.stream()?;
     let nothing = Nothing::new(device)?;
-    let most = (plan.bytes as usize / 4).max(CHUNKS[0]);
+    let bytes = if plan.emulated {
+        plan.bytes as usize
+    } else {
+        POINTS_BYTES
+    };
+    let most = (bytes / 4).max(CHUNKS[0]);
     let mut rows = Vec::new();
     for size in CHUNKS.into_iter().filter(|size| *size <= most) {
-        let count = (ENOUGH_BYTES.min(2 * plan.bytes as usize) / size).clamp(3, TRANSFERS);
+        let count = (ENOUGH_BYTES.min(2 * bytes) / size).clamp(3, TRANSFERS);
         let options = TransferOptions {
             chunk_bytes: size,
             ..TransferOptions::default()
@@ -191,7 +200,7 @@ pub(super) fn launches(
         let mut run = on.start(points, &settings)?;
         let shape = *run.shape();
         run.place_centroids(&points.rows(0..u64::from(clusters)))?;
-        run.queue_several(1)?;
+        run.queue_several(VERIFIED_ITERATIONS)?;
         let found = run.read_centroids()?;
         let expected = centroids.get_or_insert_with(|| found.clone());
         let right = found.iter().zip(expected).all(|(a, b)| (a - *b).abs() < 1e-3);

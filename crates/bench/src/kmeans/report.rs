@@ -91,6 +91,11 @@ impl Row {
         }
     }
 
+    /// Nanoseconds that a point takes.
+    pub(super) fn ns_of_a_point(&self) -> f64 {
+        1e6 * self.ms_median / self.points as f64
+    }
+
     pub(super) fn set_shape(&mut self, shape: PassShape) {
         self.features = shape.features;
         self.clusters = shape.clusters;

@@ -11,7 +11,7 @@ use galatea_device::{Device, HostMemory, HostView};
 use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Share, choose};
 use galatea_memory::regions::MemoryManager;
 
-use super::{Case, Experiment, Plan, Row, verify};
+use super::{Case, Experiment, Plan, Row};
 use crate::Result;
 use crate::harness::Clock;
 use crate::result::Summary;
@@ -52,8 +52,9 @@ fn cpu_agrees(on: &DeviceKMeans<'_>, case: &Case<'_>) -> Result<bool> {
         init: Init::First,
         ..KMeans::new(case.clusters as usize)
     };
-    let cpu = once.fit(case.fewer)?;
-    let device = once.fit_with(case.fewer, Some(on), false, &mut |_| true)?;
+    let fewer = case.reference.points();
+    let cpu = once.fit(fewer)?;
+    let device = once.fit_with(fewer, Some(on), false, &mut |_| true)?;
     let mut pairs = cpu.centroids.iter().zip(&device.centroids);
     // A tie that goes the other way moves a centroid by less.
     Ok(pairs.all(|(cpu, device)| (cpu - device).abs() < 0.1))
@@ -102,7 +103,7 @@ pub(super) fn measure(
             .map(|pair| (pair[1] - pair[0]).as_secs_f64())
             .skip(WARMUPS);
         let time = Summary::of(times);
-        let verified = verify::verify(&on, case.fewer, shape, execution)?;
+        let verified = case.reference.hold(&on, shape, execution)?;
         let right = verified.is_right() && (share.is_some() || cpu_agrees(&on, case)?);
         let mut row = Row::new(
             Experiment::Streaming.name(),

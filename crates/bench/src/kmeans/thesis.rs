@@ -2,17 +2,20 @@
 //! it had, 48 KB, and with all that there is.
 //!
 //! Kernels of all shapes are compiled first, on all cores: one after the other they would take longer than
-//! everything else.
+//! everything else. Iterations of the CPU, alone or in cross-processing, are over a fourth of the points,
+//! still more than its caches hold: rows say how many, and are compared by point.
 
 use galatea_device::Device;
 use galatea_kernels::KmeansPass;
-use galatea_kmeans::{CpuSums, DeviceKMeans, Execution, PassCost, PassShape, Scores, Sums, Wanted, costs};
+use galatea_kmeans::{
+    CpuSums, DeviceKMeans, Execution, LabelWidth, PassCost, PassShape, Scores, Sums, Wanted, costs, fastest,
+};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 use rayon::prelude::*;
 
 use super::generate::Generator;
-use super::{Case, Experiment, KmeansReport, Plan, masses, parts, read_floor, streamed};
+use super::{Case, Experiment, KmeansReport, Plan, masses, parts, read_floor, streamed, verify};
 use crate::Result;
 use crate::harness::Clock;
 
@@ -23,6 +26,8 @@ const FEATURES: u32 = 4;
 const CLUSTERS: [u32; 2] = [4, 64];
 /// Numbers of points of the fits whose launches show.
 const FEW_POINTS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
+/// The part of the points that the CPU goes through.
+const HOST_SHARE: u64 = 4;
 /// Numbers of labels' values, beyond those of clusters.
 const MOST_LABELS: [u32; 3] = [512, 1024, 2048];
 
@@ -100,17 +105,33 @@ fn variants(machine: &Machine, sweeps: &Sweeps) -> Vec<Variant> {
     found
 }
 
-/// Compiles what the variants need, on all cores.
-fn compile(device: &Device, variants: &[Variant]) -> Result<()> {
+/// Compiles what the variants, and their references over so many points, need, on all cores.
+fn compile(device: &Device, machine: &Machine, variants: &[Variant], verified: u64) -> Result<()> {
     let mut shapes: Vec<PassShape> = Vec::new();
     let mut keep = |shape| {
         if !shapes.contains(&shape) {
             shapes.push(shape);
         }
     };
+    let exact = Wanted {
+        scores: Some(Scores::Lanes),
+        ..Wanted::default()
+    };
+    for variant in variants
+        .iter()
+        .filter(|variant| variant.execution == Execution::Cross)
+    {
+        let shape = fastest(machine, variant.of, exact, (verified, 1))?.shape;
+        keep(shape);
+        keep(PassShape {
+            inertia: true,
+            labels: Some(LabelWidth::of(shape.clusters)),
+            ..shape
+        });
+    }
     for variant in variants {
         let shape = variant.cost.shape;
-        let width = Some(galatea_kmeans::LabelWidth::of(shape.clusters));
+        let width = Some(LabelWidth::of(shape.clusters));
         if variant.execution != Execution::Cross {
             let given = variant.execution == Execution::Multi;
             keep(PassShape {
@@ -146,7 +167,7 @@ pub(super) fn run(
     let mut report = KmeansReport::new(plan.machine.clone());
     let floor = read_floor(device, &clock, on.stream(), plan.bytes)?;
     let all = variants(machine, &sweeps);
-    compile(device, &all)?;
+    compile(device, machine, &all, plan.verified)?;
 
     report.rows.extend(parts::chunks(&manager, plan)?);
     let mut features: Vec<u32> = all.iter().map(|variant| variant.of.0).collect();
@@ -156,6 +177,7 @@ pub(super) fn run(
         let count = (plan.bytes / (4 * u64::from(d))).max(1);
         let generator = Generator::new(d as usize, 1);
         let points = generator.points(count)?;
+        let of_host = generator.points((count / HOST_SHARE).max(1))?;
         let fewer = generator.points(count.min(plan.verified))?;
         let mut clusters: Vec<u32> = all
             .iter()
@@ -165,38 +187,47 @@ pub(super) fn run(
         clusters.sort_unstable();
         clusters.dedup();
         for &k in &clusters {
+            let reference = &verify::Reference::new(&on, &fewer, k)?;
             let case = Case {
                 on: &on,
                 clock: &clock,
                 points: &points,
-                fewer: &fewer,
+                reference,
                 clusters: k,
                 floor,
             };
+            let cross = Case {
+                points: &of_host,
+                floor: floor.map(|floor| floor * of_host.bytes() as f64 / points.bytes() as f64),
+                ..case
+            };
             for variant in all.iter().filter(|variant| variant.of == (d, k)) {
+                let case = match variant.execution {
+                    Execution::Cross => &cross,
+                    _ => &case,
+                };
                 let mut row = case.measure(&variant.cost, machine, plan, variant.execution)?;
                 row.experiment = Experiment::Thesis.name().to_string();
                 row.shared_limit = variant.limit.unwrap_or(0);
                 report.rows.push(row);
             }
-            report
-                .rows
-                .push(parts::on_cpu(&points, k, Execution::Single, CpuSums::Auto, plan)?);
-            report
-                .rows
-                .push(parts::on_cpu(&points, k, Execution::Multi, CpuSums::Auto, plan)?);
+            let mut on_cpu = |execution, sums| -> Result<()> {
+                report
+                    .rows
+                    .push(parts::on_cpu(&of_host, k, execution, sums, plan)?);
+                Ok(())
+            };
+            on_cpu(Execution::Single, CpuSums::Auto)?;
+            on_cpu(Execution::Multi, CpuSums::Auto)?;
             if CLUSTERS.contains(&k) {
-                for sums in [CpuSums::Merge, CpuSums::Features] {
-                    report
-                        .rows
-                        .push(parts::on_cpu(&points, k, Execution::Multi, sums, plan)?);
-                }
+                on_cpu(Execution::Multi, CpuSums::Merge)?;
+                on_cpu(Execution::Multi, CpuSums::Features)?;
             }
             if d == FEATURES && CLUSTERS.contains(&k) {
                 if k == CLUSTERS[0] {
                     report
                         .rows
-                        .extend(parts::phases(&on, machine, (&points, k), plan)?);
+                        .extend(parts::phases(&on, machine, (&of_host, k), plan)?);
                 }
                 manager.clear()?;
                 report
@@ -208,7 +239,7 @@ pub(super) fn run(
         if d == FEATURES {
             report
                 .rows
-                .extend(parts::restarts(&manager, machine, (&points, 16), plan)?);
+                .extend(parts::restarts(&manager, machine, (&of_host, 16), plan)?);
             for &labels in sweeps.clusters.iter().chain(&MOST_LABELS) {
                 let of = (count, labels);
                 report

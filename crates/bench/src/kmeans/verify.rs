@@ -1,4 +1,4 @@
-//! An iteration on the device against 64-bit floats.
+//! Iterations on the device against 64-bit floats.
 
 use galatea_kernels::kmeans::matrix_error;
 use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Launches, PassShape, Points, Scores};
@@ -39,65 +39,89 @@ impl Verified {
     }
 }
 
-/// One iteration, and the labels before it.
-pub(super) fn verify(
-    on: &DeviceKMeans<'_>,
-    points: &Points,
-    shape: PassShape,
-    execution: Execution,
-) -> Result<Verified> {
-    let (k, d) = (shape.clusters as usize, shape.features as usize);
-    let first = points.rows(0..k as u64);
-    let mut run = on.start_with(points, shape)?;
-    run.execute_as(execution)?;
-    run.place_centroids(&first)?;
-    run.queue_iteration()?;
-    let found = run.read_centroids()?;
-    let labels = KMeans {
-        max_iter: 0,
-        init: Init::Given(first.clone()),
-        launches: Launches::Each,
-        ..KMeans::new(k)
-    }
-    .fit_with(points, Some(on), true, &mut |_| true)?
-    .labels
-    .expect("labels were asked for");
-    let labels: Vec<u32> = labels.iter().collect();
+/// An iteration from the first k points, in 64-bit floats; shapes are held against it.
+pub(super) struct Reference<'p> {
+    points: &'p Points,
+    first: Vec<f64>,
+    /// Of points by their labels from the device, which every shape shares: means where there are any.
+    means: Vec<f64>,
+    masses: Vec<u64>,
+    /// By cluster, points that are as far from another but for [`matrix_error`].
+    ties: Vec<u64>,
+    farthest_point: f64,
+    other: u64,
+    wrong: u64,
+}
 
-    let mean = |f: usize| first.iter().skip(f).step_by(d).sum::<f64>() / k as f64;
-    let origin: Vec<f64> = (0..d).map(mean).collect();
-    let length = |row: &[f64]| {
-        let squares = row
-            .iter()
-            .zip(&origin)
-            .map(|(value, origin)| (value - origin).powi(2));
-        squares.sum::<f64>().sqrt()
-    };
-    let farthest = first.chunks_exact(d).map(length).fold(0.0, f64::max);
-    let farthest_point = (0..points.len())
-        .into_par_iter()
-        .map(|point| length(&points.rows(point..point + 1)))
-        .reduce(|| 0.0, f64::max);
-    let close = match shape.scores {
-        Scores::Matrix => matrix_error(shape.features, farthest_point.powi(2) * RADIUS),
-        Scores::Lanes => 0.0,
-    };
-    let pieces: Vec<_> = (0..points.len())
-        .step_by(4096)
-        .collect::<Vec<_>>()
-        .into_par_iter()
-        .map(|start| {
-            let end = points.len().min(start + 4096);
-            let rows = points.rows(start..end);
-            let (mut sums, mut masses) = (vec![0.0; k * d], vec![0u64; k]);
-            let mut ties = vec![0u64; k];
-            let (mut other, mut wrong) = (0u64, 0u64);
-            for (row, label) in rows.chunks_exact(d).zip(&labels[start as usize..]) {
-                let squares = first.chunks_exact(d).map(|centroid| {
-                    let differences = row.iter().zip(centroid).map(|(x, c)| (x - c) * (x - c));
-                    differences.sum::<f64>()
-                });
-                let squares: Vec<f64> = squares.collect();
+/// The share of some points.
+struct Piece {
+    sums: Vec<f64>,
+    masses: Vec<u64>,
+    ties: Vec<u64>,
+    other: u64,
+    wrong: u64,
+}
+
+impl Piece {
+    fn new(clusters: usize, features: usize) -> Self {
+        Self {
+            sums: vec![0.0; clusters * features],
+            masses: vec![0; clusters],
+            ties: vec![0; clusters],
+            other: 0,
+            wrong: 0,
+        }
+    }
+
+    fn add(mut self, other: &Self) -> Self {
+        let sums = self.sums.iter_mut().zip(&other.sums);
+        sums.for_each(|(all, some)| *all += some);
+        for (all, some) in [(&mut self.masses, &other.masses), (&mut self.ties, &other.ties)] {
+            all.iter_mut().zip(some).for_each(|(all, some)| *all += some);
+        }
+        self.other += other.other;
+        self.wrong += other.wrong;
+        self
+    }
+}
+
+impl<'p> Reference<'p> {
+    /// Over points, with labels from the device.
+    pub(super) fn new(on: &DeviceKMeans<'_>, points: &'p Points, clusters: u32) -> Result<Self> {
+        let (k, d) = (clusters as usize, points.features());
+        let first = points.rows(0..k as u64);
+        let labels = KMeans {
+            max_iter: 0,
+            init: Init::Given(first.clone()),
+            launches: Launches::Each,
+            ..KMeans::new(k)
+        }
+        .fit_with(points, Some(on), true, &mut |_| true)?
+        .labels
+        .expect("labels were asked for");
+        let labels: Vec<u32> = labels.iter().collect();
+
+        let mean = |f: usize| first.iter().skip(f).step_by(d).sum::<f64>() / k as f64;
+        let origin: Vec<f64> = (0..d).map(mean).collect();
+        let length = |row: &[f64]| {
+            let squares = row.iter().zip(&origin).map(|(x, zero)| (x - zero).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        let farthest = first.chunks_exact(d).map(length).fold(0.0, f64::max);
+        let starts: Vec<u64> = (0..points.len()).step_by(4096).collect();
+        let rows_from = |start: u64| points.rows(start..points.len().min(start + 4096));
+        let farthest_point = starts
+            .par_iter()
+            .map(|start| rows_from(*start).chunks_exact(d).map(length).fold(0.0, f64::max))
+            .reduce(|| 0.0, f64::max);
+        let close = matrix_error(d as u32, farthest_point.powi(2) * RADIUS);
+        let piece = |start: u64| {
+            let mut of = Piece::new(k, d);
+            for (row, label) in rows_from(start).chunks_exact(d).zip(&labels[start as usize..]) {
+                let squares: Vec<f64> = first
+                    .chunks_exact(d)
+                    .map(|centroid| row.iter().zip(centroid).map(|(x, c)| (x - c) * (x - c)).sum())
+                    .collect();
                 let mut nearest = 0;
                 for (cluster, square) in squares.iter().enumerate() {
                     if *square < squares[nearest] {
@@ -106,57 +130,75 @@ pub(super) fn verify(
                 }
                 for (cluster, square) in squares.iter().enumerate() {
                     if cluster != nearest && square - squares[nearest] < close {
-                        ties[cluster] += 1;
-                        ties[nearest] += 1;
+                        of.ties[cluster] += 1;
+                        of.ties[nearest] += 1;
                     }
                 }
                 let label = *label as usize;
                 if label != nearest {
-                    other += 1;
+                    of.other += 1;
                     let margin = squares
                         .get(label)
-                        .map_or(f64::INFINITY, |of| of - squares[nearest]);
-                    wrong += u64::from(margin > tie(d, length(row), farthest));
+                        .map_or(f64::INFINITY, |square| square - squares[nearest]);
+                    of.wrong += u64::from(margin > tie(d, length(row), farthest));
                 }
                 if label < k {
-                    masses[label] += 1;
-                    for (sum, x) in sums[label * d..][..d].iter_mut().zip(row) {
-                        *sum += x;
-                    }
+                    of.masses[label] += 1;
+                    let sums = of.sums[label * d..][..d].iter_mut();
+                    sums.zip(row).for_each(|(sum, x)| *sum += x);
                 }
             }
-            (sums, masses, other, wrong, ties)
-        })
-        .collect();
-    let (mut sums, mut masses, mut other, mut wrong) = (vec![0.0; k * d], vec![0u64; k], 0, 0);
-    let mut ties = vec![0u64; k];
-    for piece in &pieces {
-        ties.iter_mut().zip(&piece.4).for_each(|(all, some)| *all += some);
-        sums.iter_mut().zip(&piece.0).for_each(|(all, some)| *all += some);
-        masses
-            .iter_mut()
-            .zip(&piece.1)
-            .for_each(|(all, some)| *all += some);
-        other += piece.2;
-        wrong += piece.3;
-    }
-    let (mut error, mut unexplained) = (0.0f64, 0.0f64);
-    for (at, value) in found.iter().enumerate() {
-        let mass = masses[at / d];
-        let expected = if mass > 0 {
-            sums[at] / mass as f64
-        } else {
-            first[at]
+            of
         };
-        let of = (value - expected).abs() / 100.0;
-        error = error.max(of);
-        let explained = 2.0 * farthest_point * ties[at / d] as f64 / mass.max(1) as f64 / 100.0;
-        unexplained = unexplained.max(of - explained);
+        let pieces: Vec<Piece> = starts.into_par_iter().map(piece).collect();
+        let all = pieces.iter().fold(Piece::new(k, d), Piece::add);
+        let means = (0..k * d).map(|at| match all.masses[at / d] {
+            0 => first[at],
+            mass => all.sums[at] / mass as f64,
+        });
+        Ok(Self {
+            points,
+            means: means.collect(),
+            masses: all.masses,
+            ties: all.ties,
+            farthest_point,
+            other: all.other,
+            wrong: all.wrong,
+            first,
+        })
     }
-    Ok(Verified {
-        label_mismatch: other as f64 / points.len() as f64,
-        wrong,
-        centroid_error: error,
-        unexplained,
-    })
+
+    pub(super) fn points(&self) -> &'p Points {
+        self.points
+    }
+
+    /// Holds one iteration of a shape against it.
+    pub(super) fn hold(
+        &self,
+        on: &DeviceKMeans<'_>,
+        shape: PassShape,
+        execution: Execution,
+    ) -> Result<Verified> {
+        let d = self.points.features();
+        let mut run = on.start_with(self.points, shape)?;
+        run.execute_as(execution)?;
+        run.place_centroids(&self.first)?;
+        run.queue_iteration()?;
+        let (mut error, mut unexplained) = (0.0f64, 0.0f64);
+        for (at, (found, expected)) in run.read_centroids()?.iter().zip(&self.means).enumerate() {
+            let of = (found - expected).abs() / 100.0;
+            error = error.max(of);
+            let ties = match shape.scores {
+                Scores::Matrix => self.ties[at / d] as f64 / self.masses[at / d].max(1) as f64,
+                Scores::Lanes => 0.0,
+            };
+            unexplained = unexplained.max(of - 2.0 * self.farthest_point * ties / 100.0);
+        }
+        Ok(Verified {
+            label_mismatch: self.other as f64 / self.points.len() as f64,
+            wrong: self.wrong,
+            centroid_error: error,
+            unexplained,
+        })
+    }
 }

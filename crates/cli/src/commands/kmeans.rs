@@ -15,7 +15,7 @@ pub(crate) fn run(session: &SessionArguments, arguments: &KmeansArguments) -> Re
     let bytes = match (arguments.emulated, sweeps) {
         (true, true) => 1 << 16,
         (true, false) => 1 << 20,
-        (false, true) => 1 << 30,
+        (false, true) => 512 << 20,
         (false, false) => 2 << 30,
     };
     let plan = Plan {

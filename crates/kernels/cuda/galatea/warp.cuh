@@ -46,6 +46,10 @@ GALATEA_INLINE u128 shuffle_down(u32 mask, u128 value, u32 distance) {
     return u128(high) << 64 | low;
 }
 
+// The same value, which the compiler keeps instead of working it out again where it is needed. All lanes of a
+// whole warp.
+GALATEA_INLINE u32 kept(u32 value) { return __shfl_sync(0xffffffffu, value, lane()); }
+
 // Combines the values of all live lanes. Valid on lane 0 only; other lanes hold partial results.
 template <typename T, typename Op> GALATEA_INLINE T warp_reduce(T value, Op op) {
     const u32 live = live_lanes();

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(KMEANS_THREADS)
     const KmeansPassArguments pass{args.chunks,      update.centroids,     update.partials,
                                    nullptr,          args.chunk_count,     args.tiles_per_chunk,
                                    args.clusters,    args.slots,           args.flush_tiles,
-                                   args.copies,      __uint_as_float(u32(words[5])), args.key_shift};
+                                   args.copies,      __uint_as_float(u32(words[5])), args.key_factor};
 #pragma unroll 1
     for (u32 iteration = 0; iteration < args.iterations; ++iteration) {
         kmeans_pass_over(pass, memory);

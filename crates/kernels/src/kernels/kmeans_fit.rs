@@ -31,7 +31,7 @@ kernel_arguments! {
         /// Copies that threads of a block share.
         pub copies: u32,
         /// Factor of keys for matrix units.
-        pub key_shift: u32,
+        pub key_factor: u32,
         /// Features.
         pub features: u32,
         /// Most iterations.
@@ -163,7 +163,7 @@ impl KmeansFit {
             slots: slots.min(blocks as usize) as u32,
             flush_tiles: shape.flush_tiles(),
             copies: shape.copies,
-            key_shift: 64,
+            key_factor: 64,
             features: shape.features,
             iterations,
             unused: 0,

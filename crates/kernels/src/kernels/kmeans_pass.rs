@@ -34,7 +34,7 @@ kernel_arguments! {
         /// Factor of points and centroids for matrix units.
         pub scale: f32,
         /// Factor of keys for matrix units.
-        pub key_shift: u32,
+        pub key_factor: u32,
     }
 }
 
@@ -152,7 +152,7 @@ impl KmeansPass {
             flush_tiles: shape.flush_tiles(),
             copies: shape.copies,
             scale,
-            key_shift: 64,
+            key_factor: 64,
         };
         let mut references = vec![chunks.reference(), centroids.reference(), partials.reference()];
         references.extend(state.as_ref().map(In::reference));

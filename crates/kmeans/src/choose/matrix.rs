@@ -5,13 +5,14 @@
 //!
 //! ```text
 //!   memory   128 d bytes / bytes per cycle
-//!   issue    w (1.5 k8 + 6.3 k8 s / 4 + s (28 + update) + 34 + 300 / P) / 4
-//!   shared   8 + update s; where threads hold no centroids k8 (2 s + 1) / 2 P, of points of two tiles of 16
+//!   issue    w (1.75 k8 + 6.3 k8 s / 4 + s (20 + update) + 26 + 180 / P) / 4
+//!   shared   8 + update s; where threads hold no centroids k8 2 s / 2 P, of points of two tiles of 16
 //! ```
 //!
 //! A matrix unit takes 6.3 cycles for 16 x 8 sums of 16 products, in which its scheduler issues nothing else;
-//! a key and its maximum are 1.5 instructions a score; 300 are of a tile, whatever its points. w, 1.3 for one
-//! step and 1.5 for more, is the factor of warps that wait for each other. All measured on an H200.
+//! a key and its maximum are 1.75 instructions a score, with those that wait for a product; 180 are of a
+//! tile, whatever its points. w, 1.3 for one step and 1.5 for more, is the factor of warps that wait for each
+//! other. Instructions are those of the compiled loops, times were measured on an H200.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::model::{Machine, overlapped};
@@ -28,24 +29,24 @@ const BLOCKS_POWER: f64 = 0.05;
 const FEWEST_FEATURES: u32 = 2;
 /// Fewer clusters are compared faster in 32-bit floats.
 const FEWEST_CLUSTERS: u32 = 8;
-/// Registers of a thread of a wide pass, estimated.
-const WIDE_REGISTERS: u32 = 168;
+/// Registers of a thread of a wide pass, estimated, and the fewest warps that were measured.
+const WIDE_REGISTERS: u32 = 128;
+const WIDE_WARPS_TO_HIDE: f64 = 12.0;
 /// Warps of a multiprocessor that hide the latency of dependent instructions of a pass; with fewer, times
 /// grow with the root of the missing share.
 const WARPS_TO_HIDE: f64 = 16.0;
 
-/// Registers of a thread, estimated from those of the compiled kernels: values now and next, and twice as
-/// halves; keys; parts of the centroids; sums of the units, and addresses.
+/// Registers of a thread, estimated from those of the compiled kernels: values now and next, halves of the 8
+/// points that are compared at once, their keys, sums of 4 products, parts of the centroids, and addresses.
 fn registers(shape: &PassShape) -> u32 {
     let (steps, points) = (shape.features.div_ceil(4), shape.points);
+    let at_once = points.min(8);
     let tiles = shape.clusters.div_ceil(8).min(8);
-    let centroids = if shape.holds_centroids() {
-        tiles * (2 * steps + 4)
-    } else {
-        tiles.min(16 / points) * 2 * steps
+    let centroids = match shape.holds_centroids() {
+        true => 2 * tiles * steps,
+        false => 2 * tiles.min(16 / at_once) * steps,
     };
-    let values = if shape.ahead { 8 } else { 5 };
-    values * steps * points / 2 + points + centroids + 24
+    steps * points * (1 + u32::from(shape.ahead)) + (2 * steps + 1) * at_once + 16 + centroids + 20
 }
 
 /// Every shape that fits, in no order.
@@ -70,7 +71,10 @@ pub(super) fn costs(
             Sums::Features => &[8],
             _ => &[1],
         };
-        for (points, ahead) in [(4, false), (4, true), (8, false), (8, true)] {
+        for (points, ahead) in [4, 8, 16]
+            .into_iter()
+            .flat_map(|points| [(points, false), (points, true)])
+        {
             for threads in [768, 640, 512, 384, 256, 192, 128] {
                 for &copies in copies {
                     let shape = PassShape {
@@ -88,7 +92,7 @@ pub(super) fn costs(
                         inertia: false,
                     };
                     let most = (1 << 16) / registers(&shape).min(255) / 32 * 32;
-                    let too_many = points > 4 && features > 8;
+                    let too_many = (points > 4 && features > 8) || (points > 8 && features > 4);
                     if !too_many
                         && registers(&shape) <= 240
                         && threads <= most
@@ -142,39 +146,23 @@ fn wide(
     found
 }
 
-/// Points come again for every 64 centroids and for the sums, from a cache that is about twice as fast as
-/// memory; the units take 16 x 8 sums of 16 products, as in narrow passes.
+/// Points come again for every 64 centroids and for the sums. As by lanes, what counts is how long loads take,
+/// and not the units' time, which is a fifth of it. Fitted to
+/// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
-    let (k, d) = (
-        f64::from(shape.clusters.next_multiple_of(8)),
-        f64::from(shape.features),
-    );
-    let steps = f64::from(shape.features.div_ceil(4));
+    let d = f64::from(shape.features);
     let blocks = machine
         .resident_blocks(shape.threads, shape.shared_bytes())
         .min((1 << 16) / WIDE_REGISTERS / shape.threads)
         .max(1);
     let warps = f64::from(blocks * shape.threads / 32);
-    let multiprocessors = f64::from(machine.multiprocessors);
-    let clock = machine.rounds_per_second / multiprocessors;
-    let times = (k / 64.0).ceil();
-    let bytes_per_cycle = machine.memory_bytes_per_second / multiprocessors / clock;
-    let memory = 128.0 * d / bytes_per_cycle * (1.0 + times / 2.0);
-    let (update, atomics) = match shape.sums {
-        Sums::Features => {
-            let width = f64::from(shape.threads / shape.copies);
-            (5.0 * (d / width).ceil() * width, 0.0)
-        }
-        _ => {
-            let rate = machine.global_atomics_per_second / multiprocessors / clock;
-            (2.0 * d, 32.0 * d / (SLOTS_FACTOR * rate).max(1e-9))
-        }
+    let groups = f64::from(shape.clusters.div_ceil(64));
+    let update = match shape.sums {
+        Sums::Features => 35.0 * d,
+        _ => 1.3 * super::atomic_cycles(machine, d) / SLOTS_FACTOR,
     };
-    let units = k * steps / 4.0 * UNIT_CYCLES;
-    let issue = WAITING[1] * (1.5 * k + units + times * steps * 24.0 + 60.0) / 4.0 + update / 4.0;
-    let shared = k / 8.0 * steps * 2.0;
-    let hidden = (WARPS_TO_HIDE / warps).max(1.0).sqrt();
-    overlapped([memory, atomics.max(shared), issue * hidden])
+    let hidden = (WIDE_WARPS_TO_HIDE / warps).max(1.0).sqrt();
+    overlapped([update, groups * 34.0 * d, 0.0]) * hidden
 }
 
 fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
@@ -196,7 +184,7 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
     // (issue slots, cycles of shared memory, cycles of waiting) of an update of a step.
     let (issue, shared, waits) = match shape.sums {
         Sums::Features if shape.copies < 8 => (32.0, 16.0, 140.0),
-        Sums::Features => (16.0, 8.0, 140.0),
+        Sums::Features => (12.0, 8.0, 140.0),
         Sums::Shared => {
             // Quads that share a copy conflict now and then; lanes of a quad are in banks of their own.
             let conflict = 1.0 + 0.35 * (8.0 / f64::from(shape.copies) - 1.0);
@@ -211,7 +199,7 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let centroids = if shape.holds_centroids() {
         0.0
     } else {
-        k * (2.0 * steps + 1.0) / (2.0 * p)
+        k * steps / p.min(8.0)
     };
     let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
     let tiles = if shape.ahead { 1.0 } else { 0.75 };
@@ -221,7 +209,7 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let memory = 128.0 * d / bytes_per_cycle;
     let units = k * steps / 4.0 * UNIT_CYCLES;
     let waiting = WAITING[usize::from(shape.features > 4)];
-    let issue = waiting * (1.5 * k + units + steps * (28.0 + issue) + 34.0 + 300.0 / p) / 4.0;
+    let issue = waiting * (1.75 * k + units + steps * (20.0 + issue) + 26.0 + 180.0 / p) / 4.0;
     let shared = 8.0 + shared * steps + centroids;
     let hidden = (WARPS_TO_HIDE / warps).max(1.0).sqrt();
     let blocks = f64::from(blocks).powf(BLOCKS_POWER);

@@ -96,19 +96,20 @@ pub fn costs(machine: &Machine, of: (u32, u32), wanted: Wanted) -> Vec<PassCost>
         found.extend(shapes.map(|(shape, cycles)| PassCost { shape, cycles }));
     }
     if may(Scores::Lanes) {
-        let waiting = if of.1 < BOUND_CLUSTERS {
-            1.0
-        } else {
-            WAITING[usize::from(of.0 > 4)]
-        };
-        let shapes = match of.0 > MOST_FEATURES {
-            true => wide(machine, of, wanted.sums, limit),
-            false => lanes(machine, of, wanted.sums, limit),
-        };
-        found.extend(shapes.into_iter().map(|cost| PassCost {
-            cycles: cost.cycles * waiting,
-            ..cost
-        }));
+        match of.0 > MOST_FEATURES {
+            true => found.extend(wide(machine, of, wanted.sums, limit)),
+            false => {
+                let waiting = match of.1 < BOUND_CLUSTERS {
+                    true => 1.0,
+                    false => WAITING[usize::from(of.0 > 4)],
+                };
+                let shapes = lanes(machine, of, wanted.sums, limit).into_iter();
+                found.extend(shapes.map(|cost| PassCost {
+                    cycles: cost.cycles * waiting,
+                    ..cost
+                }));
+            }
+        }
     }
     found.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
     found
@@ -140,6 +141,14 @@ fn lanes(
             Sums::Features => &[4],
             _ => &[1],
         };
+        // Conflicts do not depend on the rest of a shape, and take the analyser some time.
+        let copies: Vec<(u32, f64)> = copies
+            .iter()
+            .map(|copies| match way {
+                Sums::Shared => (*copies, rounds(clusters, features | 1, *copies)),
+                _ => (*copies, 1.0),
+            })
+            .collect();
         let forms = points
             .iter()
             .flat_map(|points| [(*points, false), (*points, true)]);
@@ -150,7 +159,7 @@ fn lanes(
             }
             let most = REGISTERS / registers / 32 * 32;
             for threads in [1024, 896, 768, 640, 512, 384, 256, 192, 128, 64, 32] {
-                for &copies in copies {
+                for &(copies, conflict) in &copies {
                     let shape = PassShape {
                         features,
                         clusters,
@@ -166,7 +175,7 @@ fn lanes(
                         inertia: false,
                     };
                     if threads <= most && shape.shared_bytes() <= limit {
-                        let cycles = cycles(machine, &shape, most);
+                        let cycles = cycles(machine, &shape, most, conflict);
                         found.push(PassCost { shape, cycles });
                     }
                 }
@@ -218,33 +227,29 @@ fn wide(
     found
 }
 
-/// Of a wide pass: points come again for every 8 centroids, from the cache of the device; a thread owns whole
-/// features of a group.
+/// Of a wide pass. Points come again for every 8 centroids, and the tiles of all blocks together are more than
+/// the cache of the device holds: what counts is how long loads take, and so much more than instructions that
+/// these are left out. Fitted to `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
-    let (k, d) = (f64::from(shape.clusters), f64::from(shape.features));
+    let d = f64::from(shape.features);
     let blocks = machine
         .resident_blocks(shape.threads, shape.shared_bytes())
         .min(2048 / shape.threads)
         .max(1);
     let warps = f64::from((blocks * shape.threads / 32).min(REGISTERS / 128 / 32));
-    let multiprocessors = f64::from(machine.multiprocessors);
-    let clock = machine.rounds_per_second / multiprocessors;
-    let times = (k / 8.0).ceil();
-    let memory = 128.0 * d / (machine.memory_bytes_per_second / multiprocessors / clock);
-    let (update, atomics) = match shape.sums {
-        Sums::Features => {
-            let width = f64::from(shape.threads / shape.copies);
-            (5.0 * (d / width).ceil() * width, 0.0)
-        }
-        _ => (
-            2.0 * d,
-            32.0 * d / (machine.global_atomics_per_second / multiprocessors / clock),
-        ),
+    let times = f64::from(shape.clusters.div_ceil(8));
+    let update = match shape.sums {
+        Sums::Features => 14.0 * d,
+        _ => 1.2 * atomic_cycles(machine, d),
     };
-    let issue = (times * (8.0 * (d + 3.0) + 1.5 * d + 20.0) + update + 40.0) / 4.0;
     let hidden = (WARPS_TO_HIDE / warps).max(1.0);
-    // A second level of cache is about twice as fast as memory.
-    overlapped([memory * (1.0 + (times - 1.0) / 2.0), atomics, issue * hidden])
+    (times * (1000.0 + 7.6 * d) + update) * hidden
+}
+
+/// Cycles of a multiprocessor for atomics of 32 points and their masses to device memory, at the measured rate.
+fn atomic_cycles(machine: &Machine, features: f64) -> f64 {
+    let rate = machine.global_atomics_per_second / machine.rounds_per_second;
+    32.0 * (features + 1.0) / rate.max(1e-9)
 }
 
 fn limit_of(machine: &Machine, asked: Option<u64>) -> u64 {
@@ -313,7 +318,8 @@ fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
         .mean_write_rounds()
 }
 
-fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
+/// `conflict`: rounds of an atomic to copies in shared memory.
+fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32, conflict: f64) -> f64 {
     let (k, d, p) = (
         f64::from(shape.clusters),
         f64::from(shape.features),
@@ -349,7 +355,6 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
             (d / 4.0 + 4.75 * steps + 2.0, d + 3.5 * steps + 2.0, 45.0 * steps)
         }
         Sums::Shared => {
-            let conflict = rounds(shape.clusters, shape.features | 1, shape.copies);
             let each = d + 1.0;
             // A load, an addition and a compare-and-swap, again for each conflicting lane.
             (
@@ -358,11 +363,7 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32) -> f64 {
                 60.0 * each * conflict,
             )
         }
-        Sums::Global => {
-            let rate = machine.global_atomics_per_second / multiprocessors / clock;
-            let cycles = 32.0 * (d + 1.0) / rate.max(1e-9);
-            (2.0 * (d + 1.0), cycles, 0.0)
-        }
+        Sums::Global => (2.0 * (d + 1.0), atomic_cycles(machine, d), 0.0),
     };
     let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
     let tiles = 1.0 + f64::from(u8::from(shape.ahead));

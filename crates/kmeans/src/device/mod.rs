@@ -12,40 +12,31 @@
 mod fit;
 mod phases;
 mod places;
+mod queue;
 mod starts;
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytemuck::Pod;
-use galatea_device::{Device, DeviceBuffer, DeviceError, Event, Stream};
+use galatea_device::{Device, DeviceBuffer, DeviceError, Stream};
 use galatea_kernels::kmeans::{Centroids, LabelWidth, PassShape, Scores};
-use galatea_kernels::{KmeansFit, KmeansPass, KmeansUpdate, UpdateRule};
+use galatea_kernels::{KmeansFit, KmeansPass, KmeansUpdate};
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
 
 use crate::choose::{Wanted, choose, fastest};
 use crate::cpu::{self, CpuSums, Partial};
 use crate::labels::Labels;
-use crate::share::{Split, share_of_cpu};
 use crate::spread;
 use crate::{Execution, KMeans, KMeansError, Launches, Points, Result, Share, Sums};
 
-/// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
-const SLOTS: usize = 4;
-/// Launches that are queued ahead of the host.
-const AHEAD: usize = 16;
 /// Bytes of partial sums at most: blocks share slots beyond.
 const PARTIAL_BYTES: u64 = 32 << 20;
 /// Seconds of a pass by the model, of all starts, up to which iterations share a launch: launches of a pass
 /// and an update take some microseconds each.
 const PERSISTENT_SECONDS: f64 = 200e-6;
-/// Chunks whose labels come back together.
-const LABELLED: usize = 8;
 
 pub use phases::{Phase, cpu_phases};
-use places::{Places, Slot, Table};
+use places::{Slot, Table};
+use queue::ChunkLabels;
 use starts::Start;
 
 /// A device that clusters.
@@ -213,97 +204,6 @@ pub struct DeviceRun<'p> {
 }
 
 impl DeviceRun<'_> {
-    /// Queues a launch of each start over the chunks at positions.
-    fn launch(&mut self, pass: &KmeansPass, positions: std::ops::Range<usize>) -> Result<()> {
-        let table = self.table.buffer.as_ref().expect("written before launches");
-        let most = self.points.most();
-        for start in self.starts.iter_mut().filter(|start| start.active) {
-            start.launch(&self.on.compute, pass, table, positions.clone(), most)?;
-        }
-        Ok(())
-    }
-
-    /// Queues passes over all chunks, one after the other over those of a launch, each for all starts;
-    /// labels, of one start, are read back, chunk by chunk, into `labels`.
-    fn queue(
-        &mut self,
-        places: &mut Places<'_>,
-        passes: &[KmeansPass],
-        mut labels: Option<&mut ChunkLabels>,
-        split: Option<&Split>,
-    ) -> Result<()> {
-        let on = self.on;
-        // The CPU cannot take chunks that are queued.
-        let ahead = split.map_or(AHEAD, |_| SLOTS);
-        let width = passes[0].shape().labels.map_or(0, LabelWidth::bytes);
-        let most = self.points.most() as usize;
-        let labelled = match self.labelled.take() {
-            Some(labelled) if labelled.len() == LABELLED * most * width => labelled,
-            _ => on.allocate("the labels of some chunks", LABELLED * most * width)?,
-        };
-        let base = labelled.address();
-        self.write_table(places, |position| match width {
-            0 => 0,
-            _ => base + (position % LABELLED * most * width) as u64,
-        })?;
-        let count = places.order.len();
-        let mut launched: VecDeque<Event> = VecDeque::new();
-        let mut start = 0;
-        while start < count {
-            let ready = start < places.ready;
-            let passes_through = places.pages[start].is_none();
-            if passes_through && split.is_some_and(|split| !split.take_first()) {
-                break;
-            }
-            // All that are there in one launch, but for labels, which have room for a few chunks.
-            let mut end = if ready { places.ready } else { start + 1 };
-            if width > 0 {
-                end = end.min((start / LABELLED + 1) * LABELLED);
-            }
-            if !ready {
-                self.fetch(places, start)?;
-            }
-            for pass in passes {
-                self.launch(pass, start..end)?;
-            }
-            if passes_through {
-                let index = start % self.ring.len();
-                self.ring[index].free = Some(on.compute.record()?);
-            }
-            launched.push_back(on.compute.record()?);
-            if launched.len() > ahead
-                && let Some(event) = launched.pop_front()
-            {
-                event.synchronize()?;
-                if let Some(split) = split {
-                    split.device_did_one();
-                }
-            }
-            if let Some(labels) = labels.as_mut().filter(|_| end % LABELLED == 0 || end == count) {
-                for position in end.saturating_sub(1) / LABELLED * LABELLED..end {
-                    let chunk = places.order[position];
-                    let bytes = self.points.chunks()[chunk].len * width;
-                    let from = position % LABELLED * most * width;
-                    let target = &mut labels.chunks[chunk];
-                    target.resize(bytes, 0);
-                    on.compute
-                        .read_into(labelled.slice(from..from + bytes)?, target)?;
-                }
-            }
-            start = end;
-        }
-        places.scan.used(&Arc::new(on.compute.record()?));
-        self.labelled = Some(labelled);
-        Ok(())
-    }
-
-    fn queue_update(&mut self, rule: UpdateRule) -> Result<()> {
-        for start in self.starts.iter_mut().filter(|start| start.active) {
-            start.update(&self.on.compute, &self.on.update, rule)?;
-        }
-        Ok(())
-    }
-
     /// Puts centroids on the device, those of a start each, for fits that begin.
     fn begin(&mut self, centroids: &[Centroids]) -> Result<()> {
         if self.pass.shape().scores == Scores::Matrix {
@@ -327,82 +227,6 @@ impl DeviceRun<'_> {
         self.begun = centroids.len();
         for (start, of) in self.starts.iter_mut().zip(centroids) {
             start.begin(&self.on.compute, of)?;
-        }
-        Ok(())
-    }
-
-    /// Queues so many iterations where all is resident, one otherwise, whose chunks that do not stay are
-    /// shared with the CPU, where it is given the centroids. Whether all is resident.
-    fn queue_iterations(&mut self, most: u32, tolerance: f64, cpu: Option<&[Centroids]>) -> Result<bool> {
-        let mut places = self.place()?;
-        let resident = places.ready == places.order.len();
-        if let Some(fit) = self.fit.clone().filter(|_| resident) {
-            self.queue_fit(&places, &fit, most, tolerance)?;
-            return Ok(true);
-        }
-        let passes = self.passes.clone();
-        for _ in 0..if resident { most } else { 1 } {
-            match cpu.filter(|_| !resident) {
-                Some(centroids) => self.queue_shared(&mut places, centroids)?,
-                None => self.queue(&mut places, &passes, None, None)?,
-            }
-            self.queue_update(UpdateRule::Means { tolerance })?;
-        }
-        Ok(resident)
-    }
-
-    /// Queues so many iterations of each start in one launch over points that are all there, or in as few as
-    /// take all starts.
-    fn queue_fit(
-        &mut self,
-        places: &Places<'_>,
-        fit: &KmeansFit,
-        iterations: u32,
-        tolerance: f64,
-    ) -> Result<()> {
-        self.write_table(places, |_| 0)?;
-        let table = self.table.buffer.as_ref().expect("just written");
-        let work = (self.points.most(), iterations);
-        let stream = &self.on.compute;
-        // Barriers of a start count on the same number of blocks in all of its launches.
-        let begun = &mut self.starts[..self.begun];
-        for together in begun.chunks_mut(fit.most_starts()) {
-            if together.iter().any(|start| start.active) {
-                let memory = together.iter_mut().map(Start::memory).collect();
-                fit.launch(stream, work, tolerance, galatea_device::In(table), memory)?;
-            }
-        }
-        places.scan.used(&Arc::new(stream.record()?));
-        Ok(())
-    }
-
-    /// Queues a pass whose chunks that find no page the CPU takes from the end, while the device takes them
-    /// from the beginning (KM-19).
-    fn queue_shared(&mut self, places: &mut Places<'_>, centroids: &[Centroids]) -> Result<()> {
-        let staying = places.pages.iter().filter(|page| page.is_some()).count();
-        let split = Split::new(staying..places.order.len());
-        let first = split.take_last(Duration::ZERO);
-        let (points, order, passes) = (self.points, places.order.clone(), self.passes.clone());
-        let active = self
-            .starts
-            .iter()
-            .zip(centroids)
-            .filter(|(start, _)| start.active);
-        let centroids: Vec<&Centroids> = active.map(|(_, centroids)| centroids).collect();
-        let (queued, (partials, chunks)) = std::thread::scope(|scope| {
-            let cpu = scope.spawn(|| share_of_cpu(points, &order, &split, first, &centroids));
-            let queued = self.queue(places, &passes, None, Some(&split));
-            split.stop_if(queued.is_err());
-            let of_cpu = cpu
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (queued, of_cpu)
-        });
-        queued?;
-        self.cpu_chunks += chunks;
-        let active = self.starts.iter_mut().filter(|start| start.active);
-        for (start, partial) in active.zip(&partials) {
-            start.add(&self.on.compute, &partial.words())?;
         }
         Ok(())
     }
@@ -548,9 +372,4 @@ impl DeviceRun<'_> {
         self.points.add_offsets(&mut rows);
         Ok(rows)
     }
-}
-
-/// Labels by chunk.
-struct ChunkLabels {
-    chunks: Vec<Vec<u8>>,
 }

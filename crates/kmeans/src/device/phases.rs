@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{ChunkLabels, DeviceRun};
+use super::DeviceRun;
+use super::queue::ChunkLabels;
 use crate::cpu::{self, CpuSums, Partial};
 use crate::labels::Labels;
 use crate::{Points, Result};

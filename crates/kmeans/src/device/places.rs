@@ -4,9 +4,12 @@ use galatea_device::{DeviceBuffer, Event};
 use galatea_kernels::kmeans::CHUNK_WORDS;
 use galatea_memory::regions::{PagePin, Scan, Source};
 
-use super::{DeviceRun, SLOTS};
+use super::DeviceRun;
 use crate::points::Chunk;
 use crate::{KMeansError, Result};
+
+/// Slots that chunks without pages pass through: one computed on, two copied, one waiting.
+pub(super) const SLOTS: usize = 4;
 
 /// A table of chunks on the device, and its words.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! The model against measurements on an H200.
 
-use galatea_kmeans::{Scores, Sums, Wanted, choose};
+use galatea_kmeans::{PassCost, Scores, Sums, Wanted, choose, costs};
 use galatea_layout::model::Machine;
 
 fn lanes() -> Wanted {
@@ -45,7 +45,6 @@ fn lanes_of_a_warp_share_copies_only_where_they_hardly_meet() {
 fn matrix_units_are_taken_where_they_were_faster() {
     for ((d, k), scores) in [
         ((4, 4), Scores::Lanes),
-        ((4, 16), Scores::Lanes),
         ((4, 64), Scores::Matrix),
         ((4, 256), Scores::Matrix),
         ((8, 16), Scores::Matrix),
@@ -57,5 +56,80 @@ fn matrix_units_are_taken_where_they_were_faster() {
     ] {
         let shape = choose(&Machine::H200, (d, k), Wanted::default()).unwrap();
         assert_eq!(shape.scores, scores, "d {d} k {k}: {shape:?}");
+    }
+}
+
+/// 2 GiB of points of more than 32 features on an H200, as
+/// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt` has them: (d, k), threads, copies, ms.
+const WIDE: [(Scores, Sums, &[((u32, u32), u32, u32, f64)]); 4] = [
+    (
+        Scores::Lanes,
+        Sums::Features,
+        &[
+            ((64, 16), 512, 8, 3.98),
+            ((64, 64), 512, 8, 13.50),
+            ((64, 256), 128, 1, 51.52),
+            ((128, 16), 512, 4, 3.18),
+            ((128, 64), 512, 4, 8.83),
+            ((128, 256), 512, 1, 34.22),
+        ],
+    ),
+    (
+        Scores::Lanes,
+        Sums::Global,
+        &[
+            ((64, 16), 512, 1, 10.55),
+            ((64, 64), 512, 1, 19.50),
+            ((64, 256), 512, 1, 58.58),
+            ((128, 16), 512, 1, 9.21),
+            ((128, 64), 512, 1, 14.08),
+            ((128, 256), 512, 1, 37.60),
+        ],
+    ),
+    (
+        Scores::Matrix,
+        Sums::Features,
+        &[
+            ((64, 16), 128, 2, 3.09),
+            ((64, 64), 128, 2, 3.00),
+            ((64, 256), 384, 1, 9.50),
+            ((128, 16), 128, 1, 3.07),
+            ((128, 64), 384, 2, 3.09),
+        ],
+    ),
+    (
+        Scores::Matrix,
+        Sums::Global,
+        &[
+            ((64, 16), 384, 1, 5.28),
+            ((64, 64), 384, 1, 5.15),
+            ((64, 256), 384, 1, 9.43),
+            ((128, 16), 384, 1, 4.46),
+            ((128, 64), 384, 1, 4.20),
+        ],
+    ),
+];
+
+/// Predictions for more than 32 features are within a fifth of what was measured.
+#[test]
+fn wide_passes_take_as_long_as_predicted() {
+    for (scores, sums, measured) in WIDE {
+        for &(of, threads, copies, ms) in measured {
+            let wanted = Wanted {
+                scores: Some(scores),
+                sums: Some(sums),
+                shared_limit: None,
+            };
+            let shapes = costs(&Machine::H200, of, wanted);
+            let is = |cost: &&PassCost| (cost.shape.threads, cost.shape.copies) == (threads, copies);
+            let cost = shapes.iter().find(is).unwrap();
+            let points = (2u64 << 30) / (4 * u64::from(of.0));
+            let predicted = 1e3 * cost.seconds(&Machine::H200, points, 1);
+            let ratio = predicted / ms;
+            assert!(
+                (1.0 / 1.2..=1.2).contains(&ratio),
+                "{of:?} {scores:?} {sums:?}: {predicted:.2} ms predicted, {ms} measured"
+            );
+        }
     }
 }

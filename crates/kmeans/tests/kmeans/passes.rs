@@ -1,5 +1,6 @@
 //! Passes of every shape.
 
+use galatea_kernels::kmeans::matrix_error;
 use galatea_kmeans::{
     CpuSums, DeviceKMeans, Execution, Init, KMeans, Model, Scores, Sums, Wanted, choose, costs, cpu_phases,
 };
@@ -182,6 +183,13 @@ fn matrix_units_agree_with_the_reference() {
         let first = first_rows(&columns, k);
         let expected = reference(&columns, &first, 1);
         let points = points_of(&columns, 1 << 13);
+        // A point that is as far from two clusters may move both. The stated bound is of errors that all
+        // point in one direction: those here stay within an eighth of it.
+        let radius: f64 = columns.iter().map(|column| square_extent(column)).sum();
+        let margins = reference(&columns, &first, 0).margins;
+        let close = matrix_error(d as u32, radius) / 8.0;
+        let ties = margins.into_iter().filter(|margin| *margin < close).count();
+        assert!(4 * ties <= k, "n {n} d {d} k {k}: {ties} near ties");
         for sums in [Sums::Features, Sums::Shared, Sums::Global] {
             let wanted = Wanted {
                 scores: Some(Scores::Matrix),
@@ -204,15 +212,29 @@ fn matrix_units_agree_with_the_reference() {
                 run.queue_iteration().unwrap();
                 assert_eq!(run.shape().scores, Scores::Matrix);
                 let found = run.read_centroids().unwrap();
-                for (at, (found, truth)) in found.iter().zip(&expected.centroids).enumerate() {
-                    assert!(
-                        (found - truth).abs() < 2e-3,
-                        "n {n} d {d} k {k} {shape:?}: value {at} is {found}, not {truth}"
-                    );
-                }
+                let others = found.chunks_exact(d).zip(expected.centroids.chunks_exact(d));
+                let others: Vec<_> = others
+                    .enumerate()
+                    .filter(|(_, (found, truth))| {
+                        found.iter().zip(*truth).any(|(x, y)| (x - y).abs() >= 2e-3)
+                    })
+                    .collect();
+                assert!(
+                    others.len() <= 2 * ties,
+                    "n {n} d {d} k {k} {shape:?}, {ties} near ties: {:?}",
+                    others.first()
+                );
             }
         }
     }
+}
+
+/// The square of how far a column's values are from their middle, at most.
+fn square_extent(column: &[f32]) -> f64 {
+    let (least, most) = column.iter().fold((f32::MAX, f32::MIN), |(least, most), x| {
+        (least.min(*x), most.max(*x))
+    });
+    (f64::from(most - least) / 2.0).powi(2)
 }
 
 /// A point far from all others would leave matrix units too few bits to tell the others apart.

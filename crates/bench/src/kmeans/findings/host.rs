@@ -1,6 +1,6 @@
 //! Figures with the host and the link in them: 5.12, 5.15, 5.16; and what the thesis has no figure for.
 
-use super::{Of, Rows, verdict};
+use super::{Of, Rows, rate, times, verdict};
 use crate::harness::Finding;
 use crate::kmeans::Row;
 
@@ -44,10 +44,10 @@ pub(super) fn phases(found: &mut Vec<Finding>, rows: &[Row]) {
             .iter()
             .map(|(name, ms)| format!("{name} {:.0} %", 100.0 * ms / total))
             .collect();
-        let because = "the other phases wait longer for their launches than these take";
+        let facts = format!("the others take {:.2} of {total:.2} ms", total - dominating);
         let ours = format!(
             "{}: {}",
-            verdict(dominating > 0.5 * total, because),
+            verdict(dominating > 0.5 * total, facts),
             shares.join(", ")
         );
         found.push(Finding::new(
@@ -85,7 +85,7 @@ pub(super) fn chunks(found: &mut Vec<Finding>, rows: &[Row]) {
         "{}: GB/s by size: {}",
         verdict(
             !transfer.iter().any(|row| middle(&row)),
-            "copies in two streams need larger chunks to follow each other"
+            format!("a size between 8 and 64 MiB stays below 93 % of {most:.1} GB/s")
         ),
         list(&transfer)
     );
@@ -101,7 +101,7 @@ pub(super) fn chunks(found: &mut Vec<Finding>, rows: &[Row]) {
         "{}: {:.0} % of the transfer alone; GB/s by size: {}",
         verdict(
             share > 0.8,
-            "the threads that stage do not keep up with a link of five times the rate"
+            format!("staging ends at {:.1} GB/s, the link at {most:.1}", best(&staged))
         ),
         100.0 * share,
         list(&staged)
@@ -127,14 +127,19 @@ pub(super) fn streaming(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
             continue;
         };
         let share = floor / row.ms_median;
-        let because = "launches of chunks do not follow each other as fast as the link brings them";
+        let resident = rows.fastest(execution, "resident", of);
+        let facts = format!(
+            "an iteration takes {:.2} ms, the copies {floor:.2}, kernels alone {}",
+            row.ms_median,
+            resident.map_or("unknown".to_string(), |row| format!("{:.2}", row.ms_median))
+        );
         let mut ours = format!(
             "{}: {:.0} % of the copies' rate",
-            verdict(share > 0.9, because),
+            verdict(share > 0.9, facts),
             100.0 * share
         );
-        if let Some(resident) = rows.time(execution, "resident", of) {
-            let rate = row.bytes as f64 / resident / 1e6;
+        if let Some(resident) = resident {
+            let rate = resident.gbytes_s;
             let each = LINKS.map(|(name, link)| format!("{:.0} % of {name}", 100.0 * (rate / link).min(1.0)));
             ours += &format!(
                 "; kernels alone {rate:.0} GB/s, which could take {}",
@@ -149,19 +154,30 @@ pub(super) fn streaming(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
         let what = format!("d={d} k={k}, {execution}, streamed");
         found.push(Finding::new("5.16", &what, paper, ours));
     }
-    let time = |place| rows.time("single-pass", place, of);
-    if let (Some(device), Some(cpu)) = (time("streamed"), time("cpu")) {
-        let ratio = cpu / device;
-        let (paper, holds) = match k {
-            0..=4 => ("the CPU is 2.6x faster", ratio < 1.0),
-            64.. => ("the GPU is 1.5x faster", ratio > 1.0),
-            _ => return,
+    let at = |place| rows.best("single-pass", place, of, |row| row.experiment == "streaming");
+    if let (Some(device), Some(cpu)) = (at("streamed"), at("cpu")) {
+        let ratio = times(device, cpu);
+        let claim = match k {
+            0..=4 => Some(("the CPU is 2.6x faster", ratio < 1.0)),
+            64.. => Some(("the GPU is 1.5x faster", ratio > 1.0)),
+            _ => None,
         };
-        let because = "the link is five times PCIe 3";
-        let mut ours = format!("{}: the device is {ratio:.2}x as fast", verdict(holds, because));
-        if let Some(both) = time("streamed with the CPU") {
-            let sum = 1.0 / (1.0 / device + 1.0 / cpu);
-            ours += &format!("; both {:.0} % of the sum of their rates", 100.0 * sum / both);
+        let facts = format!(
+            "the link brings {} and the CPU goes through {}",
+            rate(device),
+            rate(cpu)
+        );
+        let (paper, holds) = claim.map_or(("-", String::new()), |(paper, holds)| {
+            (paper, format!("{}: ", verdict(holds, facts)))
+        });
+        let mut ours = format!("{holds}the device is {ratio:.2}x as fast");
+        if let Some(both) = at("streamed with the CPU") {
+            let share = both.gbytes_s / (device.gbytes_s + cpu.gbytes_s);
+            ours += &format!(
+                "; both {} are {:.0} % of the sum of their rates",
+                rate(both),
+                100.0 * share
+            );
         }
         let what = format!("d={d} k={k}, streamed against the CPU");
         found.push(Finding::new("5.16", &what, paper, ours));

@@ -22,33 +22,61 @@ struct Of {
 }
 
 impl Rows<'_> {
-    /// The fastest of an execution somewhere, ms.
-    fn best(&self, execution: &str, place: &str, of: Of, wanted: impl Fn(&Row) -> bool) -> Option<f64> {
+    /// The fastest of an execution somewhere.
+    fn best(&self, execution: &str, place: &str, of: Of, wanted: impl Fn(&Row) -> bool) -> Option<&Row> {
         let rows = self.0.iter().filter(|row| {
             (row.execution.as_str(), row.place.as_str()) == (execution, place)
                 && (row.features, row.clusters, row.shared_limit) == (of.d, of.k, of.limit)
                 && wanted(row)
+                && row.ms_median.is_finite()
         });
-        let times = rows.map(|row| row.ms_median).filter(|ms| ms.is_finite());
-        times.min_by(f64::total_cmp)
+        rows.min_by(|a, b| a.ns_of_a_point().total_cmp(&b.ns_of_a_point()))
     }
 
-    fn time(&self, execution: &str, place: &str, of: Of) -> Option<f64> {
+    fn fastest(&self, execution: &str, place: &str, of: Of) -> Option<&Row> {
         self.best(execution, place, of, |_| true)
     }
 
+    /// Cross-processing, whose shared memory is not limited: it only assigns there.
+    fn cross(&self, of: Of) -> Option<&Row> {
+        self.fastest("cross-processing", "resident", Of { limit: 0, ..of })
+    }
+
     /// Of the CPU, whose rows know no shared memory.
-    fn cpu(&self, execution: &str, of: Of) -> Option<f64> {
-        self.time(execution, "cpu", Of { limit: 0, ..of })
+    fn cpu(&self, execution: &str, of: Of) -> Option<&Row> {
+        self.fastest(execution, "cpu", Of { limit: 0, ..of })
     }
 }
 
-/// Whether a trend holds, and where it does not the cause to look for first: a run shows times, not causes.
-fn verdict(holds: bool, cause: &str) -> String {
+/// How many times as fast the first is as the second, by point: rows may be of different numbers of points.
+fn times(fast: &Row, slow: &Row) -> f64 {
+    slow.ns_of_a_point() / fast.ns_of_a_point()
+}
+
+/// What bounds a pass on the device: its share of reading once, and how many threads run.
+fn bound(row: &Row) -> String {
+    let over = row.ratio.map_or_else(String::new, |ratio| {
+        format!("{ratio:.2}x reading the points once, ")
+    });
+    format!(
+        "{over}{} blocks of {} threads and {:.0} KB",
+        row.blocks,
+        row.threads,
+        row.shared_bytes as f64 / 1024.0
+    )
+}
+
+/// Bytes of points a second.
+fn rate(row: &Row) -> String {
+    format!("{:.1} GB/s", row.gbytes_s)
+}
+
+/// Whether a trend holds, and where it does not the measured facts that say why.
+fn verdict(holds: bool, facts: impl std::fmt::Display) -> String {
     if holds {
         "holds".to_string()
     } else {
-        format!("does not hold (supposed cause, not measured: {cause})")
+        format!("does not hold, because {facts}")
     }
 }
 

@@ -21,7 +21,7 @@ struct KmeansFitArguments {
     u32 slots;
     u32 flush_tiles;
     u32 copies;
-    u32 key_shift;
+    u32 key_factor;
     u32 features;    // d
     u32 iterations;  // at most
     u32 unused;

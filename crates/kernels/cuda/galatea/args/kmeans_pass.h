@@ -17,7 +17,7 @@ struct KmeansPassArguments {
     u32 flush_tiles;          // tiles after which a block adds its sums to the partials
     u32 copies;               // copies of what the threads of a block share, a power of two
     float scale;              // of points and centroids, for the matrix units (kmeans/matrix.cuh)
-    u32 key_shift;            // 64, there
+    u32 key_factor;           // 64, there
 };
 
 }  // namespace galatea

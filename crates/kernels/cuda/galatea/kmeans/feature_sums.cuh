@@ -19,8 +19,8 @@
 namespace galatea {
 
 // Accumulators of a warp whose lane l owns features l % L, l % L + L, ... of the points of its group l / L,
-// and masses that the threads of a block share.
-template <u32 D, u32 L> struct OwnedSums {
+// and masses that the threads of a block share. Spare: there is a cluster k, too, which nobody reads.
+template <u32 D, u32 L, bool Spare = false> struct OwnedSums {
     static constexpr u32 F = (D + L - 1) / L;
     float* all;       // [warp][cluster][round][lane]
     SharedFloats own;  // from this lane's of cluster 0 and round 0 on
@@ -28,40 +28,42 @@ template <u32 D, u32 L> struct OwnedSums {
     SharedFloats counts;  // from this thread's copy of the mass of cluster 0 on
     u32 clusters;
     u32 copies;
-    GALATEA_INLINE static u32 floats(u32 clusters, u32 threads, u32 copies) {
-        return threads / WARP * (clusters * F * WARP) + clusters * copies;
-    }
+    double factor;
     // `copy`: which of the copies of masses this thread adds to.
-    GALATEA_INLINE OwnedSums(float* memory, u32 clusters, u32 copies, u32 copy)
-        : all(memory), own(memory + warp() * (clusters * F * WARP) + lane()),
-          masses(reinterpret_cast<u32*>(memory + warps() * (clusters * F * WARP))),
-          counts(memory + warps() * (clusters * F * WARP) + (copy & (copies - 1))), clusters(clusters), copies(copies) {
-        clear(memory, floats(clusters, blockDim.x, copies));
+    GALATEA_INLINE OwnedSums(const SumsPlace& place, float* memory, u32 copies, u32 copy)
+        : all(memory), own(memory + warp() * words(place.clusters) + lane()),
+          masses(reinterpret_cast<u32*>(memory + warps() * words(place.clusters))),
+          counts(memory + warps() * words(place.clusters) + (copy & (copies - 1))), clusters(place.clusters),
+          copies(copies), factor(place.factor) {
+        clear(memory, warps() * words(clusters) + (clusters + Spare) * copies);
     }
+    // Words of a warp.
+    GALATEA_INLINE static u32 words(u32 clusters) { return (clusters + Spare) * (F * WARP); }
+    // Where a lane has the accumulators of a cluster, the same for all lanes.
+    GALATEA_INLINE static u32 place_of(u32 cluster) { return cluster * (F * WARP); }
     // Thread scope: a value of this lane's feature of a round.
-    GALATEA_INLINE void add(u32 cluster, u32 round, float value) {
-        const u32 word = (cluster * F + round) * WARP;
+    GALATEA_INLINE void add(u32 place, u32 round, float value) {
+        const u32 word = place + round * WARP;
         own.store(word, own.load(word) + value);
     }
     // Thread scope: values of this lane's features of all rounds, which wait for each other only once.
-    GALATEA_INLINE void add(u32 cluster, const float (&values)[F]) {
+    GALATEA_INLINE void add(u32 place, const float (&values)[F]) {
         float sums[F];
 #pragma unroll
-        for (u32 round = 0; round < F; ++round) sums[round] = own.load((cluster * F + round) * WARP);
+        for (u32 round = 0; round < F; ++round) sums[round] = own.load(place + round * WARP);
 #pragma unroll
-        for (u32 round = 0; round < F; ++round) own.store((cluster * F + round) * WARP, sums[round] + values[round]);
+        for (u32 round = 0; round < F; ++round) own.store(place + round * WARP, sums[round] + values[round]);
     }
     // Thread scope: a point, by one of the threads that know it.
     GALATEA_INLINE void count(u32 cluster) { counts.increment(cluster * copies); }
     // Block scope. Adds to the partials, and clears.
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
-        const u32 words = clusters * F * WARP;
         // Whole warps: a warp takes the words of a cluster's round, of all warps.
         for (u32 i = warp(); i < clusters * F; i += warps()) {
             double total = 0.0;
             for (u32 w = 0; w < warps(); ++w) {
-                float& word = all[w * words + i * WARP + lane()];
+                float& word = all[w * words(clusters) + i * WARP + lane()];
                 total += word;
                 word = 0.0f;
             }
@@ -69,7 +71,7 @@ template <u32 D, u32 L> struct OwnedSums {
             for (u32 distance = WARP / 2; distance >= L; distance /= 2)
                 total += __shfl_down_sync(0xffffffffu, total, distance);
             const u32 feature = i % F * L + lane();
-            if (lane() < L && feature < D) add_partial(partials + i / F * D + feature, total);
+            if (lane() < L && feature < D) add_partial(partials + i / F * D + feature, total * factor);
         }
         for (u32 c = threadIdx.x; c < clusters; c += blockDim.x) {
             u32 total = 0;
@@ -93,14 +95,12 @@ template <u32 D> struct FeatureSums {
     static constexpr u32 EXCHANGE = TILE + WARP * 4;
     float* exchange;  // of this warp
     OwnedSums<D, L> sums;
-    GALATEA_INLINE static u32 floats(u32 clusters, u32 threads, u32 copies) {
-        return threads / WARP * EXCHANGE + OwnedSums<D, L>::floats(clusters, threads, copies);
-    }
-    GALATEA_INLINE FeatureSums(float* memory, u32 clusters, u32 copies)
-        : exchange(memory + warp() * EXCHANGE), sums(memory + warps() * EXCHANGE, clusters, copies, warp()) {}
+    GALATEA_INLINE explicit FeatureSums(const SumsPlace& place)
+        : exchange(place.shared + warp() * EXCHANGE),
+          sums(place, place.shared + warps() * EXCHANGE, place.copies, warp()) {}
     // Warp scope: all lanes call. P must be 4: a piece.
-    template <u32 P>
-    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
+    template <u32 P> GALATEA_INLINE void add(const TilePoints<D, P>& points, const u32 (&label)[P]) {
+        const u32 live = points.live;
         static_assert(P == 4, "a thread's points of a feature are one 16-byte piece");
         constexpr u32 NONE = 0xffffffffu;
         uint4* const tile = reinterpret_cast<uint4*>(exchange);
@@ -116,7 +116,7 @@ template <u32 D> struct FeatureSums {
 #pragma unroll
             for (u32 r = 0; r < L; ++r) {
                 if (round * L + r < D) {
-                    const float(&row)[P] = x[round * L + r];
+                    const float(&row)[P] = points.x[round * L + r];
                     tile[r * WARP + (lane() ^ (r * SKEW % 8))] = make_uint4(
                         __float_as_uint(row[0]), __float_as_uint(row[1]), __float_as_uint(row[2]), __float_as_uint(row[3]));
                 }
@@ -128,10 +128,10 @@ template <u32 D> struct FeatureSums {
                     const u32 t = j * S + group;
                     const uint4 four = tile[feature * WARP + (t ^ (feature * SKEW % 8))];
                     const uint4 of = labels[t];
-                    if (of.x != NONE) sums.add(of.x, round, __uint_as_float(four.x));
-                    if (of.y != NONE) sums.add(of.y, round, __uint_as_float(four.y));
-                    if (of.z != NONE) sums.add(of.z, round, __uint_as_float(four.z));
-                    if (of.w != NONE) sums.add(of.w, round, __uint_as_float(four.w));
+                    if (of.x != NONE) sums.add(sums.place_of(of.x), round, __uint_as_float(four.x));
+                    if (of.y != NONE) sums.add(sums.place_of(of.y), round, __uint_as_float(four.y));
+                    if (of.z != NONE) sums.add(sums.place_of(of.z), round, __uint_as_float(four.z));
+                    if (of.w != NONE) sums.add(sums.place_of(of.w), round, __uint_as_float(four.w));
                 }
             }
             __syncwarp();

@@ -1,295 +1,263 @@
 // Warp scope: the nearest of k centroids by the matrix units.
 //
-// Scores are those of kmeans/nearest.cuh, x·c - |c|^2 / 2, as products of halves (mma.cuh). Lanes are 8 quads
-// of 4. Lane t of a quad holds features t, t + 4, ... of the quad's points, 4 consecutive ones by one load:
-// what it holds of a point, as two halves, is what the unit takes of it from this lane, so no value changes
-// lanes. Features 4 r to 4 r + 3 are one step r of the unit, whose 16 columns are, twice, the halves of 4
-// features, against the greater halves of the centroids and against what those leave.
+// Scores are those of kmeans/nearest.cuh, x·c - |c|^2 / 2, as products of halves (mma.cuh): a value is the
+// half nearest to it, x1, and the half nearest to what that leaves, x2. Features 4 r to 4 r + 3 are one step
+// r of the unit, of which lane t of a quad gives 4 of the 16 columns:
 //
-// Points and centroids come scaled, so that every score is between -3/4 and 1/4 of 15/16 2^24. Products begin
-// with the norm and OFFSET, so that sums are floats whose bits, as integers, rise with the score by one for
-// each unit of 1, or of less where the score is low. Shifted by 6 they leave room for the number of a
-// centroid in its group of 64, so that the greatest such key is the label: a multiplication and half a
-// maximum a score, where kmeans/nearest.cuh compares twice. Numbers are complemented: of equal scores the
-// lowest label has the greatest key. Host twin of the bound of errors: matrix_error.
+//     points     x1  x2  x1  constant of the lane
+//     centroids  c1  c1  c2  (step 0:) OFFSET, or a part of the norm, over the constant
+//
+// The fourth product of halves, x2 c2, is below what is kept. So sums begin with zero, and a step costs a
+// unit 16 x 8 x 16 products, whatever the norms.
+//
+// Points and centroids come scaled, so that every score is between -3/4 and 1/4 of 15/16 2^24. OFFSET makes
+// sums floats whose bits, as integers, rise with the score by one for each unit of 1, or of less where the
+// score is low. Shifted by 6 they leave room for the number of a centroid in its group of 64, so that the
+// greatest such key is the label: a multiplication and half a maximum a score, where kmeans/nearest.cuh
+// compares twice. Numbers are complemented: of equal scores the lowest label has the greatest key. Host twin
+// of the bound of errors: matrix_error.
 //
 // A lane sees the scores of 2 of the 8 centroids of a unit's tile; quads combine keys at the end.
+//
+//   shared memory, bytes: 8 k8 d4 for centroids that threads do not hold; k8, d4: k and d rounded up to 8 and
+//   4
 #pragma once
 
 #include "galatea/kmeans/nearest.cuh"
+#include "galatea/kmeans/quad_points.cuh"
 #include "galatea/mma.cuh"
 
 namespace galatea {
 
-constexpr u32 QUAD = 4;
 // Columns of a tile of centroids, and centroids whose numbers keys have room for.
 constexpr u32 TILE_CENTROIDS = 8, GROUP_CENTROIDS = 64;
 
-// A lane's values of the 8 P points of its warp, of T threads: features t, t + 4, ... of points 4 g to 4 g +
-// 3 of each 32.
-template <u32 D, u32 P, u32 T> struct QuadPoints {
-    static constexpr u32 F = (D + QUAD - 1) / QUAD;
-    static constexpr u32 TILE = T / WARP * 8 * P;
-    static_assert(P % 4 == 0, "a lane loads 4 points of a feature at once");
-    float x[F][P];
-    u32 left;  // points of the chunk from the lane's first on
-    bool whole;  // for all threads of the block: its tile lies in the chunk
-    GALATEA_INLINE void fetch(const u64* table, const TileWalk& walk) {
-        const PointChunk chunk(table, walk.chunk);
-        const u32 t = lane() % QUAD, tile = walk.tile * TILE;
-        const u32 first = tile + warp() * (8 * P) + lane() / QUAD * 4;
-        const float* const from = chunk.data + u64(t) * chunk.stride + first;
-        whole = tile + TILE <= chunk.count;
-        left = first < chunk.count ? chunk.count - first : 0;
-#pragma unroll
-        for (u32 r = 0; r < F; ++r) {
-            const bool is = D % QUAD == 0 || r * QUAD + t < D;
-#pragma unroll
-            for (u32 i = 0; i < P / 4; ++i) {
-                float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                if (is && (whole || i * WARP < left))
-                    load_floats<4>(from + u64(r * QUAD) * chunk.stride + i * WARP, four);
-#pragma unroll
-                for (u32 e = 0; e < 4; ++e) x[r][4 * i + e] = four[e];
-            }
-        }
-    }
-    // Thread scope: whether point p of the lane exists.
-    GALATEA_INLINE bool exists(u32 p) const { return p / 4 * WARP + p % 4 < left; }
-    // Thread scope: of what was fetched, relative to the origin.
-    GALATEA_INLINE void shift(const QuadPoints& fetched, const float (&origin)[F]) {
-        left = fetched.left;
-        whole = fetched.whole;
-#pragma unroll
-        for (u32 r = 0; r < F; ++r)
-#pragma unroll
-            for (u32 p = 0; p < P; ++p) x[r][p] = fetched.x[r][p] - origin[r];
+// A point's value in a lane's four columns: (x1, x2), and (x1, constant).
+struct PointHalves {
+    u32 both;
+    u32 first;
+    GALATEA_INLINE PointHalves() {}
+    GALATEA_INLINE PointHalves(float value, float constant)
+        : first(pack_halves(value, constant)) {
+        both = pack_halves(value, value - low_half(first));
     }
 };
 
 // Held: the centroids are one group, in registers; else they are in shared memory, as the unit takes them.
-template <u32 D, u32 TILES, bool Held> struct MatrixCentroids {
+// One: they are one group.
+template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
     static constexpr u32 F = (D + QUAD - 1) / QUAD;
     static_assert(TILES * TILE_CENTROIDS <= GROUP_CENTROIDS, "a group's numbers fit a key");
+    static_assert(One || !Held, "only one group is held");
     static constexpr float OFFSET = 12845056.0f;  // 2^24 - 15/16 2^22
     static constexpr float LEAST = 1048576.0f;    // with it, of no centroid
     static constexpr u32 BASE = 0x4b000000u;      // the bits of 2^23
-    // A value against the greater halves of centroids and against the others: the same but for the order,
-    // since the compiler would copy equal registers for each product.
-    struct Halves {
-        u32 of[2];
-        GALATEA_INLINE Halves() {}
-        GALATEA_INLINE explicit Halves(float value) {
-            const float most = low_half(pack_halves(value, 0.0f));
-            of[0] = pack_halves(value, value - most);
-            of[1] = pack_halves(value - most, value);
-        }
-    };
-    // What a lane holds of a tile: its part of the centroids, and the norms of its two columns, for either
-    // row of a product: written twice, as the compiler would copy equal registers for each product, too.
-    struct Tile {
-        u32 b[F][2];
-        float norm[4];
-    };
-    // Tiles whose products are under way at once: 8 products that do not wait for each other.
-    template <u32 P> static constexpr u32 AT_ONCE = P >= 16 ? 1 : 16 / P < TILES ? 16 / P : TILES;
-    Tile held[Held ? TILES : 1];
+    static constexpr i32 NONE = -2147483647 - 1;
+    uint2 held[Held ? TILES : 1][Held ? F : 1];
     const uint2* shared;  // [tile][step][lane]
-    const float4* norms;  // [tile][lane of a quad]
-    float origin[F];
+    const float* origin;
     float scale;
+    float shift[Held || D <= 32 ? F : 1];  // of this lane's features: - origin scale
+    float constant;
+    u32 t;  // of the lane in its quad
+    u32 clusters;
     u32 groups;
-    u32 shift;  // 64: a number that the compiler does not know is multiplied by, not shifted by, in another pipe
+    u32 key_factor;  // 64: a number that the compiler does not know is multiplied by, not shifted by, in another pipe
 
     GALATEA_INLINE static u32 tiles(u32 clusters) { return (clusters + TILES * 8 - 1) / (TILES * 8) * TILES; }
     // Floats of shared memory.
-    GALATEA_INLINE static u32 floats(u32 clusters) {
-        return Held ? 0 : tiles(clusters) * (F * WARP * 2 + 4 * QUAD);
-    }
+    GALATEA_INLINE static u32 floats(u32 clusters) { return Held ? 0 : tiles(clusters) * (F * WARP * 2); }
+    // What lane t multiplies in its fourth column: OFFSET is 3136 of 4096, a norm three halves of the others.
+    GALATEA_INLINE static float constant_of(u32 t) { return t == 0 ? 4096.0f : t == 1 ? 2048.0f : 1.0f; }
 
     // Block scope; the caller's barrier follows.
-    GALATEA_INLINE MatrixCentroids(const float* source, u32 clusters, float scale, u32 shift, float* memory)
-        : scale(scale), shift(shift) {
-        const Centroids<D> centroids(source, clusters);
+    GALATEA_INLINE MatrixCentroids(const KmeansPassArguments& args, float* memory, const QuadLane& own)
+        : origin(args.centroids), scale(args.scale),
+          constant(__uint_as_float(kept(__float_as_uint(constant_of(lane() % QUAD))))), t(own.t), clusters(args.clusters),
+          key_factor(args.key_factor) {
+        const u32 all = tiles(clusters);
+        const Centroids<D> centroids(args.centroids, clusters);
+        groups = all / TILES;
+        if constexpr (D <= 32) {
 #pragma unroll
-        for (u32 r = 0; r < F; ++r) {
-            const u32 feature = r * QUAD + lane() % QUAD;
-            origin[r] = feature < D ? __ldcg(centroids.origin + feature) : 0.0f;
+            for (u32 r = 0; r < F; ++r) {
+                const u32 feature = r * QUAD + lane() % QUAD;
+                shift[r] = feature < D ? -__ldcg(origin + feature) * scale : 0.0f;
+            }
         }
-        groups = tiles(clusters) / TILES;
         if constexpr (Held) {
 #pragma unroll
-            for (u32 j = 0; j < TILES; ++j) {
+            for (u32 j = 0; j < TILES; ++j)
 #pragma unroll
-                for (u32 r = 0; r < F; ++r) {
-                    const uint2 pair = fragment(centroids, clusters, j, r);
-                    held[j].b[r][0] = pair.x;
-                    held[j].b[r][1] = pair.y;
-                }
-                const float4 four = norms_of(centroids, clusters, j, lane() % QUAD);
-                held[j].norm[0] = four.x;
-                held[j].norm[1] = four.y;
-                held[j].norm[2] = four.z;
-                held[j].norm[3] = four.w;
-            }
+                for (u32 r = 0; r < F; ++r) held[j][r] = fragment(centroids, clusters, j, r);
         } else {
-            const u32 all = tiles(clusters);
             uint2* const to = reinterpret_cast<uint2*>(memory);
-            float4* const norms_to = reinterpret_cast<float4*>(memory + all * (F * WARP * 2));
             for (u32 i = warp(); i < all * F; i += warps())
                 to[i * WARP + lane()] = fragment(centroids, clusters, i / F, i % F);
-            for (u32 i = threadIdx.x; i < all * QUAD; i += blockDim.x)
-                norms_to[i] = norms_of(centroids, clusters, i / QUAD, i % QUAD);
             shared = to;
-            norms = norms_to;
         }
     }
+    // What this lane gives of a tile and a step: centroid g of the tile, in the lane's columns.
     GALATEA_INLINE uint2 fragment(const Centroids<D>& centroids, u32 clusters, u32 tile, u32 step) const {
-        const u32 cluster = tile * TILE_CENTROIDS + lane() / QUAD, feature = step * QUAD + lane() % QUAD;
-        const bool is = cluster < clusters && feature < D;
-        const float value = is ? __ldcg(centroids.rows + cluster * D + feature) * scale : 0.0f;
+        const u32 t = lane() % QUAD, cluster = tile * TILE_CENTROIDS + lane() / QUAD, feature = step * QUAD + t;
+        const bool exists = cluster < clusters;
+        const float value =
+            exists && feature < D ? __ldcg(centroids.rows + u64(cluster) * D + feature) * scale : 0.0f;
         const float most = low_half(pack_halves(value, 0.0f));
-        return make_uint2(pack_halves(most, most), pack_halves(value - most, value - most));
+        const float norm = exists ? __ldcg(centroids.norms + cluster) * scale * scale : 0.0f;
+        const float part = step == 0 ? norm_part(exists, norm, t) : 0.0f;
+        return make_uint2(pack_halves(most, most), pack_halves(value - most, part));
     }
-    GALATEA_INLINE float4 norms_of(const Centroids<D>& centroids, u32 clusters, u32 tile, u32 t) const {
-        float norm[2], again[2];
-#pragma unroll
-        for (u32 c = 0; c < 2; ++c) {
-            const u32 cluster = tile * TILE_CENTROIDS + 2 * t + c;
-            const float of = cluster < clusters ? __ldcg(centroids.norms + cluster) : 0.0f;
-            norm[c] = cluster < clusters ? fmaf(of, scale * scale, OFFSET) : LEAST;
-            again[c] = cluster < clusters ? of * scale * scale + OFFSET : LEAST;
+    // What lane t's constant is multiplied by.
+    GALATEA_INLINE static float norm_part(bool exists, float norm, u32 t) {
+        if (t == 0) return (exists ? OFFSET : LEAST) / constant_of(0);
+        float part = 0.0f;
+        for (u32 other = 1; other <= t; ++other) {
+            part = low_half(pack_halves(norm / constant_of(other), 0.0f));
+            norm -= part * constant_of(other);
         }
-        return make_float4(norm[0], norm[1], again[0], again[1]);
+        return part;
     }
 
     // Thread scope. A score and the number of its centroid in the group.
     GALATEA_INLINE i32 key(float score, u32 number) const {
-        return i32(__float_as_uint(score) * shift + (63 - number - BASE * 64));
+        return i32(__float_as_uint(score) * key_factor + (63 - number - BASE * 64));
     }
 
-    // Warp scope: all lanes call. The labels of the points of the lane's quad.
-    template <u32 P> GALATEA_INLINE void nearest(const float (&x)[F][P], u32 (&label)[P]) const {
-        constexpr i32 NONE = -2147483647 - 1;
-        Halves halves[F][P];
+    // Warp scope: all lanes call. The labels of point t of each four of the lane's quad, k of
+    // those that do not exist.
+    template <u32 P, u32 T>
+    GALATEA_INLINE void nearest(const QuadPoints<D, P, T>& points, u32 (&label)[P / QUAD]) const {
+        // More points at once would need more registers than they save waiting.
+        constexpr u32 W = P < 8 ? P : 8;
 #pragma unroll
-        for (u32 r = 0; r < F; ++r)
+        for (u32 first = 0; first < P; first += W) {
+            PointHalves halves[F][W];
 #pragma unroll
-            for (u32 p = 0; p < P; ++p) halves[r][p] = Halves(x[r][p] * scale);
-        const u32 t = lane() % QUAD;
-        if constexpr (Held) {
-            i32 most[P];
+            for (u32 r = 0; r < F; ++r)
 #pragma unroll
-            for (u32 p = 0; p < P; ++p) most[p] = NONE;
+                for (u32 p = 0; p < W; ++p)
+                    halves[r][p] = PointHalves(points.x[r][first + p], r == 0 ? constant : 0.0f);
+            // 8 products that do not wait for each other.
+            nearest_of<W, 16 / W, F>(
+                [&](u32 r, PointHalves (&of)[W]) {
 #pragma unroll
-            for (u32 j = 0; j < TILES; j += AT_ONCE<P>) {
-                Tile some[AT_ONCE<P>];
+                    for (u32 p = 0; p < W; ++p) of[p] = halves[r][p];
+                },
+                label + first / QUAD);
+        }
 #pragma unroll
-                for (u32 i = 0; i < AT_ONCE<P>; ++i) some[i] = held[j + i < TILES ? j + i : j];
-                tiles_at(some, j, halves, most);
-            }
+        for (u32 i = 0; i < P / QUAD; ++i)
+            if (!points.exists(i, t)) label[i] = clusters;
+    }
+    // The same where points come through the cache: sums of a whole group stay in registers meanwhile.
+    GALATEA_INLINE void nearest(const WideQuad<D>& points, u32 (&label)[1]) const {
+        nearest_of<QUAD, TILES, 1>(
+            [&](u32 r, PointHalves (&of)[QUAD]) {
+                const u32 feature = r * QUAD + t;
+                const float zero = feature < D ? -__ldcg(origin + feature) * scale : 0.0f;
+                float x[QUAD];
+                points.load(feature, scale, zero, x);
 #pragma unroll
-            for (u32 p = 0; p < P; ++p) {
-                i32 best = most[p] - i32(2 * t);
-                best = max(best, __shfl_xor_sync(0xffffffffu, best, 1));
-                best = max(best, __shfl_xor_sync(0xffffffffu, best, 2));
-                label[p] = 63 - (u32(best) & 63);
-            }
-        } else {
-            i32 best[P];
-#pragma unroll
-            for (u32 p = 0; p < P; ++p) best[p] = NONE;
+                for (u32 p = 0; p < QUAD; ++p) of[p] = PointHalves(x[p], r == 0 ? constant : 0.0f);
+            },
+            label);
+    }
+
+    // Of W points of the lane's quad, which step(r, halves) gives, N tiles of centroids at once, U steps
+    // unrolled.
+    template <u32 W, u32 N, u32 U, class Step> GALATEA_INLINE void nearest_of(Step step, u32* label) const {
+        i32 best[W];
+        u32 base[W];
 #pragma unroll 1
-            for (u32 group = 0; group < groups; ++group) {
-                i32 most[P];
+        for (u32 group = 0; group < (One ? 1 : groups); ++group) {
+            i32 most[W];
 #pragma unroll
-                for (u32 p = 0; p < P; ++p) most[p] = NONE;
-                const uint2* const parts = shared + group * (TILES * F * WARP) + lane();
-                const float4* const fours = norms + group * (TILES * QUAD) + t;
+            for (u32 p = 0; p < W; ++p) most[p] = NONE;
 #pragma unroll
-                for (u32 j = 0; j < TILES; j += AT_ONCE<P>) {
-                    Tile some[AT_ONCE<P>];
+            for (u32 j = 0; j < TILES; j += N) {
+                float score[N][W / 2][4] = {};
+#pragma unroll U
+                for (u32 r = 0; r < F; ++r) {
+                    PointHalves halves[W];
+                    step(r, halves);
 #pragma unroll
-                    for (u32 i = 0; i < AT_ONCE<P>; ++i) {
-                        const u32 at = j + i < TILES ? j + i : j;
+                    for (u32 i = 0; i < N; ++i) {
+                        if (j + i >= TILES) continue;
+                        const uint2 part = part_of(group, j + i, r);
+                        const u32 b[2] = {part.x, part.y};
 #pragma unroll
-                        for (u32 r = 0; r < F; ++r) {
-                            const uint2 pair = parts[(at * F + r) * WARP];
-                            some[i].b[r][0] = pair.x;
-                            some[i].b[r][1] = pair.y;
+                        for (u32 p = 0; p < W; p += 2) {
+                            const u32 a[4] = {halves[p].both, halves[p + 1].both, halves[p].first,
+                                              halves[p + 1].first};
+                            multiply_halves(score[i][p / 2], a, b, score[i][p / 2]);
                         }
-                        const float4 four = fours[at * QUAD];
-                        some[i].norm[0] = four.x;
-                        some[i].norm[1] = four.y;
-                        some[i].norm[2] = four.z;
-                        some[i].norm[3] = four.w;
                     }
-                    tiles_at(some, j, halves, most);
                 }
+#pragma unroll
+                for (u32 i = 0; i < N; ++i) {
+                    const u32 number = (j + i) * TILE_CENTROIDS;
+#pragma unroll
+                    for (u32 p = 0; p < W; p += 2) {
+                        if (j + i >= TILES) continue;
+                        const float(&s)[4] = score[i][p / 2];
+                        most[p] = max(max(most[p], key(s[0], number)), key(s[1], number + 1));
+                        most[p + 1] = max(max(most[p + 1], key(s[2], number)), key(s[3], number + 1));
+                    }
+                }
+            }
+#pragma unroll
+            for (u32 p = 0; p < W; ++p) {
                 // Greater than whatever number the best one has.
-#pragma unroll
-                for (u32 p = 0; p < P; ++p) {
-                    if (group == 0 || most[p] > (best[p] | 63)) {
-                        best[p] = most[p];
-                        label[p] = group * (TILES * TILE_CENTROIDS) + 2 * t + 63;
-                    }
+                if (One || group == 0 || most[p] > (best[p] | 63)) {
+                    best[p] = most[p];
+                    base[p] = group * (TILES * TILE_CENTROIDS);
                 }
             }
-            combine(best, label);
+        }
+        const i32 column = 2 * t;
+#pragma unroll
+        for (u32 i = 0; i < W / QUAD; ++i) {
+            if constexpr (One) {
+                i32 keys[QUAD];
+#pragma unroll
+                for (u32 p = 0; p < QUAD; ++p) keys[p] = best[QUAD * i + p];
+                // Numbers count from a lane's own column.
+                const auto exchange = [&](i32 key, u32 other) {
+                    const i32 from = column ^ i32(2 * other);
+                    return __shfl_xor_sync(0xffffffffu, key, other) + (column - from);
+                };
+                const i32 most = quad_best(t, keys, exchange, [](i32 a, i32 b) { return max(a, b); });
+                label[i] = ~u32(most - column) & 63;
+            } else {
+                Candidate all[QUAD];
+#pragma unroll
+                for (u32 p = 0; p < QUAD; ++p) {
+                    const i32 key = best[QUAD * i + p];
+                    all[p] = {key | 63, base[QUAD * i + p] + u32(column) + (~u32(key) & 63)};
+                }
+                label[i] = quad_best(t, all, exchange, better).label;
+            }
         }
     }
-
-    // Warp scope: of the greatest keys that the lanes of a quad have seen, and the labels of their groups
-    // plus 63 and the lane's columns, the labels of the quad's points; of equal scores the least.
-    template <u32 P> GALATEA_INLINE void combine(const i32 (&best)[P], u32 (&label)[P]) const {
-#pragma unroll
-        for (u32 p = 0; p < P; ++p) {
-            label[p] -= u32(best[p]) & 63;
-            i32 score = best[p] | 63;
-#pragma unroll
-            for (u32 other = 1; other < QUAD; other *= 2) {
-                const i32 its = __shfl_xor_sync(0xffffffffu, score, other);
-                const u32 of = __shfl_xor_sync(0xffffffffu, label[p], other);
-                if (its > score || (its == score && of < label[p])) {
-                    score = its;
-                    label[p] = of;
-                }
-            }
-        }
+    GALATEA_INLINE uint2 part_of(u32 group, u32 tile, u32 step) const {
+        if constexpr (Held)
+            return held[tile][step];
+        else
+            return shared[((group * TILES + tile) * F + step) * WARP + lane()];
     }
 
-    // Warp scope: the scores of tiles of centroids, number j of their group and the next.
-    template <u32 P, u32 N>
-    GALATEA_INLINE void tiles_at(const Tile (&of)[N], u32 j, const Halves (&halves)[F][P], i32 (&most)[P]) const {
-        float score[N][P / 2][4];
-#pragma unroll
-        for (u32 r = 0; r < F; ++r) {
-#pragma unroll
-            for (u32 i = 0; i < N; ++i) {
-#pragma unroll
-                for (u32 p = 0; p < P; p += 2) {
-                    if (j + i >= TILES) continue;
-                    const u32 a[4] = {halves[r][p].of[0], halves[r][p + 1].of[0], halves[r][p].of[1],
-                                      halves[r][p + 1].of[1]};
-                    float(&sum)[4] = score[i][p / 2];
-                    if (r == 0)
-                        multiply_halves(sum, a, of[i].b[r], of[i].norm);
-                    else
-                        multiply_halves(sum, a, of[i].b[r], sum);
-                }
-            }
-        }
-#pragma unroll
-        for (u32 i = 0; i < N; ++i) {
-            const u32 number = (j + i) * TILE_CENTROIDS;
-#pragma unroll
-            for (u32 p = 0; p < P; p += 2) {
-                if (j + i >= TILES) continue;
-                const float(&s)[4] = score[i][p / 2];
-                most[p] = max(max(most[p], key(s[0], number)), key(s[1], number + 1));
-                most[p + 1] = max(max(most[p + 1], key(s[2], number)), key(s[3], number + 1));
-            }
-        }
+    // A score, as a key without its number, and the label that has it.
+    struct Candidate {
+        i32 score;
+        u32 label;
+    };
+    GALATEA_INLINE static Candidate exchange(Candidate of, u32 other) {
+        return {__shfl_xor_sync(0xffffffffu, of.score, other), __shfl_xor_sync(0xffffffffu, of.label, other)};
+    }
+    // Of equal scores the least label.
+    GALATEA_INLINE static Candidate better(Candidate a, Candidate b) {
+        return b.score > a.score || (b.score == a.score && b.label < a.label) ? b : a;
     }
 };
 

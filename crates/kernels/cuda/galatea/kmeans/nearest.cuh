@@ -19,13 +19,15 @@
 // otherwise.
 #pragma once
 
+#include "galatea/args/kmeans_pass.h"
 #include "galatea/kmeans/points.cuh"
 
 namespace galatea {
 
 GALATEA_INLINE u32 round4(u32 number) { return (number + 3) & ~3u; }
 
-template <u32 D> struct Centroids {
+// Paired: compares centroids by twos.
+template <u32 D, bool Paired = false> struct Centroids {
     const float* origin;
     const float* rows;
     const float* norms;
@@ -39,11 +41,10 @@ template <u32 D> struct Centroids {
           groups(round4(clusters) / 4) {}
 
     // Block scope: copies them to shared memory; the caller's barrier follows.
-    GALATEA_INLINE static Centroids share(const float* source, float* shared, u32 clusters) {
-        const u32 vectors = floats(clusters) / 4;
+    GALATEA_INLINE Centroids(const KmeansPassArguments& args, float* shared, NoLane) : Centroids(shared, args.clusters) {
+        const u32 vectors = floats(args.clusters) / 4;
         for (u32 i = threadIdx.x; i < vectors; i += blockDim.x)
-            reinterpret_cast<float4*>(shared)[i] = __ldcg(reinterpret_cast<const float4*>(source) + i);
-        return Centroids(shared, clusters);
+            reinterpret_cast<float4*>(shared)[i] = __ldcg(reinterpret_cast<const float4*>(args.centroids) + i);
     }
 
     // The scores of a group of four, for P points: use(each, p, score), in the order of centroids.
@@ -73,8 +74,8 @@ template <u32 D> struct Centroids {
     }
 
     // Thread scope: of each point the label of the greatest score, of equal ones the least.
-    template <bool Paired, u32 P>
-    GALATEA_INLINE void nearest(const float (&x)[D][P], u32 (&label)[P]) const {
+    template <u32 P> GALATEA_INLINE void nearest(const TilePoints<D, P>& points, u32 (&label)[P]) const {
+        const float(&x)[D][P] = points.x;
         float best[P];
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
@@ -133,15 +134,22 @@ template <u32 D> struct Centroids {
         }
     }
 
-    // Thread scope: the squared distance of point p to a centroid, by differences.
-    template <u32 P> GALATEA_INLINE float distance(const float (&x)[D][P], u32 p, u32 cluster) const {
-        float sum = 0.0f;
+    // Thread scope: the sum of the squared distances of the points to the centroids of their labels, by
+    // differences.
+    template <u32 P> GALATEA_INLINE double distances(const TilePoints<D, P>& points, const u32 (&label)[P]) const {
+        double total = 0.0;
 #pragma unroll
-        for (u32 f = 0; f < D; ++f) {
-            const float difference = x[f][p] - rows[cluster * D + f];
-            sum = fmaf(difference, difference, sum);
+        for (u32 p = 0; p < P; ++p) {
+            if (p >= points.live) continue;
+            float sum = 0.0f;
+#pragma unroll
+            for (u32 f = 0; f < D; ++f) {
+                const float difference = points.x[f][p] - rows[label[p] * D + f];
+                sum = fmaf(difference, difference, sum);
+            }
+            total += sum;
         }
-        return sum;
+        return total;
     }
 };
 

@@ -13,11 +13,16 @@
 // - KMEANS_PAIRED 1: compares centroids by twos (kmeans/nearest.cuh)
 // - KMEANS_GIVEN 1: labels are read where they would be written (second pass of multi-pass execution, thesis
 //   §5.3)
-// - KMEANS_WIDE 1: features are too many for registers (kmeans/wide.cuh, by matrix units
-//   kmeans/wide_matrix.cuh); sums are 0, 3 or 5
-// - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, in
-//   registers with KMEANS_HELD; sums are 3, 4 or 5, of which 3 has KMEANS_OWNERS lanes that share a point's
-//   features
+// - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, with
+//   KMEANS_ONE_GROUP all of them, with KMEANS_HELD in registers; sums are 3, 4 or 5, of which 3 has
+//   KMEANS_OWNERS lanes that share a point's features
+//
+// A pass is made of three types: how a thread has points, how it finds their nearest centroids, how it sums.
+// Points of more features than registers hold are read where they are needed; their sums are 0, 3 or 5.
+//
+//              points                        nearest                     sums by owned features
+//     lanes    TilePoints, many: WideTile    Centroids, WideCentroids    FeatureSums, many: WideFeatureSums
+//     matrix   QuadPoints, many: WideQuad    MatrixCentroids             QuadFeatureSums, the same
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
@@ -27,10 +32,11 @@
 
 #include "galatea/args/kmeans_pass.h"
 #include "galatea/kmeans/feature_sums.cuh"
+#include "galatea/kmeans/matrix.cuh"
 #include "galatea/kmeans/nearest.cuh"
 #include "galatea/kmeans/quad_sums.cuh"
 #include "galatea/kmeans/wide.cuh"
-#include "galatea/kmeans/wide_matrix.cuh"
+#include "galatea/kmeans/wide_sums.cuh"
 
 #ifndef KMEANS_FEATURES
 #define KMEANS_FEATURES 4
@@ -43,111 +49,39 @@
 #define KMEANS_AHEAD 1
 #define KMEANS_PAIRED 0
 #define KMEANS_GIVEN 0
-#define KMEANS_WIDE 0
 #define KMEANS_MATRIX 0
 #define KMEANS_TILES 1
 #define KMEANS_HELD 1
+#define KMEANS_ONE_GROUP 1
 #define KMEANS_OWNERS 4
 #endif
 
 namespace galatea {
 
 constexpr u32 D = KMEANS_FEATURES, P = KMEANS_POINTS;
+constexpr bool WIDE = D > MOST_FEATURES;
 
-#if KMEANS_MATRIX && KMEANS_WIDE
-using Nearest = MatrixCentroids<D, KMEANS_TILES, false>;
-#if KMEANS_SUMS == 3
-using Sums = WideQuadFeatureSums<D>;
+#if KMEANS_MATRIX
+static_assert(KMEANS_LABELS == 0 && KMEANS_INERTIA == 0, "labels and the inertia are exact, and of lanes");
+using Nearest = MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD, KMEANS_ONE_GROUP>;
+using Points = Choose<WIDE, WideQuad<D>, QuadPoints<D, P, KMEANS_THREADS>>;
+using Lane = QuadLane;
+using OwnSums = QuadFeatureSums<D, KMEANS_OWNERS>;
 #else
-using Sums = WideQuadGlobalSums<D>;
+using Nearest = Choose<WIDE, WideCentroids<D>, Centroids<D, KMEANS_PAIRED>>;
+using Points = Choose<WIDE, WideTile<D, P>, TilePoints<D, P>>;
+using Lane = NoLane;
+using OwnSums = FeatureSums<D>;
 #endif
 
-// Grid scope: all threads of all blocks of a row of the grid call, each with its block's dynamic shared
-// memory.
-GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned char* memory) {
-    static_assert(P == 4, "a lane loads 4 points of a feature at once");
-    float* const shared = reinterpret_cast<float*>(memory);
-    const u32 k = args.clusters;
-    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
-    const Nearest centroids(args.centroids, k, args.scale, args.key_shift, shared);
-#if KMEANS_SUMS == 3
-    Sums sums(shared + Nearest::floats(k), k, args.copies);
-#else
-    Sums sums{partials, k};
-#endif
-    __syncthreads();
-    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
-    while (walk.more()) {
-        for (u32 tiles = 0; tiles < args.flush_tiles && walk.more(); ++tiles) {
-            const WideQuad points(args.chunks, walk);
-            walk.next();
-            u32 label[4];
-            nearest_wide(centroids, args.centroids, points, label);
-            sums.add(points, args.centroids, label);
-        }
-        sums.merge(partials);
-    }
-}
-
-#elif KMEANS_MATRIX
-#if KMEANS_SUMS == 3
-using Sums = QuadFeatureSums<D, KMEANS_OWNERS>;
-#elif KMEANS_SUMS == 4
-using Sums = QuadSharedSums<D>;
-#else
-using Sums = QuadGlobalSums<D>;
-#endif
-using Nearest = MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD>;
-
-// Grid scope: all threads of all blocks of a row of the grid call, each with its block's dynamic shared
-// memory.
-GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned char* memory) {
-    float* const shared = reinterpret_cast<float*>(memory);
-    const u32 k = args.clusters;
-    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
-    const Nearest centroids(args.centroids, k, args.scale, args.key_shift, shared);
-#if KMEANS_SUMS == 5
-    Sums sums(partials, k);
-#else
-    Sums sums(shared + Nearest::floats(k), k, args.copies);
-#endif
-    __syncthreads();
-    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
-    bool more = walk.more();
-    using Points = QuadPoints<D, P, KMEANS_THREADS>;
-    Points next;
-#if KMEANS_AHEAD
-    if (more) next.fetch(args.chunks, walk);
-#endif
-    while (more) {
-        for (u32 tiles = 0; tiles < args.flush_tiles && more; ++tiles) {
-            Points tile;
-#if !KMEANS_AHEAD
-            next.fetch(args.chunks, walk);
-#endif
-            tile.shift(next, centroids.origin);
-            walk.next();
-            more = walk.more();
-#if KMEANS_AHEAD
-            if (more) next.fetch(args.chunks, walk);
-#endif
-            u32 label[P];
-            centroids.nearest(tile.x, label);
-            sums.add(tile, label);
-        }
-        sums.merge(partials);
-    }
-}
-
-#elif KMEANS_WIDE == 0
 #if KMEANS_SUMS == 0
-using Sums = NoSums<D>;
+using Sums = NoSums;
 #elif KMEANS_SUMS == 1
 using Sums = RegisterSums<KMEANS_CLUSTERS, D>;
 #elif KMEANS_SUMS == 2
 using Sums = PrivateSums<D>;
 #elif KMEANS_SUMS == 3
-using Sums = FeatureSums<D>;
+using Sums = Choose<WIDE, WideFeatureSums<D, Points>, OwnSums>;
 #elif KMEANS_SUMS == 4
 using Sums = SharedSums<D>;
 #else
@@ -159,57 +93,51 @@ using Sums = GlobalSums<D>;
 GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned char* memory) {
     float* const shared = reinterpret_cast<float*>(memory);
     const u32 k = args.clusters;
-    const auto centroids = Centroids<D>::share(args.centroids, shared, k);
     double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
-#if KMEANS_SUMS == 5
-    Sums sums(partials, k);
-#elif KMEANS_SUMS == 0
-    Sums sums;
-#else
-    Sums sums(shared + Centroids<D>::floats(k), k, args.copies);
-#endif
+    const Lane lane;
+    const Nearest centroids(args, shared, lane);
+    Sums sums(SumsPlace{shared + Nearest::floats(k), partials, args.centroids, k, args.copies,
+                        Points::SCALED ? 1.0 / args.scale : 1.0});
     __syncthreads();
-
 #if KMEANS_INERTIA
     double inertia = 0.0;
 #endif
-    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
+    TileWalk walk(args.chunks, args.chunk_count, args.tiles_per_chunk);
     bool more = walk.more();
 #if KMEANS_AHEAD
-    TilePoints<D, P> next;
-    if (more) next.fetch(args.chunks, walk);
+    Points next;
+    if (more) next.fetch(walk, lane);
 #endif
     while (more) {
         for (u32 tiles = 0; tiles < args.flush_tiles && more; ++tiles) {
-            TilePoints<D, P> tile;
 #if KMEANS_AHEAD
-            tile = next;
+            Points points = next;
 #else
-            tile.fetch(args.chunks, walk);
+            Points points;
+            points.fetch(walk, lane);
 #endif
+            points.place(centroids);
             walk.next();
             more = walk.more();
 #if KMEANS_AHEAD
-            if (more) next.fetch(args.chunks, walk);
+            if (more) next.fetch(walk, lane);
 #endif
-            u32 label[P];
-            if (tile.live != 0) {
-                tile.shift(centroids.origin);
+            u32 label[Points::LABELS];
+            if (points.any()) {
 #if KMEANS_GIVEN
-                load_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
+                load_labels<KMEANS_LABELS>(points.labels, points.first, label, points.live);
 #else
-                centroids.nearest<KMEANS_PAIRED>(tile.x, label);
+                centroids.nearest(points, label);
 #endif
 #if KMEANS_LABELS && !KMEANS_GIVEN
-                if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
+                if (points.labels != nullptr)
+                    store_labels<KMEANS_LABELS>(points.labels, points.first, label, points.live);
 #endif
 #if KMEANS_INERTIA
-#pragma unroll
-                for (u32 p = 0; p < P; ++p)
-                    if (p < tile.live) inertia += double(centroids.distance(tile.x, p, label[p]));
+                inertia += centroids.distances(points, label);
 #endif
             }
-            sums.add(tile.x, label, tile.live);
+            sums.add(points, label);
         }
         sums.merge(partials);
     }
@@ -219,64 +147,5 @@ GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned c
     if (threadIdx.x == 0) add_partial(partials + u64(k) * (D + 1), inertia);
 #endif
 }
-
-#else
-
-#if KMEANS_SUMS == 0
-using Sums = WideNoSums<D, P>;
-#elif KMEANS_SUMS == 3
-using Sums = WideFeatureSums<D, P>;
-#else
-using Sums = WideGlobalSums<D, P>;
-#endif
-
-// Grid scope: all threads of all blocks of a row of the grid call, each with its block's dynamic shared
-// memory.
-GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned char* memory) {
-    const u32 k = args.clusters;
-    const WideCentroids<D> centroids(args.centroids, k);
-    double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
-#if KMEANS_SUMS == 0
-    Sums sums;
-#elif KMEANS_SUMS == 3
-    Sums sums(reinterpret_cast<float*>(memory), k, args.copies);
-#else
-    Sums sums{partials, k};
-#endif
-    __syncthreads();
-#if KMEANS_INERTIA
-    double inertia = 0.0;
-#endif
-    TileWalk walk(args.chunk_count, args.tiles_per_chunk);
-    while (walk.more()) {
-        for (u32 tiles = 0; tiles < args.flush_tiles && walk.more(); ++tiles) {
-            const WideTile<D, P> tile(args.chunks, walk);
-            walk.next();
-            u32 label[P];
-            if (tile.live != 0) {
-#if KMEANS_GIVEN
-                load_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
-#else
-                centroids.nearest(tile, label);
-#endif
-#if KMEANS_LABELS && !KMEANS_GIVEN
-                if (tile.labels != nullptr) store_labels<KMEANS_LABELS>(tile.labels, tile.first, label, tile.live);
-#endif
-#if KMEANS_INERTIA
-                inertia += centroids.distances(tile, label);
-#endif
-            }
-            sums.add(tile, centroids.origin, label);
-        }
-        sums.merge(partials);
-    }
-#if KMEANS_INERTIA
-    __shared__ Scratch<double> scratch;
-    inertia = block_reduce(inertia, Sum{}, scratch);
-    if (threadIdx.x == 0) add_partial(partials + u64(k) * (D + 1), inertia);
-#endif
-}
-
-#endif
 
 }  // namespace galatea

@@ -14,6 +14,19 @@ namespace galatea {
 // twin CHUNK_WORDS.
 constexpr u32 KMEANS_CHUNK_WORDS = 4;
 
+// Features of a point that registers hold at most. Host twin MOST_FEATURES.
+constexpr u32 MOST_FEATURES = 32;
+// Rows of a chunk are whole runs of so many points. Host twin STRIDE_POINTS.
+constexpr u32 STRIDE_POINTS = 128;
+
+// What threads keep of their place among lanes to find their points: nothing, but for kmeans/quad_points.cuh.
+struct NoLane {};
+
+// A if it is so, else B.
+template <bool Is, class A, class B> struct ChooseType { using Type = A; };
+template <class A, class B> struct ChooseType<false, A, B> { using Type = B; };
+template <bool Is, class A, class B> using Choose = typename ChooseType<Is, A, B>::Type;
+
 // A label of that many bytes.
 template <u32 Bytes> struct Label;
 template <> struct Label<1> { using Type = u8; };
@@ -26,6 +39,7 @@ struct PointChunk {
     unsigned char* labels;
     u32 count;
     u32 stride;
+    GALATEA_INLINE PointChunk() {}
     GALATEA_INLINE PointChunk(const u64* table, u32 chunk) {
         const u64* const words = table + u64(chunk) * KMEANS_CHUNK_WORDS;
         data = reinterpret_cast<const float*>(__ldg(words));
@@ -38,19 +52,26 @@ struct PointChunk {
 // The tiles of a block: tile blockIdx.x first, then every gridDim.x-th, chunks taken to have `per_chunk`
 // tiles each. The same in all threads of a block.
 struct TileWalk {
-    u32 chunk;
+    const u64* table;
+    u32 number;  // of the chunk
     u32 tile;
     u32 chunks;
     u32 per_chunk;
-    GALATEA_INLINE TileWalk(u32 chunks, u32 per_chunk)
-        : chunk(blockIdx.x / per_chunk), tile(blockIdx.x % per_chunk), chunks(chunks), per_chunk(per_chunk) {}
-    GALATEA_INLINE bool more() const { return chunk < chunks; }
+    PointChunk chunk;  // read where it changes
+    GALATEA_INLINE TileWalk(const u64* table, u32 chunks, u32 per_chunk)
+        : table(table), number(blockIdx.x / per_chunk), tile(blockIdx.x % per_chunk), chunks(chunks),
+          per_chunk(per_chunk) {
+        if (more()) chunk = PointChunk(table, number);
+    }
+    GALATEA_INLINE bool more() const { return number < chunks; }
     GALATEA_INLINE void next() {
         tile += gridDim.x;
-        while (tile >= per_chunk) {
+        if (tile < per_chunk) return;
+        do {
             tile -= per_chunk;
-            ++chunk;
-        }
+            ++number;
+        } while (tile >= per_chunk);
+        if (more()) chunk = PointChunk(table, number);
     }
 };
 
@@ -78,13 +99,15 @@ template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&va
 
 // A thread's points of a tile, as they are in memory: `live` of P exist, from the chunk's point `first` on.
 template <u32 D, u32 P> struct TilePoints {
+    static constexpr u32 LABELS = P;
+    static constexpr bool SCALED = false;
     float x[D][P];
     unsigned char* labels;
     u32 first;
     u32 live;
     // Thread scope. Asks for the points of a tile; nothing waits for them yet.
-    GALATEA_INLINE void fetch(const u64* table, const TileWalk& walk) {
-        const PointChunk chunk(table, walk.chunk);
+    GALATEA_INLINE void fetch(const TileWalk& walk, NoLane) {
+        const PointChunk& chunk = walk.chunk;
         labels = chunk.labels;
         first = (walk.tile * blockDim.x + threadIdx.x) * P;
         live = first >= chunk.count ? 0 : chunk.count - first < P ? chunk.count - first : P;
@@ -94,12 +117,27 @@ template <u32 D, u32 P> struct TilePoints {
         }
     }
     // Thread scope. Makes them relative to the origin.
-    GALATEA_INLINE void shift(const float* origin) {
+    template <class Centroids> GALATEA_INLINE void place(const Centroids& centroids) {
+        if (live == 0) return;
 #pragma unroll
         for (u32 f = 0; f < D; ++f) {
-            const float zero = origin[f];
+            const float zero = centroids.origin[f];
 #pragma unroll
             for (u32 p = 0; p < P; ++p) x[f][p] -= zero;
+        }
+    }
+    GALATEA_INLINE bool any() const { return live != 0; }
+    // The copy of accumulators that this thread adds to.
+    GALATEA_INLINE static u32 copy() { return threadIdx.x; }
+    // Thread scope: add(label, feature, value) for each value, count(label) for each point.
+    template <class Add, class Count>
+    GALATEA_INLINE void each(const u32 (&label)[P], const float*, Add add, Count count) const {
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) {
+            if (p >= live) continue;
+#pragma unroll
+            for (u32 f = 0; f < D; ++f) add(label[p], f, x[f][p]);
+            count(label[p]);
         }
     }
 };

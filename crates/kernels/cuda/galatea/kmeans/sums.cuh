@@ -14,9 +14,11 @@
 // Sums are of floats relative to the origin; after a bounded number of points they are added, as doubles, to
 // the partials in device memory.
 //
-// Each way is a type with: floats(k, threads, copies), its shared memory; the constructor, which clears; add,
-// for P points a thread of which `live` exist; merge, for all threads of the block, which adds to the
-// partials and clears. Barriers are inside merge; the caller has one between construction and add.
+// Each way is a type with: the constructor, which clears; add, for the points of a tile and the labels that
+// the thread knows; merge, for all threads of the block, which adds to the partials and clears. Barriers are
+// inside merge; the caller has one between construction and add. shared and global are for points of all
+// kinds: these say which values and labels a thread has (each), and which copy it adds to.
+// Host twin of the shared memory that each takes: PassShape::shared_bytes.
 #pragma once
 
 #include "galatea/block.cuh"
@@ -34,12 +36,21 @@ GALATEA_INLINE void clear(float* words, u32 count) {
     for (u32 i = threadIdx.x; i < count; i += blockDim.x) words[i] = 0.0f;
 }
 
+// Where the sums of a block are.
+struct SumsPlace {
+    float* shared;        // memory of the block
+    double* partials;     // of its slot
+    const float* origin;  // of points that are not in registers
+    u32 clusters;
+    u32 copies;
+    double factor;  // of sums, for partials: points may be scaled
+};
+
 template <u32 K, u32 D> struct RegisterSums {
     float sum[K][D];
     u32 mass[K];
-    float* scratch;
-    GALATEA_INLINE static u32 floats(u32, u32 threads, u32) { return threads / WARP * K * (D + 1); }
-    GALATEA_INLINE RegisterSums(float* memory, u32, u32) : scratch(memory) { reset(); }
+    float* scratch;  // [warp][word]
+    GALATEA_INLINE explicit RegisterSums(const SumsPlace& place) : scratch(place.shared) { reset(); }
     GALATEA_INLINE void reset() {
 #pragma unroll
         for (u32 c = 0; c < K; ++c) {
@@ -48,17 +59,16 @@ template <u32 K, u32 D> struct RegisterSums {
             for (u32 f = 0; f < D; ++f) sum[c][f] = 0.0f;
         }
     }
-    template <u32 P>
-    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
+    template <u32 P> GALATEA_INLINE void add(const TilePoints<D, P>& points, const u32 (&label)[P]) {
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
-            const u32 own = p < live ? label[p] : K;
+            const u32 own = p < points.live ? label[p] : K;
 #pragma unroll
             for (u32 c = 0; c < K; ++c) {
                 if (own == c) {
                     mass[c] += 1;
 #pragma unroll
-                    for (u32 f = 0; f < D; ++f) sum[c][f] += x[f][p];
+                    for (u32 f = 0; f < D; ++f) sum[c][f] += points.x[f][p];
                 }
             }
         }
@@ -94,23 +104,21 @@ template <u32 D> struct PrivateSums {
     Piece* sums;  // [cluster][q][thread]
     u32* masses;  // [cluster][thread]
     u32 clusters;
-    GALATEA_INLINE static u32 floats(u32 clusters, u32 threads, u32) { return clusters * (D + 1) * threads; }
-    GALATEA_INLINE PrivateSums(float* memory, u32 clusters, u32)
-        : sums(reinterpret_cast<Piece*>(memory)), masses(reinterpret_cast<u32*>(memory + clusters * D * blockDim.x)),
-          clusters(clusters) {
-        clear(memory, floats(clusters, blockDim.x, 1));
+    GALATEA_INLINE explicit PrivateSums(const SumsPlace& place)
+        : sums(reinterpret_cast<Piece*>(place.shared)),
+          masses(reinterpret_cast<u32*>(place.shared + place.clusters * D * blockDim.x)), clusters(place.clusters) {
+        clear(place.shared, clusters * (D + 1) * blockDim.x);
     }
-    template <u32 P>
-    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
+    template <u32 P> GALATEA_INLINE void add(const TilePoints<D, P>& points, const u32 (&label)[P]) {
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
-            if (p < live) {
+            if (p < points.live) {
                 Piece* const own = sums + label[p] * (Q * blockDim.x) + threadIdx.x;
 #pragma unroll
                 for (u32 q = 0; q < Q; ++q) {
                     Piece piece = own[q * blockDim.x];
 #pragma unroll
-                    for (u32 v = 0; v < V; ++v) piece.item[v] += x[q * V + v][p];
+                    for (u32 v = 0; v < V; ++v) piece.item[v] += points.x[q * V + v][p];
                     own[q * blockDim.x] = piece;
                 }
                 masses[label[p] * blockDim.x + threadIdx.x] += 1;
@@ -157,26 +165,21 @@ template <u32 D> struct SharedSums {
     u32* masses;  // of copy 0 and cluster 0
     u32 clusters;
     u32 copies;
-    GALATEA_INLINE static u32 floats(u32 clusters, u32, u32 copies) { return clusters * (D + 1) * copies; }
-    GALATEA_INLINE SharedSums(float* memory, u32 clusters, u32 copies)
-        : sums(memory), masses(reinterpret_cast<u32*>(memory + (D % 2 == 0 ? D : clusters * D) * copies)),
-          clusters(clusters), copies(copies) {
-        clear(memory, floats(clusters, 0, copies));
+    double factor;
+    GALATEA_INLINE explicit SharedSums(const SumsPlace& place)
+        : sums(place.shared), masses(reinterpret_cast<u32*>(
+                                  place.shared + (D % 2 == 0 ? D : place.clusters * D) * place.copies)),
+          clusters(place.clusters), copies(place.copies), factor(place.factor) {
+        clear(place.shared, clusters * (D + 1) * copies);
     }
     // Copies of a feature of a cluster, and of its mass.
     GALATEA_INLINE float* word(u32 cluster, u32 feature) const { return sums + (cluster * ROWS + feature) * copies; }
     GALATEA_INLINE u32* mass(u32 cluster) const { return masses + cluster * (D % 2 == 0 ? ROWS : 1) * copies; }
-    template <u32 P>
-    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
-        const u32 copy = threadIdx.x & (copies - 1);
-#pragma unroll
-        for (u32 p = 0; p < P; ++p) {
-            if (p < live) {
-#pragma unroll
-                for (u32 f = 0; f < D; ++f) atomicAdd(word(label[p], f) + copy, x[f][p]);
-                atomicAdd(mass(label[p]) + copy, 1u);
-            }
-        }
+    template <class Points> GALATEA_INLINE void add(const Points& points, const u32 (&label)[Points::LABELS]) {
+        const u32 copy = Points::copy() & (copies - 1);
+        points.each(
+            label, nullptr, [&](u32 of, u32 f, float value) { atomicAdd(word(of, f) + copy, value); },
+            [&](u32 of) { atomicAdd(mass(of) + copy, 1u); });
     }
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
@@ -188,7 +191,7 @@ template <u32 D> struct SharedSums {
                 total += word;
                 word = 0.0f;
             }
-            add_partial(partials + i, total);
+            add_partial(partials + i, total * factor);
         }
         for (u32 c = threadIdx.x; c < clusters; c += blockDim.x) {
             u32 total = 0;
@@ -204,28 +207,21 @@ template <u32 D> struct SharedSums {
 };
 
 template <u32 D> struct GlobalSums {
-    double* partials;
-    u32 clusters;
-    GALATEA_INLINE static u32 floats(u32, u32, u32) { return 0; }
-    GALATEA_INLINE GlobalSums(double* partials, u32 clusters) : partials(partials), clusters(clusters) {}
-    template <u32 P>
-    GALATEA_INLINE void add(const float (&x)[D][P], const u32 (&label)[P], u32 live) {
-#pragma unroll
-        for (u32 p = 0; p < P; ++p) {
-            if (p < live) {
-#pragma unroll
-                for (u32 f = 0; f < D; ++f) atomicAdd(partials + label[p] * D + f, double(x[f][p]));
-                atomicAdd(partials + clusters * D + label[p], 1.0);
-            }
-        }
+    SumsPlace place;
+    GALATEA_INLINE explicit GlobalSums(const SumsPlace& place) : place(place) {}
+    template <class Points> GALATEA_INLINE void add(const Points& points, const u32 (&label)[Points::LABELS]) {
+        points.each(
+            label, place.origin,
+            [&](u32 of, u32 f, float value) { atomicAdd(place.partials + u64(of) * D + f, value * place.factor); },
+            [&](u32 of) { atomicAdd(place.partials + u64(place.clusters) * D + of, 1.0); });
     }
     GALATEA_INLINE void merge(double*) {}
 };
 
 // No sums: for passes that only label.
-template <u32 D> struct NoSums {
-    GALATEA_INLINE static u32 floats(u32, u32, u32) { return 0; }
-    template <u32 P> GALATEA_INLINE void add(const float (&)[D][P], const u32 (&)[P], u32) {}
+struct NoSums {
+    GALATEA_INLINE explicit NoSums(const SumsPlace&) {}
+    template <class Points> GALATEA_INLINE void add(const Points&, const u32 (&)[Points::LABELS]) {}
     GALATEA_INLINE void merge(double*) {}
 };
 

@@ -5,43 +5,63 @@
 // multiply-adds. Points are read again for every 8 centroids, by then from a cache. Centroids are read
 // through the first-level cache, in the layout of kmeans/nearest.cuh.
 //
-// Sums: Partitioned Features (thesis §5.2.1). The block exchanges its labels behind one barrier; then its
-// threads are `groups` groups, of which each takes a part of the tile's points. A thread of a group owns
-// features, and alone adds them: nothing is atomic, and lanes have words of different banks. Masses are
-// counted by the threads that have the points, by integer atomics of the block.
-//
-//   shared memory of t threads, bytes: 4 (groups k d + k + t P)
+// Sums are those of kmeans/wide_sums.cuh.
 #pragma once
 
 #include "galatea/kmeans/nearest.cuh"
-#include "galatea/kmeans/sums.cuh"
 
 namespace galatea {
 
 // A thread's points of a tile, where they are.
 template <u32 D, u32 P> struct WideTile {
+    static constexpr u32 LABELS = P;
+    static constexpr bool SCALED = false;
     const float* data;
     unsigned char* labels;
     u32 stride;
-    u32 count;
-    u32 tile;   // first point of the block's
-    u32 first;  // and of the thread's
+    u32 points;  // of the chunk
+    u32 tile;    // first point of the block's
+    u32 first;   // and of the thread's
     u32 live;
-    GALATEA_INLINE WideTile(const u64* table, const TileWalk& walk) {
-        const PointChunk chunk(table, walk.chunk);
+    GALATEA_INLINE void fetch(const TileWalk& walk, NoLane) {
+        const PointChunk& chunk = walk.chunk;
         data = chunk.data;
         labels = chunk.labels;
         stride = chunk.stride;
-        count = chunk.count;
-        tile = walk.tile * blockDim.x * P;
+        points = chunk.count;
+        tile = walk.tile * tile_points();
         first = tile + threadIdx.x * P;
-        live = first >= count ? 0 : count - first < P ? count - first : P;
+        live = first >= points ? 0 : points - first < P ? points - first : P;
     }
+    GALATEA_INLINE static u32 tile_points() { return blockDim.x * P; }
+    template <class Centroids> GALATEA_INLINE void place(const Centroids&) {}
+    GALATEA_INLINE bool any() const { return live != 0; }
     // Thread scope, with live points: their values of a feature.
     GALATEA_INLINE void load(u32 feature, float zero, float (&x)[P]) const {
         load_floats<P>(data + u64(feature) * stride + first, x);
 #pragma unroll
         for (u32 p = 0; p < P; ++p) x[p] -= zero;
+    }
+    // Thread scope: use(label, position in the tile) for each point.
+    template <class Use> GALATEA_INLINE void each_position(const u32 (&label)[P], Use use) const {
+#pragma unroll
+        for (u32 p = 0; p < P; ++p)
+            if (p < live) use(label[p], first - tile + p);
+    }
+    // Thread scope: add(label, feature, value) for each value, relative to the origin, count(label) for each
+    // point.
+    template <class Add, class Count>
+    GALATEA_INLINE void each(const u32 (&label)[P], const float* origin, Add add, Count count) const {
+        if (live == 0) return;
+#pragma unroll 1
+        for (u32 f = 0; f < D; ++f) {
+            float x[P];
+            load(f, __ldcg(origin + f), x);
+#pragma unroll
+            for (u32 p = 0; p < P; ++p)
+                if (p < live) add(label[p], f, x[p]);
+        }
+        each_position(label, [&](u32 own, u32) { count(own); });
     }
 };
 
@@ -51,9 +71,11 @@ template <u32 D> struct WideCentroids {
     const float* rows;
     const float* norms;
     u32 padded;
-    GALATEA_INLINE WideCentroids(const float* memory, u32 clusters)
-        : origin(memory), rows(memory + (D + 3) / 4 * 4), norms(rows + u64(round4(clusters)) * D),
-          padded(round4(clusters)) {}
+    // Floats of shared memory.
+    GALATEA_INLINE static u32 floats(u32) { return 0; }
+    GALATEA_INLINE WideCentroids(const KmeansPassArguments& args, float*, NoLane)
+        : origin(args.centroids), rows(origin + (D + 3) / 4 * 4), norms(rows + u64(round4(args.clusters)) * D),
+          padded(round4(args.clusters)) {}
 
     // Thread scope, with live points: of each the label of the greatest score, of equal ones the least.
     template <u32 P> GALATEA_INLINE void nearest(const WideTile<D, P>& points, u32 (&label)[P]) const {
@@ -142,90 +164,6 @@ template <u32 D> struct WideCentroids {
         for (u32 p = 0; p < P; ++p) total += sum[p];
         return total;
     }
-};
-
-template <u32 D, u32 P> struct WideFeatureSums {
-    static_assert(P == 4, "a thread reads the labels of four points at once");
-    static constexpr u32 NONE = 0xffffffffu;
-    float* sums;  // [group][cluster][feature]
-    u32* masses;  // [cluster]
-    u32* labels;  // [point of the tile]
-    u32 clusters;
-    u32 groups;
-    GALATEA_INLINE WideFeatureSums(float* memory, u32 clusters, u32 groups)
-        : labels(reinterpret_cast<u32*>(memory)), clusters(clusters), groups(groups) {
-        sums = memory + blockDim.x * P;
-        masses = reinterpret_cast<u32*>(sums + groups * clusters * D);
-        clear(sums, groups * clusters * D + clusters);
-    }
-    // Block scope.
-    GALATEA_INLINE void add(const WideTile<D, P>& points, const float* origin, const u32 (&label)[P]) {
-#pragma unroll
-        for (u32 p = 0; p < P; ++p) {
-            labels[threadIdx.x * P + p] = p < points.live ? label[p] : NONE;
-            if (p < points.live) atomicAdd(masses + label[p], 1u);
-        }
-        __syncthreads();
-        const u32 width = blockDim.x / groups, group = threadIdx.x / width;
-        const u32 part = width * P;
-        float* const own = sums + group * clusters * D;
-        for (u32 f = threadIdx.x % width; f < D; f += width) {
-            const float zero = __ldcg(origin + f);
-            const float* const column = points.data + u64(f) * points.stride + points.tile;
-            for (u32 q = group * part; q < (group + 1) * part && points.tile + q < points.count; q += P) {
-                float x[P];
-                load_floats<P>(column + q, x);
-                const uint4 of = *reinterpret_cast<const uint4*>(labels + q);
-                if (of.x != NONE) own[of.x * D + f] += x[0] - zero;
-                if (of.y != NONE) own[of.y * D + f] += x[1] - zero;
-                if (of.z != NONE) own[of.z * D + f] += x[2] - zero;
-                if (of.w != NONE) own[of.w * D + f] += x[3] - zero;
-            }
-        }
-        __syncthreads();
-    }
-    GALATEA_INLINE void merge(double* partials) {
-        __syncthreads();
-        const u32 words = clusters * D;
-        for (u32 i = threadIdx.x; i < words; i += blockDim.x) {
-            double total = 0.0;
-            for (u32 group = 0; group < groups; ++group) {
-                total += sums[group * words + i];
-                sums[group * words + i] = 0.0f;
-            }
-            add_partial(partials + i, total);
-        }
-        for (u32 c = threadIdx.x; c < clusters; c += blockDim.x) {
-            add_partial(partials + words + c, masses[c]);
-            masses[c] = 0;
-        }
-        __syncthreads();
-    }
-};
-
-template <u32 D, u32 P> struct WideGlobalSums {
-    double* partials;
-    u32 clusters;
-    GALATEA_INLINE void add(const WideTile<D, P>& points, const float* origin, const u32 (&label)[P]) {
-        if (points.live == 0) return;
-#pragma unroll 1
-        for (u32 f = 0; f < D; ++f) {
-            float x[P];
-            points.load(f, __ldcg(origin + f), x);
-#pragma unroll
-            for (u32 p = 0; p < P; ++p)
-                if (p < points.live) atomicAdd(partials + u64(label[p]) * D + f, double(x[p]));
-        }
-#pragma unroll
-        for (u32 p = 0; p < P; ++p)
-            if (p < points.live) atomicAdd(partials + u64(clusters) * D + label[p], 1.0);
-    }
-    GALATEA_INLINE void merge(double*) {}
-};
-
-template <u32 D, u32 P> struct WideNoSums {
-    GALATEA_INLINE void add(const WideTile<D, P>&, const float*, const u32 (&)[P]) {}
-    GALATEA_INLINE void merge(double*) {}
 };
 
 }  // namespace galatea

@@ -1,0 +1,149 @@
+// Warp scope: points as the matrix units take them. Lanes are 8 quads of 4; lane t of a quad holds features
+// t, t + 4, ... of the quad's points, 4 consecutive ones by one load. What it holds of a point, as halves, is
+// what the unit takes of it from this lane, so no value changes lanes.
+//
+// A pass takes them scaled and relative to the origin, in one multiply-add a value, so that sums of them are
+// multiplied by 1 / scale when they are merged. Of each four points of a quad lane t knows the label of point
+// t.
+#pragma once
+
+#include "galatea/kmeans/points.cuh"
+
+namespace galatea {
+
+constexpr u32 QUAD = 4;
+
+// Warp scope. Of four points' candidates that the lanes of a quad have seen, the best of point t, on lane t:
+// lanes give away the points that others end up with, so a lane compares three times instead of eight.
+template <class V, class Exchange, class Better>
+GALATEA_INLINE V quad_best(u32 t, const V (&each)[4], Exchange exchange, Better better) {
+    const bool upper = t & 2, odd = t & 1;
+    const V first = better(upper ? each[2] : each[0], exchange(upper ? each[0] : each[2], 2));
+    const V second = better(upper ? each[3] : each[1], exchange(upper ? each[1] : each[3], 2));
+    return better(odd ? second : first, exchange(odd ? first : second, 1));
+}
+
+// A thread's place among lanes, which passes keep: read from its number each time, it would take a sixth of a
+// tile's instructions.
+struct QuadLane {
+    u32 warp;
+    u32 quad;
+    u32 t;
+    GALATEA_INLINE QuadLane() : warp(kept(threadIdx.x / WARP)), quad(kept(lane() / QUAD)), t(kept(lane() % QUAD)) {}
+};
+
+// Warp scope: the word that lane t of the quad has.
+GALATEA_INLINE u32 of_quad(u32 word, u32 t) { return __shfl_sync(0xffffffffu, word, t, QUAD); }
+
+// A lane's values of the 8 P points of its warp, of T threads: features t, t + 4, ... of points 4 g to 4 g +
+// 3 of each 32. Rows of chunks are whole such runs (STRIDE_POINTS), so a warp whose first point exists loads
+// all of them; those that do not exist belong to cluster k, whose sums nobody reads.
+template <u32 D, u32 P, u32 T> struct QuadPoints {
+    static constexpr u32 F = (D + QUAD - 1) / QUAD;
+    static constexpr u32 TILE = T / WARP * 8 * P;
+    static constexpr u32 LABELS = P / QUAD;
+    static constexpr bool SCALED = true;
+    static_assert(P % QUAD == 0 && 8 * P <= STRIDE_POINTS, "a warp's points are a run of a row");
+    float x[F][P];
+    u32 left;  // points of the chunk from the lane's first on
+    GALATEA_INLINE void fetch(const TileWalk& walk, const QuadLane& own) {
+        const PointChunk& chunk = walk.chunk;
+        const u32 run = walk.tile * TILE + own.warp * (8 * P), first = run + 4 * own.quad;
+        left = first < chunk.count ? chunk.count - first : 0;
+        const float* const from = chunk.data + u64(own.t) * chunk.stride + first;
+#pragma unroll
+        for (u32 r = 0; r < F; ++r) {
+            const bool is = (D % QUAD == 0 || r * QUAD + own.t < D) && run < chunk.count;
+#pragma unroll
+            for (u32 i = 0; i < P / QUAD; ++i) {
+                float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                if (is) load_floats<4>(from + u64(r * QUAD) * chunk.stride + i * WARP, four);
+#pragma unroll
+                for (u32 e = 0; e < 4; ++e) x[r][4 * i + e] = four[e];
+            }
+        }
+    }
+    // Thread scope: scales them and takes them relative to the origin.
+    template <class Centroids> GALATEA_INLINE void place(const Centroids& centroids) {
+#pragma unroll
+        for (u32 r = 0; r < F; ++r)
+#pragma unroll
+            for (u32 p = 0; p < P; ++p) x[r][p] = fmaf(x[r][p], centroids.scale, centroids.shift[r]);
+    }
+    GALATEA_INLINE static bool any() { return true; }
+    // Thread scope: whether point t of each four, number i, exists.
+    GALATEA_INLINE bool exists(u32 i, u32 t) const { return i * WARP + t < left; }
+    // The copy of accumulators that this thread adds to.
+    GALATEA_INLINE static u32 copy() { return lane() / QUAD; }
+    // Warp scope: add(label, feature, value) for the values that this lane holds, count(label) for the points
+    // whose labels it knows.
+    template <class Add, class Count>
+    GALATEA_INLINE void each(const u32 (&label)[LABELS], const float*, Add add, Count count) const {
+        const u32 t = lane() % QUAD;
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) {
+            const u32 of = of_quad(label[p / QUAD], p % QUAD);
+            if (!exists(p / QUAD, p % QUAD)) continue;
+#pragma unroll
+            for (u32 r = 0; r < F; ++r)
+                if (D % QUAD == 0 || r * QUAD + t < D) add(of, r * QUAD + t, x[r][p]);
+            if (p % QUAD == t) count(of);
+        }
+    }
+};
+
+// Where the same lane finds 4 points of more features than registers hold. They are read again for every
+// group of centroids and for the sums, by then from a cache.
+template <u32 D> struct WideQuad {
+    static constexpr u32 LABELS = 1;
+    static constexpr bool SCALED = false;
+    const float* data;  // of the chunk
+    u32 stride;
+    u32 points;  // of the chunk
+    u32 tile;    // first point of the block's
+    u32 first;   // and of the lane's
+    GALATEA_INLINE void fetch(const TileWalk& walk, const QuadLane& own) {
+        const PointChunk& chunk = walk.chunk;
+        data = chunk.data;
+        stride = chunk.stride;
+        points = chunk.count;
+        tile = walk.tile * tile_points();
+        first = tile + own.warp * WARP + own.quad * 4;
+    }
+    GALATEA_INLINE static u32 tile_points() { return blockDim.x; }
+    template <class Centroids> GALATEA_INLINE void place(const Centroids&) {}
+    GALATEA_INLINE static bool any() { return true; }
+    // Thread scope: values of a feature, x scale + shift; 0 where there is none.
+    GALATEA_INLINE void load(u32 feature, float scale, float shift, float (&x)[4]) const {
+#pragma unroll
+        for (u32 p = 0; p < 4; ++p) x[p] = 0.0f;
+        if (first >= points || feature >= D) return;
+        load_floats<4>(data + u64(feature) * stride + first, x);
+#pragma unroll
+        for (u32 p = 0; p < 4; ++p) x[p] = fmaf(x[p], scale, shift);
+    }
+    // Thread scope: use(label, position in the tile) for the point whose label this lane knows.
+    template <class Use> GALATEA_INLINE void each_position(const u32 (&label)[1], Use use) const {
+        const u32 own = first + lane() % QUAD;
+        if (own < points) use(label[0], own - tile);
+    }
+    // Warp scope: add(label, feature, value) for features t, t + 4, ... of the quad's points, relative to the
+    // origin, count(label) for the point whose label this lane knows.
+    template <class Add, class Count>
+    GALATEA_INLINE void each(const u32 (&label)[1], const float* origin, Add add, Count count) const {
+        u32 of[4];
+#pragma unroll
+        for (u32 p = 0; p < 4; ++p) of[p] = of_quad(label[0], p);
+#pragma unroll 1
+        for (u32 f = lane() % QUAD; f < D; f += QUAD) {
+            float x[4];
+            load(f, 1.0f, -__ldcg(origin + f), x);
+#pragma unroll
+            for (u32 p = 0; p < 4; ++p)
+                if (first + p < points) add(of[p], f, x[p]);
+        }
+        each_position(label, [&](u32 own, u32) { count(own); });
+    }
+};
+
+}  // namespace galatea
