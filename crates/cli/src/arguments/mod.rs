@@ -1,6 +1,7 @@
 //! The command line. Doc comments here are the help.
 
 mod bench;
+mod joins;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ pub(crate) use bench::{
     AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, DuckDb, KmeansArguments,
     LinkArguments, PartBench, ResidencyArguments, SortArguments, TablesArguments,
 };
+pub(crate) use joins::JoinsArguments;
 
 use crate::output::{Format, RowLimit};
 

@@ -9,6 +9,7 @@ mod conflicts;
 mod demo;
 mod doctor;
 mod generate;
+mod joins;
 mod kmeans;
 mod link;
 mod manual;
@@ -54,6 +55,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
             Some(PartBench::Flow(part)) => link::flow(part),
             Some(PartBench::Transfer(part)) => link::transfer(part),
+            Some(PartBench::Joins(part)) => joins::run(&session, part).await,
             Some(PartBench::Sort(part)) => sort::run(&session, part).await,
             Some(PartBench::Residency(part)) => residency::run(&session, part).await,
             Some(PartBench::Concurrency(part)) => concurrency::run(&session, part).await,
