@@ -64,7 +64,12 @@ impl DeviceSession {
 
     /// Where its tables are stored.
     pub(crate) fn store(&self) -> Arc<Store> {
-        let config = GalateaConfig::of(self.ctx.state().config_options());
+        self.store_of(&self.ctx)
+    }
+
+    /// The same, which from now on does as the settings of a client say.
+    pub(crate) fn store_of(&self, client: &SessionContext) -> Arc<Store> {
+        let config = GalateaConfig::of(client.state().config_options());
         Arc::clone(self.runtime.store(&config))
     }
 

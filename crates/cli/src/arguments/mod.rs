@@ -2,6 +2,7 @@
 
 mod bench;
 mod joins;
+mod random;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ pub(crate) use bench::{
     LinkArguments, PartBench, ResidencyArguments, SortArguments, TablesArguments,
 };
 pub(crate) use joins::JoinsArguments;
+pub(crate) use random::RandomArguments;
 
 use crate::output::{Format, RowLimit};
 

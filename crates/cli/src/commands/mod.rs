@@ -14,6 +14,7 @@ mod kmeans;
 mod link;
 mod manual;
 mod prompt;
+mod random;
 mod residency;
 mod sort;
 
@@ -56,6 +57,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Flow(part)) => link::flow(part),
             Some(PartBench::Transfer(part)) => link::transfer(part),
             Some(PartBench::Joins(part)) => joins::run(&session, part).await,
+            Some(PartBench::Random(part)) => random::run(&session, part).await,
             Some(PartBench::Sort(part)) => sort::run(&session, part).await,
             Some(PartBench::Residency(part)) => residency::run(&session, part).await,
             Some(PartBench::Concurrency(part)) => concurrency::run(&session, part).await,
