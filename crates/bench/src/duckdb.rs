@@ -16,28 +16,39 @@ use crate::{BenchError, Result};
 
 const SCRIPT: &str = include_str!("duckdb.py");
 
+/// What DuckDB is asked for.
 #[derive(Serialize)]
-struct Job<'a> {
-    tables: BTreeMap<&'a str, String>,
-    in_memory: bool,
-    queries: Vec<(&'a str, &'a str)>,
-    iterations: u32,
-    warmups: u32,
+pub(crate) struct Job<'a> {
+    /// Parquet files by table; a pattern for several.
+    pub(crate) tables: BTreeMap<&'a str, String>,
+    /// Whether they are read into tables of its own first.
+    pub(crate) in_memory: bool,
+    /// Names and texts.
+    pub(crate) queries: Vec<(&'a str, &'a str)>,
+    /// Measured runs of each.
+    pub(crate) iterations: u32,
+    /// Runs before them.
+    pub(crate) warmups: u32,
 }
 
+/// What it answers.
 #[derive(Deserialize)]
-struct Answer {
+pub(crate) struct Answer {
     version: String,
     threads: u32,
-    runs: Vec<Run>,
+    /// All runs.
+    pub(crate) runs: Vec<Run>,
 }
 
+/// A run of a query.
 #[derive(Deserialize)]
-struct Run {
+pub(crate) struct Run {
     query: String,
     iteration: u32,
-    warmup: bool,
-    seconds: f64,
+    /// Whether it does not count.
+    pub(crate) warmup: bool,
+    /// From the text to the last row.
+    pub(crate) seconds: f64,
     rows: u64,
 }
 
@@ -83,6 +94,19 @@ pub fn measure(plan: &Plan, in_memory: bool) -> Result<Vec<ResultRow>> {
         // Unlike ours, its plans do not hang on earlier runs.
         warmups: plan.warmups.min(1),
     };
+    let answer = run(&job)?;
+    Ok(answer
+        .runs
+        .iter()
+        .map(|run| row(plan, in_memory, &answer, run))
+        .collect())
+}
+
+/// Runs a job in a Python process.
+///
+/// # Errors
+/// As [`measure`].
+pub(crate) fn run(job: &Job<'_>) -> Result<Answer> {
     let failed = |cause: &dyn std::fmt::Display| BenchError::DuckDb(cause.to_string());
     let mut python = Command::new("python3")
         .args(["-c", SCRIPT])
@@ -91,7 +115,7 @@ pub fn measure(plan: &Plan, in_memory: bool) -> Result<Vec<ResultRow>> {
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|cause| failed(&cause))?;
-    let job = serde_json::to_vec(&job).expect("a job is plain data");
+    let job = serde_json::to_vec(job).expect("a job is plain data");
     if let Some(mut input) = python.stdin.take() {
         input.write_all(&job).map_err(|cause| failed(&cause))?;
     }
@@ -102,12 +126,7 @@ pub fn measure(plan: &Plan, in_memory: bool) -> Result<Vec<ResultRow>> {
             &errors.lines().last().unwrap_or("python failed without a word"),
         ));
     }
-    let answer: Answer = serde_json::from_slice(&output.stdout).map_err(|cause| failed(&cause))?;
-    Ok(answer
-        .runs
-        .iter()
-        .map(|run| row(plan, in_memory, &answer, run))
-        .collect())
+    serde_json::from_slice(&output.stdout).map_err(|cause| failed(&cause))
 }
 
 fn row(plan: &Plan, in_memory: bool, answer: &Answer, run: &Run) -> ResultRow {

@@ -8,6 +8,8 @@
 //! conflicts/  experiments on bank and value conflicts in shared memory
 //! residency/  queries with a part of their data in device memory
 //! kmeans/     clustering: an iteration beside reading the points once
+//! joins/      joins in device memory, costs over rows, groups and build sides
+//! random/     random queries, compared with DataFusion's CPU operators
 //! sort/       keys with row numbers beside reading the keys, ORDER BY beside the CPU
 //! concurrency/ many clients on one device
 //! compare     whether two results are the same
@@ -22,9 +24,11 @@ pub mod conflicts;
 pub mod duckdb;
 mod error;
 mod harness;
+pub mod joins;
 pub mod kmeans;
 pub mod machine;
 pub mod measure;
+pub mod random;
 pub mod residency;
 pub mod result;
 pub mod sort;

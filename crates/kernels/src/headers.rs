@@ -40,6 +40,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/args/nothing.h",
     "galatea/args/pipeline.h",
     "galatea/args/prefix_sum.h",
+    "galatea/args/random_access.h",
     "galatea/args/read_bandwidth.h",
     "galatea/args/shared_updates.h",
     "galatea/args/sort_gather.h",

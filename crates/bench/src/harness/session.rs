@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::prelude::SessionContext;
 use galatea::GalateaConfig;
 use galatea_engine::runtime::{DeviceRuntime, Runtime};
+use galatea_store::Store;
 
 use crate::workload::tables::Tables;
 use crate::{BenchError, Result};
@@ -20,18 +21,27 @@ pub(crate) struct DeviceSession {
 }
 
 impl DeviceSession {
-    /// A session with its tables registered. It runs on the GPU unless `settings` say otherwise:
-    /// these experiments measure the device even where the CPU would be faster.
+    /// A session with its tables registered.
     ///
     /// # Errors
-    /// A setting that is refused, tables that cannot be read.
+    /// Those of [`Self::new`], tables that cannot be read.
     pub(crate) async fn open(tables: &Tables, settings: &[(String, String)]) -> Result<Self> {
+        let session = Self::new(settings)?;
+        tables.register(&session.ctx).await?;
+        Ok(session)
+    }
+
+    /// A session without tables. It runs on the GPU unless `settings` say otherwise: these experiments
+    /// measure the device even where the CPU would be faster.
+    ///
+    /// # Errors
+    /// A setting that is refused.
+    pub(crate) fn new(settings: &[(String, String)]) -> Result<Self> {
         let mut builder = galatea::session().with_setting("galatea.device", "gpu");
         for (name, value) in settings {
             builder = builder.with_trusted_setting(name, value);
         }
         let ctx = builder.build()?;
-        tables.register(&ctx).await?;
         let runtime = ctx.state().config().get_extension::<Runtime>();
         let runtime = runtime.ok_or_else(|| BenchError::NoDevice {
             reason: "the session has no runtime".to_string(),
@@ -50,6 +60,17 @@ impl DeviceSession {
             .map_err(|reason| BenchError::NoDevice {
                 reason: reason.to_string(),
             })
+    }
+
+    /// Where its tables are stored.
+    pub(crate) fn store(&self) -> Arc<Store> {
+        self.store_of(&self.ctx)
+    }
+
+    /// The same, which from now on does as the settings of a client say.
+    pub(crate) fn store_of(&self, client: &SessionContext) -> Arc<Store> {
+        let config = GalateaConfig::of(client.state().config_options());
+        Arc::clone(self.runtime.store(&config))
     }
 
     /// Limits device memory from now on, and evicts all pages: those from before the limit could exceed it.

@@ -13,11 +13,11 @@ pub mod generate;
 pub mod hits;
 pub mod manifest;
 pub mod micro;
-mod random;
+pub(crate) mod random;
 pub mod ssb;
 pub mod tables;
 pub mod tpch;
-mod write;
+pub(crate) mod write;
 
 use std::fmt;
 

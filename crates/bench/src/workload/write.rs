@@ -17,13 +17,13 @@ use parquet::file::properties::WriterProperties;
 use crate::{BenchError, Result};
 
 /// A file to write.
-pub(super) struct Job {
-    pub(super) path: PathBuf,
-    pub(super) schema: SchemaRef,
-    pub(super) codec: Compression,
+pub(crate) struct Job {
+    pub(crate) path: PathBuf,
+    pub(crate) schema: SchemaRef,
+    pub(crate) codec: Compression,
     /// Row groups.
-    pub(super) groups: usize,
-    pub(super) threads: usize,
+    pub(crate) groups: usize,
+    pub(crate) threads: usize,
 }
 
 /// A row group that is encoded and not yet written.
@@ -34,7 +34,7 @@ struct Encoded {
 
 impl Job {
     /// Writes the row groups that `batches` makes; returns rows and bytes.
-    pub(super) fn write<I>(&self, batches: impl Fn(usize) -> I + Sync) -> Result<(u64, u64)>
+    pub(crate) fn write<I>(&self, batches: impl Fn(usize) -> I + Sync) -> Result<(u64, u64)>
     where
         I: Iterator<Item = Result<RecordBatch>>,
     {

@@ -8,7 +8,7 @@ use galatea_bench::conflicts;
 use galatea_bench::measure::Mode;
 use galatea_bench::residency;
 
-use super::WorkloadName;
+use super::{JoinsArguments, RandomArguments, WorkloadName};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -71,6 +71,11 @@ pub(crate) enum PartBench {
     Conflicts(ConflictsArguments),
     /// k-means: an iteration over points on the device, beside reading them once.
     Kmeans(KmeansArguments),
+    /// Joins in device memory, as SQL, beside the rates of random accesses; costs over rows, groups and build
+    /// sides.
+    Joins(JoinsArguments),
+    /// Random queries on the device, each compared with DataFusion's CPU operators.
+    Random(RandomArguments),
     /// Sorting: keys with row numbers beside reading the keys once, ORDER BY beside the CPU.
     Sort(SortArguments),
     /// Queries with a part of their data in device memory, beside the bound by measured rates.

@@ -1,6 +1,8 @@
 //! The command line. Doc comments here are the help.
 
 mod bench;
+mod joins;
+mod random;
 
 use std::path::PathBuf;
 
@@ -13,6 +15,8 @@ pub(crate) use bench::{
     AllocatorArguments, BenchArguments, ConcurrencyArguments, ConflictsArguments, DuckDb, KmeansArguments,
     LinkArguments, PartBench, ResidencyArguments, SortArguments, TablesArguments,
 };
+pub(crate) use joins::JoinsArguments;
+pub(crate) use random::RandomArguments;
 
 use crate::output::{Format, RowLimit};
 

@@ -9,10 +9,12 @@ mod conflicts;
 mod demo;
 mod doctor;
 mod generate;
+mod joins;
 mod kmeans;
 mod link;
 mod manual;
 mod prompt;
+mod random;
 mod residency;
 mod sort;
 
@@ -54,6 +56,8 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
             Some(PartBench::Flow(part)) => link::flow(part),
             Some(PartBench::Transfer(part)) => link::transfer(part),
+            Some(PartBench::Joins(part)) => joins::run(&session, part).await,
+            Some(PartBench::Random(part)) => random::run(&session, part).await,
             Some(PartBench::Sort(part)) => sort::run(&session, part).await,
             Some(PartBench::Residency(part)) => residency::run(&session, part).await,
             Some(PartBench::Concurrency(part)) => concurrency::run(&session, part).await,

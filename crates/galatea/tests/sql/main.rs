@@ -8,6 +8,7 @@ mod builds;
 mod cancellation;
 mod compare;
 mod concurrent;
+#[path = "../../../bench/src/random/data.rs"]
 mod data;
 mod dimensions;
 mod explain;
@@ -26,7 +27,6 @@ mod memory;
 mod nested;
 mod pairs;
 mod plans;
-mod random;
 mod results;
 mod rows;
 mod sessions;

@@ -26,6 +26,7 @@ mod match_lanes;
 mod nothing;
 mod pipeline;
 mod prefix_sum;
+mod random_access;
 mod read_bandwidth;
 mod repetition;
 mod shared_updates;
@@ -66,6 +67,7 @@ pub use pipeline::{
     PipelineArguments,
 };
 pub use prefix_sum::{PrefixSum, PrefixSumArguments};
+pub use random_access::{Accesses, RandomAccess, RandomAccessArguments};
 pub use read_bandwidth::{ReadBandwidth, ReadBandwidthArguments};
 pub use repetition::Repetition;
 pub use shared_updates::{ConflictingLanes, SharedUpdates, SharedUpdatesArguments, Update};
@@ -109,6 +111,7 @@ pub const KERNELS: &[KernelEntry] = &[
     Nothing::ENTRY,
     Pipeline::ENTRY,
     PrefixSum::ENTRY,
+    RandomAccess::ENTRY,
     ReadBandwidth::ENTRY,
     SharedUpdates::ENTRY,
     SortGather::ENTRY,

@@ -4,9 +4,10 @@ use galatea_device::{
     Calibration, Device, DeviceBuffer, DeviceError, DeviceOptions, EmulatorOptions, In, InOut, Out, testing,
 };
 use galatea_kernels::{
-    Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern, GlobalAtomics,
-    GroupingProbes, ListRows, MatchLanes, MergeWord, Nothing, PrefixSum, ReadBandwidth, Repetition,
-    SharedUpdates, Update, calibrate, calibration, checksum_of, measure, pattern,
+    Accesses, Checksum, CollectBits, ConflictingLanes, CopyBandwidth, CountBits, DenseFold, FillPattern,
+    GlobalAtomics, GroupingProbes, KeyWidth, ListRows, MatchLanes, MergeWord, Nothing, PrefixSum,
+    RandomAccess, ReadBandwidth, Repetition, SharedUpdates, Update, calibrate, calibration, checksum_of,
+    measure, pattern,
 };
 
 use crate::emulated;
@@ -289,6 +290,47 @@ fn bits_of_a_bitmap_are_counted() {
             count.launch(&stream, In(&bitmap), InOut(&mut ones)).unwrap();
             assert_eq!(stream.read(&ones, ..).unwrap(), [5 + expected], "{words} words");
         }
+    }
+}
+
+#[test]
+fn random_accesses_are_to_the_places_of_their_numbers() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let access = RandomAccess::new(&device).unwrap();
+        for (words, count) in [(1, 0), (1, 1), (33, 1000), (70_001, 40_000)] {
+            for width in KeyWidth::ALL {
+                let accesses = Accesses {
+                    width,
+                    count,
+                    seed: 11 + count,
+                };
+                let places: Vec<u64> = (0..count).map(|number| accesses.place(number, words)).collect();
+                let mut expected = vec![0u8; words as usize * width.bytes()];
+                for place in &places {
+                    let at = *place as usize * width.bytes();
+                    expected[at..][..width.bytes()].copy_from_slice(&place.to_le_bytes()[..width.bytes()]);
+                }
+                let mut table = device.zeroed::<u8>(&stream, expected.len()).unwrap();
+                access.write(&stream, accesses, InOut(&mut table)).unwrap();
+                assert_eq!(stream.read(&table, ..).unwrap(), expected, "{accesses:?}");
+                let mut sum = device.upload(&stream, &[5u64]).unwrap();
+                access
+                    .read(&stream, accesses, In(&table), InOut(&mut sum))
+                    .unwrap();
+                let all = places.iter().sum::<u64>() + 5;
+                assert_eq!(stream.read(&sum, ..).unwrap(), [all], "{accesses:?}");
+            }
+        }
+        let mut sum = device.zeroed::<u64>(&stream, 1).unwrap();
+        let nothing = device.zeroed::<u8>(&stream, 7).unwrap();
+        let accesses = Accesses {
+            width: KeyWidth::Eight,
+            count: 1,
+            seed: 0,
+        };
+        let refused = access.read(&stream, accesses, In(&nothing), InOut(&mut sum));
+        assert!(matches!(refused, Err(DeviceError::Range { .. })), "{refused:?}");
     }
 }
 

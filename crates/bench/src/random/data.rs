@@ -1,4 +1,5 @@
-//! Random tables of every type, with NULLs and edge values.
+//! Random tables of every type, with NULLs and edge values. The tests of the crate `galatea` have this file
+//! as a module of their own.
 
 use datafusion::arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,

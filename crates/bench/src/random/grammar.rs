@@ -1,4 +1,4 @@
-//! Scalar expressions, predicates and aggregates over the columns of [`batch`](crate::data::batch).
+//! Scalar expressions, predicates and aggregates over the columns of [`batch`](super::data::batch).
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -90,7 +90,7 @@ impl Grammar {
 
     pub(super) fn truth(&mut self, depth: u32) -> String {
         if depth == 0 {
-            return match self.rng.random_range(0..6) {
+            return match self.rng.random_range(0..7) {
                 0 => self.column(&["flag"]),
                 1 => format!(
                     "{} {} '{}'",
@@ -114,6 +114,7 @@ impl Grammar {
                     self.column(&["i32", "low", "d38", "f64", "ts"]),
                     self.pick(&["", "NOT "])
                 ),
+                5 => format!("{} = '{}'", self.text_only(), self.pick(&["A", "ai", "AIR", ""])),
                 _ => format!(
                     "{} BETWEEN {} AND {}",
                     self.column(&["i32"]),
@@ -172,12 +173,36 @@ impl Grammar {
         }
     }
 
+    /// A string made of a string.
+    fn text_only(&mut self) -> String {
+        let column = self.column(&["low", "high", "view"]);
+        match self.rng.random_range(0..3) {
+            0 => format!("lower({column})"),
+            1 => format!("trim({column})"),
+            _ => format!("substr({column}, 1, {})", self.rng.random_range(1..3)),
+        }
+    }
+
+    /// A function of a string.
+    pub(super) fn text(&mut self) -> String {
+        let column = self.column(&["low", "high", "view"]);
+        match self.rng.random_range(0..6) {
+            0 => format!("upper({column})"),
+            1 => format!("substr({column}, {}, 2)", self.rng.random_range(1..4)),
+            2 => format!("length({column})"),
+            3 => format!("concat({column}, '-')"),
+            4 => format!("replace({column}, 'a', 'A')"),
+            _ => format!("coalesce({column}, 'none')"),
+        }
+    }
+
     /// An expression to group by.
     pub(super) fn key(&mut self) -> String {
-        match self.rng.random_range(0..4) {
+        match self.rng.random_range(0..5) {
             0 => self.column(&["low", "view", "high", "flag", "k"]),
             1 => self.column(&["i8", "u8", "i32", "i64", "u64", "d9", "d38", "f64", "day", "ts"]),
             2 => format!("{} % {}", self.column(&["k"]), self.rng.random_range(2..5)),
+            3 => self.text(),
             _ => self.number(1),
         }
     }

@@ -23,22 +23,12 @@ struct Select {
 }
 
 impl Grammar {
-    /// Any of the unordered shapes.
-    pub(super) fn any(&mut self) -> Query {
-        match self.rng.random_range(0..4) {
-            0 => self.one_table(),
-            1 => self.join(),
-            2 => self.subquery(),
-            _ => self.combination(),
-        }
-    }
-
     pub(super) fn one_table(&mut self) -> Query {
         let filter = self.filter();
         self.select("t", &filter).sql.into()
     }
 
-    /// Two or three tables, joined by one key or several, with and without partners, NULL and repeated keys.
+    /// Two to six tables, joined by one key or several, with and without partners, NULL and repeated keys.
     pub(super) fn join(&mut self) -> Query {
         let (from, filter) = self.joined();
         self.select(&from, &filter).sql.into()
@@ -194,32 +184,46 @@ impl Grammar {
 
     /// FROM and WHERE of a join; the tables that remain are in scope.
     fn joined(&mut self) -> (String, String) {
+        if self.once_in(12) {
+            return self.without_equal_keys();
+        }
         let mut from = "t".to_string();
         let mut remaining = vec!["t"];
-        let tables: &[&'static str] = if self.once_in(3) { &["u", "w"] } else { &["u"] };
-        for &table in tables {
+        let count = match self.rng.random_range(0..8) {
+            0..5 => 1,
+            5 | 6 => 2,
+            _ => self.rng.random_range(3..6),
+        };
+        for (number, &table) in ["u", "w", "x", "y", "z"][..count].iter().enumerate() {
             let kind = self.pick(&[
                 "JOIN",
                 "JOIN",
                 "JOIN",
+                "JOIN",
+                "LEFT JOIN",
                 "LEFT JOIN",
                 "RIGHT JOIN",
                 "FULL JOIN",
                 "LEFT SEMI JOIN",
                 "LEFT ANTI JOIN",
+                "RIGHT SEMI JOIN",
+                "RIGHT ANTI JOIN",
             ]);
             self.scope = remaining.clone();
             let pairs: &[(&[&str], &str)] = &[
+                (&["k", "i8", "i16", "v"], "v"),
                 (&["k", "i8", "i16"], "v"),
+                (&["v"], "v"),
                 (&["k"], "k"),
                 (&["i8"], "i8"),
                 (&["low"], "low"),
-                (&["v"], "v"),
                 (&["i16", "u8"], "k"),
                 (&["flag"], "flag"),
             ];
-            let count = if self.once_in(4) { 2 } else { 1 };
-            let mut conditions: Vec<_> = (0..count)
+            // From the third table on, rows find one partner at most: keys that repeat would multiply.
+            let pairs = if number < 2 { pairs } else { &pairs[..3] };
+            let keys = if self.once_in(4) { 2 } else { 1 };
+            let mut conditions: Vec<_> = (0..keys)
                 .map(|_| {
                     let (left, right) = pairs[self.rng.random_range(0..pairs.len())];
                     format!("{} = {table}.{right}", self.column(left))
@@ -230,11 +234,28 @@ impl Grammar {
                 conditions.push(self.truth(1));
             }
             from += &format!(" {kind} {table} ON {}", conditions.join(" AND "));
-            if !kind.contains("SEMI") && !kind.contains("ANTI") {
-                remaining.push(table);
+            match kind {
+                "LEFT SEMI JOIN" | "LEFT ANTI JOIN" => {}
+                "RIGHT SEMI JOIN" | "RIGHT ANTI JOIN" => remaining = vec![table],
+                _ => remaining.push(table),
             }
         }
         self.scope = remaining;
+        (from, self.filter())
+    }
+
+    /// As [`Self::joined`], every pair of two tables, or those of which something holds.
+    fn without_equal_keys(&mut self) -> (String, String) {
+        self.scope = vec!["t", "w"];
+        let from = match self.rng.random_range(0..3) {
+            0 => "t CROSS JOIN w".to_string(),
+            number => {
+                let kind = if number == 1 { "JOIN" } else { "LEFT JOIN" };
+                let operator = self.pick(&["<", ">=", "<>"]);
+                let (left, right) = (self.pick(&["v", "k", "i8"]), self.pick(&["v", "i16", "k"]));
+                format!("t {kind} w ON t.{left} {operator} w.{right}")
+            }
+        };
         (from, self.filter())
     }
 
@@ -316,7 +337,9 @@ impl Grammar {
         items.extend((0..self.rng.random_range(1..4)).map(|i| format!("{} AS agg{i}", self.aggregate())));
         let positions: Vec<_> = (1..=keys.len()).map(|i| i.to_string()).collect();
         let mut sql = format!("SELECT {} FROM {from}{filter}", items.join(", "));
-        if !positions.is_empty() {
+        if !keys.is_empty() && self.once_in(6) {
+            sql += &format!(" GROUP BY {}", self.grouping_sets(&keys));
+        } else if !keys.is_empty() {
             sql += &format!(" GROUP BY {}", positions.join(", "));
         }
         if self.once_in(4) {
@@ -330,5 +353,94 @@ impl Grammar {
             sql,
             columns: items.len(),
         }
+    }
+
+    /// Several groupings by these keys.
+    fn grouping_sets(&mut self, keys: &[String]) -> String {
+        let all = keys.join(", ");
+        match self.rng.random_range(0..3) {
+            0 => format!("ROLLUP ({all})"),
+            1 => format!("CUBE ({all})"),
+            _ => format!("GROUPING SETS (({all}), ({}), ())", keys[0]),
+        }
+    }
+
+    /// Functions over windows, and queries over their results.
+    pub(super) fn window(&mut self) -> Query {
+        self.exact = true;
+        self.scope = vec!["t"];
+        let filter = self.filter();
+        let partition = match self.rng.random_range(0..4) {
+            0 => String::new(),
+            _ => format!(
+                "PARTITION BY t.{} ",
+                self.pick(&["k", "low", "flag", "i8", "day"])
+            ),
+        };
+        let first = format!("{} OVER ({partition}{})", self.ranking(), self.unique_order());
+        let second = self.over_frame(&partition);
+        let inner = format!("SELECT t.v, t.k, t.low, {first} AS w0, {second} AS w1 FROM t{filter}");
+        match self.rng.random_range(0..5) {
+            0 | 1 => inner,
+            2 => format!(
+                "SELECT v, w0, w1 FROM ({inner}) AS p WHERE w0 <= {}",
+                self.rng.random_range(0..9)
+            ),
+            3 => format!("SELECT w0, count(*), sum(v), min(w1), max(w1) FROM ({inner}) AS p GROUP BY w0"),
+            _ => format!(
+                "SELECT u.k, count(*), sum(w0), max(w1) FROM ({inner}) AS p JOIN u ON p.v = u.v GROUP BY u.k"
+            ),
+        }
+        .into()
+    }
+
+    /// A function that is a number.
+    fn ranking(&mut self) -> String {
+        match self.rng.random_range(0..5) {
+            0 | 1 => "row_number()".to_string(),
+            2 => "rank()".to_string(),
+            3 => "dense_rank()".to_string(),
+            _ => format!("ntile({})", self.rng.random_range(1..9)),
+        }
+    }
+
+    /// An order of `t` in which no two rows are equal.
+    fn unique_order(&mut self) -> String {
+        let before = self.pick(&[
+            "",
+            "t.i8, ",
+            "t.day DESC, ",
+            "t.low NULLS FIRST, ",
+            "t.d9 DESC NULLS LAST, ",
+        ]);
+        format!("ORDER BY {before}t.v{}", self.pick(&["", " DESC"]))
+    }
+
+    /// A function over a frame of the partition, or of a row near by.
+    fn over_frame(&mut self, partition: &str) -> String {
+        let column = self.column(&["i8", "i16", "i32", "k", "v", "d9", "u8"]);
+        let (from, to) = (self.rng.random_range(0..9), self.rng.random_range(0..9));
+        if self.once_in(3) {
+            let function = match self.rng.random_range(0..5) {
+                0 => format!("lag({column}, {from})"),
+                1 => format!("lead({column}, {from})"),
+                2 => format!("first_value({column})"),
+                3 => format!("last_value({column})"),
+                _ => format!("nth_value({column}, {})", to + 1),
+            };
+            return format!("{function} OVER ({partition}{})", self.unique_order());
+        }
+        let function = self.pick(&["count", "sum", "min", "max"]);
+        let frame = match self.rng.random_range(0..5) {
+            0 => String::new(),
+            1 => self.unique_order(),
+            2 => {
+                let rows = format!(" ROWS BETWEEN {from} PRECEDING AND {to} FOLLOWING");
+                self.unique_order() + &rows
+            }
+            3 => format!("ORDER BY t.k GROUPS BETWEEN {from} PRECEDING AND CURRENT ROW"),
+            _ => format!("ORDER BY t.v RANGE BETWEEN {from} PRECEDING AND {to} FOLLOWING"),
+        };
+        format!("{function}({column}) OVER ({partition}{frame})")
     }
 }

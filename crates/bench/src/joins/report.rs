@@ -1,0 +1,229 @@
+//! The rows of a report, its table, and its figures.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::measure::Times;
+use super::rates::Rates;
+use crate::harness::plot::{Figure, Figures};
+use crate::harness::{Cells, Report};
+use crate::machine::Machine;
+
+/// One join or grouping by one engine: medians and spread over its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The experiment.
+    pub what: String,
+    /// Rows of the build side; 0 of groupings.
+    pub build_rows: u64,
+    /// Rows of the probe side, or of the table that is grouped.
+    pub probe_rows: u64,
+    /// Groups; 0 of joins.
+    pub groups: u64,
+    /// `galatea`, `datafusion` or `duckdb`.
+    pub engine: String,
+    /// Where it ran.
+    pub device: String,
+    /// Runs.
+    pub runs: u64,
+    /// From the SQL text to the result: median.
+    pub ms: f64,
+    /// Fastest.
+    pub min_ms: f64,
+    /// Slowest.
+    pub max_ms: f64,
+    /// Kernels: median; none on the CPU.
+    pub kernel_ms: Option<f64>,
+    /// Bytes of the tables as they are stored.
+    pub stored_bytes: u64,
+    /// Bytes that kernels scan.
+    pub bytes: u64,
+    /// Seconds of making and encoding the tables.
+    pub generate_s: f64,
+    /// Measured reads per second at random places of a table of that size.
+    pub reads: Option<f64>,
+    /// Measured writes per second there.
+    pub writes: Option<f64>,
+    /// The least time of a join that stores and looks up every row directly, by these rates.
+    pub direct_bound_ms: Option<f64>,
+    /// The least time of one whose rows are partitioned first.
+    pub partitioned_bound_ms: Option<f64>,
+    /// The shorter bound over the time of the kernels.
+    pub fraction: Option<f64>,
+    /// Why parts ran on the CPU.
+    pub reasons: String,
+    /// Settings of the session.
+    pub settings: String,
+    /// The machine it was measured on.
+    #[serde(flatten)]
+    pub machine: Machine,
+}
+
+impl Row {
+    pub(super) fn new(what: &str, machine: Machine) -> Self {
+        Self {
+            what: what.to_string(),
+            build_rows: 0,
+            probe_rows: 0,
+            groups: 0,
+            engine: "galatea".to_string(),
+            device: String::new(),
+            runs: 0,
+            ms: f64::NAN,
+            min_ms: f64::NAN,
+            max_ms: f64::NAN,
+            kernel_ms: None,
+            stored_bytes: 0,
+            bytes: 0,
+            generate_s: 0.0,
+            reads: None,
+            writes: None,
+            direct_bound_ms: None,
+            partitioned_bound_ms: None,
+            fraction: None,
+            reasons: String::new(),
+            settings: String::new(),
+            machine,
+        }
+    }
+
+    /// Sets times, and bounds by rates.
+    pub(super) fn set(&mut self, times: &Times, rates: Option<Rates>) {
+        if let Some(total) = times.total {
+            self.runs = total.runs as u64;
+            (self.ms, self.min_ms, self.max_ms) = (1e3 * total.median, 1e3 * total.min, 1e3 * total.max);
+        }
+        self.kernel_ms = times.kernel.map(|kernel| 1e3 * kernel.median);
+        let Some(rates) = rates else { return };
+        let (build, probe) = (self.build_rows as f64, self.probe_rows as f64);
+        let direct = 1e3 * (build / rates.writes + probe / rates.reads);
+        let partitioned = 1e3
+            * (3.0 * self.stored_bytes as f64 / rates.copy
+                + build / rates.near_writes
+                + probe / rates.near_reads);
+        (self.reads, self.writes) = (Some(rates.reads), Some(rates.writes));
+        (self.direct_bound_ms, self.partitioned_bound_ms) = (Some(direct), Some(partitioned));
+        self.fraction = self.kernel_ms.map(|kernel| direct.min(partitioned) / kernel);
+    }
+
+    /// Thousand millions of rows a second in so many milliseconds.
+    fn rate(&self, ms: f64) -> f64 {
+        (self.build_rows + self.probe_rows) as f64 / ms / 1e6
+    }
+}
+
+/// All measurements.
+#[derive(Debug, Clone)]
+pub struct JoinsReport {
+    /// In the order they were made.
+    pub rows: Vec<Row>,
+    machine: Machine,
+}
+
+impl JoinsReport {
+    pub(super) fn new(machine: Machine) -> Self {
+        Self {
+            rows: Vec::new(),
+            machine,
+        }
+    }
+}
+
+impl Report for JoinsReport {
+    type Row = Row;
+
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    fn cells(row: &Row) -> Cells {
+        let real = |value: f64| format!("{value:.6}");
+        let optional = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:e}"));
+        vec![
+            ("what", row.what.clone()),
+            ("build_rows", row.build_rows.to_string()),
+            ("probe_rows", row.probe_rows.to_string()),
+            ("groups", row.groups.to_string()),
+            ("engine", row.engine.clone()),
+            ("device", row.device.clone()),
+            ("runs", row.runs.to_string()),
+            ("ms", real(row.ms)),
+            ("min_ms", real(row.min_ms)),
+            ("max_ms", real(row.max_ms)),
+            ("kernel_ms", optional(row.kernel_ms)),
+            ("stored_bytes", row.stored_bytes.to_string()),
+            ("bytes", row.bytes.to_string()),
+            ("generate_s", real(row.generate_s)),
+            ("reads", optional(row.reads)),
+            ("writes", optional(row.writes)),
+            ("direct_bound_ms", optional(row.direct_bound_ms)),
+            ("partitioned_bound_ms", optional(row.partitioned_bound_ms)),
+            ("fraction", optional(row.fraction)),
+            ("reasons", row.reasons.clone()),
+            ("settings", row.settings.clone()),
+        ]
+    }
+
+    fn summary(&self) -> String {
+        let mut text = String::from(
+            "| what | build rows | rows | groups | engine | ran on | kernels ms | G rows/s | SQL to result ms | G rows/s | direct bound ms | partitioned bound ms | of the shorter | stored GB |\n\
+             | --- | ---: | ---: | ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        );
+        for row in &self.rows {
+            let cell =
+                |value: Option<f64>| value.map_or_else(|| "-".to_string(), |value| format!("{value:.3}"));
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {:.3} | {:.3} | {} | {} | {} | {:.3} |",
+                row.what,
+                row.build_rows,
+                row.probe_rows,
+                row.groups,
+                row.engine,
+                row.device,
+                cell(row.kernel_ms),
+                cell(row.kernel_ms.map(|ms| row.rate(ms))),
+                row.ms,
+                row.rate(row.ms),
+                cell(row.direct_bound_ms),
+                cell(row.partitioned_bound_ms),
+                cell(row.fraction),
+                row.stored_bytes as f64 / 1e9,
+            );
+        }
+        text
+    }
+
+    /// Of each experiment that varies one number, throughput over it.
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = Figures::default();
+        for row in &self.rows {
+            let (x, value) = match row.what.as_str() {
+                "build-sizes" => ("rows of the build side", row.build_rows),
+                "rows" => ("rows", row.probe_rows),
+                "groups" => ("groups", row.groups),
+                _ => continue,
+            };
+            let bound = match (row.direct_bound_ms, row.partitioned_bound_ms) {
+                (Some(direct), Some(partitioned)) => Some(direct.min(partitioned)),
+                _ => None,
+            };
+            for (line, ms) in [
+                ("kernels", row.kernel_ms),
+                ("SQL to result", Some(row.ms)),
+                ("bound by random accesses", bound),
+            ] {
+                let rate = ms.map(|ms| row.rate(ms));
+                let title = format!("cost over {x}");
+                figures.point(&row.what, &title, (x, "G rows/s"), line, (value as f64, rate));
+            }
+        }
+        figures.finish()
+    }
+
+    fn machine(&self) -> &Machine {
+        &self.machine
+    }
+}

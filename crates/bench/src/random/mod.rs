@@ -1,0 +1,414 @@
+//! Random queries, compared with DataFusion's CPU operators.
+//!
+//! Queries have numbers, from which everything is drawn: [`ROUND`] of them that follow each other have the
+//! same tables and settings, and each a text of its own. So a number repeats what a failure says, whatever
+//! ran before it:
+//!
+//! ```text
+//! number 37 ── round 2 ── six tables of every type, settings that force rare paths
+//!          └── text, by the family that its number falls to
+//! ```
+//!
+//! The queries of a round are shared by sessions that run at once, over one device and the same tables. A
+//! query that fails on both is no difference; one that the device's session leaves to the CPU is none
+//! either, unless its program does not compile. The order of rows is compared where the text decides it.
+
+mod data;
+mod grammar;
+mod shapes;
+
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::dataframe::DataFrameWriteOptions;
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::collect;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use futures::FutureExt;
+use galatea::QueryReport;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use tokio::task::JoinSet;
+
+use crate::Result;
+use crate::compare::{RowOrder, compare};
+use crate::harness::session::DeviceSession;
+use crate::harness::{by_name, name_of};
+
+use data::{Shape, batch};
+use grammar::Grammar;
+use shapes::Query;
+
+/// Queries that have the same tables and settings.
+pub const ROUND: u64 = 8;
+
+/// Names of the tables, and the numbers of rows that they may have.
+const TABLES: [(&str, [usize; 3]); 6] = [
+    ("t", [40, 257, 700]),
+    ("u", [1, 33, 120]),
+    ("w", [0, 8, 60]),
+    ("x", [0, 5, 50]),
+    ("y", [1, 20, 70]),
+    ("z", [3, 9, 30]),
+];
+
+/// Settings that force rare paths: tables that grow or collide, chunks and memory too small for comfort.
+const SETTINGS: &[&[(&str, &str)]] = &[
+    &[],
+    &[],
+    &[],
+    &[("galatea.group_by", "hash"), ("galatea.hash_slots", "2")],
+    &[("galatea.group_by", "hash"), ("galatea.collide_hashes", "true")],
+    &[("galatea.group_by", "dense"), ("galatea.group_copies", "4")],
+    &[("galatea.group_by", "copies"), ("galatea.group_combine", "runs")],
+    &[
+        ("galatea.gpu_memory_limit", "1 MiB"),
+        ("galatea.block_threads", "32"),
+    ],
+    &[("galatea.gpu_memory_limit", "4 KiB")],
+    &[
+        ("galatea.gpu_memory_limit", "8 MiB"),
+        ("galatea.cache_device", "false"),
+    ],
+    &[("galatea.chunk_rows", "7"), ("galatea.cache_device", "false")],
+    &[("galatea.rows_per_thread", "1"), ("galatea.block_threads", "32")],
+    &[("galatea.row_output", "counted")],
+    &[
+        ("galatea.row_output", "heap"),
+        ("galatea.gpu_memory_limit", "3 MiB"),
+    ],
+    &[("galatea.dimensions", "shared")],
+    &[
+        ("galatea.dimensions", "cache"),
+        ("datafusion.execution.target_partitions", "1"),
+    ],
+    &[("galatea.build_rows", "0")],
+    &[("galatea.build_rows", "0"), ("galatea.chunk_rows", "64")],
+    &[("datafusion.execution.batch_size", "3")],
+];
+
+const SHAPES: &[Shape] = &[
+    Shape::Ordinary,
+    Shape::Ordinary,
+    Shape::Ordinary,
+    Shape::Skewed,
+    Shape::AllEqual,
+    Shape::AllNull,
+];
+
+/// What a query is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// Filters, values and groups of one table.
+    OneTable,
+    /// Joins of two to six tables, of every kind.
+    Joins,
+    /// IN, EXISTS and scalar subqueries.
+    Subqueries,
+    /// UNION, INTERSECT, EXCEPT, DISTINCT, and queries over the groups of others.
+    Sets,
+    /// Functions over windows.
+    Windows,
+    /// ORDER BY of all columns, with LIMIT and OFFSET.
+    Ordered,
+}
+
+impl Family {
+    /// All, by name.
+    pub const NAMES: [(&'static str, Self); 6] = [
+        ("one-table", Self::OneTable),
+        ("joins", Self::Joins),
+        ("subqueries", Self::Subqueries),
+        ("sets", Self::Sets),
+        ("windows", Self::Windows),
+        ("ordered", Self::Ordered),
+    ];
+
+    /// All of them.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        Self::NAMES.map(|(_, family)| family).to_vec()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        name_of(&Self::NAMES, &self)
+    }
+
+    fn draw(self, grammar: &mut Grammar) -> Query {
+        match self {
+            Self::OneTable => grammar.one_table(),
+            Self::Joins => grammar.join(),
+            Self::Subqueries => grammar.subquery(),
+            Self::Sets => grammar.combination(),
+            Self::Windows => grammar.window(),
+            Self::Ordered => grammar.limited(),
+        }
+    }
+}
+
+impl std::str::FromStr for Family {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        by_name(&Self::NAMES, text)
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The number of the first query.
+    pub seed: u64,
+    /// Queries.
+    pub queries: u64,
+    /// Sessions that share the queries of a round.
+    pub sessions: usize,
+    /// What they are made of, in turn.
+    pub families: Vec<Family>,
+    /// A folder for the tables as Parquet files; none: they are stored tables.
+    pub files: Option<PathBuf>,
+    /// Settings of the device's sessions beside those that are drawn, by full name.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A query whose results differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Its number.
+    pub number: u64,
+    /// Its tables and the settings that were drawn.
+    pub drawn: String,
+    /// Its text.
+    pub sql: String,
+    /// The difference.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "query {}, {}\n{}\n{}",
+            self.number, self.drawn, self.sql, self.what
+        )
+    }
+}
+
+/// What came of a plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Queries that were compared.
+    pub queries: u64,
+    /// Those of them that used the device.
+    pub on_device: u64,
+    /// Those that failed on both.
+    pub errors: u64,
+    /// Those whose results differ.
+    pub failures: Vec<Failure>,
+}
+
+/// How a query ended.
+enum Ended {
+    Same { on_device: bool },
+    BothFail,
+    Differs(Failure),
+}
+
+impl Plan {
+    /// Runs its queries; `done` is told of each failure, and after every round how many queries there were.
+    ///
+    /// # Errors
+    /// [`BenchError::NoDevice`](crate::BenchError::NoDevice); files that cannot be written. What queries fail
+    /// with is compared.
+    pub async fn run(&self, mut done: impl FnMut(&[Failure], u64)) -> Result<Outcome> {
+        let session = DeviceSession::new(&self.settings)?;
+        session.device()?;
+        let cpu = galatea::session().with_setting("galatea.device", "cpu").build()?;
+        let end = self.seed.saturating_add(self.queries);
+        let mut outcome = Outcome::default();
+        let mut first = self.seed;
+        while first < end {
+            let round = Arc::new(Round::draw(first / ROUND));
+            let last = end.min((first / ROUND + 1) * ROUND);
+            let ended = self.round(&round, &session, &cpu, first..last).await?;
+            let mut failures = Vec::new();
+            for ended in ended {
+                outcome.queries += 1;
+                match ended {
+                    Ended::Same { on_device } => outcome.on_device += u64::from(on_device),
+                    Ended::BothFail => outcome.errors += 1,
+                    Ended::Differs(failure) => failures.push(failure),
+                }
+            }
+            done(&failures, outcome.queries);
+            outcome.failures.extend(failures);
+            first = last;
+        }
+        Ok(outcome)
+    }
+
+    async fn round(
+        &self,
+        round: &Arc<Round>,
+        session: &DeviceSession,
+        cpu: &SessionContext,
+        numbers: std::ops::Range<u64>,
+    ) -> Result<Vec<Ended>> {
+        let mut clients = Vec::new();
+        for _ in 0..self.sessions.max(1) {
+            let client = session.client();
+            for (name, value) in &round.settings {
+                client.sql(&format!("SET {name} = '{value}'")).await?;
+            }
+            clients.push(client);
+        }
+        // Tables are encoded as these settings say.
+        session.store_of(&clients[0]);
+        for ctx in [&clients[0], cpu] {
+            round.register(ctx, self.files.as_deref()).await?;
+        }
+        let of = clients.len();
+        let mut running = JoinSet::new();
+        for (session, client) in clients.into_iter().enumerate() {
+            let numbers = numbers.clone().skip(session).step_by(of);
+            let (plan, round, cpu) = (self.clone(), Arc::clone(round), cpu.clone());
+            running.spawn(async move {
+                let mut ended = Vec::new();
+                for number in numbers {
+                    ended.push(plan.query(number, &round, &client, &cpu).await);
+                }
+                ended
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(ended) = running.join_next().await {
+            all.extend(ended.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?);
+        }
+        Ok(all)
+    }
+
+    async fn query(
+        &self,
+        number: u64,
+        round: &Round,
+        device: &SessionContext,
+        cpu: &SessionContext,
+    ) -> Ended {
+        let family = self.families[(number % self.families.len().max(1) as u64) as usize];
+        let Query { sql, ordered } = family.draw(&mut Grammar::new(number));
+        let order = if ordered { RowOrder::Fixed } else { RowOrder::Any };
+        let differs = |what: String| {
+            Ended::Differs(Failure {
+                number,
+                drawn: round.to_string(),
+                sql: sql.clone(),
+                what,
+            })
+        };
+        match (answer(cpu, &sql).await, answer(device, &sql).await) {
+            (Ok((expected, _)), Ok((actual, report))) => {
+                if let Err(difference) = compare(&expected, &actual, order) {
+                    return differs(difference.to_string());
+                }
+                // The CPU may take over for many reasons; a program that does not compile is none of them.
+                let reasons = report.iter().flat_map(|report| &report.reasons);
+                if let Some(reason) = reasons.clone().find(|reason| reason.contains("does not compile")) {
+                    return differs(reason.clone());
+                }
+                let on_device = report.is_some_and(|report| report.placed > report.fell_back);
+                Ended::Same { on_device }
+            }
+            (Err(_), Err(_)) => Ended::BothFail,
+            (Ok(_), Err(error)) => differs(format!("only the device fails: {error}")),
+            (Err(error), Ok(_)) => differs(format!("only the CPU fails: {error}")),
+        }
+    }
+}
+
+/// The rows of a query, and its report; a panic is an error like others.
+async fn answer(
+    ctx: &SessionContext,
+    sql: &str,
+) -> std::result::Result<(Vec<RecordBatch>, Option<QueryReport>), String> {
+    let run = async {
+        let plan = ctx.sql(sql).await?.create_physical_plan().await?;
+        let batches = collect(Arc::clone(&plan), ctx.task_ctx()).await?;
+        Ok::<_, DataFusionError>((batches, galatea::query_report(&plan)))
+    };
+    match AssertUnwindSafe(run).catch_unwind().await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("panic: {}", message(&*panic))),
+    }
+}
+
+/// The message of a panic.
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_string())
+}
+
+/// What the queries of a round share.
+struct Round {
+    number: u64,
+    settings: Vec<(&'static str, String)>,
+    tables: Vec<(&'static str, Shape, RecordBatch)>,
+}
+
+impl Round {
+    fn draw(number: u64) -> Self {
+        let mut rng = SmallRng::seed_from_u64(number);
+        let drawn = *SETTINGS.choose(&mut rng).expect("not empty");
+        let chunk_rows = rng.random_range(30..900).to_string();
+        // What is drawn by name counts more.
+        let mut settings = vec![("galatea.chunk_rows", chunk_rows)];
+        settings.extend(drawn.iter().map(|(name, value)| (*name, (*value).to_string())));
+        let tables = TABLES.iter().map(|(name, sizes)| {
+            let rows = *sizes.choose(&mut rng).expect("not empty");
+            let shape = *SHAPES.choose(&mut rng).expect("not empty");
+            (*name, shape, batch(rows, rng.random(), shape))
+        });
+        Self {
+            number,
+            tables: tables.collect(),
+            settings,
+        }
+    }
+
+    /// Replaces the tables of a session.
+    async fn register(&self, ctx: &SessionContext, files: Option<&Path>) -> Result<()> {
+        for (name, _, rows) in &self.tables {
+            ctx.deregister_table(*name)?;
+            let Some(folder) = files else {
+                let table = MemTable::try_new(rows.schema(), vec![vec![rows.clone()]])?;
+                ctx.register_table(*name, Arc::new(table))?;
+                continue;
+            };
+            let path = folder.join(format!("{name}-{}.parquet", self.number));
+            let location = path.to_string_lossy().into_owned();
+            if !path.exists() {
+                let options = DataFrameWriteOptions::new().with_single_file_output(true);
+                let rows = SessionContext::new().read_batch(rows.clone())?;
+                rows.write_parquet(&location, options, None).await?;
+            }
+            ctx.register_parquet(*name, &location, ParquetReadOptions::default())
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Round {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (name, shape, rows) in &self.tables {
+            write!(f, "{name}: {} rows, {shape:?}; ", rows.num_rows())?;
+        }
+        write!(f, "{:?}", self.settings)
+    }
+}
