@@ -6,6 +6,7 @@ use super::demand::{Observed, Quantities, SinkMemory};
 use super::error::RunError;
 use super::pass::{Pass, Progress};
 use super::prepared::Prepared;
+use super::result_queue::ResultQueue;
 use super::run::{LAUNCH_BYTES, Output, Run, Turn, scan_bytes};
 use super::run_report::RunReport;
 use super::sinks::SinkState;
@@ -245,7 +246,12 @@ impl Run<'_> {
     fn count(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<u64, RunError> {
         let within = Turn { inputs: None, ..turn };
         let plan = self.plan.counting();
-        let (_, counting) = self.over(&plan, &self.view_of(&plan)?).attempts(within)?;
+        let (view, result) = (self.view_of(&plan)?, ResultQueue::whole());
+        let run = Run {
+            result: &result,
+            ..self.over(&plan, &view)
+        };
+        let (_, counting) = run.attempts(within)?;
         report.launches += counting.launches;
         report.link_bytes += counting.link_bytes;
         report.kernel += counting.kernel;
