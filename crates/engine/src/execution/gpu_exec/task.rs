@@ -1,7 +1,7 @@
 //! One execution of a GPU subtree: on the device, with another subtree where the data ask for it, or on the
 //! CPU.
 
-use super::{Outcome, PlaceAgain};
+use super::{GpuExec, Outcome, PlaceAgain};
 use crate::config::{Fallback, GalateaConfig};
 use crate::execution::error::{Failure, RunError};
 use crate::execution::graph::Graph;
@@ -33,7 +33,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, execute_stream,
 };
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::stream;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -209,7 +209,7 @@ impl Task {
         if let Some((shape, refused)) = self.refusal(&failure) {
             self.runtime.history().refuse(shape, refused);
         }
-        // A compiler's message carries the whole program: the log takes it, people get its start.
+        // A compiler's message carries the whole program: the log takes it, the user gets its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
         let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
         let before = self.last.lock().replace(Outcome::FellBack(reason.clone()));

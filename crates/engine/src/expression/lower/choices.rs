@@ -7,8 +7,6 @@ use crate::expression::text::is_text;
 use crate::reason::Reason;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::TreeNode;
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{CaseExpr, InListExpr, Literal};
 use std::sync::Arc;
@@ -53,7 +51,11 @@ impl Lowering<'_> {
     }
 
     /// A result of CASE in the type of the whole.
-    fn branch(&self, result: &Arc<dyn PhysicalExpr>, data_type: &DataType) -> Result<Expr, Reason> {
+    pub(super) fn branch(
+        &self,
+        result: &Arc<dyn PhysicalExpr>,
+        data_type: &DataType,
+    ) -> Result<Expr, Reason> {
         if let Some(value) = result
             .downcast_ref::<Literal>()
             .filter(|literal| literal.value().is_null())
