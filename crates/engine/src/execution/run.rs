@@ -7,9 +7,9 @@ use super::error::{RunError, check};
 use super::prepared::Preparation;
 use super::result_queue::ResultQueue;
 use crate::config::{CompileEffort, GalateaConfig, RowOutput};
+use crate::pipeline::PipelinePlan;
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;
-use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::report::PlanReport;
 use crate::runtime::DeviceRuntime;
 use galatea_kernels::{CHUNK_HEADER_WORDS, COLUMN_WORDS};
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
         let columns = columns.map(|(column, (_, bytes))| format!("{} ({bytes} bytes)", column.name));
         format!(
             "{} over columns {}",
-            self.does(),
+            self.plan.sink.verb(),
             columns.collect::<Vec<_>>().join(", ")
         )
     }
@@ -110,19 +110,7 @@ impl<'a> Run<'a> {
     /// What it does, in lists of what runs.
     pub(super) fn name(&self) -> String {
         let columns: Vec<&str> = self.view.columns.iter().map(|column| &*column.name).collect();
-        format!("{} {}", self.does(), columns.join(", "))
-    }
-
-    fn does(&self) -> &'static str {
-        match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
-            SinkPlan::Aggregate { .. } => "group",
-            SinkPlan::Materialise { .. } => "filter",
-            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } | SinkPlan::Lists { .. } => "build",
-            SinkPlan::Probe { .. } => "probe",
-            SinkPlan::Mark { .. } => "mark",
-            SinkPlan::Windows(_) => "sort for windows",
-        }
+        format!("{} {}", self.plan.sink.verb(), columns.join(", "))
     }
 
     /// What is known of its demand before it begins, and the bytes of the scanned chunks of each region.

@@ -58,7 +58,7 @@ impl ListsPlan {
         Dimension::lists(&self.keys)
     }
 
-    /// Bytes, of so many rows.
+    /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
         let slots = self.keys.slots.map_or(0, |slots| 8 * slots);
         // The list of each key; the slot and rank of each row, and its place in a list.
@@ -78,7 +78,7 @@ pub struct ProbePlan {
 }
 
 impl ProbePlan {
-    /// Bytes, of so many rows.
+    /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
         // Where the list starts, how long it is, and the pairs before.
         rows * 16 + row_bytes(&self.columns, rows)

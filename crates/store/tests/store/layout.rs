@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::*;
 use arrow::compute::concat;
-use arrow::datatypes::*;
+use datafusion::prelude::SessionContext;
 use galatea_layout::{AccessPattern, Analyser, Goal, LayoutError, for_each_access};
 use galatea_store::layout::{CodeMeaning, PIPELINE_TILES, Room, TABLE_BYTES};
 use galatea_store::*;

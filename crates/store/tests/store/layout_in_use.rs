@@ -12,7 +12,7 @@ use parquet::arrow::ArrowWriter;
 
 use crate::data::batch;
 use crate::files::{context, file_table, properties, scan};
-use crate::layout::{column, integers, layout, store, words};
+use crate::layout::{column, integers, store, words};
 use crate::round_trip::{assert_same, decoded};
 
 #[tokio::test]

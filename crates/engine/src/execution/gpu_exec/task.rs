@@ -281,7 +281,7 @@ impl Task {
         if let Some((shape, refused)) = self.refusal(&failure) {
             self.runtime.history().refuse(shape, refused);
         }
-        // A compiler's message carries the whole program: the log takes it, people get its start.
+        // A compiler's message carries the whole program: the log takes it, the user gets its start.
         tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
         let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
         let before = self.last.lock().replace(Outcome::FellBack(reason.clone()));
