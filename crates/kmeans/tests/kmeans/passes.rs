@@ -348,6 +348,34 @@ fn phases_are_those_of_an_iteration() {
     assert_eq!(cpu_phases(&points, &first).len(), 3);
 }
 
+/// Numbers of clusters around the greatest that labels of two bytes are tried with, on the CPU; two of them on
+/// the device.
+#[test]
+fn thousands_of_clusters_agree_with_the_reference() {
+    let device = device(64 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
+    for (k, d) in [(1023, 8), (1024, 7), (1025, 8), (2047, 9), (2048, 8)] {
+        let columns = columns(k + 77, d, 23);
+        let first = first_rows(&columns, k);
+        let expected = reference(&columns, &first, 1);
+        let points = points_of(&columns, 1 << 14);
+        let settings = KMeans {
+            max_iter: 1,
+            ..settings(first, k)
+        };
+        let devices = [None, Some(&on)];
+        for on in &devices[..if matches!(k, 1025 | 2048) { 2 } else { 1 }] {
+            let model = settings.fit_with(&points, *on, true, &mut |_| true).unwrap();
+            hold(
+                &model,
+                &expected,
+                &format!("d {d} k {k}, device {}", on.is_some()),
+            );
+        }
+    }
+}
+
 /// Points, features and clusters around the sizes of warps, blocks, vectors and chunks.
 #[test]
 fn sizes_around_every_boundary_agree_with_the_reference() {
