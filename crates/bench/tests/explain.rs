@@ -9,7 +9,7 @@ use galatea::EmulatorOptions;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
-use galatea_device::{Architecture, Program, compile_for, testing};
+use galatea_device::{Architecture, Nvrtc, Program, compile_for, testing};
 use galatea_engine::execution::GpuExec;
 use galatea_kernels::headers;
 use std::path::Path;
@@ -193,14 +193,19 @@ async fn windows_compile_for_a_gpu() {
             let report = gpu(&plan).and_then(GpuExec::last_report).expect("on the device");
             let sources = report.builds.iter().map(|build| &build.source);
             for source in sources.chain([&report.source]) {
-                let program = Program::new("pipeline", &**source)
-                    .headers(headers())
-                    .entry("pipeline");
-                let image = compile_for(Architecture::SM_90, &program, &nvrtc);
-                assert!(image.is_ok(), "{sql}\n{source}\n{image:?}");
+                compiles(source, &nvrtc);
             }
         }
     }
+}
+
+/// Compiles a generated kernel for a GPU.
+fn compiles(source: &str, nvrtc: &Nvrtc) {
+    let program = Program::new("pipeline", source)
+        .headers(headers())
+        .entry("pipeline");
+    let image = compile_for(Architecture::SM_90, &program, nvrtc);
+    assert!(image.is_ok(), "{source}\n{image:?}");
 }
 
 /// Names and values of settings under `galatea.`.
@@ -215,7 +220,7 @@ async fn generated_kernels_read_as_they_did() {
     let groups = "SELECT g, sum(v), count(*) FROM t WHERE k > 10 GROUP BY g";
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
-    let kernels: [(&str, Settings, &str); 10] = [
+    let kernels: [(&str, Settings, &str); 11] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("group_by", "copies")], groups),
         ("dense", &[("group_by", "dense")], groups),
@@ -226,7 +231,9 @@ async fn generated_kernels_read_as_they_did() {
         ("windows", &[], WINDOW),
         ("window-functions", &[], WINDOW),
         ("build", &[("build_rows", "1")], join),
+        ("partition", &[("join_partitions", "16")], join),
     ];
+    let nvrtc = testing::nvrtc();
     for (sink, settings, sql) in kernels {
         for (name, value) in settings {
             run(&ctx, &format!("SET galatea.{name} = '{value}'")).await;
@@ -238,8 +245,12 @@ async fn generated_kernels_read_as_they_did() {
             .expect("it ran on the device");
         let source = match sink {
             "build" | "windows" => &report.builds.first().expect("a build side").source,
+            "partition" => &report.partitioning.as_ref().expect("rows in partitions").source,
             _ => &report.source,
         };
+        if let Some(nvrtc) = &nvrtc {
+            compiles(source, nvrtc);
+        }
         insta::with_settings!({omit_expression => true, description => sql}, {
             insta::assert_snapshot!(format!("kernel-{sink}"), source);
         });

@@ -243,6 +243,8 @@ impl DimensionInput<'_> {
             | SinkPlan::Probe { .. }
             | SinkPlan::Mark { .. }
             | SinkPlan::Windows(_) => (1, 0),
+            // Rows of a step are in shared memory, too.
+            SinkPlan::Partition { .. } => (2, 0),
         };
         let limit = (self.options.shared_bytes / share).saturating_sub(other.max(POLICY.other_shared_bytes));
         let bytes = lookups.bytes + candidate.bytes();

@@ -163,7 +163,8 @@ impl Estimator {
             | SinkPlan::BuildGroups { .. }
             | SinkPlan::Lists { .. }
             | SinkPlan::Probe { .. }
-            | SinkPlan::Mark { .. } => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
+            | SinkPlan::Mark { .. }
+            | SinkPlan::Partition { .. } => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
             SinkPlan::Windows(input) => (rows * windows_row(input) * 1e-9, 0.0, POLICY.row_value),
         };
         // Passes that look for the last of the first rows read their keys.
