@@ -9,7 +9,7 @@ use galatea::EmulatorOptions;
 use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
-use galatea_device::{Architecture, Program, compile_for, testing};
+use galatea_device::{Architecture, Nvrtc, Program, compile_for, testing};
 use galatea_engine::execution::{GpuExec, RunReport};
 use galatea_kernels::headers;
 use std::path::Path;
@@ -244,14 +244,19 @@ async fn windows_compile_for_a_gpu() {
             let report = gpu(&plan).and_then(GpuExec::last_report).expect("on the device");
             let sources = report.builds.iter().map(|build| &build.source);
             for source in sources.chain([&report.source]) {
-                let program = Program::new("pipeline", &**source)
-                    .headers(headers())
-                    .entry("pipeline");
-                let image = compile_for(Architecture::SM_90, &program, &nvrtc);
-                assert!(image.is_ok(), "{sql}\n{source}\n{image:?}");
+                compiles(source, &nvrtc);
             }
         }
     }
+}
+
+/// Compiles a generated kernel for a GPU.
+fn compiles(source: &str, nvrtc: &Nvrtc) {
+    let program = Program::new("pipeline", source)
+        .headers(headers())
+        .entry("pipeline");
+    let image = compile_for(Architecture::SM_90, &program, nvrtc);
+    assert!(image.is_ok(), "{source}\n{image:?}");
 }
 
 /// Names and values of settings under `galatea.`.
@@ -276,7 +281,7 @@ async fn generated_kernels_read_as_they_did() {
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
     let pairs = "SELECT a.k, b.k FROM t a LEFT JOIN t b ON a.g = b.g AND a.v + 990 < b.v WHERE a.k < 30";
-    let kernels: [(&str, Settings, &str); 13] = [
+    let kernels: [(&str, Settings, &str); 14] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("group_by", "copies")], groups),
         ("dense", &[("group_by", "dense")], groups),
@@ -290,7 +295,9 @@ async fn generated_kernels_read_as_they_did() {
         ("lists", &[], pairs),
         ("probe", &[], pairs),
         ("mark", &[], pairs),
+        ("partition", &[("join_partitions", "16")], join),
     ];
+    let nvrtc = testing::nvrtc();
     for (sink, settings, sql) in kernels {
         for (name, value) in settings {
             run(&ctx, &format!("SET galatea.{name} = '{value}'")).await;
@@ -305,8 +312,12 @@ async fn generated_kernels_read_as_they_did() {
             "lists" => side(&report, "lists by key"),
             "probe" => side(&report, "rows with their lists"),
             "mark" => side(&report, "marks"),
+            "partition" => &report.partitioning.as_ref().expect("rows in partitions").source,
             _ => &report.source,
         };
+        if let Some(nvrtc) = &nvrtc {
+            compiles(source, nvrtc);
+        }
         insta::with_settings!({omit_expression => true, description => sql}, {
             insta::assert_snapshot!(format!("kernel-{sink}"), source);
         });

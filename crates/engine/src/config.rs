@@ -31,7 +31,7 @@ pub use self::choices::{
     CompileEffort, DeviceChoice, DimensionMemory, Fallback, GroupBy, GroupCombine, RowOutput,
 };
 pub use self::policies::{AdmissionPolicy, MemoryAblations, QueryPriority, ReplacementPolicy};
-pub use self::values::{BlockThreads, Count, GroupCopies, MemoryLimit, SettingValue, Switch};
+pub use self::values::{BlockThreads, Count, GroupCopies, JoinPartitions, MemoryLimit, SettingValue, Switch};
 
 /// The prefix of every setting of Galatea.
 pub const PREFIX: &str = "galatea";
@@ -216,6 +216,11 @@ settings! {
         /// Rows of a table from which on a join's build side made of it stays on the device. Those of smaller
         /// tables are collected, and packed into shared memory where they fit.
         pub build_rows: Count<0, { 1 << 40 }> = Count(1 << 16),
+        /// Partitions that rows are brought into before they are stored in a build side on the device, or
+        /// look one up: a power of two, 1 for none. Then a partition's part of the build side fits the cache.
+        /// auto does so where build sides are larger than the cache, rows are many and not in the order of
+        /// the key, and there is memory for them.
+        pub join_partitions: JoinPartitions = JoinPartitions(0),
         /// Threads of a pipeline's blocks: a power of two, or auto: 256, and more where the groups of a block
         /// fill shared memory.
         pub block_threads: BlockThreads = BlockThreads(0),
@@ -321,6 +326,8 @@ mod tests {
         ("galatea.chunk_rows", "0", "a whole number from 1 to"),
         ("galatea.chunk_rows", "2.5", "a whole number from 1 to"),
         ("galatea.cache_files", "2", "accepts true or false"),
+        ("galatea.join_partitions", "3", "accepts auto, 1, 2, 4"),
+        ("galatea.join_partitions", "512", "accepts auto, 1, 2, 4"),
         ("galatea.group_copies", "3", "accepts 0, 1, 2, 4, 8, 16 or 32"),
         ("galatea.group_copies", "64", "accepts 0, 1, 2, 4, 8, 16 or 32"),
         ("galatea.group_copies", "-1", "accepts 0, 1, 2, 4, 8, 16 or 32"),

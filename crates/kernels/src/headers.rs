@@ -92,6 +92,7 @@ pub const HEADERS: &[(&str, &str)] = embed![
     "galatea/morsel.cuh",
     "galatea/page_chain.cuh",
     "galatea/pairs.cuh",
+    "galatea/partition.cuh",
     "galatea/prelude.cuh",
     "galatea/radix_sort.cuh",
     "galatea/strings.cuh",

@@ -14,7 +14,7 @@ use datafusion::prelude::SessionContext;
 use galatea_store::StoredTable;
 
 use super::rates::Rates;
-use super::report::Row;
+use super::report::{Row, Times};
 use super::tables::{GroupedTable, JoinTables};
 use super::{Experiment, Plan};
 use crate::harness::WARMUPS;
@@ -29,13 +29,6 @@ use crate::{BenchError, Result};
 pub(super) enum Case {
     Join(JoinTables),
     Groups(GroupedTable),
-}
-
-/// Medians and spread of runs.
-#[derive(Debug, Default)]
-pub(super) struct Times {
-    pub(super) total: Option<Summary>,
-    pub(super) kernel: Option<Summary>,
 }
 
 impl Case {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::Times;
 use super::rates::Rates;
 use crate::harness::plot::{Figure, Figures};
 use crate::harness::{Cells, Report};
 use crate::machine::Machine;
+use crate::result::Summary;
 
 /// One join or grouping by one engine: medians and spread over its runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,6 +58,13 @@ pub struct Row {
     /// The machine it was measured on.
     #[serde(flatten)]
     pub machine: Machine,
+}
+
+/// Medians and spread of runs.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    pub(super) total: Option<Summary>,
+    pub(super) kernel: Option<Summary>,
 }
 
 impl Row {

@@ -8,8 +8,8 @@ use datafusion::datasource::MemTable;
 use parquet::basic::Compression;
 use rayon::prelude::*;
 
-use super::measure::{Case, Times, timed};
-use super::report::Row;
+use super::measure::{Case, timed};
+use super::report::{Row, Times};
 use super::{Experiment, Plan};
 use crate::duckdb::{self, Job};
 use crate::harness::WARMUPS;

@@ -88,6 +88,12 @@ const SETTINGS: &[&[(&str, &str)]] = &[
     ],
     &[("galatea.build_rows", "0")],
     &[("galatea.build_rows", "0"), ("galatea.chunk_rows", "64")],
+    &[("galatea.build_rows", "0"), ("galatea.join_partitions", "4")],
+    &[
+        ("galatea.build_rows", "0"),
+        ("galatea.join_partitions", "256"),
+        ("galatea.chunk_rows", "64"),
+    ],
     &[("datafusion.execution.batch_size", "3")],
 ];
 

@@ -191,6 +191,35 @@ impl SettingValue for BlockThreads {
     }
 }
 
+/// Partitions of a join's rows: a power of two up to 256, 1 for none; 0: as the cost model finds best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JoinPartitions(pub u32);
+
+impl Display for JoinPartitions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("auto"),
+            parts => parts.fmt(f),
+        }
+    }
+}
+
+impl SettingValue for JoinPartitions {
+    fn accepts() -> String {
+        "auto, 1, 2, 4, 8, 16, 32, 64, 128 or 256".to_string()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("auto") {
+            return Some(Self(0));
+        }
+        text.parse()
+            .ok()
+            .filter(|n: &u32| n.is_power_of_two() && *n <= 256)
+            .map(Self)
+    }
+}
+
 /// Copies of a group: a power of two up to 32; 0: as many as the model finds best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupCopies(pub u32);

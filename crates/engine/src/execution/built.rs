@@ -4,6 +4,7 @@
 use super::device_columns::{Allocator, DeviceColumn, Region};
 use super::error::RunError;
 use super::pairs::{JoinPart, Pairs};
+use super::partition_rows::PartitionedRows;
 use super::windows::WindowRows;
 use super::working::PairSizes;
 use crate::expression::{Dimension, Part};
@@ -113,6 +114,8 @@ pub(super) struct BuiltTable {
     unique: bool,
     /// Slots of its table of keys, if it has one.
     slots: Option<u64>,
+    /// Bytes of what is touched by key.
+    pub lookup_bytes: u64,
     content: Content,
 }
 
@@ -129,6 +132,8 @@ enum Content {
     Join(JoinPart),
     /// Rows in the order of a window.
     Windows(Box<WindowRows>),
+    /// Rows in partitions.
+    Partitions(Box<PartitionedRows>),
 }
 
 impl BuiltTable {
@@ -142,6 +147,7 @@ impl BuiltTable {
         Ok(Self {
             unique: plan.unique,
             slots: plan.slots(),
+            lookup_bytes: plan.bytes(),
             ..Self::of(
                 plan.dimension(),
                 Content::Rows {
@@ -155,7 +161,10 @@ impl BuiltTable {
     /// Groups without rows.
     pub(super) fn of_groups(allocator: &Allocator<'_>, plan: &GroupBuildPlan) -> Result<Self, RunError> {
         let words = allocator.zeroed(plan.words())?;
-        Ok(Self::of(plan.dimension(), Content::Groups(words, 0)))
+        Ok(Self {
+            lookup_bytes: 8 * plan.words(),
+            ..Self::of(plan.dimension(), Content::Groups(words, 0))
+        })
     }
 
     /// A group table whose entries are the rows of another pipeline; its words begin at number `first`.
@@ -173,12 +182,28 @@ impl BuiltTable {
 
     /// A part of a join, which is filled by a pipeline.
     pub(super) fn of_join(dimension: Dimension, part: JoinPart) -> Self {
-        Self::of(dimension, Content::Join(part))
+        Self {
+            lookup_bytes: part.lookup_bytes(),
+            ..Self::of(dimension, Content::Join(part))
+        }
     }
 
     /// Rows that are put in the order of a window when a pipeline has filled them in.
     pub(super) fn of_windows(dimension: Dimension, rows: WindowRows) -> Self {
         Self::of(dimension, Content::Windows(Box::new(rows)))
+    }
+
+    /// Rows in partitions, which are filled in by a pipeline.
+    pub(super) fn of_partitions(dimension: Dimension, rows: PartitionedRows) -> Self {
+        Self::of(dimension, Content::Partitions(Box::new(rows)))
+    }
+
+    /// Rows of each partition.
+    pub(super) fn counted(&self) -> &[u64] {
+        match &self.content {
+            Content::Partitions(rows) => rows.counted(),
+            _ => &[],
+        }
     }
 
     /// The pairs of a join.
@@ -195,6 +220,7 @@ impl BuiltTable {
             rows: 0,
             unique: false,
             slots: None,
+            lookup_bytes: 0,
             content,
         }
     }
@@ -246,6 +272,7 @@ impl BuiltTable {
             Content::Join(JoinPart::Probe(probe)) => probe.bind(args),
             Content::Join(JoinPart::Marks(marks)) => marks.bind(args),
             Content::Windows(rows) => rows.bind(args),
+            Content::Partitions(rows) => rows.bind(args),
             Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
         }
     }
@@ -260,6 +287,8 @@ impl BuiltTable {
             (Content::Join(JoinPart::Lists(lists)), part) => lists.address(part),
             (Content::Join(JoinPart::Pairs(pairs)), Part::Directory) => pairs.address(),
             (Content::Windows(rows), Part::Directory) => rows.address(),
+            (Content::Partitions(rows), Part::Values(position)) => rows.column(position).values(),
+            (Content::Partitions(rows), Part::Nulls(position)) => rows.column(position).nulls(),
             _ => 0,
         }
     }
@@ -298,6 +327,7 @@ impl BuiltTable {
             }
             Content::Join(JoinPart::Marks(marks)) => marks.complete(allocator)?,
             Content::Windows(rows) => rows.complete(allocator, stream.read(control, 1..2)?[0])?,
+            Content::Partitions(rows) => rows.complete(allocator)?,
             Content::Rows { .. } | Content::Groups(..) | Content::Join(JoinPart::Pairs(_)) => {}
         }
         Ok(())
@@ -325,6 +355,7 @@ impl BuiltTable {
             }
             Content::Join(part) => part.regions(),
             Content::Windows(rows) => rows.regions(),
+            Content::Partitions(rows) => rows.regions(),
         }
     }
 
@@ -338,6 +369,7 @@ impl BuiltTable {
             }
             Content::Join(part) => part.regions_mut(),
             Content::Windows(rows) => rows.regions_mut(),
+            Content::Partitions(rows) => rows.regions_mut(),
         }
     }
 

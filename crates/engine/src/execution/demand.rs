@@ -196,6 +196,7 @@ impl SinkMemory {
                 Self::Fixed(rows * (16 + 4 * columns.len() as u64))
             }
             SinkPlan::Mark { .. } => Self::Fixed(rows / 8),
+            SinkPlan::Partition { columns, .. } => Self::Fixed(rows * 4 * columns.len() as u64),
             // With the order, and what is made of columns in it.
             SinkPlan::Windows(input) => {
                 let columns = input.columns.len() + input.calls.len();
@@ -228,6 +229,7 @@ impl SinkMemory {
             (_, ResultPlan::Lists(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Probe(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Mark(_)) => Self::Fixed(rows / 8),
+            (_, ResultPlan::Partition(plan)) => Self::Fixed(plan.bytes(rows)),
             (_, ResultPlan::Windows(plan)) => Self::Fixed(plan.stored_bytes(rows) + plan.made_bytes(rows)),
             _ => Self::Fixed(slot_bytes),
         }

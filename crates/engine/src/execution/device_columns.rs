@@ -76,6 +76,14 @@ impl Allocator<'_> {
         })
     }
 
+    /// A column of so many rows, each of which is going to be written.
+    pub(super) fn unwritten_column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
+        Ok(DeviceColumn {
+            values: self.bytes(rows.max(1).saturating_mul(column.width as u64))?,
+            nulls: column.nullable.then(|| self.bitmap(rows)).transpose()?,
+        })
+    }
+
     /// Columns of `rows` rows each.
     pub(super) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
         columns.iter().map(|column| self.column(column, rows)).collect()

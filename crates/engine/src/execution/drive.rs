@@ -174,6 +174,10 @@ impl Run<'_> {
             _ if self.counts_first(bound, report.rows) => Some(self.count(turn, report)?),
             _ => None,
         };
+        let partitions = match &bound.result {
+            ResultPlan::Partition(plan) if !plan.counts => Some(self.count_partitions(turn, report)?),
+            _ => None,
+        };
         let grid = pipeline.resident_blocks.min(self.morsels(bound)).max(1) as u32;
         let needs = SinkNeeds {
             owner: turn.lease.number(),
@@ -182,6 +186,7 @@ impl Run<'_> {
             groups: (turn.inputs.filter(|_| self.sizes_tables()))
                 .and_then(|inputs| self.runtime.demands().groups(inputs.shape, report.rows)),
             counted,
+            partitions,
             pairs: self.sides.iter().rev().find_map(SideRows::pair_sizes),
             fetch: self.fetch,
             keep: self.keep,
@@ -256,6 +261,20 @@ impl Run<'_> {
         report.link_bytes += counting.link_bytes;
         report.kernel += counting.kernel;
         Ok(counting.rows_passed)
+    }
+
+    /// Counts the rows of each partition.
+    fn count_partitions(&self, turn: Turn<'_>, report: &mut RunReport) -> Result<Vec<u64>, RunError> {
+        let within = Turn { inputs: None, ..turn };
+        let Some(plan) = self.plan.counting_partitions() else {
+            return Ok(Vec::new());
+        };
+        let (output, counting) = self.over(&plan, &self.view_of(&plan)?).attempts(within)?;
+        report.passed_before(&counting);
+        match output {
+            Output::Built(table) => Ok(table.counted().to_vec()),
+            Output::Batches(_) => unreachable!("partitions stay on the device"),
+        }
     }
 
     /// Remembers what a run has shown of its demand; one that may stop early shows nothing.

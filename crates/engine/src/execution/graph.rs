@@ -15,7 +15,7 @@ use super::error::{Failure, RunError};
 use super::result_queue::ResultQueue;
 use super::run::{Output, Run};
 use super::run_report::RunReport;
-use super::source::{load, surviving};
+use super::source::{entries, load, surviving};
 use crate::config::GalateaConfig;
 use crate::expression::PAIR_CHUNK_BITS;
 use crate::metrics::{self, PipelineOutcome};
@@ -32,25 +32,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// The rows that are the entries of a group table, or places in the order of a window.
-fn entries(rows: u64) -> Result<TableView, RunError> {
-    let limit = |_| {
-        RunError::Unsupported(Reason::Limit {
-            expression: "groups or rows of a window as the rows of a pipeline".into(),
-            asked: rows,
-            limit: u64::from(u32::MAX),
-            unit: "of them",
-        })
-    };
-    Ok(TableView {
-        id: TableId::next(),
-        schema: Arc::new(Schema::empty()),
-        rows,
-        chunk_rows: vec![u32::try_from(rows).map_err(limit)?],
-        columns: Vec::new(),
-    })
-}
 
 /// Pairs of a join at most: their morsels have numbers of 32 bits.
 const MAX_PAIRS: u64 = 1 << 38;
@@ -141,7 +122,7 @@ impl Graph<'_> {
                     config: &config,
                     plan: &plan,
                     view: &view,
-                    sides: &sides,
+                    sides: &[],
                     chunks: &chunks,
                     keep,
                     fetch,
@@ -149,8 +130,7 @@ impl Graph<'_> {
                     result: &result,
                     progress: &progress,
                 };
-                let outcome = run.execute();
-                let outcome = outcome.map(|(output, report)| (output.joined(sides), report));
+                let outcome = run.execute_over(sides);
                 match &outcome {
                     Ok((_, report)) => metrics::ran(&device.device_use(), report),
                     // The task that would count it is gone.

@@ -26,6 +26,9 @@ mod graph;
 mod group_table;
 pub(crate) mod launches;
 mod pairs;
+mod partition_choice;
+mod partition_rows;
+mod partition_run;
 mod pass;
 pub(crate) mod prepared;
 mod result_queue;
@@ -51,5 +54,6 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         demand::DemandPolicy::listed(),
         row_heap::RowHeapPolicy::listed(),
         results::ResultPolicy::listed(),
+        partition_choice::PartitionPolicy::listed(),
     ]
 }

@@ -50,6 +50,7 @@ fn totals(allocator: &Allocator<'_>, sums: &PrefixSum) -> Result<WorkingRegion<u
 /// The build side: rows by position, listed by key.
 #[derive(Debug)]
 pub(super) struct Lists {
+    lookup_bytes: u64,
     columns: Vec<BuiltColumn>,
     values: Vec<DeviceColumn>,
     /// The table of keys, if they are far apart.
@@ -69,6 +70,7 @@ impl Lists {
         check_rows(rows)?;
         let slots = plan.keys.slots;
         Ok(Self {
+            lookup_bytes: plan.lookup_bytes(),
             columns: plan.columns.clone(),
             values: allocator.columns(&plan.columns, rows)?,
             keys: slots.map(|slots| allocator.zeroed(slots)).transpose()?,
@@ -465,6 +467,14 @@ pub(super) enum JoinPart {
 }
 
 impl JoinPart {
+    /// Bytes of what is touched by key, of lists before they are made.
+    pub(super) fn lookup_bytes(&self) -> u64 {
+        match self {
+            Self::Lists(lists) => lists.lookup_bytes,
+            Self::Probe(_) | Self::Marks(_) | Self::Pairs(_) => 0,
+        }
+    }
+
     /// Its regions.
     pub(super) fn regions(&self) -> Vec<&dyn Region> {
         match self {

@@ -25,7 +25,7 @@ pub(super) const LAUNCH_BYTES: u64 = 16 << 30;
 const FULLY_SIZED_BYTES: u64 = 1 << 30;
 
 /// A run's inputs.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Run<'a> {
     /// The device.
     pub runtime: &'a DeviceRuntime,

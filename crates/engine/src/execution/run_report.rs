@@ -12,6 +12,8 @@ pub struct RunReport {
     pub source: Arc<str>,
     /// Why dense groups were collected so: what the model expected of this way, and of others.
     pub why: Option<String>,
+    /// How many partitions its rows were brought into, or none, and why, where there was a choice.
+    pub partitions: Option<String>,
     /// Whether the columns were used in place, or streamed.
     pub resident: bool,
     /// Rows of each dimension.
@@ -66,6 +68,8 @@ pub struct RunReport {
     pub ceiling: Option<f64>,
     /// Of the pipelines that made its build sides.
     pub builds: Vec<RunReport>,
+    /// Of the pipeline that brought its rows into partitions, if one did; what it did is in this report, too.
+    pub partitioning: Option<Box<RunReport>>,
     /// Of a pipeline that made a build side, where it is: numbers of build sides from the subtree's own
     /// pipeline on.
     pub side: Vec<usize>,
@@ -77,6 +81,26 @@ impl RunReport {
         self.passes += 1;
         self.total += pass.total;
         self.add_work(pass);
+    }
+
+    /// The same of the first build sides alone, which a plan has.
+    pub(super) fn of_sides(mut self, sides: usize) -> Self {
+        self.dimension_rows.truncate(sides);
+        self.dimensions.truncate(sides);
+        self
+    }
+
+    /// The report of a pipeline whose rows the pipeline of `first` brought into partitions.
+    pub(super) fn of_partitions(mut self, first: Self) -> Self {
+        self.resident = first.resident;
+        self.chunks = first.chunks;
+        self.chunks_skipped = first.chunks_skipped;
+        self.rows = first.rows;
+        self.ceiling = None;
+        self.total += first.total;
+        self.add_work(&first);
+        self.partitioning = Some(Box::new(first));
+        self
     }
 
     /// Adds what another pipeline of the same query did.

@@ -10,6 +10,7 @@ use super::device_columns::Allocator;
 use super::error::{RunError, raise};
 use super::group_table::TableState;
 use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
+use super::partition_rows::PartitionedRows;
 use super::results::Rows;
 use super::row_heap::{Demand, RowHeap};
 use super::run_report::RunReport;
@@ -241,6 +242,11 @@ impl SinkState {
                 let places = needs.counted.unwrap_or(rows);
                 let rows = WindowRows::new(&allocator("rows of a window"), plan, places)?;
                 Form::Build(BuiltTable::of_windows(plan.dimension(), rows))
+            }
+            (Strategy::Partition { .. }, ResultPlan::Partition(plan)) => {
+                let counted = needs.partitions.as_deref();
+                let rows = PartitionedRows::new(&allocator("rows in partitions"), plan, counted)?;
+                Form::Build(BuiltTable::of_partitions(plan.dimension(), rows))
             }
             (strategy, _) => unreachable!("{strategy} without its result plan: bind() pairs them"),
         };

@@ -1,9 +1,12 @@
 //! From a pipeline's source to encoded columns.
 
+use super::error::RunError;
 use crate::config::GalateaConfig;
 use crate::pipeline::PipelinePlan;
 use crate::placement::PipelineSource;
+use crate::reason::Reason;
 use crate::runtime::Runtime;
+use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::FileScanConfig;
@@ -11,7 +14,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use galatea_store::{ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableView};
+use galatea_store::{ColumnSource, LoadHints, ProgressCallback, StoreError, StoredTable, TableId, TableView};
 use std::sync::Arc;
 
 /// Loads the columns of a pipeline, ascending; encodes what is not encoded yet.
@@ -102,6 +105,26 @@ fn to_view(
         .ok()?
         .data;
     known.then_some(rewritten)
+}
+
+/// The rows that another pipeline left on the device: the entries of a group table, places in the order of a
+/// window, rows in partitions.
+pub(super) fn entries(rows: u64) -> Result<TableView, RunError> {
+    let limit = |_| {
+        RunError::Unsupported(Reason::Limit {
+            expression: "what a pipeline left on the device as the rows of another".into(),
+            asked: rows,
+            limit: u64::from(u32::MAX),
+            unit: "of them",
+        })
+    };
+    Ok(TableView {
+        id: TableId::next(),
+        schema: Arc::new(Schema::empty()),
+        rows,
+        chunk_rows: vec![u32::try_from(rows).map_err(limit)?],
+        columns: Vec::new(),
+    })
 }
 
 /// An error of the store in DataFusion's terms.

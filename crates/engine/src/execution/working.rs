@@ -13,7 +13,7 @@ pub(super) struct PairSizes {
 }
 
 /// What a sink is allocated by.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct SinkNeeds {
     /// Number of the query, which owns the memory.
     pub owner: u64,
@@ -25,6 +25,8 @@ pub(super) struct SinkNeeds {
     pub groups: Option<u64>,
     /// Rows there will be, if they were counted.
     pub counted: Option<u64>,
+    /// Rows of each partition, if they were counted.
+    pub partitions: Option<Vec<u64>>,
     /// How many rows and pairs the join has that is marked.
     pub pairs: Option<PairSizes>,
     /// Rows after which the run stops.

@@ -137,6 +137,7 @@ impl Facts {
             SinkPlan::Build { key, .. } => facts.push(Fact::one("build side by", bare(key, columns))),
             SinkPlan::Lists { key, .. } => facts.push(Fact::one("lists by", bare(key, columns))),
             SinkPlan::Probe { key, .. } => facts.push(Fact::one("pairs by", bare(key, columns))),
+            SinkPlan::Partition { key, .. } => facts.push(Fact::one("partitions by", bare(key, columns))),
             SinkPlan::Mark { marking, .. } => facts.push(Fact::one("marks", marking.to_string())),
             SinkPlan::Windows(input) => facts.extend(windows(input, columns)),
             SinkPlan::BuildGroups { key, aggregates } => {
@@ -188,6 +189,8 @@ impl Facts {
             .map(|(number, memory)| format!("d{number}: {memory}"))
             .collect();
         facts.extend(Fact::list("dimensions", memories));
+        let partitions = report.partitions.as_ref();
+        facts.extend(partitions.map(|why| Fact::one("partitions", why.clone())));
         facts.extend(report.why.as_ref().map(|why| Fact::one("why", why.clone())));
         let counts = [
             ("passes before", report.passes as u64),

@@ -82,6 +82,8 @@ pub(super) enum Form {
     Pairs(PairShape),
     /// Rows in the order of a window, by their place.
     Windows(WindowShape),
+    /// Rows in partitions, by their position.
+    Partitions,
 }
 
 /// What index a key has.
@@ -231,6 +233,14 @@ impl Dimension {
         }
     }
 
+    /// The rows that a pipeline leaves on the device in partitions, as the rows of another one.
+    pub(crate) fn partitions(columns: &[BuiltColumn]) -> Self {
+        Self {
+            columns: payloads(columns),
+            ..Self::on_device(Keys::Rows, Form::Partitions)
+        }
+    }
+
     /// A part of a join that nothing looks up as it is.
     pub(crate) fn unfinished() -> Self {
         Self::on_device(Keys::Nothing, Form::Lists)
@@ -269,6 +279,21 @@ impl Dimension {
     #[must_use]
     pub fn is_windows(&self) -> bool {
         matches!(self.form, Form::Windows(_))
+    }
+
+    /// Whether it is rows in partitions.
+    #[must_use]
+    pub fn is_partitions(&self) -> bool {
+        self.form == Form::Partitions
+    }
+
+    /// The keys of rows that a pipeline left on the device, if they are looked up by key.
+    pub(crate) fn key_space(&self) -> Option<KeySpace> {
+        match &self.keys {
+            Keys::Integers(interval) if self.is_built() => Some(KeySpace::of_integers(*interval)),
+            Keys::Space(space) => Some(space.clone()),
+            _ => None,
+        }
     }
 
     /// Whether indices are slots of a table of keys on the device.

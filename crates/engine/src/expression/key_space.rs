@@ -104,6 +104,19 @@ impl KeySpace {
         )
     }
 
+    /// The space of integers that are indices.
+    pub(crate) fn of_integers(interval: Interval) -> Self {
+        let part = JoinKeyPart {
+            interval,
+            values: None,
+            nulls: false,
+        };
+        Self {
+            parts: vec![part],
+            slots: None,
+        }
+    }
+
     /// Keys are indices if there are no more than `indices`.
     fn within(parts: Vec<JoinKeyPart>, rows: u64, indices: u64) -> Result<Self, Reason> {
         let limit = |asked: u64, limit: u64, unit| Reason::Limit {

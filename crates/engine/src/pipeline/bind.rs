@@ -127,6 +127,7 @@ pub fn bind(
 
     let block = match (&strategy, options.block) {
         (Strategy::Shared(layout), _) => layout.block,
+        (Strategy::Partition { block, .. }, _) => *block,
         (_, forced) => lookups.block(forced),
     };
     let mut looked_up = Lookups {
@@ -144,6 +145,11 @@ pub fn bind(
         line!(looked_up.code, "PairCursor pairs{number}(args.tables[{table}]);");
         looked_up.pairs = true;
     }
+    // Blocks stay close together where their rows are in partitions: in as few of them as possible at a time.
+    let steps = match dimensions.iter().any(|dimension| dimension.is_partitions()) {
+        true => 1,
+        false => sink.steps(),
+    };
     let mut bound = BoundPipeline {
         source: Arc::from(""),
         parameters,
@@ -153,7 +159,7 @@ pub fn bind(
         block,
         dynamic_shared: lookups.dynamic_shared(sink.dynamic_shared()),
         items,
-        morsel_rows: block * items * sink.steps(),
+        morsel_rows: block * items * steps,
         collide: options.collide,
         rows: view.rows,
         selectivity,

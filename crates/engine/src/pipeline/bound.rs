@@ -1,7 +1,9 @@
 //! A pipeline bound to the encodings of its columns.
 
 use super::accumulators::AccumulatorPlan;
-use super::build_plan::{BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, ProbePlan, WindowsPlan};
+use super::build_plan::{
+    BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, WindowsPlan,
+};
 use super::column_access::ColumnAccess;
 use super::group_key::GroupKey;
 use super::output::OutputColumn;
@@ -68,6 +70,8 @@ pub enum ResultPlan {
     Mark(MarkPlan),
     /// Rows in the order of a window, which stay on the device.
     Windows(WindowsPlan),
+    /// Rows in partitions, which stay on the device.
+    Partition(PartitionPlan),
 }
 
 impl BoundPipeline {
@@ -89,7 +93,8 @@ impl BoundPipeline {
             | ResultPlan::Lists(_)
             | ResultPlan::Probe(_)
             | ResultPlan::Mark(_)
-            | ResultPlan::Windows(_) => 0,
+            | ResultPlan::Windows(_)
+            | ResultPlan::Partition(_) => 0,
         }
     }
 }

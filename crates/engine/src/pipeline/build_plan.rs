@@ -58,11 +58,16 @@ impl ListsPlan {
         Dimension::lists(&self.keys)
     }
 
+    /// Bytes of what is touched by key: the list of each.
+    pub(crate) fn lookup_bytes(&self) -> u64 {
+        let slots = self.keys.slots.map_or(0, |slots| 8 * slots);
+        4 * self.keys.indices() + slots
+    }
+
     /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
-        let slots = self.keys.slots.map_or(0, |slots| 8 * slots);
-        // The list of each key; the slot and rank of each row, and its place in a list.
-        4 * self.keys.indices() + slots + rows * 12 + row_bytes(&self.columns, rows)
+        // The slot and rank of each row, and its place in a list.
+        self.lookup_bytes() + rows * 12 + row_bytes(&self.columns, rows)
     }
 }
 
@@ -124,6 +129,29 @@ impl WindowsPlan {
     pub fn made_bytes(&self, rows: u64) -> u64 {
         let derived = self.shape.derived.iter().map(|derived| derived.form.bytes());
         rows.saturating_mul(20 + derived.sum::<u64>())
+    }
+}
+
+/// Rows in partitions.
+#[derive(Debug, Clone)]
+pub struct PartitionPlan {
+    /// The columns that are kept, in the order of the outputs.
+    pub(crate) columns: Vec<BuiltColumn>,
+    /// Number of partitions.
+    pub(crate) parts: u32,
+    /// Whether rows are counted, and nothing else.
+    pub(crate) counts: bool,
+}
+
+impl PartitionPlan {
+    /// What others look up.
+    pub fn dimension(&self) -> Dimension {
+        Dimension::partitions(&self.columns)
+    }
+
+    /// Bytes, of so many rows.
+    pub fn bytes(&self, rows: u64) -> u64 {
+        row_bytes(&self.columns, rows)
     }
 }
 

@@ -236,6 +236,8 @@ impl DimensionInput<'_> {
                 1,
                 POLICY.warps_of_a_block * 8 * POLICY.words_of_a_call * aggregates.len() as u64,
             ),
+            // Rows of a step are in shared memory, too.
+            SinkPlan::Partition { .. } => (2, 0),
             _ => (1, 0),
         };
         let limit = (self.options.shared_bytes / share).saturating_sub(other.max(POLICY.other_shared_bytes));

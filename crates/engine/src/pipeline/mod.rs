@@ -31,6 +31,7 @@ pub mod kept_groups;
 pub mod moments;
 pub mod options;
 pub mod output;
+mod partition;
 mod plan;
 mod rows;
 mod sample;
@@ -40,7 +41,8 @@ mod sink_choice;
 mod stages;
 pub mod strategy;
 
-pub use plan::{Marking, PipelinePlan, RowOrder, SinkPlan, TopRows, WindowInput};
+pub(crate) use partition::{Halves, Meeting};
+pub use plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, TopRows, WindowInput};
 
 /// Its tuning policies.
 pub(crate) fn policies() -> Vec<crate::policy::Policy> {
@@ -50,5 +52,6 @@ pub(crate) fn policies() -> Vec<crate::policy::Policy> {
         sample::SamplePolicy::listed(),
         dimension_memory::DimensionPolicy::listed(),
         stages::LoadPolicy::listed(),
+        sink::partition::StagingPolicy::listed(),
     ]
 }

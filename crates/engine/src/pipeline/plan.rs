@@ -1,7 +1,7 @@
 //! What a pipeline computes, known at planning time.
 
 use super::aggregate::{AggregateCall, AggregateFunction};
-use crate::expression::{Expr, ExprKind, Rebind, WindowCall, is_text};
+use crate::expression::{Expr, ExprKind, KeySpace, Rebind, WindowCall, is_text};
 use crate::reason::Reason;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
@@ -83,6 +83,15 @@ pub enum SinkPlan {
     /// Rows of other pipelines: in the order of a window, which functions are computed over; they stay on the
     /// device.
     Windows(WindowInput),
+    /// Rows of another pipeline, in partitions by a key; they stay on the device.
+    Partition {
+        /// The key.
+        key: Expr,
+        /// What the other pipeline reads, by number, ascending.
+        columns: Vec<(usize, Expr)>,
+        /// The partitions.
+        by: Partitioning,
+    },
     /// A build side of other pipelines: groups by a key, as arrays of accumulators that stay on the device.
     BuildGroups {
         /// The key, column 0 of the build side. Rows whose key is NULL are filtered out before.
@@ -90,6 +99,17 @@ pub enum SinkPlan {
         /// Columns of the build side from 1 on.
         aggregates: Vec<AggregateCall>,
     },
+}
+
+/// Partitions of rows by a key: rows of one find their places in a build side next to each other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Partitioning {
+    /// The keys of the build side.
+    pub(crate) keys: KeySpace,
+    /// Number of partitions, a power of two.
+    pub(crate) parts: u32,
+    /// Whether rows are counted, and nothing else.
+    pub(crate) counts: bool,
 }
 
 /// Rows that are put in the order of a window.
@@ -188,12 +208,13 @@ impl SinkPlan {
         }
     }
 
-    /// The key and the columns of rows that stay on the device as a side of a join.
+    /// The key and the columns of rows that stay on the device: a side of a join, or in partitions.
     pub(crate) fn keyed(&self) -> Option<(&Expr, &[(usize, Expr)])> {
         match self {
             Self::Build { key, columns, .. }
             | Self::Lists { key, columns, .. }
-            | Self::Probe { key, columns, .. } => Some((key, columns)),
+            | Self::Probe { key, columns, .. }
+            | Self::Partition { key, columns, .. } => Some((key, columns)),
             _ => None,
         }
     }
@@ -213,6 +234,8 @@ impl SinkPlan {
             Self::Probe { .. } => "probe",
             Self::Mark { .. } => "mark",
             Self::Windows(_) => "sort for windows",
+            Self::Partition { by, .. } if by.counts => "count partitions",
+            Self::Partition { .. } => "partition",
         }
     }
 
@@ -225,7 +248,7 @@ impl SinkPlan {
     }
 
     /// The same with every expression replaced.
-    fn map<E>(self, replace: &dyn Fn(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
+    pub(super) fn map<E>(self, replace: &dyn Fn(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
         let all = |expressions: Vec<Expr>| expressions.iter().map(replace).collect::<Result<_, _>>();
         let numbered = |columns: Vec<(usize, Expr)>| {
             let column = |(number, column): (usize, Expr)| Ok((number, replace(&column)?));
@@ -285,6 +308,11 @@ impl SinkPlan {
                 keeps_all,
             },
             Self::Mark { dimension, marking } => Self::Mark { dimension, marking },
+            Self::Partition { key, columns, by } => Self::Partition {
+                key: replace(&key)?,
+                columns: numbered(columns)?,
+                by,
+            },
             Self::Windows(input) => Self::Windows(WindowInput {
                 columns: numbered(input.columns)?,
                 partition: all(input.partition)?,

@@ -3,17 +3,18 @@
 mod groups;
 
 use super::bound::ResultPlan;
-use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, ProbePlan, WindowsPlan};
+use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
 use super::options::KernelOptions;
 use super::output;
-use super::plan::{Marking, PipelinePlan, RowOrder, SinkPlan, WindowInput};
+use super::plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, WindowInput};
 use super::sink::Sink;
 use super::sink::append::AppendSink;
 use super::sink::build::BuildSink;
 use super::sink::chains::ChainsSink;
 use super::sink::lists::{ListsSink, MAX_COLUMNS};
 use super::sink::mark::MarkSink;
+use super::sink::partition::{PartitionSink, block_for};
 use super::sink::probe::ProbeSink;
 use super::sink::windows::WindowsSink;
 use super::strategy::Strategy;
@@ -116,6 +117,7 @@ impl SinkInput<'_> {
             } => self.probe((*dimension, key), columns, *keeps_all, emitter, code),
             SinkPlan::Mark { dimension, marking } => mark(*dimension, *marking, emitter, code),
             SinkPlan::Windows(input) => self.windows(input, emitter, code),
+            SinkPlan::Partition { key, columns, by } => self.partition(key, columns, by, emitter, code),
         }
     }
 
@@ -309,6 +311,37 @@ impl SinkInput<'_> {
             strategy,
             result,
         ))
+    }
+
+    /// Rows by position, in partitions.
+    fn partition(
+        &self,
+        key: &Expr,
+        columns: &[(usize, Expr)],
+        by: &Partitioning,
+        mut emitter: Emitter<'_>,
+        code: &mut Code,
+    ) -> Result<BoundSink, Reason> {
+        let partition = emitter.partition(&by.keys, by.parts, &(self.rewrite)(key), code)?;
+        let (columns, values) = self.built(columns, &mut emitter, code)?;
+        let plan = PartitionPlan {
+            columns,
+            parts: by.parts,
+            counts: by.counts,
+        };
+        let block = block_for(&plan, self.items, self.options)?;
+        let sink = PartitionSink {
+            plan: plan.clone(),
+            partition,
+            values,
+            block,
+            items: self.items,
+        };
+        let strategy = Strategy::Partition {
+            parts: by.parts,
+            block,
+        };
+        Ok(BoundSink::new(sink, strategy, ResultPlan::Partition(plan)))
     }
 }
 

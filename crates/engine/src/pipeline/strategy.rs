@@ -40,6 +40,13 @@ pub enum Strategy {
     Probe,
     /// Pairs and rows are marked.
     Mark,
+    /// Rows are stored by position, those of a partition next to each other.
+    Partition {
+        /// Number of partitions.
+        parts: u32,
+        /// Threads of a block.
+        block: u32,
+    },
     /// Rows are stored by position, and sorted by the last of them for windows over them.
     Windows {
         /// Words of the order.
@@ -63,6 +70,7 @@ impl Strategy {
             | Self::Lists
             | Self::Probe
             | Self::Mark
+            | Self::Partition { .. }
             | Self::Windows { .. } => false,
         }
     }
@@ -92,6 +100,7 @@ impl std::fmt::Display for Strategy {
             Self::Lists => write!(f, "lists by key"),
             Self::Probe => write!(f, "rows with their lists"),
             Self::Mark => write!(f, "marks"),
+            Self::Partition { parts, block } => write!(f, "{parts} partitions, blocks of {block} threads"),
             Self::Windows { words: 0 } => write!(f, "rows of a window"),
             Self::Windows { words: 1 } => write!(f, "rows of a window, sorted by a word"),
             Self::Windows { words } => write!(f, "rows of a window, sorted by {words} words"),

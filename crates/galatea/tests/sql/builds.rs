@@ -9,10 +9,10 @@ use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
 /// Whatever can be built on the device is.
-const BUILT: (&str, &str) = ("galatea.build_rows", "0");
+pub(crate) const BUILT: (&str, &str) = ("galatea.build_rows", "0");
 
 /// A chain of tables: `l` (many rows a key of o), `o` (sparse keys), `c` (few).
-fn chain(pair: &Pair, rows: i64, seed: u64) {
+pub(crate) fn chain(pair: &Pair, rows: i64, seed: u64) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let orders = (rows / 4).max(1);
     let keys: Vec<i64> = (0..orders).map(|order| order * 4 + order % 3 - 1000).collect();
@@ -47,7 +47,7 @@ fn chain(pair: &Pair, rows: i64, seed: u64) {
     pair.table("c", &[dimension("k", Arc::new(numbers), seed + 1)]);
 }
 
-const CHAINS: &[&str] = &[
+pub(crate) const CHAINS: &[&str] = &[
     "SELECT count(*), sum(l.price) FROM l, o WHERE l.k = o.k",
     "SELECT l.k, o.day, sum(l.price) FROM l, o WHERE l.k = o.k AND o.day < 500 AND l.day > 300 GROUP BY l.k, o.day",
     "SELECT c.name, count(*), sum(l.price), max(o.day) FROM l, o, c WHERE l.k = o.k AND o.c = c.k AND c.open GROUP BY c.name",

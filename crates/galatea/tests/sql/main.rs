@@ -26,6 +26,7 @@ mod limits;
 mod memory;
 mod nested;
 mod pairs;
+mod partitions;
 mod plans;
 mod results;
 mod rows;

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use std::sync::Arc;
 
 /// A side: keys between 0 and `keys`, a tenth NULL, with a payload of every kind.
-fn side(rows: usize, keys: i32, seed: u64) -> RecordBatch {
+pub(crate) fn side(rows: usize, keys: i32, seed: u64) -> RecordBatch {
     let mut rng = SmallRng::seed_from_u64(seed);
     let keys: Int32Array = (0..rows)
         .map(|_| (rng.random_range(0..10) > 0).then(|| rng.random_range(0..keys)))

@@ -1,5 +1,5 @@
 // Grid scope: keys of a build side, each at the slot that is its row's index: open addressing with linear
-// probing. A slot holds the key plus one, 0 where it is free. There are more slots than keys, so every page
+// probing. A slot holds the key plus one, 0 where it is free. There are more slots than keys, so every
 // search ends.
 #pragma once
 
@@ -10,10 +10,14 @@ namespace galatea {
 
 constexpr u32 NO_SLOT = ~0u;
 
+// Thread scope. Where the search for a key begins: the high bits of its hash, so that the slots of keys whose
+// hashes have equal high bits are next to each other in tables of any size. `mask` is not 0.
+GALATEA_INLINE u64 key_table_home(u64 mask, u64 key) { return hash_word(key) >> __clzll(i64(mask)); }
+
 // Thread scope. The slot of a key, which is inserted where it is not there; `inserted` counts the keys that
 // were new.
 GALATEA_INLINE u32 key_table_insert(u64* slots, u64 mask, u64 key, u32& inserted) {
-    for (u64 at = hash_word(key) & mask;; at = (at + 1) & mask) {
+    for (u64 at = key_table_home(mask, key);; at = (at + 1) & mask) {
         u64 found = *reinterpret_cast<volatile u64*>(slots + at);
         if (found == 0) {
             found = atomicCAS(reinterpret_cast<unsigned long long*>(slots + at), 0ull, key + 1);
@@ -28,7 +32,7 @@ GALATEA_INLINE u32 key_table_insert(u64* slots, u64 mask, u64 key, u32& inserted
 
 // Thread scope. The slot of a key; NO_SLOT where it is not there.
 GALATEA_INLINE u32 key_table_find(const u64* slots, u64 mask, u64 key) {
-    for (u64 at = hash_word(key) & mask;; at = (at + 1) & mask) {
+    for (u64 at = key_table_home(mask, key);; at = (at + 1) & mask) {
         const u64 found = __ldg(reinterpret_cast<const unsigned long long*>(slots + at));
         if (found == key + 1) return u32(at);
         if (found == 0) return NO_SLOT;

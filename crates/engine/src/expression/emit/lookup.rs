@@ -369,6 +369,39 @@ impl<'a> Emitter<'a> {
         Ok((self.define_as("u64", &number), inside))
     }
 
+    /// Defines the partition of a key, of `parts`, a power of two: those of keys whose indices have equal
+    /// high bits, or whose searches in a table of keys begin at such slots. Keys that are not in the space,
+    /// NULL among them, are in any partition.
+    pub(crate) fn partition(
+        &mut self,
+        space: &KeySpace,
+        parts: u32,
+        key: &Expr,
+        code: &mut Code,
+    ) -> Result<String, Reason> {
+        let mut values = Vec::new();
+        for part in key.parts() {
+            values.push(self.text_operand(part)?);
+        }
+        let (number, inside) = self.number(space, key, &values)?;
+        let (hash, bits) = match space.slots {
+            Some(_) => (format!("hash_word({number})"), u64::BITS),
+            None => {
+                let most = space.numbers().saturating_sub(1);
+                (number, (u64::BITS - most.leading_zeros()).max(parts.ilog2()))
+            }
+        };
+        let shift = self.parameters.literal(u64::from(bits - parts.ilog2()));
+        // The code of NULL may be anything.
+        let partition = format!(
+            "{inside} ? (u32)({hash} >> args.literals[{shift}]) & {}u : 0u",
+            parts - 1
+        );
+        let partition = self.define_as("u32", &partition);
+        code.nest(0, &self.out.take());
+        Ok(partition)
+    }
+
     /// The place of a key by its number.
     fn numbered_place(&mut self, dimension: usize, space: &KeySpace, key: &Expr) -> Result<Place, Reason> {
         let mut parts = Vec::new();

@@ -76,10 +76,23 @@ impl Expr {
 
     /// Rebuilds the tree with each column and each pending constant replaced.
     fn replace_leaves(&self, replace: &dyn Fn(&Self) -> Self) -> Self {
-        let go = |child: &Self| child.replace_leaves(replace);
+        self.replaced(&|node| match node.kind() {
+            ExprKind::Column(_) | ExprKind::Pending(_) => Some(replace(node)),
+            _ => None,
+        })
+    }
+
+    /// Rebuilds the tree with other expressions in place of those that `replace` has one for, from the root
+    /// down.
+    pub(crate) fn replaced(&self, replace: &dyn Fn(&Self) -> Option<Self>) -> Self {
+        if let Some(other) = replace(self) {
+            return other;
+        }
+        let go = |child: &Self| child.replaced(replace);
         let kind = match self.kind() {
-            ExprKind::Column(_) | ExprKind::Pending(_) => return replace(self),
-            ExprKind::Literal(_) | ExprKind::RowNumber => return self.clone(),
+            ExprKind::Column(_) | ExprKind::Pending(_) | ExprKind::Literal(_) | ExprKind::RowNumber => {
+                return self.clone();
+            }
             ExprKind::Arithmetic {
                 operator,
                 left,

@@ -12,6 +12,7 @@
 //! | `build` | not groups: arrays by key; or groups in arrays by key, as in `dense` | none |
 //! | `lists`, `probe` | not groups: rows by position, those of a join whose keys repeat | none |
 //! | `windows` | not groups: rows by position, those of a window | none; sorted after the last launch |
+//! | `partition` | not groups: rows by position, those of a partition next to each other; or the number of each partition's rows | none |
 //! | `mark` | not groups: a bit for each pair and row of such a join | none |
 //! | `chains` | not groups: rows in heap pages, a chain a block | none; gathered, and drained only when the heap is exhausted |
 //!
@@ -25,6 +26,7 @@ pub mod hash;
 mod hot;
 pub mod lists;
 pub mod mark;
+pub(super) mod partition;
 pub mod probe;
 pub(super) mod scalar;
 pub(super) mod shared;

@@ -143,6 +143,7 @@ fn other_value(name: &str) -> Option<&'static str> {
         "min_rows" | "build_rows" => "10",
         "block_threads" | "hash_slots" => "64",
         "rows_per_thread" => "4",
+        "join_partitions" => "8",
         "collide_hashes" => "true",
         _ => return None,
     })

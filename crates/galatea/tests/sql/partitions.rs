@@ -1,0 +1,218 @@
+//! Rows that are brought into partitions before they meet a build side: whatever the keys, the kind of join,
+//! the number of partitions and the memory, queries answer as the CPU does.
+
+use crate::builds::{BUILT, CHAINS, chain};
+use crate::compare::Pair;
+use crate::joins::STRICT;
+use crate::pairs::side;
+use datafusion::arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use std::sync::Arc;
+
+const FEW: (&str, &str) = ("galatea.join_partitions", "2");
+const MANY: (&str, &str) = ("galatea.join_partitions", "256");
+
+/// What EXPLAIN ANALYZE says of partitions.
+async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
+    let frame = pair
+        .gpu
+        .sql(&format!("EXPLAIN ANALYZE {sql}"))
+        .await
+        .expect("a plan");
+    let batches = frame.collect().await.expect("runs");
+    let text = pretty_format_batches(&batches).expect("text").to_string();
+    let facts = text.split("partitions=").skip(1);
+    facts
+        .map(|rest| rest.chars().take_while(|c| *c != ',').collect())
+        .collect()
+}
+
+/// Columns of `rows` rows; a key and a value by row.
+fn table(rows: i64, key: impl Fn(i64) -> Option<i64>) -> RecordBatch {
+    let numbers = |value: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
+        Arc::new((0..rows).map(value).collect::<Int64Array>())
+    };
+    let words = (0..rows).map(|row| key(row).map(|key| format!("word {}", key % 1000)));
+    let columns = [
+        ("k", numbers(&key), true),
+        ("v", numbers(&|row| (row % 7 > 0).then_some(row * 3)), true),
+        ("name", Arc::new(words.collect::<StringArray>()) as ArrayRef, true),
+        (
+            "small",
+            Arc::new((0..rows).map(|row| Some(row as i32 % 5)).collect::<Int32Array>()) as ArrayRef,
+            true,
+        ),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns).expect("one length")
+}
+
+/// One row of each number, in no order.
+fn shuffled(row: i64, rows: i64) -> i64 {
+    // 7919 divides none of the numbers of rows here.
+    row * 7919 % rows.max(1)
+}
+
+const QUERIES: &[&str] = &[
+    "SELECT count(*), sum(r.v), sum(s.v), count(r.name) FROM s JOIN r ON s.k = r.k",
+    "SELECT s.small, count(*), max(r.v), min(r.name) FROM s JOIN r ON s.k = r.k WHERE s.v % 2 = 0 AND r.small > 1 GROUP BY s.small",
+    "SELECT s.k, s.v, s.name, r.v, r.name FROM s LEFT JOIN r ON s.k = r.k",
+    "SELECT count(*), sum(s.v) FROM s WHERE EXISTS (SELECT 1 FROM r WHERE r.k = s.k AND r.small = 2)",
+    "SELECT count(*), sum(s.v), min(s.name) FROM s WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
+    "SELECT count(*), sum(s.v) FROM s WHERE s.small = 1 OR EXISTS (SELECT 1 FROM r WHERE r.k = s.k)",
+    "SELECT r.k, g.n, g.t FROM r LEFT JOIN (SELECT k, count(*) AS n, sum(v) AS t FROM s GROUP BY k) AS g ON r.k = g.k",
+];
+
+#[tokio::test]
+async fn build_sides_and_what_looks_them_up_agree_in_any_number_of_partitions() {
+    for parts in [FEW, MANY] {
+        let pair = Pair::new(&[STRICT, BUILT, parts]);
+        chain(&pair, 5000, 21);
+        // The other number takes every third.
+        let step = if parts == MANY { 1 } else { 3 };
+        for sql in CHAINS.iter().step_by(step) {
+            pair.check(sql, true, parts.1).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn sides_of_any_size_and_skew() {
+    for (build, probe) in [(0, 9), (9, 0), (1, 1), (31, 33), (257, 2049), (5000, 3000)] {
+        let keys: [(&str, fn(i64) -> Option<i64>); 3] = [
+            ("spread", |row| (row % 9 > 0).then_some(row * 31 % 6000 - 20)),
+            ("one key", |_| Some(3)),
+            ("no key", |_| None),
+        ];
+        for (number, (skew, key)) in keys.into_iter().enumerate() {
+            let parts = if number == 0 { MANY } else { FEW };
+            let pair = Pair::new(&[STRICT, BUILT, parts, ("galatea.chunk_rows", "1000")]);
+            pair.table("r", &[table(build, |row| Some(shuffled(row, build)))]);
+            pair.table("s", &[table(probe, key)]);
+            let step = if number == 0 { 1 } else { 2 };
+            for sql in QUERIES.iter().step_by(step) {
+                pair.check(sql, false, &format!("{build} and {probe} rows, {skew}"))
+                    .await;
+            }
+        }
+    }
+}
+
+/// Keys too far apart for arrays, of text, and of several parts.
+#[tokio::test]
+async fn keys_of_every_kind() {
+    let pair = Pair::new(&[STRICT, BUILT, ("galatea.join_partitions", "16")]);
+    let far = |row: i64| (row * 0x1234_5678_9abc) ^ (row << 40);
+    pair.table("r", &[table(900, |row| Some(far(shuffled(row, 900))))]);
+    pair.table("s", &[table(4000, |row| (row % 11 > 0).then(|| far(row % 1300)))]);
+    pair.table("w", &[table(900, |row| Some(shuffled(row, 900)))]);
+    // Groups by keys far apart are no build side.
+    let (_, queries) = QUERIES.split_last().expect("not empty");
+    for sql in queries.iter().chain(&[
+        "SELECT count(*), sum(w.v), sum(s.v) FROM s JOIN w ON s.name = w.name",
+        "SELECT count(*), sum(w.v), sum(s.v) FROM s LEFT JOIN w ON s.name = w.name AND s.small = w.small",
+        "SELECT count(*), sum(w.v), sum(r.v) FROM s JOIN r ON s.k = r.k LEFT JOIN w ON s.v = w.k",
+    ]) {
+        pair.check(sql, true, "keys").await;
+    }
+}
+
+#[tokio::test]
+async fn joins_of_every_kind_whose_keys_repeat() {
+    let pair = Pair::new(&[STRICT, BUILT, ("galatea.join_partitions", "8")]);
+    pair.table("l", &[side(900, 60, 41)]);
+    pair.table("r", &[side(700, 80, 42)]);
+    for kind in ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"] {
+        for condition in [
+            "l.k = r.k",
+            "l.k = r.k AND l.parent < r.parent",
+            "l.k = r.k AND l.name = r.name",
+        ] {
+            let from = format!("FROM l {kind} r ON {condition}");
+            let rows = format!("SELECT l.k, l.name, l.since, r.k, r.size, r.paid, r.open {from}");
+            pair.check(&rows, true, &from).await;
+            let groups = format!(
+                "SELECT l.name, count(*), count(r.k), sum(r.size), max(l.paid) {from} GROUP BY l.name"
+            );
+            pair.check(&groups, true, &from).await;
+        }
+    }
+}
+
+/// Values are computed of rows that have a partner alone.
+#[tokio::test]
+async fn rows_without_a_partner_raise_no_error() {
+    let pair = Pair::new(&[STRICT, BUILT, FEW]);
+    pair.table("r", &[table(100, |row| Some(shuffled(row, 100)))]);
+    // Rows whose divisor is 0 have keys that r has not.
+    pair.table(
+        "s",
+        &[table(500, |row| {
+            Some(if row % 5 == 0 { 1000 } else { row % 120 })
+        })],
+    );
+    for sql in [
+        "SELECT count(*), sum(100 / s.small) FROM s JOIN r ON s.k = r.k",
+        "SELECT r.small, sum(100 / s.small) FROM s JOIN r ON s.k = r.k WHERE 10 / s.small > r.small GROUP BY r.small",
+    ] {
+        pair.check(sql, true, "0 has no partner").await;
+    }
+}
+
+#[tokio::test]
+async fn hostile_settings_change_no_answer() {
+    let settings: [&[(&str, &str)]; 6] = [
+        &[("galatea.gpu_memory_limit", "96 KiB")],
+        &[
+            ("galatea.gpu_memory_limit", "768 KiB"),
+            ("galatea.cache_device", "false"),
+        ],
+        &[("galatea.block_threads", "32"), ("galatea.rows_per_thread", "1")],
+        &[("galatea.block_threads", "1024"), ("galatea.chunk_rows", "7")],
+        &[("galatea.dimensions", "shared"), ("galatea.build_rows", "1000")],
+        &[("galatea.group_by", "hash"), ("galatea.hash_slots", "2")],
+    ];
+    for settings in settings {
+        let mut all = vec![BUILT, ("galatea.join_partitions", "64")];
+        all.extend(settings);
+        let pair = Pair::new(&all);
+        chain(&pair, 3000, 5);
+        for sql in &CHAINS[..9] {
+            pair.check(sql, false, &format!("{settings:?}")).await;
+        }
+    }
+}
+
+/// The CPU joins what device memory has no room for, and the report says so.
+#[tokio::test]
+async fn a_build_side_beyond_device_memory_is_left_to_the_cpu() {
+    for parts in [FEW, ("galatea.join_partitions", "1")] {
+        let pair = Pair::new(&[BUILT, parts, ("galatea.gpu_memory_limit", "256 KiB")]);
+        pair.table("r", &[table(60_000, |row| Some(shuffled(row, 60_000)))]);
+        pair.table("s", &[table(70_000, |row| Some(row * 31 % 65_000))]);
+        pair.check(QUERIES[0], false, parts.1).await;
+        let report = galatea::last_query_report(&pair.gpu).expect("a report");
+        let reason = report
+            .reasons
+            .iter()
+            .find(|reason| reason.contains("out of device memory"));
+        assert!(reason.is_some(), "{report:?}");
+    }
+}
+
+#[tokio::test]
+async fn explain_analyze_says_how_many_partitions_and_why() {
+    let sql = "SELECT count(*), sum(r.v), sum(s.v) FROM s JOIN r ON s.k = r.k";
+    let on = |settings: &[(&str, &str)]| {
+        let pair = Pair::new(&[&[STRICT, BUILT], settings].concat());
+        pair.table("r", &[table(3000, |row| Some(shuffled(row, 3000)))]);
+        pair.table("s", &[table(9000, |row| Some(row * 31 % 3000))]);
+        pair
+    };
+    let told = partitions(&on(&[("galatea.join_partitions", "32")]), sql).await;
+    // The build side's rows, and those that look it up.
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|told| told.starts_with("32")), "{told:?}");
+    for settings in [&[("galatea.join_partitions", "1")][..], &[]] {
+        assert!(partitions(&on(settings), sql).await.is_empty(), "{settings:?}");
+    }
+}

@@ -1,0 +1,61 @@
+// Block scope: the rows of a step on their way into partitions in device memory (Lutz 2022, §4.3: the linear
+// allocator with software write combining). Rows are counted by partition in shared memory, which gives each
+// a place among those of the step; one atomic a partition reserves a run in device memory, and threads next
+// to each other write rows next to each other.
+#pragma once
+
+#include "galatea/block.cuh"
+
+namespace galatea {
+
+// What a block knows of a step, in shared memory.
+template <u32 PARTS> struct PartitionStep {
+    static_assert(PARTS > 1 && PARTS <= 256 && (PARTS & (PARTS - 1)) == 0, "a partition's number has at most 8 bits");
+    u32 rows[PARTS];   // of the step
+    u32 first[PARTS];  // the place of the first one among the rows of the step
+    u64 shift[PARTS];  // from places in the step to positions in device memory, modulo 2^64
+    Scratch<u32> scratch;
+};
+
+// Before the first step. Barriers: 1.
+template <u32 PARTS> GALATEA_INLINE void partition_begin(PartitionStep<PARTS>& step) {
+    for (u32 part = threadIdx.x; part < PARTS; part += blockDim.x) step.rows[part] = 0;
+    __syncthreads();
+}
+
+// Thread scope. Counts a row of the partition: the partition above 16 bits with the rows of it before.
+template <u32 PARTS> GALATEA_INLINE u32 partition_take(PartitionStep<PARTS>& step, u32 part) {
+    return part << 16 | atomicAdd(&step.rows[part], 1u);
+}
+
+// Thread scope, after `partition_reserve`: the place of such a row among those of the step.
+template <u32 PARTS> GALATEA_INLINE u32 partition_place(const PartitionStep<PARTS>& step, u32 taken) {
+    return step.first[taken >> 16] + (taken & 0xffffu);
+}
+
+// After all rows of a step are counted: reserves their positions. `cursors` has the next free position of
+// each partition. Returns the rows of the step; counts are 0 again. Barriers: 5.
+template <u32 PARTS, u32 BLOCK>
+GALATEA_INLINE u32 partition_reserve(PartitionStep<PARTS>& step, u64* cursors) {
+    constexpr u32 EACH = PARTS > BLOCK ? PARTS / BLOCK : 1;
+    __syncthreads();
+    const u32 begin = threadIdx.x * EACH;
+    const u32 end = begin + EACH <= PARTS ? begin + EACH : begin;
+    u32 mine = 0;
+    for (u32 part = begin; part < end; ++part) mine += step.rows[part];
+    u32 total;
+    u32 before = block_exclusive_scan(mine, Sum{}, total, step.scratch);
+    for (u32 part = begin; part < end; ++part) {
+        const u32 rows = step.rows[part];
+        step.rows[part] = 0;
+        step.first[part] = before;
+        if (rows != 0) {
+            step.shift[part] = atomicAdd(reinterpret_cast<unsigned long long*>(cursors + part), u64(rows)) - before;
+        }
+        before += rows;
+    }
+    __syncthreads();
+    return total;
+}
+
+}  // namespace galatea
