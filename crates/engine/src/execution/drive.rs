@@ -273,7 +273,7 @@ impl Run<'_> {
         report.passed_before(&counting);
         match output {
             Output::Built(table) => Ok(table.counted().to_vec()),
-            Output::Batches(_) => unreachable!("partitions stay on the device"),
+            Output::Returned(_) => unreachable!("partitions stay on the device"),
         }
     }
 

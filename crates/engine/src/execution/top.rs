@@ -4,8 +4,8 @@
 //! least and greatest key ── rows in each of 4096 equal parts between ── in each part of the part with the last wanted row ── ...
 //! ```
 //!
-//! It ends at a part with few enough rows. Then the pipeline returns the rows up to there. Passes before the
-//! last read the columns of filters and keys alone, so wide rows are made for few (late materialisation).
+//! It ends at a part with few enough rows. Then the pipeline returns the rows up to there; where very many have
+//! the last key, those before it, and as many of the others as are wanted. Passes before the last read the columns of filters and keys alone, so wide rows are made for few (late materialisation).
 
 use super::error::RunError;
 use super::result_queue::ResultQueue;
@@ -27,6 +27,16 @@ struct Part {
     least: i64,
     greatest: i64,
     rows: u64,
+}
+
+/// The sort keys of the wanted rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Up to this one; not many more rows have them.
+    UpTo(i64),
+    /// Those before this one, of `before` rows, and its own, of which so many rows are wanted: all of them are
+    /// equal in the order.
+    Ties { key: i64, rows: u64, before: u64 },
 }
 
 impl Part {
@@ -74,51 +84,81 @@ impl Run<'_> {
         top: &TopRows,
     ) -> Result<(Output, RunReport), RunError> {
         let mut passes = Vec::new();
-        let up_to = |last| {
+        let within = |least, greatest| {
             let sink = SinkPlan::Materialise {
                 outputs: outputs.to_vec(),
                 order: None,
             };
-            self.plan_of(sink, Arc::clone(&self.plan.output), [top.key.within(0, last)])
+            self.plan_of(
+                sink,
+                Arc::clone(&self.plan.output),
+                [top.key.within(least, greatest)],
+            )
         };
-        let last = std::thread::scope(|scope| {
+        let wanted = std::thread::scope(|scope| {
             // The first run compiles three kernels: in parallel. Literals are kernel arguments, so any bounds
             // give the same kernel.
-            for plan in [self.counting_plan(&top.key, Part::ALL), up_to(i64::MAX)] {
+            for plan in [self.counting_plan(&top.key, Part::ALL), within(0, i64::MAX)] {
                 if !self.runtime.prepared().knows(&plan) {
                     // A failure comes again where the kernel is needed.
                     scope.spawn(move || self.over(&plan, &self.view_of(&plan)?).prepare().map(drop));
                 }
             }
-            self.last_key(top, &mut passes)
+            self.wanted(top, &mut passes)
         })?;
-        let plan = up_to(last);
-        let (output, mut report) = self.over(&plan, &self.view_of(&plan)?).execute()?;
+        let (plan, fetch) = match wanted {
+            Wanted::UpTo(last) => (within(0, last), None),
+            Wanted::Ties { key, rows, before } => {
+                if before > 0 {
+                    let plan = within(0, key - 1);
+                    passes.push(self.over(&plan, &self.view_of(&plan)?).execute()?.1);
+                }
+                (within(key, key), Some(rows))
+            }
+        };
+        let view = self.view_of(&plan)?;
+        let run = Run {
+            fetch,
+            ..self.over(&plan, &view)
+        };
+        let (output, mut report) = run.execute()?;
         for pass in &passes {
             report.passed_before(pass);
         }
         Ok((output, report))
     }
 
-    /// A sort key such that the rows up to it are those wanted, and not many more.
-    fn last_key(&self, top: &TopRows, passes: &mut Vec<RunReport>) -> Result<i64, RunError> {
+    /// The sort keys of the wanted rows.
+    fn wanted(&self, top: &TopRows, passes: &mut Vec<RunReport>) -> Result<Wanted, RunError> {
         let enough = top.fetch.saturating_add(MORE);
         let mut part = match self.extent(&top.key, passes)? {
             Some(part) if part.rows > enough => part,
-            _ => return Ok(i64::MAX),
+            _ => return Ok(Wanted::UpTo(i64::MAX)),
         };
-        let mut wanted = top.fetch.max(1);
+        let (mut rows, mut before) = (top.fetch.max(1), 0);
         loop {
             let counts = self.counts(&top.key, part, passes)?;
-            let Some((within, before)) = part.with_row(wanted, counts) else {
-                return Ok(i64::MAX);
+            let Some((within, less)) = part.with_row(rows, counts) else {
+                return Ok(Wanted::UpTo(i64::MAX));
             };
-            let done = within.rows - (wanted - before) <= MORE || part.shift() == 0;
-            (part, wanted) = (within, wanted - before);
-            if done {
-                return Ok(part.greatest);
+            let few = within.rows - (rows - less) <= MORE;
+            let one_key = part.shift() == 0;
+            (part, rows, before) = (within, rows - less, before + less);
+            if one_key && !few && self.is_whole(top)? {
+                let key = part.least;
+                return Ok(Wanted::Ties { key, rows, before });
+            }
+            if few || one_key {
+                return Ok(Wanted::UpTo(part.greatest));
             }
         }
+    }
+
+    /// Whether rows with one sort key are equal in the order.
+    fn is_whole(&self, top: &TopRows) -> Result<bool, RunError> {
+        let plan = self.counting_plan(&top.key, Part::ALL);
+        let preparation = self.over(&plan, &self.view_of(&plan)?).prepare()?;
+        Ok(top.whole && !preparation.pipeline.bound.parameters.cuts_order)
     }
 
     /// All keys; `None` without rows.

@@ -33,6 +33,8 @@ pub struct Parameters {
     /// Texts of the errors that values of dictionaries raise; [`ErrorCode::Host`](super::ErrorCode::Host)
     /// holds an index into it.
     pub errors: Vec<String>,
+    /// Whether an order has more bits than its sort key.
+    pub cuts_order: bool,
 }
 
 impl Parameters {

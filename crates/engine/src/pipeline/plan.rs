@@ -194,6 +194,8 @@ impl RowOrder {
 pub struct TopRows {
     /// The place of a row in the order, see [`Function::SortKey`](crate::expression::Function::SortKey).
     pub key: Expr,
+    /// Whether it is the whole order, as far as it has bits for it: any rows of one key will do.
+    pub whole: bool,
     /// How many rows are wanted.
     pub fetch: u64,
 }
@@ -272,9 +274,9 @@ impl SinkPlan {
             Self::Materialise { outputs, order } => Self::Materialise {
                 outputs: all(outputs)?,
                 order: match order {
-                    Some(RowOrder::First(TopRows { key, fetch })) => {
-                        let key = replace(&key)?;
-                        Some(RowOrder::First(TopRows { key, fetch }))
+                    Some(RowOrder::First(top)) => {
+                        let key = replace(&top.key)?;
+                        Some(RowOrder::First(TopRows { key, ..top }))
                     }
                     Some(RowOrder::All(words)) => Some(RowOrder::All(all(words)?)),
                     None => None,

@@ -48,6 +48,7 @@ fn subtree(sort: &SortExec, fetch: usize, finder: &Finder<'_>) -> Result<Subtree
         return Err(node("SortExec", "the first key has no number on the device"));
     }
     let top = TopRows {
+        whole: keys.len() == sort.expr().len(),
         key: Expr::sort_key(keys),
         fetch: fetch as u64,
     };

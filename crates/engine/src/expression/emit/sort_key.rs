@@ -34,10 +34,12 @@ impl Emitter<'_> {
         let mut free = BITS;
         for (order, argument) in orders.iter().zip(arguments) {
             if free == 0 {
+                self.parameters.cuts_order = true;
                 break;
             }
             for Ordered { code, bits } in self.fields(*order, argument)? {
                 let taken = bits.min(free);
+                self.parameters.cuts_order |= taken < bits;
                 if taken == 0 {
                     continue;
                 }
