@@ -21,12 +21,12 @@ use crate::raised::Raised;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// A statement failed.
-    #[error("{}", explain(error, statement.as_ref()))]
+    #[error("{}", explain(error, statement.as_deref()))]
     Query {
         /// The error.
         error: DataFusionError,
         /// The statement, where there is one.
-        statement: Option<Statement>,
+        statement: Option<Box<Statement>>,
     },
     /// A generator or a measurement failed.
     #[error(transparent)]
@@ -120,12 +120,12 @@ impl CliError {
         match error.into() {
             Self::Query { error, .. } => Self::Query {
                 error,
-                statement: Some(Statement {
+                statement: Some(Box::new(Statement {
                     text: statement.to_string(),
                     origin: Origin::default(),
                     raised,
                     in_script: false,
-                }),
+                })),
             },
             other => other,
         }

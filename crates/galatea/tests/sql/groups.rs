@@ -201,7 +201,7 @@ async fn groups_in_device_memory_are_warp_aggregated() {
 }
 
 #[tokio::test]
-async fn placed_columns_are_grouped_by_slot() {
+async fn laid_out_columns_are_grouped_by_slot() {
     for (groups, skew) in [
         (2, Skew::Hot),
         (40, Skew::Nulls),

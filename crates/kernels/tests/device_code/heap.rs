@@ -22,7 +22,7 @@ fn programs(build: HeapBuild) -> impl Iterator<Item = Program> {
 }
 
 #[test]
-fn nvrtc_compiles_every_strategy() {
+fn nvrtc_compiles_every_page_search() {
     let Some(nvrtc) = testing::nvrtc() else { return };
     for search in PageSearch::ALL {
         let plain = HeapBuild {
