@@ -228,7 +228,11 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
         let iteration = progress
             .filter(|progress| progress.step == QueryStep::Clustering)
             .map_or_else(String::new, |progress| format!("iteration {}, ", progress.done));
-        bar.set_message(format!("{iteration}{seconds} s, Ctrl-C cancels"));
+        let ctrl_c = match reports.is_some_and(QueryReports::offers_end) {
+            true => "ends it here",
+            false => "cancels",
+        };
+        bar.set_message(format!("{iteration}{seconds} s, Ctrl-C {ctrl_c}"));
         bar.tick();
         if !goes_on(Duration::from_millis(200)) {
             break;
