@@ -32,6 +32,18 @@ where
     T: Send + 'static,
     F: Future<Output = T>,
 {
+    interruptible_unless(|| false, work).await
+}
+
+/// The same; a Ctrl-C for which `ends` returns true is the work's own, which is still waited for.
+pub(crate) async fn interruptible_unless<T, F>(
+    ends: impl Fn() -> bool,
+    work: impl FnOnce() -> F + Send + 'static,
+) -> Result<T, CliError>
+where
+    T: Send + 'static,
+    F: Future<Output = T>,
+{
     let runtime = queries()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let (send, mut receive) = oneshot::channel();
@@ -58,7 +70,7 @@ where
             Ok(done) => Ok(done),
             Err(_) => Err(CliError::Panicked(query.join().err().map_or_else(String::new, |panic| message(&*panic)))),
         },
-        () = pressed() => {
+        () = pressed_unless(ends) => {
             let _ = stop.send(());
             // A query that yields is dropped properly.
             let _ = tokio::time::timeout(PATIENCE, &mut receive).await;
@@ -107,10 +119,18 @@ static PRESSED: OnceLock<watch::Sender<u64>> = OnceLock::new();
 
 /// Resolves at the next Ctrl-C; never where the system has no such signal.
 pub(crate) async fn pressed() {
+    pressed_unless(|| false).await;
+}
+
+/// The same, for the first for which `ends` returns false.
+async fn pressed_unless(ends: impl Fn() -> bool) {
     let mut presses = PRESSED.get_or_init(listen).subscribe();
-    if presses.changed().await.is_err() {
-        std::future::pending::<()>().await;
+    while presses.changed().await.is_ok() {
+        if !ends() {
+            return;
+        }
     }
+    std::future::pending::<()>().await;
 }
 
 /// Keeps Ctrl-C from ending the process as long as the value lives: another program has the terminal.

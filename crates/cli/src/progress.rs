@@ -268,7 +268,11 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>, scans: &Scans) 
         }
         let seconds = (PATIENCE + start.elapsed()).as_secs();
         let done = progress.map_or_else(String::new, counted);
-        bar.set_message(format!("{done}{seconds} s, Ctrl-C cancels"));
+        let ctrl_c = match reports.is_some_and(QueryReports::offers_end) {
+            true => "ends it here",
+            false => "cancels",
+        };
+        bar.set_message(format!("{done}{seconds} s, Ctrl-C {ctrl_c}"));
         bar.tick();
         if !goes_on(Duration::from_millis(200)) {
             break;

@@ -16,7 +16,7 @@ use galatea::{ConflictLayoutStatement, GalateaConfig, QueryDevice, QueryPhases, 
 use galatea_engine::config::DeviceChoice;
 
 use crate::errors::CliError;
-use crate::interrupt::interruptible;
+use crate::interrupt::interruptible_unless;
 use crate::output::{Output, Printed, RowLimit, write_rows};
 use crate::plan::{Planned, plan};
 use crate::progress::Watch;
@@ -25,7 +25,8 @@ use crate::raised::raised;
 /// The name under which the session's memory knows results that are being printed.
 const CONSUMER: &str = "galatea";
 
-/// Runs one statement, prints its result and its footer. Ctrl-C cancels it.
+/// Runs one statement, prints its result and its footer. Ctrl-C cancels it, unless it ends early with what it
+/// has; a second one cancels that, too.
 pub(crate) async fn run(
     ctx: &SessionContext,
     stores: &Arc<InstrumentedObjectStoreRegistry>,
@@ -38,7 +39,7 @@ pub(crate) async fn run(
     }
     let start = Instant::now();
     let printed = {
-        let watch = Watch::start(output.quiet, reports);
+        let watch = Watch::start(output.quiet, reports.clone());
         let (session, stores, output, sql) = (
             ctx.clone(),
             Arc::clone(stores),
@@ -46,7 +47,8 @@ pub(crate) async fn run(
             statement.to_string(),
         );
         let work = move || async move { execute(&session, &stores, &output, &sql, &watch).await };
-        match interruptible(work).await? {
+        let ends = || reports.as_ref().is_some_and(|reports| reports.end_early());
+        match interruptible_unless(ends, work).await? {
             Ok(printed) => printed,
             Err(error) => {
                 let raised = raised(ctx, statement, &error).await;

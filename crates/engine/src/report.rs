@@ -7,6 +7,7 @@
 //! (the command line's footer, a benchmark) reads it without knowing plans.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -174,20 +175,50 @@ impl QueryReport {
     }
 }
 
+/// Operators of a query that can end early with a result, and whether they were asked to.
+#[derive(Debug, Default)]
+struct EarlyEnd {
+    offers: AtomicUsize,
+    asked: AtomicBool,
+}
+
+/// The offer of an operator to end early; it holds until it is dropped.
+#[derive(Debug)]
+pub struct EndOffer(Arc<EarlyEnd>);
+
+impl EndOffer {
+    /// Whether the operator was asked to end.
+    pub fn is_accepted(&self) -> bool {
+        self.0.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for EndOffer {
+    fn drop(&mut self) {
+        self.0.offers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The report of one plan. Cheap to clone; clones are the same report.
 #[derive(Debug, Clone)]
-pub struct PlanReport(Arc<Mutex<QueryReport>>);
+pub struct PlanReport {
+    report: Arc<Mutex<QueryReport>>,
+    end: Arc<EarlyEnd>,
+}
 
 impl Default for PlanReport {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(QueryReport::cpu(Vec::new()))))
+        Self {
+            report: Arc::new(Mutex::new(QueryReport::cpu(Vec::new()))),
+            end: Arc::default(),
+        }
     }
 }
 
 impl PlanReport {
     /// Changes the report: planning does, and execution as phases end.
     pub fn update(&self, change: impl FnOnce(&mut QueryReport)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The report of the plan that an operator of a name in `Self::READERS` is executed in.
@@ -221,9 +252,15 @@ impl PlanReport {
         self.update(|report| report.progress = Some(QueryProgress { step, done, total }));
     }
 
+    /// Offers to end the operator early, with what it has by then.
+    pub fn offer_end(&self) -> EndOffer {
+        self.end.offers.fetch_add(1, Ordering::Relaxed);
+        EndOffer(Arc::clone(&self.end))
+    }
+
     /// The report as it is now; executions of the plan add up.
     pub fn get(&self) -> QueryReport {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -242,6 +279,24 @@ impl QueryReports {
     pub fn last(&self) -> Option<QueryReport> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map(PlanReport::get)
+    }
+
+    /// Whether the query planned last has an operator that would end early with a result.
+    pub fn offers_end(&self) -> bool {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let offers = |plan: &PlanReport| plan.end.offers.load(Ordering::Relaxed) > 0;
+        last.as_ref()
+            .is_some_and(|plan| offers(plan) && !plan.end.asked.load(Ordering::Relaxed))
+    }
+
+    /// Asks the query planned last to end early with what it has; false where no operator of it offers that,
+    /// or was asked before.
+    pub fn end_early(&self) -> bool {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let accept = |plan: &PlanReport| {
+            plan.end.offers.load(Ordering::Relaxed) > 0 && !plan.end.asked.swap(true, Ordering::Relaxed)
+        };
+        last.as_ref().is_some_and(accept)
     }
 
     /// Forgets the report, so that a statement that plans no query leaves none.

@@ -171,6 +171,12 @@ pub fn reports(ctx: &SessionContext) -> Option<Arc<QueryReports>> {
     ctx.state_ref().read().config().get_extension::<QueryReports>()
 }
 
+/// Asks the session's query planned last to end early with what it has, as `kmeans(..., on_interrupt =>
+/// 'keep')` does; false where it does not offer that, or was asked before: it can be cancelled then.
+pub fn end_early(ctx: &SessionContext) -> bool {
+    reports(ctx).is_some_and(|reports| reports.end_early())
+}
+
 /// How often the session's queries were given plans of earlier ones (`galatea.plan_cache`); none when it is
 /// not a Galatea session.
 pub fn plan_statistics(ctx: &SessionContext) -> Option<PlanStatistics> {

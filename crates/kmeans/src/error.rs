@@ -105,7 +105,7 @@ pub enum KMeansError {
         /// The budget's limit.
         limit: u64,
     },
-    /// The caller asked to stop.
+    /// The caller stopped it, and did not ask to keep what was there.
     #[error("cancelled after {iterations} iterations")]
     Cancelled {
         /// Iterations that were complete.

@@ -2,6 +2,8 @@
 
 use galatea_kernels::kmeans::Centroids;
 
+#[cfg(doc)]
+use crate::OnStop;
 use crate::cpu::Cpu;
 use crate::device::DeviceKMeans;
 use crate::labels::Labels;
@@ -25,6 +27,8 @@ pub struct Model {
     pub n_iter: u32,
     /// Whether it ended before its last iteration.
     pub converged: bool,
+    /// Whether the caller stopped it, and asked to keep what was there ([`OnStop::Keep`]).
+    pub stopped: bool,
     /// Labels of the points, if they were asked for.
     pub labels: Option<Labels>,
     /// Chunks that the CPU took from the device, in all iterations of the start that won and of those beside
@@ -50,7 +54,8 @@ impl KMeans {
     }
 
     /// Centroids, and labels if wanted, on a device, or on the CPU where there is none. `progress` is told
-    /// after every iteration, on a device after every few, and says whether to go on.
+    /// after every iteration, on a device after every few, and says whether to go on; what happens if not
+    /// says [`KMeans::on_stop`].
     ///
     /// # Errors
     /// [`KMeansError::Clusters`], [`KMeansError::NoPoints`], [`KMeansError::TooFewPoints`],
@@ -100,14 +105,16 @@ impl KMeans {
         };
         let starts: Vec<u32> = (0..self.starts()).collect();
         let mut best: Option<(Centroids, Iterations, Finish)> = None;
+        let mut stopped = false;
         for together in starts.chunks(STARTS_TOGETHER) {
             let mut centroids = Vec::new();
             for start in together {
                 let rows = self.first_rows(points, *start)?;
                 centroids.push(Centroids::new(&rows, points.features()));
             }
-            let mut monitor = Monitor::new(together[0], &mut *progress);
+            let mut monitor = Monitor::new(together[0], self.on_stop, &mut *progress);
             let done = processor.iterate(&mut centroids, rule, &mut monitor)?;
+            stopped = monitor.is_stopped();
             let finish = processor.finish(&centroids, labels && starts.len() == 1)?;
             for each in centroids.into_iter().zip(done).zip(finish) {
                 let ((centroids, done), finish) = each;
@@ -117,6 +124,9 @@ impl KMeans {
                 {
                     best = Some((centroids, done, finish));
                 }
+            }
+            if stopped {
+                break;
             }
         }
         let (centroids, done, mut finish) = best.expect("at least one start");
@@ -133,6 +143,7 @@ impl KMeans {
             inertia: finish.inertia,
             n_iter: done.iterations,
             converged: done.converged,
+            stopped,
             labels: finish.labels,
             cpu_chunks: finish.cpu_chunks,
         })

@@ -60,6 +60,6 @@ pub use estimator::Model;
 pub use galatea_kernels::kmeans::{LabelWidth, PassShape, Scores, Sums};
 pub use labels::Labels;
 pub use points::{CHUNK_BYTES, Points, PointsBuilder};
-pub use processor::Progress;
+pub use processor::{OnStop, Progress};
 pub use settings::{Execution, Init, KMeans, Launches};
 pub use share::Share;

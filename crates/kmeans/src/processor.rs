@@ -16,6 +16,17 @@ pub struct Progress {
     pub shift: f64,
 }
 
+/// What a fit returns that its caller stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnStop {
+    /// [`KMeansError::Cancelled`].
+    #[default]
+    Discard,
+    /// The centroids after the last complete iteration, of the restarts that have begun the best, with their
+    /// sizes, inertia and labels, which take one more pass.
+    Keep,
+}
+
 /// When iterations end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
@@ -53,28 +64,49 @@ impl Iterations {
 pub(crate) struct Monitor<'a> {
     /// The number of the first of the starts that go together.
     first: u32,
+    on_stop: OnStop,
+    stopped: bool,
     tell: &'a mut dyn FnMut(Progress) -> bool,
 }
 
 impl<'a> Monitor<'a> {
     /// Of starts that go together, the first of which has that number.
-    pub(crate) fn new(first: u32, tell: &'a mut dyn FnMut(Progress) -> bool) -> Self {
-        Self { first, tell }
+    pub(crate) fn new(first: u32, on_stop: OnStop, tell: &'a mut dyn FnMut(Progress) -> bool) -> Self {
+        Self {
+            first,
+            on_stop,
+            stopped: false,
+            tell,
+        }
     }
 
-    /// Whether to go on, after an iteration of a start of those that go together.
-    pub(crate) fn tell(&mut self, start: usize, iteration: u32, shift: f64) -> bool {
-        (self.tell)(Progress {
+    /// Whether to go on, after an iteration of a start of those that go together; an error where the caller
+    /// stops and nothing is kept.
+    pub(crate) fn tell(&mut self, start: usize, iteration: u32, shift: f64) -> Result<bool> {
+        let goes_on = (self.tell)(Progress {
             start: self.first + start as u32,
             iteration,
             shift,
-        })
+        });
+        self.stopped |= !goes_on;
+        match self.on_stop {
+            OnStop::Discard if !goes_on => Err(KMeansError::Cancelled {
+                iterations: iteration,
+            }),
+            _ => Ok(goes_on),
+        }
+    }
+
+    /// Whether the caller has stopped it.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
     }
 }
 
 /// A processor that executes passes: the CPU or a device.
 pub(crate) trait Processor {
-    /// Moves the centroids of each start until the rule ends it, in passes that all of them share.
+    /// Moves the centroids of each start until the rule ends it, or the monitor all of them, in passes that
+    /// all of them share.
     fn iterate(
         &mut self,
         starts: &mut [Centroids],
@@ -88,16 +120,14 @@ pub(crate) trait Processor {
 /// Iterations one by one; `iterate` says how far centroids moved, `tell` whether to go on after so many.
 pub(crate) fn iterations(
     rule: Rule,
-    mut tell: impl FnMut(u32, f64) -> bool,
+    mut tell: impl FnMut(u32, f64) -> Result<bool>,
     mut iterate: impl FnMut() -> Result<f64>,
 ) -> Result<Iterations> {
     let mut done = Iterations::default();
     while done.iterations < rule.max_iter && !done.converged {
         done.after(iterate()?, rule);
-        if !tell(done.iterations, done.shift) {
-            return Err(KMeansError::Cancelled {
-                iterations: done.iterations,
-            });
+        if !tell(done.iterations, done.shift)? {
+            break;
         }
     }
     Ok(done)

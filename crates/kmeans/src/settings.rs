@@ -3,6 +3,7 @@
 use galatea_kernels::kmeans::{Scores, Sums};
 
 use crate::cpu::CpuSums;
+use crate::processor::OnStop;
 use crate::{KMeansError, Points, Result, Share};
 
 /// Starts that share the passes over the points: with more, the computation of a pass would cost more than
@@ -114,6 +115,8 @@ pub struct KMeans {
     pub shared_limit: Option<u64>,
     /// Whether the CPU takes chunks of points that are not on the device.
     pub share: Share,
+    /// What is returned when the caller stops it.
+    pub on_stop: OnStop,
 }
 
 impl KMeans {
@@ -134,6 +137,7 @@ impl KMeans {
             cpu_sums: CpuSums::Auto,
             shared_limit: None,
             share: Share::Auto,
+            on_stop: OnStop::Discard,
         }
     }
 

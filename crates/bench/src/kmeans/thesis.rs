@@ -177,7 +177,7 @@ pub(super) fn run(
         let count = (plan.bytes / (4 * u64::from(d))).max(1);
         let generator = Generator::new(d as usize, 1);
         let points = generator.points(count)?;
-        let of_host = generator.points((count / HOST_SHARE).max(1))?;
+        let of_host = generator.points((count / HOST_SHARE).max(count.min(plan.verified)))?;
         let fewer = generator.points(count.min(plan.verified))?;
         let mut clusters: Vec<u32> = all
             .iter()

@@ -315,3 +315,22 @@ fn an_interrupt_cancels_the_query_and_keeps_the_prompt() {
     prompt.types("SELECT 6 * 7 AS answer;").shows("| 42     |");
     prompt.quits();
 }
+
+/// The first Ctrl-C ends a clustering that keeps its centroids, and the statement ends as others do.
+#[test]
+fn an_interrupt_ends_a_clustering_that_keeps_its_centroids() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt.types(
+        "CREATE TABLE kept AS SELECT * FROM kmeans((SELECT value AS x, sin(value) AS y FROM generate_series(1, 20000)), \
+         k => 8, n_init => 1000000, max_iter => 1000000, tol => 0, on_interrupt => 'keep');",
+    );
+    prompt.shows("Ctrl-C ends it here");
+    prompt.0.send([3_u8]).expect("interrupted");
+    prompt.shows("Done in");
+    prompt
+        .types("SELECT sum(size) + 1 AS rows FROM kept;")
+        .shows("| 20001 |");
+    prompt.quits();
+}

@@ -149,7 +149,7 @@ fn count_placed(plan: &Arc<dyn ExecutionPlan>, placed: &mut usize, fallen: &mut 
 }
 
 /// Whether an operator below completes the report.
-fn has_reader(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn has_reader(plan: &Arc<dyn ExecutionPlan>) -> bool {
     PlanReport::READERS.contains(&plan.name()) || plan.children().into_iter().any(has_reader)
 }
 

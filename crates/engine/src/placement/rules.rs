@@ -1,7 +1,7 @@
 //! The optimizer rules of a session: one that places subtrees, one that completes the plan's report.
 
 use super::decide::{self, Decision, Grounds};
-use super::placement_exec::PlacementExec;
+use super::placement_exec::{PlacementExec, has_reader};
 use super::placer::Reasons;
 
 use crate::config::{DeviceChoice, Fallback, GalateaConfig};
@@ -104,8 +104,9 @@ impl PhysicalOptimizerRule for AnnotatePlacement {
         let emulated = config.device == DeviceChoice::Emulated;
         let completed = placement.completed(Arc::clone(&plan), emulated, &self.runtime);
         self.runtime.reports().record(completed.report().clone());
+        // Operators that report find the report by the node.
         Ok(match config.device {
-            DeviceChoice::Cpu => plan,
+            DeviceChoice::Cpu if !has_reader(&plan) => plan,
             _ => Arc::new(completed),
         })
     }

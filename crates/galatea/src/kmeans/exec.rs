@@ -18,9 +18,9 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use galatea_engine::config::{DeviceChoice, Fallback, GalateaConfig};
-use galatea_engine::report::{PlanReport, QueryReport, QueryStep};
+use galatea_engine::report::{EndOffer, PlanReport, QueryReport, QueryStep};
 use galatea_engine::runtime::Runtime;
-use galatea_kmeans::{DeviceKMeans, KMeans, KMeansError, Model, Points, Progress};
+use galatea_kmeans::{DeviceKMeans, KMeans, KMeansError, Model, OnStop, Points, Progress};
 use parking_lot::Mutex;
 
 use super::Function;
@@ -105,6 +105,8 @@ struct Execution {
     cancelled: Arc<AtomicBool>,
     iterations: Gauge,
     report: Option<Arc<PlanReport>>,
+    /// Where the centroids are kept when the statement is asked to end.
+    end: Option<EndOffer>,
     ran: Arc<Mutex<Option<String>>>,
 }
 
@@ -134,6 +136,8 @@ impl Execution {
             self.rows.batches.clear();
         }
         let model = self.fit(&points, labels)?;
+        // It was cancelled for good, and not only asked to end.
+        self.goes_on()?;
         match self.task.function {
             Function::Clusters => Ok(vec![self.clusters(&model)?]),
             Function::Labels => self.labelled(&model),
@@ -180,14 +184,15 @@ impl Execution {
         }
     }
 
-    /// Records the progress; false once cancelled.
+    /// Records the progress; false once cancelled, or asked to end.
     fn tell(&self, progress: Progress) -> bool {
         self.iterations.set(progress.iteration as usize);
         if let Some(report) = &self.report {
             let most = self.task.settings.max_iter.into();
             report.comes_to(QueryStep::Clustering, progress.iteration.into(), Some(most));
         }
-        !self.cancelled.load(Ordering::Relaxed)
+        let ends = self.end.as_ref().is_some_and(EndOffer::is_accepted);
+        !ends && !self.cancelled.load(Ordering::Relaxed)
     }
 
     /// The inner error is the reason for the CPU.
@@ -302,13 +307,16 @@ impl ExecutionPlan for KMeansExec {
         let batches = async move {
             let keep = (task.function == Function::Clusters).then(|| task.features.clone());
             let rows = collect::rows(&input, &context, keep).await?;
+            let report = PlanReport::of(&context);
+            let keeps = task.settings.on_stop == OnStop::Keep;
             let execution = Execution {
+                end: report.as_ref().filter(|_| keeps).map(|report| report.offer_end()),
                 task,
                 config,
                 rows,
                 cancelled,
                 iterations,
-                report: PlanReport::of(&context),
+                report,
                 ran,
             };
             let batches = tokio::task::spawn_blocking(move || execution.run()).await;

@@ -5,11 +5,11 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
-use galatea_kmeans::{Init, KMeans};
+use galatea_kmeans::{Init, KMeans, OnStop};
 
 use super::Function;
 
-const NAMES: &str = "k, max_iter, tol, init, n_init, seed, features";
+const NAMES: &str = "k, max_iter, tol, init, n_init, seed, features, on_interrupt";
 
 /// The parameters of a call.
 #[derive(Debug, Clone)]
@@ -66,6 +66,14 @@ impl Settings {
                         _ => None,
                     });
                     kmeans.init = init.ok_or_else(|| bad("'k-means++', 'random' or 'first'"))?;
+                }
+                "on_interrupt" => {
+                    let on_stop = text(&value).and_then(|what| match what.to_ascii_lowercase().as_str() {
+                        "discard" => Some(OnStop::Discard),
+                        "keep" => Some(OnStop::Keep),
+                        _ => None,
+                    });
+                    kmeans.on_stop = on_stop.ok_or_else(|| bad("'discard' or 'keep'"))?;
                 }
                 "features" => {
                     let names = text(&value).map(|names| names.split(',').map(|name| name.trim().to_owned()));

@@ -392,6 +392,42 @@ async fn a_statement_reports_its_iterations_and_leaves_nothing_when_cancelled() 
     .await;
 }
 
+/// A statement that is asked to end keeps the centroids of its last complete iteration, where it says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_is_asked_to_end_keeps_its_centroids() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[rows(2_000)]);
+    for ctx in [&pair.cpu, &pair.gpu] {
+        let started = ctx.clone();
+        let keeping = ENDLESS.replace("k =>", "on_interrupt => 'keep', k =>");
+        let statement = tokio::spawn(async move {
+            let sql = format!("CREATE TABLE kept AS SELECT * FROM {keeping}");
+            started.sql(&sql).await.map(drop)
+        });
+        let iterations = || {
+            let progress = galatea::last_query_report(ctx)?.progress?;
+            (progress.step == galatea::QueryStep::Clustering).then_some(progress.done)
+        };
+        until("no iteration is reported", || {
+            assert!(!statement.is_finished(), "it ended");
+            iterations().is_some_and(|done| done > 0)
+        })
+        .await;
+        assert!(galatea::end_early(ctx), "it offers to");
+        assert!(!galatea::end_early(ctx), "it was asked before");
+        statement.await.expect("it is not cancelled").expect("a table");
+        let sql = "SELECT CAST(sum(size) AS DOUBLE) AS size, CAST(min(iterations) AS DOUBLE) AS least,
+                   CAST(max(iterations) AS DOUBLE) AS most FROM kept";
+        let kept = run(ctx, sql).await.expect("the table");
+        let number = |name: &str| floats(&kept, name)[0];
+        assert_eq!(number("size"), 2_000.0);
+        assert!(number("least") > 0.0 && number("most") < 1_000_000.0, "{kept:?}");
+        assert_eq!(number("least"), number("most"));
+        // Without the setting, and once it has ended, there is nothing to ask.
+        assert!(!galatea::end_early(ctx));
+    }
+}
+
 /// Where a clustering ran is in the report of its query; nothing that it does is refused beforehand.
 #[tokio::test]
 async fn a_clustering_on_the_device_is_reported_as_such() {

@@ -146,8 +146,8 @@ fn wide(
     found
 }
 
-/// Points come again for every 64 centroids and for the sums. As by lanes, what counts is how long loads take,
-/// and not the units' time, which is a fifth of it. Fitted to
+/// Points come again for every 64 centroids and for the sums. As by lanes, what counts is how long loads
+/// take, and not the units' time, which is a fifth of it. Fitted to
 /// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let d = f64::from(shape.features);

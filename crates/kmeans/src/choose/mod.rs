@@ -227,9 +227,9 @@ fn wide(
     found
 }
 
-/// Of a wide pass. Points come again for every 8 centroids, and the tiles of all blocks together are more than
-/// the cache of the device holds: what counts is how long loads take, and so much more than instructions that
-/// these are left out. Fitted to `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
+/// Of a wide pass. Points come again for every 8 centroids, and the tiles of all blocks together are more
+/// than the cache of the device holds: what counts is how long loads take, and so much more than instructions
+/// that these are left out. Fitted to `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let d = f64::from(shape.features);
     let blocks = machine
@@ -246,7 +246,8 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     (times * (1000.0 + 7.6 * d) + update) * hidden
 }
 
-/// Cycles of a multiprocessor for atomics of 32 points and their masses to device memory, at the measured rate.
+/// Cycles of a multiprocessor for atomics of 32 points and their masses to device memory, at the measured
+/// rate.
 fn atomic_cycles(machine: &Machine, features: f64) -> f64 {
     let rate = machine.global_atomics_per_second / machine.rounds_per_second;
     32.0 * (features + 1.0) / rate.max(1e-9)

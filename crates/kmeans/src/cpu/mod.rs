@@ -19,7 +19,7 @@ use piece::{Labelling, Piece, View};
 use crate::labels::Labels;
 use crate::points::Chunk;
 use crate::processor::{Finish, Iterations, Monitor, Processor, Rule};
-use crate::{KMeansError, Points, Result};
+use crate::{Points, Result};
 
 /// Points of a piece of work.
 const PIECE: usize = 1 << 15;
@@ -266,11 +266,10 @@ impl Processor for Cpu<'_> {
             for (start, partial) in active.into_iter().zip(partials) {
                 let shift = update(&mut starts[start], &partial, d);
                 each[start].after(shift, rule);
-                if !monitor.tell(start, each[start].iterations, shift) {
-                    return Err(KMeansError::Cancelled {
-                        iterations: each[start].iterations,
-                    });
-                }
+                monitor.tell(start, each[start].iterations, shift)?;
+            }
+            if monitor.is_stopped() {
+                return Ok(each);
             }
         }
     }

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 use galatea_kernels::kmeans::{Centroids, LabelWidth};
 use galatea_kernels::{KmeansPass, UpdateRule};
 
-use super::{ChunkLabels, DeviceRun};
+use super::DeviceRun;
+use super::queue::ChunkLabels;
+use crate::Result;
 use crate::labels::Labels;
 use crate::processor::{Finish, Iterations, Monitor, Processor, Rule, iterations};
 use crate::share::Trial;
-use crate::{KMeansError, Result};
 
 /// After a wait of that long, iterations are queued one by one.
 const LONG: Duration = Duration::from_millis(50);
@@ -39,11 +40,14 @@ impl Processor for DeviceRun<'_> {
             let mut each = Vec::new();
             for (number, centroids) in starts.iter_mut().enumerate() {
                 self.begin(std::slice::from_ref(centroids))?;
-                each.push(iterations(
-                    rule,
-                    |done, shift| monitor.tell(number, done, shift),
-                    || self.cross(centroids),
-                )?);
+                each.push(match monitor.is_stopped() {
+                    true => Iterations::default(),
+                    false => iterations(
+                        rule,
+                        |done, shift| monitor.tell(number, done, shift),
+                        || self.cross(centroids),
+                    )?,
+                });
             }
             return Ok(each);
         }
@@ -51,7 +55,7 @@ impl Processor for DeviceRun<'_> {
         let mut each = vec![Iterations::default(); starts.len()];
         let (mut batch, mut done) = (1, 0);
         let mut trial = Trial::new(self.share);
-        while done < rule.max_iter && self.starts.iter().any(|start| start.active) {
+        while done < rule.max_iter && !monitor.is_stopped() && self.starts.iter().any(|start| start.active) {
             let shared = trial.shares();
             if shared {
                 self.read_active(starts)?;
@@ -82,11 +86,7 @@ impl Processor for DeviceRun<'_> {
                     shift: state.shift,
                     converged: state.done != 0,
                 };
-                if !monitor.tell(number, each[number].iterations, state.shift) {
-                    return Err(KMeansError::Cancelled {
-                        iterations: each[number].iterations,
-                    });
-                }
+                monitor.tell(number, each[number].iterations, state.shift)?;
                 if state.done != 0 {
                     starts[number].set_words(self.starts[number].centroids(&self.on.compute)?);
                     self.starts[number].active = false;

@@ -1,6 +1,6 @@
 //! Labels of other points, restarts, first centroids, seeds.
 
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, Points};
+use galatea_kmeans::{DeviceKMeans, Execution, Init, KMeans, Launches, OnStop, Points, Progress, Scores};
 use galatea_memory::regions::MemoryManager;
 
 use crate::reference::reference;
@@ -184,4 +184,61 @@ fn a_seed_says_which_centroids_are_first() {
         assert_ne!(of(1, init.clone()), of(2, init));
     }
     assert_eq!(of(1, Init::First), points.rows(0..12));
+}
+
+/// What a stopped fit keeps is what a fit of as many iterations returns, on the CPU, on the device one by
+/// one, in launches together, and by cross-processing.
+#[test]
+fn a_stopped_fit_keeps_the_last_complete_centroids_if_asked() {
+    let device = device(64 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
+    let points = points_of(&columns(3000, 3, 5), 1 << 13);
+    for (place, launches, execution) in [
+        (None, Launches::Each, Execution::Single),
+        (Some(&on), Launches::Each, Execution::Single),
+        (Some(&on), Launches::Persistent, Execution::Single),
+        (Some(&on), Launches::Each, Execution::Cross),
+    ] {
+        let settings = KMeans {
+            max_iter: 1000,
+            tol: 0.0,
+            launches,
+            execution,
+            scores: Some(Scores::Lanes),
+            on_stop: OnStop::Keep,
+            ..KMeans::new(40)
+        };
+        let mut told = 0;
+        let mut stop = |progress: Progress| {
+            told = progress.iteration;
+            told < 3
+        };
+        let kept = settings.fit_with(&points, place, true, &mut stop).unwrap();
+        assert!(kept.stopped && !kept.converged, "{execution:?} {launches:?}");
+        assert!(told >= 3 && kept.n_iter == told, "{told} {}", kept.n_iter);
+        let same = KMeans {
+            max_iter: told,
+            ..settings
+        };
+        let expected = same.fit_with(&points, place, true, &mut |_| true).unwrap();
+        assert!(!expected.stopped);
+        assert_eq!((&kept.sizes, &kept.labels), (&expected.sizes, &expected.labels));
+        for (found, expected) in kept.centroids.iter().zip(&expected.centroids) {
+            assert!((found - expected).abs() < 1e-3, "{found} is not {expected}");
+        }
+    }
+    // The best of the restarts that have begun; those behind them do not begin.
+    let settings = KMeans {
+        n_init: 40,
+        on_stop: OnStop::Keep,
+        ..KMeans::new(5)
+    };
+    let mut begun = 0;
+    let mut stop = |progress: Progress| {
+        begun = begun.max(progress.start + 1);
+        false
+    };
+    let kept = settings.fit_with(&points, None, false, &mut stop).unwrap();
+    assert!(kept.stopped && kept.n_iter == 1 && begun == 16, "{begun}");
 }

@@ -348,8 +348,8 @@ fn phases_are_those_of_an_iteration() {
     assert_eq!(cpu_phases(&points, &first).len(), 3);
 }
 
-/// Numbers of clusters around the greatest that labels of two bytes are tried with, on the CPU; two of them on
-/// the device.
+/// Numbers of clusters around the greatest that labels of two bytes are tried with, on the CPU; two of them
+/// on the device.
 #[test]
 fn thousands_of_clusters_agree_with_the_reference() {
     let device = device(64 << 20);

@@ -173,9 +173,14 @@ pub(super) fn streaming(found: &mut Vec<Finding>, rows: &Rows<'_>, of: Of) {
         let mut ours = format!("{holds}the device is {ratio:.2}x as fast");
         if let Some(both) = at("streamed with the CPU") {
             let share = both.gbytes_s / (device.gbytes_s + cpu.gbytes_s);
+            let link_binds = device.ratio.is_some_and(|ratio| ratio < 1.1);
+            let facts = format!("{} and {} make {}", rate(device), rate(cpu), rate(both));
+            let goal = match link_binds {
+                true => format!(", at least 95 %: {}", verdict(share >= 0.95, facts)),
+                false => String::new(),
+            };
             ours += &format!(
-                "; both {} are {:.0} % of the sum of their rates",
-                rate(both),
+                "; both are {:.0} % of the sum of their rates{goal}",
                 100.0 * share
             );
         }
