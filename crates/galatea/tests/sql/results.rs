@@ -62,7 +62,7 @@ async fn a_large_result_is_whole_and_in_order() {
             ROWS,
             "SELECT i64, u64, count(*), sum(v) FROM t GROUP BY i64, u64",
             "SELECT low, flag, count(*) FROM t GROUP BY low, flag",
-            "SELECT a.v, b.i32 FROM t a JOIN t b ON a.i64 = b.i64 AND a.k = b.k",
+            "SELECT a.v, b.i32 FROM t a JOIN t b ON a.v = b.v AND a.k = b.k",
             "SELECT i64, row_number() OVER (PARTITION BY low ORDER BY i64, v, i32) FROM t",
         ] {
             pair.check(sql, true, buffer).await;
