@@ -112,6 +112,9 @@ const TILE: u32 = 8;
 /// Words of centroids that a thread of such a pass holds at most; where they are more, they are in shared
 /// memory.
 const HELD_WORDS: u32 = 48;
+/// Bytes of centroids that such a pass has in shared memory at most; where they are more, it has a group of
+/// them at a time, and room for sums.
+const SHARED_CENTROIDS: u64 = 128 << 10;
 
 /// Bytes of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -224,6 +227,23 @@ impl PassShape {
             && self.group_tiles() * 2 * self.steps() <= HELD_WORDS
     }
 
+    /// Whether a block has a group of the centroids that matrix units take at a time, for each tile of
+    /// points.
+    #[must_use]
+    pub fn streams_centroids(&self) -> bool {
+        self.clusters > GROUP && 4 * self.centroid_words() > SHARED_CENTROIDS
+    }
+
+    /// Words of all centroids as matrix units take them.
+    fn centroid_words(&self) -> u64 {
+        u64::from(self.all_tiles()) * 64 * u64::from(self.steps())
+    }
+
+    /// Tiles of whole groups of centroids.
+    fn all_tiles(&self) -> u32 {
+        self.clusters.next_multiple_of(self.group_tiles() * TILE) / TILE
+    }
+
     /// Whether features are more than registers hold.
     #[must_use]
     pub fn is_wide(&self) -> bool {
@@ -246,12 +266,10 @@ impl PassShape {
         );
         let copies = u64::from(self.copies);
         if self.scores == Scores::Matrix {
-            let steps = u64::from(self.steps());
-            let tiles = u64::from(self.clusters.next_multiple_of(self.group_tiles() * TILE) / TILE);
-            let centroids = if self.holds_centroids() {
-                0
-            } else {
-                tiles * 64 * steps
+            let centroids = match (self.holds_centroids(), self.streams_centroids()) {
+                (true, _) => 0,
+                (_, true) => u64::from(self.group_tiles()) * 64 * u64::from(self.steps()),
+                _ => self.centroid_words(),
             };
             let sums = match self.sums {
                 Sums::Features if self.is_wide() => copies * k * d + k + self.tile_points(),
@@ -335,6 +353,7 @@ impl PassShape {
             ("TILES", self.group_tiles()),
             ("HELD", self.holds_centroids().into()),
             ("ONE_GROUP", (self.clusters <= GROUP).into()),
+            ("STREAMED", self.streams_centroids().into()),
             ("OWNERS", self.owners()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))

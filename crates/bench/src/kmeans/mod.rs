@@ -365,6 +365,7 @@ impl Case<'_> {
         execution: Execution,
     ) -> Result<Row> {
         let shape = cost.shape;
+        tracing::debug!(?shape, execution = execution.name(), "next");
         let verified = self.reference.hold(self.on, shape, execution)?;
         let mut run = self.on.start_with(self.points, shape)?;
         run.execute_as(execution)?;

@@ -59,9 +59,12 @@ fn matrix_units_are_taken_where_they_were_faster() {
     }
 }
 
+/// (d, k), threads, copies, ms.
+type Measured = ((u32, u32), u32, u32, f64);
+
 /// 2 GiB of points of more than 32 features on an H200, as
-/// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt` has them: (d, k), threads, copies, ms.
-const WIDE: [(Scores, Sums, &[((u32, u32), u32, u32, f64)]); 4] = [
+/// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt` has them.
+const WIDE: [(Scores, Sums, &[Measured]); 4] = [
     (
         Scores::Lanes,
         Sums::Features,

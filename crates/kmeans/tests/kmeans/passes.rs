@@ -178,6 +178,9 @@ fn matrix_units_agree_with_the_reference() {
         (515, 64, 20),
         (130, 131, 9),
         (200, 257, 12),
+        // A group of centroids in shared memory at a time.
+        (600, 32, 515),
+        (200, 130, 135),
     ] {
         let columns = columns(n, d, 13);
         let first = first_rows(&columns, k);

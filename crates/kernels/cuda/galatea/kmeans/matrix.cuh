@@ -44,17 +44,19 @@ struct PointHalves {
 };
 
 // Held: the centroids are one group, in registers; else they are in shared memory, as the unit takes them.
-// One: they are one group.
-template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
+// One: they are one group. Streamed: shared memory has a group at a time, which the block puts there for each
+// tile of points.
+template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCentroids {
     static constexpr u32 F = (D + QUAD - 1) / QUAD;
     static_assert(TILES * TILE_CENTROIDS <= GROUP_CENTROIDS, "a group's numbers fit a key");
     static_assert(One || !Held, "only one group is held");
+    static_assert(!One || !Streamed, "groups are streamed");
     static constexpr float OFFSET = 12845056.0f;  // 2^24 - 15/16 2^22
     static constexpr float LEAST = 1048576.0f;    // with it, of no centroid
     static constexpr u32 BASE = 0x4b000000u;      // the bits of 2^23
     static constexpr i32 NONE = -2147483647 - 1;
     uint2 held[Held ? TILES : 1][Held ? F : 1];
-    const uint2* shared;  // [tile][step][lane]
+    uint2* shared;  // [tile][step][lane]
     const float* origin;
     float scale;
     float shift[Held || D <= 32 ? F : 1];  // of this lane's features: - origin scale
@@ -66,9 +68,12 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
 
     GALATEA_INLINE static u32 tiles(u32 clusters) { return (clusters + TILES * 8 - 1) / (TILES * 8) * TILES; }
     // Floats of shared memory.
-    GALATEA_INLINE static u32 floats(u32 clusters) { return Held ? 0 : tiles(clusters) * (F * WARP * 2); }
+    GALATEA_INLINE static u32 floats(u32 clusters) {
+        return Held ? 0 : (Streamed ? TILES : tiles(clusters)) * (F * WARP * 2);
+    }
     // What lane t multiplies in its fourth column: OFFSET is 3136 of 4096, a norm three halves of the others.
-    GALATEA_INLINE static float constant_of(u32 t) { return t == 0 ? 4096.0f : t == 1 ? 2048.0f : 1.0f; }
+    static constexpr float OF_OFFSET = 4096.0f, OF_NORM = 2048.0f;
+    GALATEA_INLINE static float constant_of(u32 t) { return t == 0 ? OF_OFFSET : t == 1 ? OF_NORM : 1.0f; }
 
     // Block scope; the caller's barrier follows.
     GALATEA_INLINE MatrixCentroids(const KmeansPassArguments& args, float* memory, const QuadLane& own)
@@ -91,11 +96,15 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
 #pragma unroll
                 for (u32 r = 0; r < F; ++r) held[j][r] = fragment(centroids, clusters, j, r);
         } else {
-            uint2* const to = reinterpret_cast<uint2*>(memory);
-            for (u32 i = warp(); i < all * F; i += warps())
-                to[i * WARP + lane()] = fragment(centroids, clusters, i / F, i % F);
-            shared = to;
+            shared = reinterpret_cast<uint2*>(memory);
+            if constexpr (!Streamed) share(0, all);
         }
+    }
+    // Block scope: puts tiles in shared memory.
+    GALATEA_INLINE void share(u32 first, u32 count) const {
+        const Centroids<D> centroids(origin, clusters);
+        for (u32 i = warp(); i < count * F; i += warps())
+            shared[i * WARP + lane()] = fragment(centroids, clusters, first + i / F, i % F);
     }
     // What this lane gives of a tile and a step: centroid g of the tile, in the lane's columns.
     GALATEA_INLINE uint2 fragment(const Centroids<D>& centroids, u32 clusters, u32 tile, u32 step) const {
@@ -110,13 +119,11 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
     }
     // What lane t's constant is multiplied by.
     GALATEA_INLINE static float norm_part(bool exists, float norm, u32 t) {
-        if (t == 0) return (exists ? OFFSET : LEAST) / constant_of(0);
-        float part = 0.0f;
-        for (u32 other = 1; other <= t; ++other) {
-            part = low_half(pack_halves(norm / constant_of(other), 0.0f));
-            norm -= part * constant_of(other);
-        }
-        return part;
+        const float first = low_half(pack_halves(norm * (1.0f / OF_NORM), 0.0f));
+        const float rest = norm - first * OF_NORM;
+        const float second = low_half(pack_halves(rest, 0.0f));
+        const float most = exists ? OFFSET / OF_OFFSET : LEAST / OF_OFFSET;
+        return t == 0 ? most : t == 1 ? first : t == 2 ? second : rest - second;
     }
 
     // Thread scope. A score and the number of its centroid in the group.
@@ -124,8 +131,8 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
         return i32(__float_as_uint(score) * key_factor + (63 - number - BASE * 64));
     }
 
-    // Warp scope: all lanes call. The labels of point t of each four of the lane's quad, k of
-    // those that do not exist.
+    // Warp scope: all lanes call, where centroids are streamed all of the block. The labels of point t of
+    // each four of the lane's quad, k of those that do not exist.
     template <u32 P, u32 T>
     GALATEA_INLINE void nearest(const QuadPoints<D, P, T>& points, u32 (&label)[P / QUAD]) const {
         // More points at once would need more registers than they save waiting.
@@ -150,9 +157,10 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
         for (u32 i = 0; i < P / QUAD; ++i)
             if (!points.exists(i, t)) label[i] = clusters;
     }
-    // The same where points come through the cache: sums of a whole group stay in registers meanwhile.
+    // The same where points come through the cache, those of 4 steps at once: sums of a whole group stay in
+    // registers meanwhile.
     GALATEA_INLINE void nearest(const WideQuad<D>& points, u32 (&label)[1]) const {
-        nearest_of<QUAD, TILES, 1>(
+        nearest_of<QUAD, TILES, 4>(
             [&](u32 r, PointHalves (&of)[QUAD]) {
                 const u32 feature = r * QUAD + t;
                 const float zero = feature < D ? -__ldcg(origin + feature) * scale : 0.0f;
@@ -171,6 +179,11 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
         u32 base[W];
 #pragma unroll 1
         for (u32 group = 0; group < (One ? 1 : groups); ++group) {
+            if constexpr (Streamed) {
+                __syncthreads();
+                share(group * TILES, TILES);
+                __syncthreads();
+            }
             i32 most[W];
 #pragma unroll
             for (u32 p = 0; p < W; ++p) most[p] = NONE;
@@ -244,7 +257,7 @@ template <u32 D, u32 TILES, bool Held, bool One> struct MatrixCentroids {
         if constexpr (Held)
             return held[tile][step];
         else
-            return shared[((group * TILES + tile) * F + step) * WARP + lane()];
+            return shared[(((Streamed ? 0 : group * TILES) + tile) * F + step) * WARP + lane()];
     }
 
     // A score, as a key without its number, and the label that has it.

@@ -14,7 +14,8 @@
 // - KMEANS_GIVEN 1: labels are read where they would be written (second pass of multi-pass execution, thesis
 //   §5.3)
 // - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, with
-//   KMEANS_ONE_GROUP all of them, with KMEANS_HELD in registers; sums are 3, 4 or 5, of which 3 has
+//   KMEANS_ONE_GROUP all of them, with KMEANS_HELD in registers, with KMEANS_STREAMED a group at a time in
+//   shared memory; sums are 3, 4 or 5, of which 3 has
 //   KMEANS_OWNERS lanes that share a point's features
 //
 // A pass is made of three types: how a thread has points, how it finds their nearest centroids, how it sums.
@@ -53,6 +54,7 @@
 #define KMEANS_TILES 1
 #define KMEANS_HELD 1
 #define KMEANS_ONE_GROUP 1
+#define KMEANS_STREAMED 0
 #define KMEANS_OWNERS 4
 #endif
 
@@ -63,7 +65,7 @@ constexpr bool WIDE = D > MOST_FEATURES;
 
 #if KMEANS_MATRIX
 static_assert(KMEANS_LABELS == 0 && KMEANS_INERTIA == 0, "labels and the inertia are exact, and of lanes");
-using Nearest = MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD, KMEANS_ONE_GROUP>;
+using Nearest = MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD, KMEANS_ONE_GROUP, KMEANS_STREAMED>;
 using Points = Choose<WIDE, WideQuad<D>, QuadPoints<D, P, KMEANS_THREADS>>;
 using Lane = QuadLane;
 using OwnSums = QuadFeatureSums<D, KMEANS_OWNERS>;

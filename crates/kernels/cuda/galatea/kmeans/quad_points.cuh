@@ -80,15 +80,19 @@ template <u32 D, u32 P, u32 T> struct QuadPoints {
     template <class Add, class Count>
     GALATEA_INLINE void each(const u32 (&label)[LABELS], const float*, Add add, Count count) const {
         const u32 t = lane() % QUAD;
+        // All labels change lanes first: atomics make lanes part.
+        u32 of[P];
+#pragma unroll
+        for (u32 p = 0; p < P; ++p) of[p] = of_quad(label[p / QUAD], p % QUAD);
 #pragma unroll
         for (u32 p = 0; p < P; ++p) {
-            const u32 of = of_quad(label[p / QUAD], p % QUAD);
             if (!exists(p / QUAD, p % QUAD)) continue;
 #pragma unroll
             for (u32 r = 0; r < F; ++r)
-                if (D % QUAD == 0 || r * QUAD + t < D) add(of, r * QUAD + t, x[r][p]);
-            if (p % QUAD == t) count(of);
+                if (D % QUAD == 0 || r * QUAD + t < D) add(of[p], r * QUAD + t, x[r][p]);
+            if (p % QUAD == t) count(of[p]);
         }
+        __syncwarp();
     }
 };
 
@@ -143,6 +147,7 @@ template <u32 D> struct WideQuad {
                 if (first + p < points) add(of[p], f, x[p]);
         }
         each_position(label, [&](u32 own, u32) { count(own); });
+        __syncwarp();
     }
 };
 
