@@ -30,6 +30,11 @@ fn errors_of_rows() {
     line 2:   10 / (id - 2)
               ^^^^^^^^^^^^
     ");
+    insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @r"
+    error: divide by zero error
+    line 1: SELECT id / 0 FROM 'a.csv'
+                   ^^^^^^
+    ");
     insta::assert_snapshot!(error_of("SELECT CAST(name AS BIGINT) FROM 'a.csv'"), @r"
     error: cast error: Cannot cast string 'one' to value of Int64 type
     line 1: SELECT CAST(name AS BIGINT) FROM 'a.csv'
@@ -165,11 +170,6 @@ fn files_that_copy_cannot_create() {
         names.iter().all(|name| !name.to_string_lossy().starts_with('.')),
         "{names:?}"
     );
-}
-
-#[test]
-fn divisions_by_zero() {
-    insta::assert_snapshot!(error_of("SELECT id / 0 FROM 'a.csv'"), @"error: divide by zero error");
 }
 
 #[test]
