@@ -10,7 +10,7 @@ use galatea_bench::workload::Workload;
 use galatea_bench::workload::generate::{GenerateOptions, NoProgress, generate};
 use galatea_bench::workload::tables::Tables;
 use galatea_device::{Architecture, Nvrtc, Program, compile_for, testing};
-use galatea_engine::execution::GpuExec;
+use galatea_engine::execution::{GpuExec, RunReport};
 use galatea_kernels::headers;
 use std::path::Path;
 use std::sync::Arc;
@@ -92,6 +92,57 @@ async fn plans_read_as_they_did() {
             }
         }
     }
+}
+
+/// Plans that stay on the CPU read like those of the device.
+#[tokio::test]
+async fn plans_on_the_cpu_read_as_they_did() {
+    let root = tempfile::tempdir().expect("a folder");
+    let ctx = session(Workload::Tpch, root.path()).await;
+    run(&ctx, "SET galatea.device = 'cpu'").await;
+    let names = ["1", "3", "4", "13"].map(str::to_string);
+    let mut queries: Vec<(String, String)> = Vec::new();
+    for query in Workload::Tpch.select(SCALE, &names).expect("queries") {
+        queries.push((format!("tpch-{}", query.name), query.sql.clone()));
+    }
+    let table = "CREATE TABLE t AS SELECT value AS k, value % 7 AS g, value % 1000 AS v FROM generate_series(1, 5000)";
+    run(&ctx, table).await;
+    queries.push(("window".to_string(), WINDOW.to_string()));
+    let sets =
+        "SELECT g, v, count(DISTINCT k) FROM t GROUP BY ROLLUP (g, v) ORDER BY 1 DESC LIMIT 3 OFFSET 2";
+    queries.push(("sets".to_string(), sets.to_string()));
+    for (title, sql) in queries {
+        let outline = galatea::outline(&planned(&ctx, &sql).await, false);
+        insta::with_settings!({omit_expression => true, description => &sql}, {
+            insta::assert_snapshot!(format!("{title}-cpu"), outline);
+        });
+    }
+}
+
+/// An operator of the CPU that ran says how many rows it returned, and how long it computed.
+#[tokio::test]
+async fn operators_of_the_cpu_say_where_time_went() {
+    let ctx = emulated();
+    run(&ctx, "SET galatea.device = 'cpu'").await;
+    run(
+        &ctx,
+        "CREATE TABLE t AS SELECT value AS k, value % 7 AS g FROM generate_series(1, 5000)",
+    )
+    .await;
+    let plan = planned(&ctx, "SELECT g, count(*) FROM t WHERE k > 10 GROUP BY g").await;
+    collect(Arc::clone(&plan), ctx.task_ctx()).await.expect("runs");
+    let outline = galatea::outline(&plan, true);
+    let of = |operator: &str| {
+        let line = outline.lines().find(|line| line.contains(operator));
+        line.unwrap_or_else(|| panic!("no {operator} in\n{outline}"))
+            .to_string()
+    };
+    assert!(
+        of("AggregateExec").contains("AggregateExec  (7 rows, CPU "),
+        "{outline}"
+    );
+    assert!(of("FilterExec").contains("(4.99 K rows, CPU "), "{outline}");
+    assert!(outline.contains("filters       k > 10"), "{outline}");
 }
 
 /// After it has run, a plan says by which strategy, how long it took and what it read.
@@ -211,6 +262,15 @@ fn compiles(source: &str, nvrtc: &Nvrtc) {
 /// Names and values of settings under `galatea.`.
 type Settings = &'static [(&'static str, &'static str)];
 
+/// The kernel of the first pipeline before the main one that ran by this strategy.
+fn side<'r>(report: &'r RunReport, strategy: &str) -> &'r str {
+    let found = report.builds.iter().find(|build| build.strategy == strategy);
+    let strategies: Vec<&str> = report.builds.iter().map(|build| &*build.strategy).collect();
+    &found
+        .unwrap_or_else(|| panic!("no {strategy} in {strategies:?}"))
+        .source
+}
+
 /// A generated kernel of each sink, to read and to compare with.
 #[tokio::test]
 async fn generated_kernels_read_as_they_did() {
@@ -220,7 +280,8 @@ async fn generated_kernels_read_as_they_did() {
     let groups = "SELECT g, sum(v), count(*) FROM t WHERE k > 10 GROUP BY g";
     let rows = "SELECT k, v FROM t WHERE g = 3";
     let join = "SELECT a.g, sum(b.v) FROM t a JOIN t b ON a.k = b.k GROUP BY a.g";
-    let kernels: [(&str, Settings, &str); 11] = [
+    let pairs = "SELECT a.k, b.k FROM t a LEFT JOIN t b ON a.g = b.g AND a.v + 990 < b.v WHERE a.k < 30";
+    let kernels: [(&str, Settings, &str); 14] = [
         ("scalar", &[], "SELECT sum(v), count(*) FROM t WHERE k > 10"),
         ("shared", &[("group_by", "copies")], groups),
         ("dense", &[("group_by", "dense")], groups),
@@ -231,6 +292,9 @@ async fn generated_kernels_read_as_they_did() {
         ("windows", &[], WINDOW),
         ("window-functions", &[], WINDOW),
         ("build", &[("build_rows", "1")], join),
+        ("lists", &[], pairs),
+        ("probe", &[], pairs),
+        ("mark", &[], pairs),
         ("partition", &[("join_partitions", "16")], join),
     ];
     let nvrtc = testing::nvrtc();
@@ -245,6 +309,9 @@ async fn generated_kernels_read_as_they_did() {
             .expect("it ran on the device");
         let source = match sink {
             "build" | "windows" => &report.builds.first().expect("a build side").source,
+            "lists" => side(&report, "lists by key"),
+            "probe" => side(&report, "rows with their lists"),
+            "mark" => side(&report, "marks"),
             "partition" => &report.partitioning.as_ref().expect("rows in partitions").source,
             _ => &report.source,
         };

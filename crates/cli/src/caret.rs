@@ -69,8 +69,8 @@ pub(crate) fn beginning(sql: &str, origin: &Origin) -> Option<String> {
     Some(format!("{}{line}", origin.title(number)))
 }
 
-/// The line of `sql` at `location`, and a mark below the place.
-pub(crate) fn shown(sql: &str, location: Location, origin: &Origin) -> Option<String> {
+/// The line of `sql` at `location`, and a mark below the place: up to `end`, or below the word.
+pub(crate) fn shown(sql: &str, location: Location, end: Option<Location>, origin: &Origin) -> Option<String> {
     let line = sql
         .lines()
         .nth(usize::try_from(location.line.checked_sub(1)?).ok()?)?;
@@ -81,8 +81,18 @@ pub(crate) fn shown(sql: &str, location: Location, origin: &Origin) -> Option<St
         .chain([line.len()])
         .nth(column)?;
     let (before, rest) = line.split_at(start);
-    let word = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
-    let marks = rest[..word.unwrap_or(rest.len())].width().max(1);
+    let marked = match end {
+        Some(end) if end.line == location.line => {
+            let letters = end.column.saturating_sub(location.column);
+            rest.char_indices().nth(usize::try_from(letters).ok()?)
+        }
+        // What goes on in the next line is marked up to the end of this one.
+        Some(_) => None,
+        None => rest
+            .char_indices()
+            .find(|(_, letter)| !(letter.is_alphanumeric() || *letter == '_')),
+    };
+    let marks = rest[..marked.map_or(rest.len(), |(at, _)| at)].width().max(1);
     let title = origin.title(location.line);
     // Tabs keep their width above and below.
     let gap: String = before
@@ -113,6 +123,7 @@ mod tests {
             shown(
                 "SELECT größe,\n  nam FROM t",
                 Location { line, column },
+                None,
                 &Origin::default(),
             )
         };
@@ -126,6 +137,13 @@ mod tests {
             Some("line 1: SELECT größe,\n                    ^")
         );
         assert_eq!((at(3, 1), at(0, 0), at(1, 99)), (None, None, None));
+        let of = |end| {
+            let start = Location { line: 1, column: 8 };
+            shown("SELECT a / größe,\n2", start, Some(end), &Origin::default())
+        };
+        let expected = "line 1: SELECT a / größe,\n               ^^^^^^^^^";
+        assert_eq!(of(Location { line: 1, column: 17 }).as_deref(), Some(expected));
+        assert_eq!(of(Location { line: 2, column: 2 }), Some(format!("{expected}^")));
     }
 
     #[test]
@@ -134,7 +152,7 @@ mod tests {
             file: Some("l.sql".into()),
             line: 3,
         };
-        let place = shown("SELECT 1,\nnam", Location { line: 2, column: 1 }, &origin);
+        let place = shown("SELECT 1,\nnam", Location { line: 2, column: 1 }, None, &origin);
         assert_eq!(place.as_deref(), Some("l.sql, line 4: nam\n               ^^^"));
         let place = beginning("-- a comment\n\nSELECT 1\nFROM t", &origin);
         assert_eq!(place.as_deref(), Some("l.sql, line 5: SELECT 1"));

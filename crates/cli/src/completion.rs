@@ -1,5 +1,4 @@
-//! The line editor's helper: DataFusion's highlighting and hints, where a line ends, and completion of names
-//! and keywords.
+//! The line editor's helper: DataFusion's highlighting and hints, and completion of names and keywords.
 //!
 //! Inside quotes after FROM, JOIN or LOCATION, file names; after SET and SHOW, settings; elsewhere keywords,
 //! tables, columns and functions. Names are read from the session's catalogs before every line, so that a
@@ -9,20 +8,17 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use datafusion::config::Dialect;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 use datafusion_cli::helper::CliHelper;
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
-use crate::script::is_complete;
-
 /// Shown on an empty line of a statement that has begun.
-const CONTINUED: &str = "   ... a semicolon ends the statement, Ctrl-C leaves it";
+const BEGUN: &str = "a semicolon ends the statement, Ctrl-C leaves it";
 
 /// The names of a session.
 #[derive(Debug, Default)]
@@ -34,7 +30,8 @@ struct Names {
 pub(crate) struct PromptHelper {
     /// Highlights and hints.
     inner: CliHelper,
-    dialect: Dialect,
+    /// Whether the line goes on with a statement.
+    begun: bool,
     files: FilenameCompleter,
     names: RefCell<Names>,
 }
@@ -44,20 +41,22 @@ impl PromptHelper {
         let dialect = ctx.copied_config().options().sql_parser.dialect;
         Self {
             inner: CliHelper::new(&dialect, color),
-            dialect,
+            begun: false,
             files: FilenameCompleter::new(),
             names: RefCell::default(),
         }
     }
 
-    pub(crate) fn reset_hint(&self) {
+    /// Prepares for the next line, which goes on with a statement or begins one: reads the session's names
+    /// again. Names that cannot be read are not completed.
+    pub(crate) async fn refresh(&mut self, ctx: &SessionContext, begun: bool) {
+        self.begun = begun;
         self.inner.reset_hint();
-    }
-
-    /// Reads the session's names again. Names that cannot be read are not completed.
-    pub(crate) async fn refresh(&mut self, ctx: &SessionContext) {
-        self.dialect = ctx.copied_config().options().sql_parser.dialect;
-        self.inner.set_dialect(&self.dialect);
+        self.inner
+            .set_dialect(&ctx.copied_config().options().sql_parser.dialect);
+        if begun {
+            return;
+        }
         let mut names = Names::default();
         names.words.extend(tables_and_columns(ctx).await);
         names.words.extend(ctx.state().scalar_functions().keys().cloned());
@@ -198,26 +197,16 @@ impl Hint for Remark {
 impl Hinter for PromptHelper {
     type Hint = Remark;
 
-    /// The editor has no prompt of its own for the further lines of a statement: an empty one says what it
-    /// is.
+    /// An empty line of a statement says how it ends.
     fn hint(&self, line: &str, position: usize, ctx: &Context<'_>) -> Option<Remark> {
-        if position == line.len() && line.ends_with('\n') {
-            return Some(Remark(CONTINUED.to_string()));
+        if self.begun {
+            return line.is_empty().then(|| Remark(BEGUN.to_string()));
         }
         self.inner.hint(line, position, ctx).map(Remark)
     }
 }
 
-impl Validator for PromptHelper {
-    /// A line is complete at its semicolon, whatever is in it: errors are reported when it runs.
-    fn validate(&self, ctx: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        if is_complete(ctx.input(), self.dialect.as_ref()) {
-            self.inner.reset_hint();
-            return Ok(ValidationResult::Valid(None));
-        }
-        Ok(ValidationResult::Incomplete)
-    }
-}
+impl Validator for PromptHelper {}
 
 impl Helper for PromptHelper {}
 

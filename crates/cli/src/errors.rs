@@ -15,17 +15,18 @@ use strsim::damerau_levenshtein;
 
 use crate::caret::{self, Origin};
 use crate::output::is_closed;
+use crate::raised::Raised;
 
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// A statement failed.
-    #[error("{}", explain(error, statement.as_ref()))]
+    #[error("{}", explain(error, statement.as_deref()))]
     Query {
         /// The error.
         error: DataFusionError,
         /// The statement, where there is one.
-        statement: Option<Statement>,
+        statement: Option<Box<Statement>>,
     },
     /// A generator or a measurement failed.
     #[error(transparent)]
@@ -79,6 +80,8 @@ pub(crate) enum CliError {
 pub(crate) struct Statement {
     text: String,
     origin: Origin,
+    /// The expressions that can have raised an error of a row.
+    raised: Option<Raised>,
     /// Whether the user does not have the statement before the eyes, but a file or a stream.
     in_script: bool,
 }
@@ -113,15 +116,16 @@ impl From<std::io::Error> for CliError {
 
 impl CliError {
     /// The failure of a statement, whose message shows the place in its text.
-    pub(crate) fn of_statement(error: DataFusionError, statement: &str) -> Self {
+    pub(crate) fn of_statement(error: DataFusionError, statement: &str, raised: Option<Raised>) -> Self {
         match error.into() {
             Self::Query { error, .. } => Self::Query {
                 error,
-                statement: Some(Statement {
+                statement: Some(Box::new(Statement {
                     text: statement.to_string(),
                     origin: Origin::default(),
+                    raised,
                     in_script: false,
-                }),
+                })),
             },
             other => other,
         }
@@ -169,14 +173,21 @@ fn explain(error: &DataFusionError, statement: Option<&Statement>) -> String {
         (hint, _) => (message, hint),
     };
     let mut text = lower_first(message.trim());
+    let raised = statement.and_then(|statement| statement.raised.as_ref());
+    if let Some(note) = raised.and_then(Raised::note) {
+        text += &format!(", {note}");
+    }
     let shown = statement.and_then(|statement| {
         let Statement {
             text,
             origin,
             in_script,
+            ..
         } = statement;
-        caret::location(error)
-            .and_then(|at| caret::shown(text, at, origin))
+        let place = caret::location(error).map(|start| (start, None));
+        let place = place.or_else(|| raised?.span.map(|span| (span.start, Some(span.end))));
+        place
+            .and_then(|(start, end)| caret::shown(text, start, end, origin))
             .or_else(|| caret::beginning(text, origin).filter(|_| *in_script))
     });
     if let Some(shown) = shown {

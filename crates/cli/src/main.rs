@@ -32,6 +32,7 @@ mod log;
 mod output;
 mod plan;
 mod progress;
+mod raised;
 mod script;
 mod session;
 mod shell;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use galatea::{QueryReports, QueryStep};
+use datafusion::physical_plan::ExecutionPlan;
+use galatea::{QueryProgress, QueryReports, QueryStep, ScanProgress};
 use galatea_bench::workload::generate::Progress;
 use indicatif::{
     HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike,
@@ -95,7 +96,13 @@ pub(crate) fn steps(quiet: bool, prefix: &str, length: u64) -> ProgressBar {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shows the activity of a statement, from its first second on, until its result is printed.
-pub(crate) struct Watch(Mutex<Option<Watcher>>);
+pub(crate) struct Watch {
+    watcher: Mutex<Option<Watcher>>,
+    scans: Scans,
+}
+
+/// The scans of the plan that runs, once there is one and where the CPU runs all of it.
+type Scans = Arc<Mutex<Option<ScanProgress>>>;
 
 /// A thread of its own: queries may keep those of the runtime computing.
 struct Watcher {
@@ -107,18 +114,32 @@ impl Watch {
     /// Starts to watch the query that is planned next.
     pub(crate) fn start(quiet: bool, reports: Option<Arc<QueryReports>>) -> Self {
         if quiet || !io::stderr().is_terminal() {
-            return Self(Mutex::new(None));
+            return Self {
+                watcher: Mutex::default(),
+                scans: Scans::default(),
+            };
         }
         let (stop, stopped) = mpsc::channel();
-        let work = move || watch(&stopped, reports.as_deref());
+        let scans = Scans::default();
+        let shared = Arc::clone(&scans);
+        let work = move || watch(&stopped, reports.as_deref(), &shared);
         let spawned = thread::Builder::new().name("progress".to_string()).spawn(work);
         // Without a thread there is no bar.
-        Self(Mutex::new(spawned.ok().map(|thread| Watcher { stop, thread })))
+        let watcher = spawned.ok().map(|thread| Watcher { stop, thread });
+        Self {
+            watcher: Mutex::new(watcher),
+            scans,
+        }
+    }
+
+    /// Shows the share of the rows that the scans of `plan` have read, unless it reports its progress itself.
+    pub(crate) fn follow(&self, plan: &Arc<dyn ExecutionPlan>) {
+        *self.scans.lock().unwrap_or_else(PoisonError::into_inner) = ScanProgress::of(plan);
     }
 
     /// Removes the bar; there is no other from now on.
     pub(crate) fn end(&self) {
-        let watcher = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Watcher { stop, thread }) = watcher {
             drop(stop);
             // The screen is free when the thread has ended.
@@ -195,8 +216,25 @@ impl TermLike for Narrower {
     }
 }
 
+/// What a step has done, where that is no share of a known whole.
+fn counted(progress: QueryProgress) -> String {
+    match progress {
+        QueryProgress {
+            step: QueryStep::Clustering,
+            done,
+            ..
+        } => format!("iteration {done}, "),
+        QueryProgress {
+            step: QueryStep::Reading,
+            done: rows @ 1..,
+            total: None,
+        } => format!("{} rows, ", HumanCount(rows)),
+        _ => String::new(),
+    }
+}
+
 /// Draws until `stopped` has no sender any more.
-fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
+fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>, scans: &Scans) {
     let goes_on = |time| stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
     if !goes_on(PATIENCE) {
         return;
@@ -207,9 +245,13 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
         ProgressDrawTarget::term_like_with_hz(Box::new(Narrower), 10),
     );
     loop {
-        let progress = reports
+        let reported = reports
             .and_then(QueryReports::last)
             .and_then(|report| report.progress);
+        let progress = reported.or_else(|| {
+            let scans = scans.lock().unwrap_or_else(PoisonError::into_inner);
+            scans.as_ref().map(ScanProgress::get)
+        });
         let step = progress.map_or_else(|| "running".to_string(), |progress| progress.step.to_string());
         // A clustering ends when it has converged, not when it has done all the iterations that it may.
         let total = progress
@@ -225,10 +267,8 @@ fn watch(stopped: &Receiver<()>, reports: Option<&QueryReports>) {
             bar.set_position(progress.done);
         }
         let seconds = (PATIENCE + start.elapsed()).as_secs();
-        let iteration = progress
-            .filter(|progress| progress.step == QueryStep::Clustering)
-            .map_or_else(String::new, |progress| format!("iteration {}, ", progress.done));
-        bar.set_message(format!("{iteration}{seconds} s, Ctrl-C cancels"));
+        let done = progress.map_or_else(String::new, counted);
+        bar.set_message(format!("{done}{seconds} s, Ctrl-C cancels"));
         bar.tick();
         if !goes_on(Duration::from_millis(200)) {
             break;

@@ -126,7 +126,7 @@ fn next_pieces<'a>(text: &'a str, line: u64, dialect: &str, found: &mut Vec<Piec
     None
 }
 
-/// The command that a word alone stands for at the prompt, where people try it first.
+/// The command that a word alone stands for at the prompt, as in other shells.
 pub(crate) fn command_of_word(text: &str) -> Option<&'static str> {
     let word = text.trim().trim_end_matches(';').trim_end();
     match word.to_ascii_lowercase().as_str() {

@@ -20,6 +20,7 @@ use crate::interrupt::interruptible;
 use crate::output::{Output, Printed, RowLimit, write_rows};
 use crate::plan::{Planned, plan};
 use crate::progress::Watch;
+use crate::raised::raised;
 
 /// The name under which the session's memory knows results that are being printed.
 const CONSUMER: &str = "galatea";
@@ -38,16 +39,20 @@ pub(crate) async fn run(
     let start = Instant::now();
     let printed = {
         let watch = Watch::start(output.quiet, reports);
-        let (ctx, stores, output, sql) = (
+        let (session, stores, output, sql) = (
             ctx.clone(),
             Arc::clone(stores),
             output.clone(),
             statement.to_string(),
         );
-        let work = move || async move { execute(&ctx, &stores, &output, &sql, &watch).await };
-        interruptible(work)
-            .await?
-            .map_err(|error| CliError::of_statement(error, statement))?
+        let work = move || async move { execute(&session, &stores, &output, &sql, &watch).await };
+        match interruptible(work).await? {
+            Ok(printed) => printed,
+            Err(error) => {
+                let raised = raised(ctx, statement, &error).await;
+                return Err(CliError::of_statement(error, statement, raised));
+            }
+        }
     };
     if output.quiet || output.starting {
         return Ok(());
@@ -131,6 +136,7 @@ async fn execute(
         Planned::Analysis(frame) => {
             let context = Arc::new(frame.task_ctx());
             let plan = frame.create_physical_plan().await?;
+            watch.follow(&plan);
             let mut stream = execute_stream(Arc::clone(&plan), context)?;
             let mut rows = 0;
             while let Some(batch) = stream.next().await {
@@ -165,6 +171,7 @@ async fn rows(output: &Output, frame: DataFrame, limit: RowLimit, watch: &Watch)
     }
     let memory = MemoryConsumer::new(CONSUMER).register(context.memory_pool());
     let options = context.session_config().options().format.clone();
+    watch.follow(&plan);
     let stream = execute_stream(plan, context)?;
     write_rows(output, stream, limit, &options, &memory, watch).await
 }

@@ -192,9 +192,10 @@ settings! {
         /// kernel that may be slower, and has the optimised one compiled behind it, for later runs; optimised
         /// waits for that one; auto is quick on a GPU, and optimised on the emulated device.
         pub compile: CompileEffort = CompileEffort::Auto,
-        /// Where the rows of a filter go before they are returned: direct has room for every row there could
-        /// be, drained when it is full; counted runs the filter twice, first to count; heap takes pages of a
-        /// device heap as rows come; auto is direct where few rows are expected to pass, and heap otherwise.
+        /// Where the rows of a filter go before they are returned: direct takes columns as long as the table,
+        /// up to a limit at which they are drained; counted runs the filter twice, first to count; heap takes
+        /// pages of a device heap as rows come; auto is direct where few rows are expected to pass, and heap
+        /// otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
         /// Where rows look up the dimensions they are joined with: cache reads tables in device memory;
         /// shared copies them into the shared memory of each block, by key; slots has them there by the slots

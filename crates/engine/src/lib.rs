@@ -12,6 +12,7 @@
 //! history     what earlier runs have shown: refusals and times
 //! policy      tuning constants; policies lists all
 //! plans       finished plans, kept for queries that come again
+//! scan_progress how far the scans of a plan are
 //! runtime     what a session's queries share: store, device, resident columns
 //! ```
 #![forbid(unsafe_code)]
@@ -32,4 +33,5 @@ pub mod policy;
 pub mod reason;
 pub mod report;
 pub mod runtime;
+pub mod scan_progress;
 mod spill;

@@ -133,7 +133,7 @@ pub enum Reason {
         expression: String,
         /// How many are needed.
         asked: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
         /// What is counted.
         unit: &'static str,

@@ -57,6 +57,10 @@ pub struct QueryPhases {
 /// What a query that runs is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueryStep {
+    /// Scans of a plan on the CPU return rows.
+    Reading,
+    /// They have returned all, and operators above them go on.
+    Computing,
     /// Reading and encoding columns.
     Loading,
     /// Generating and compiling kernels.
@@ -70,6 +74,8 @@ pub enum QueryStep {
 impl fmt::Display for QueryStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Reading => "reading",
+            Self::Computing => "computing",
             Self::Loading => "loading",
             Self::Compiling => "compiling",
             Self::Running => "running",
@@ -85,7 +91,7 @@ pub struct QueryProgress {
     pub step: QueryStep,
     /// Rows, chunks or iterations that are done.
     pub done: u64,
-    /// Those of the whole step, where known; of iterations the most there can be.
+    /// Those of the whole step, where known; of iterations the limit.
     pub total: Option<u64>,
 }
 

@@ -24,7 +24,7 @@ pub enum FlowError {
         what: &'static str,
         /// How many were asked for.
         asked: u64,
-        /// How many there may be.
+        /// The limit.
         limit: u64,
         /// The cure.
         hint: &'static str,

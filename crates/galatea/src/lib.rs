@@ -57,6 +57,7 @@ pub use galatea_engine::metrics;
 pub use galatea_engine::placement::query_report;
 pub use galatea_engine::plans::PlanStatistics;
 pub use galatea_engine::policies;
+pub use galatea_engine::scan_progress::ScanProgress;
 
 use galatea_engine::placement::{AnnotatePlacement, PlaceOnDevice};
 use galatea_engine::plans::{PlanCache, ReusingPlanner};

@@ -221,7 +221,7 @@ pub struct SpillMemory {
 }
 
 impl SpillMemory {
-    /// Reserves bytes, evicting columns of files where necessary; false if the limit has no room for them.
+    /// Reserves bytes, evicting columns of files where necessary; false if the limit does not allow them.
     pub fn take(&self, bytes: u64) -> bool {
         let admitted = self
             .store

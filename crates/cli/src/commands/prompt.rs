@@ -14,7 +14,7 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::arguments::QueryArguments;
 use crate::completion::PromptHelper;
 use crate::errors::{self, CliError};
-use crate::script::command_of_word;
+use crate::script::{command_of_word, is_complete};
 use crate::shell::{Ended, Script, Shell};
 
 pub(crate) async fn run(shell: &mut Shell, query: &QueryArguments) -> Result<(), CliError> {
@@ -35,6 +35,10 @@ async fn piped(shell: &mut Shell) -> Result<(), CliError> {
     shell.run(&text, Script::Input).await?;
     Ok(())
 }
+
+/// Before a statement, and before the further lines of one that has no semicolon yet.
+const PROMPT: &str = "> ";
+const CONTINUED: &str = ". ";
 
 /// The file of earlier lines; none where the system has no place for it.
 fn history_file() -> Option<PathBuf> {
@@ -81,30 +85,38 @@ async fn interactive(shell: &mut Shell, query: &QueryArguments) -> Result<(), Cl
         // The first time there is no file.
         let _ = editor.load_history(path);
     }
-    // A second Ctrl-C in a row quits, whether the first cancelled a query or cleared a line.
+    // Ctrl-C cancels a query or leaves a statement that has begun; at an empty prompt the second in a row
+    // quits.
     let mut interrupted = false;
+    // The lines of a statement that goes on.
+    let mut begun = String::new();
     loop {
         if let Some(helper) = editor.helper_mut() {
-            helper.refresh(&shell.ctx).await;
+            helper.refresh(&shell.ctx, !begun.is_empty()).await;
         }
-        let line = match editor.readline("> ") {
-            Ok(line) => line,
+        match editor.readline(if begun.is_empty() { PROMPT } else { CONTINUED }) {
+            Ok(line) => begun += &line,
             Err(ReadlineError::Interrupted) if interrupted => break,
             Err(ReadlineError::Interrupted) => {
-                interrupted = true;
-                let _ = writeln!(io::stdout(), "press Ctrl-C again, Ctrl-D or \\q to quit");
-                if let Some(helper) = editor.helper() {
-                    helper.reset_hint();
+                interrupted = begun.is_empty();
+                if interrupted {
+                    let _ = writeln!(io::stdout(), "press Ctrl-C again, Ctrl-D or \\q to quit");
                 }
+                begun.clear();
                 continue;
             }
             Err(ReadlineError::Eof) => break,
             Err(cause) => return Err(editor_failed(cause)),
-        };
+        }
         interrupted = false;
+        if !is_complete(&begun, &shell.dialect()) {
+            begun.push('\n');
+            continue;
+        }
+        let statement = std::mem::take(&mut begun);
         // A history that cannot grow is no reason to refuse a query.
-        let _ = editor.add_history_entry(line.trim_end());
-        let text = command_of_word(&line).unwrap_or(&line);
+        let _ = editor.add_history_entry(statement.trim_end());
+        let text = command_of_word(&statement).unwrap_or(&statement);
         match shell.run(text, Script::Typed).await {
             Ok(Ended::Quit) => break,
             Ok(Ended::Through) => {}

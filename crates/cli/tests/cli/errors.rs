@@ -22,6 +22,23 @@ fn missing_columns() {
     ");
 }
 
+/// An error that a row raises is that of an expression: marked if only one can have raised it, else named.
+#[test]
+fn errors_of_rows() {
+    insta::assert_snapshot!(error_of("SELECT name,\n  10 / (id - 2)\nFROM 'a.csv' WHERE price / 2 < 100"), @r"
+    error: divide by zero error
+    line 2:   10 / (id - 2)
+              ^^^^^^^^^^^^
+    ");
+    insta::assert_snapshot!(error_of("SELECT CAST(name AS BIGINT) FROM 'a.csv'"), @r"
+    error: cast error: Cannot cast string 'one' to value of Int64 type
+    line 1: SELECT CAST(name AS BIGINT) FROM 'a.csv'
+                        ^^^^
+    ");
+    insta::assert_snapshot!(error_of("SELECT id / (id - 1), 7 % (id - 2) FROM 'a.csv'"), @"error: divide by zero error, in 7 % (a.id - 2) or a.id / (a.id - 1)");
+    insta::assert_snapshot!(error_of("SELECT id FROM 'a.csv' WHERE name < 5"), @"error: cast error: Cannot cast string 'one' to value of Int64 type, in CAST(a.name AS Int64)");
+}
+
 #[test]
 fn missing_tables() {
     insta::assert_snapshot!(error_of("SELECT * FROM orders"), @r"

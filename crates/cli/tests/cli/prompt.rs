@@ -88,13 +88,12 @@ fn a_session() {
 }
 
 #[test]
-fn words_that_people_try_first() {
+fn words_of_other_shells() {
     let directory = samples();
     let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
     prompt.shows("to quit.");
     prompt.types("help").shows("Statements end with a semicolon.");
     prompt.shows("Ctrl-D quits.");
-    // A statement that goes on says so.
     prompt
         .types("SELECT 'exit'")
         .shows("a semicolon ends the statement");
@@ -105,6 +104,28 @@ fn words_that_people_try_first() {
     prompt.shows("to quit.");
     prompt.types("quit");
     prompt.0.expect(Eof).expect("the prompt ends");
+}
+
+/// The prompt of a statement's further lines, at the start of a line that has been cleared.
+const FURTHER: &str = "\r\x1b[K. ";
+
+/// Further lines of a statement have a prompt of their own, one key recalls all of them, and Ctrl-C leaves
+/// them.
+#[test]
+fn statements_over_several_lines() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt.types("SELECT 20 +").shows(FURTHER);
+    prompt.types("22").shows(FURTHER);
+    prompt.types("AS answer;").shows("| 42     |");
+    // The line above, as one.
+    prompt.types("\x1b[A").shows("| 42     |");
+    prompt.types("SELECT nonsense").shows(FURTHER);
+    prompt.0.send([3_u8]).expect("interrupted");
+    prompt.shows("\r\x1b[K> ");
+    prompt.types("SELECT 6 * 7 AS product;").shows("| 42      |");
+    prompt.quits();
 }
 
 #[test]
@@ -252,6 +273,24 @@ fn the_startup_file_runs_first() {
     prompt
         .types("SELECT * FROM mine;")
         .shows("error: no such table: mine");
+    prompt.quits();
+}
+
+/// On the CPU, too, the rows that statistics know of show how far a query is.
+#[test]
+fn scans_on_the_cpu_show_their_share() {
+    let directory = samples();
+    let mut prompt = Prompt::start(directory.path(), SIZE, &[]);
+    prompt.shows("to quit.");
+    prompt
+        .types("CREATE TABLE rows AS SELECT value AS v FROM generate_series(1, 4000000);")
+        .shows("Done in");
+    prompt.types("SELECT max(md5(md5(md5(v::VARCHAR)))), count(DISTINCT sha512(v::VARCHAR)) FROM rows;");
+    prompt.shows("reading ");
+    prompt.shows(" % ");
+    prompt.shows("Ctrl-C cancels");
+    prompt.0.send([3_u8]).expect("interrupted");
+    prompt.shows("error: cancelled");
     prompt.quits();
 }
 

@@ -91,7 +91,7 @@ words! {
     RowOutput {
         /// Direct where few rows are expected to pass, the heap otherwise.
         Auto = "auto",
-        /// Columns with room for every row there could be, up to a limit at which they are drained.
+        /// Columns as long as the table, up to a limit at which they are drained.
         Direct = "direct",
         /// Columns of the exact size, after a pass that counts.
         Counted = "counted",

@@ -205,7 +205,7 @@ impl SinkMemory {
         }
     }
 
-    /// The form of a bound pipeline's sink, over so many rows.
+    /// The form of a bound pipeline's sink, over `rows` rows.
     pub(crate) fn of_bound(bound: &BoundPipeline, rows: u64, config: &GalateaConfig) -> Self {
         let slot_bytes = 8 * bound.slot_words() as u64;
         match (&bound.strategy, &bound.result) {

@@ -65,7 +65,7 @@ impl Allocator<'_> {
         self.zeroed(bits.div_ceil(32))
     }
 
-    /// A column of so many rows. What no row has written may be read, though not used: a code of a
+    /// A column of `rows` rows. What no row has written may be read, though not used: a code of a
     /// dictionary must be one.
     pub(super) fn column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
         let mut values = self.bytes(rows.max(1).saturating_mul(column.width as u64))?;
@@ -76,7 +76,7 @@ impl Allocator<'_> {
         })
     }
 
-    /// A column of so many rows, each of which is going to be written.
+    /// A column of `rows` rows, each of which is going to be written.
     pub(super) fn unwritten_column(&self, column: &BuiltColumn, rows: u64) -> Result<DeviceColumn, RunError> {
         Ok(DeviceColumn {
             values: self.bytes(rows.max(1).saturating_mul(column.width as u64))?,
@@ -84,7 +84,7 @@ impl Allocator<'_> {
         })
     }
 
-    /// Columns of so many rows.
+    /// Columns of `rows` rows each.
     pub(super) fn columns(&self, columns: &[BuiltColumn], rows: u64) -> Result<Vec<DeviceColumn>, RunError> {
         columns.iter().map(|column| self.column(column, rows)).collect()
     }

@@ -1,44 +1,32 @@
 //! The plan node of a placed subtree.
 
-use super::error::{Failure, RunError};
-use super::graph::Graph;
-use super::run::Output;
+mod task;
+
+use task::Task;
+
 use super::run_report::RunReport;
-use super::source::store_error;
-use crate::config::{DeviceChoice, Fallback, GalateaConfig};
-use crate::explain::{ByteCount, Facts};
-use crate::history::PlanKey;
-use crate::metrics::{self, PipelineOutcome};
+use crate::config::{DeviceChoice, GalateaConfig};
+use crate::explain::Facts;
 use crate::pipeline::PipelinePlan;
 use crate::placement::Subtree;
-use crate::plans::renewed_host;
 use crate::reason::Reason;
 use crate::report::PlanReport;
 use crate::runtime::Runtime;
-use arrow::array::RecordBatch;
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, exec_err};
-use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
-use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::metrics::{
-    ExecutionPlanMetricsSet, MetricBuilder, MetricCategory, MetricValue, MetricsSet,
-};
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-    ReplaceChildrenOptions, execute_stream,
+    ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Places a plan anew by what a run of it has shown, or says why it cannot.
 pub type PlaceAgain =
@@ -59,10 +47,6 @@ pub struct GpuExec {
     metrics: ExecutionPlanMetricsSet,
     last: Arc<Mutex<Option<Outcome>>>,
 }
-
-/// How often one execution places its subtree again: each time it has found one more build side that is
-/// refused.
-const MAX_PLACEMENTS: usize = 16;
 
 /// How the last execution ended, for EXPLAIN ANALYZE.
 #[derive(Debug)]
@@ -187,292 +171,6 @@ impl GpuExec {
             last: Arc::clone(&self.last),
         }
     }
-}
-
-/// One execution.
-struct Task {
-    subtree: Subtree,
-    cpu: Arc<dyn ExecutionPlan>,
-    runtime: Arc<Runtime>,
-    config: GalateaConfig,
-    place_again: PlaceAgain,
-    report: PlanReport,
-    context: Arc<TaskContext>,
-    metrics: ExecutionPlanMetricsSet,
-    last: Arc<Mutex<Option<Outcome>>>,
-}
-
-/// Tells a run on another thread that its stream was dropped.
-struct CancelOnDrop(Arc<AtomicBool>);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Task {
-    async fn execute(mut self) -> Result<SendableRecordBatchStream> {
-        let mut outcome = self.on_device().await;
-        let mut placed_again = false;
-        for _ in 0..MAX_PLACEMENTS {
-            let Some(subtree) = outcome
-                .as_ref()
-                .err()
-                .and_then(|failure| self.place_again(failure))
-            else {
-                break;
-            };
-            self.subtree = subtree;
-            placed_again = true;
-            outcome = self.on_device().await;
-        }
-        match outcome {
-            Ok((batches, report, held)) => {
-                metrics::ended(PipelineOutcome::Device);
-                if let Some(shape) = self.subtree.shape {
-                    self.runtime.history().compiled(shape);
-                }
-                self.record(&report, &batches);
-                let ran = placed_again.then(|| Box::new(self.subtree.clone()));
-                *self.last.lock() = Some(Outcome::Ran(Box::new(report), ran));
-                let size = self.context.session_config().batch_size();
-                let mut left = self.subtree.fetch.unwrap_or(usize::MAX);
-                let pieces = batches
-                    .into_iter()
-                    .map(move |batch| {
-                        // Claimed of the session's memory until the last row has been taken.
-                        let _held = &held;
-                        let kept = batch.slice(0, left.min(batch.num_rows()));
-                        left -= kept.num_rows();
-                        kept
-                    })
-                    .flat_map(move |batch| slices(&batch, size))
-                    .map(Ok);
-                Ok(Box::pin(RecordBatchStreamAdapter::new(
-                    self.cpu.schema(),
-                    stream::iter(pieces),
-                )))
-            }
-            Err(Failure::Store(error)) if !error.is_refusal() => {
-                metrics::ended(PipelineOutcome::Failed);
-                Err(store_error(error))
-            }
-            Err(Failure::Input(error)) => {
-                metrics::ended(PipelineOutcome::Failed);
-                Err(error)
-            }
-            Err(Failure::Run(RunError::Cancelled)) => exec_err!("the query was cancelled"),
-            Err(failure) => {
-                let stream = self.fall_back(failure);
-                metrics::ended(match &stream {
-                    Ok(_) => PipelineOutcome::FellBack,
-                    Err(_) => PipelineOutcome::Failed,
-                });
-                stream
-            }
-        }
-    }
-
-    /// The result, and the claim on the session's memory that it takes.
-    async fn on_device(&self) -> Result<(Vec<RecordBatch>, RunReport, MemoryReservation), Failure> {
-        let build = self.reservation("build side");
-        let cancelled = Arc::new(AtomicBool::new(false));
-        let _guard = CancelOnDrop(Arc::clone(&cancelled));
-        let graph = Graph {
-            runtime: &self.runtime,
-            config: &self.config,
-            context: &self.context,
-            report: &self.report,
-            memory: &build,
-            cancelled,
-            builds: Mutex::default(),
-        };
-        let (output, mut report) = graph.run(&self.subtree, false, Vec::new()).await?;
-        let Output::Batches(batches) = output else {
-            unreachable!("a node returns rows");
-        };
-        report.builds = graph.builds.into_inner();
-        let held = self.reservation("result");
-        let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-        held.try_grow(bytes).map_err(Failure::Pool)?;
-        Ok((batches, report, held))
-    }
-
-    /// The subtree as it is placed now that a build side is known to be refused, if that is why it failed:
-    /// there may be another way to make it.
-    fn place_again(&self, failure: &Failure) -> Option<Subtree> {
-        let of_side = matches!(failure, Failure::Dimension(..));
-        let (shape, reason) = self.refusal(failure).filter(|_| of_side)?;
-        self.runtime.history().refuse(shape, reason);
-        // Its nodes may have run already.
-        let plan = renewed_host(&self.cpu).ok()?;
-        let found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
-        let fetch = self.subtree.fetch;
-        Some(Subtree { fetch, ..found })
-    }
-
-    /// What of a failure the next run of the same pipeline over the same data would meet again, and of what
-    /// plan it is.
-    fn refusal(&self, failure: &Failure) -> Option<(PlanKey, Reason)> {
-        match failure {
-            Failure::Run(RunError::Unsupported(Reason::Device { .. })) => None,
-            Failure::Run(RunError::Unsupported(reason)) => Some((self.subtree.shape?, reason.clone())),
-            Failure::Dimension(shape, reason) => Some(((*shape)?, reason.clone())),
-            _ => None,
-        }
-    }
-
-    /// A claim on the session's memory, of nothing yet.
-    fn reservation(&self, of: &str) -> MemoryReservation {
-        MemoryConsumer::new(format!("GpuExec {of}")).register(self.context.memory_pool())
-    }
-
-    /// Runs the subtree on DataFusion's operators, or says why not.
-    fn fall_back(&self, failure: Failure) -> Result<SendableRecordBatchStream> {
-        let reason = match &failure {
-            Failure::Store(error) => error.to_string(),
-            Failure::Run(error) => error.to_string(),
-            Failure::Dimension(_, reason) => reason.to_string(),
-            Failure::Pool(error) | Failure::Input(error) => error.to_string(),
-        };
-        if let Some(sorted) = self.sorted_by_host(&failure)? {
-            let reason = format!("the order alone: {reason}");
-            tracing::warn!(reason, "the CPU sorts the rows of a GPU pipeline");
-            *self.last.lock() = Some(Outcome::FellBack(reason));
-            return self.execute_host(sorted);
-        }
-        // The CPU says in DataFusion's words what a row did wrong, whatever the setting; it returns no rows
-        // either.
-        let raised = matches!(failure, Failure::Run(RunError::Raised(_)));
-        if self.config.fallback == Fallback::Error && !raised {
-            return match failure {
-                Failure::Store(error) => Err(store_error(error)),
-                Failure::Run(error) => Err(DataFusionError::External(Box::new(error))),
-                Failure::Dimension(_, reason) => Err(DataFusionError::External(Box::new(reason))),
-                Failure::Pool(error) | Failure::Input(error) => Err(error),
-            };
-        }
-        if let Some((shape, refused)) = self.refusal(&failure) {
-            self.runtime.history().refuse(shape, refused);
-        }
-        // A compiler's message carries the whole program: the log takes it, people get its start.
-        tracing::warn!(reason, "a GPU pipeline falls back to the CPU");
-        let reason: String = reason.lines().take(3).collect::<Vec<_>>().join("; ");
-        let before = self.last.lock().replace(Outcome::FellBack(reason.clone()));
-        // A plan that runs again falls back again: that is one subtree.
-        if !matches!(before, Some(Outcome::FellBack(_))) {
-            self.report.update(|report| report.falls_back(&reason));
-        }
-        // Its nodes may have run already, as the source of the pipeline: what they have used up comes back.
-        self.execute_host(renewed_host(&self.cpu)?)
-    }
-
-    /// The rows of the pipeline, sorted by the CPU, where the device cannot sort them or has no memory for
-    /// it.
-    fn sorted_by_host(&self, failure: &Failure) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Failure::Run(error), true) = (failure, self.subtree.sorts() && !self.subtree.is_whole()) else {
-            return Ok(None);
-        };
-        if !(error.wants_memory() || matches!(error, RunError::Unsupported(_))) {
-            return Ok(None);
-        }
-        if let Some((shape, refused)) = self.refusal(failure) {
-            self.runtime.history().refuse(shape, refused);
-        }
-        let sort = renewed_host(&self.cpu)?;
-        let Some(input) = sort.children().first().map(|input| Arc::clone(input)) else {
-            return Ok(None);
-        };
-        let unsorted = Subtree {
-            shape: None,
-            ..self.subtree.unsorted()
-        };
-        let (runtime, config) = (Arc::clone(&self.runtime), self.config.clone());
-        let rows = GpuExec::new(
-            unsorted,
-            input,
-            runtime,
-            config,
-            self.place_again,
-            self.report.clone(),
-        );
-        let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        sort.replace_children(vec![Arc::new(rows)], changed).map(Some)
-    }
-
-    /// Runs what stands for the pipeline.
-    fn execute_host(&self, fresh: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
-        let options = self.context.session_config().options();
-        let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
-            Some(fetch) if !self.subtree.sorts() => {
-                let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));
-                Arc::new(GlobalLimitExec::new(one, 0, Some(fetch)))
-            }
-            _ => fresh,
-        };
-        let rules = self.runtime.host_rules();
-        let mut plan = (rules.iter()).try_fold(limited, |plan, rule| rule.optimize(plan, options))?;
-        if let (true, Some(order)) = (self.subtree.sorts(), plan.output_ordering().cloned()) {
-            let merged = SortPreservingMergeExec::new(order, plan);
-            plan = Arc::new(merged.with_fetch(self.subtree.fetch));
-        }
-        execute_stream(plan, Arc::clone(&self.context))
-    }
-
-    fn record(&self, main: &RunReport, batches: &[RecordBatch]) {
-        let mut report = main.clone();
-        main.builds.iter().for_each(|build| report.add(build));
-        let count = |name: &'static str, value: u64| {
-            MetricBuilder::new(&self.metrics)
-                .counter(name, 0)
-                .add(usize::try_from(value).unwrap_or(usize::MAX));
-        };
-        let bytes = |name: &'static str, value: u64| {
-            let value = Arc::new(ByteCount::new(value));
-            MetricBuilder::new(&self.metrics)
-                .with_category(MetricCategory::Bytes)
-                .build(MetricValue::Custom {
-                    name: name.into(),
-                    value,
-                });
-        };
-        let time = |name: &'static str, value: std::time::Duration| {
-            MetricBuilder::new(&self.metrics)
-                .subset_time(name, 0)
-                .add_duration(value);
-        };
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        MetricBuilder::new(&self.metrics).output_rows(0).add(rows);
-        count("rows_scanned", report.rows);
-        count("rows_passed", report.rows_passed);
-        count("chunks", report.chunks as u64);
-        count("chunks_skipped", report.chunks_skipped as u64);
-        bytes("device_bytes", report.device_bytes);
-        bytes("link_bytes", report.link_bytes);
-        count("launches", report.launches as u64);
-        time("generate_time", report.generate);
-        time("compile_time", report.compile);
-        time("transfer_time", report.transfer);
-        time("kernel_time", report.kernel);
-        time("run_time", report.total);
-        self.report.update(|query| {
-            query.phases.compile += report.generate + report.compile;
-            query.phases.transfer += report.transfer;
-            query.phases.kernel += report.kernel;
-            query.device_bytes += report.device_bytes;
-            query.link_bytes += report.link_bytes;
-        });
-    }
-}
-
-/// Pieces of at most `size` rows.
-fn slices(batch: &RecordBatch, size: usize) -> Vec<RecordBatch> {
-    let size = size.max(1);
-    (0..batch.num_rows())
-        .step_by(size)
-        .map(|at| batch.slice(at, size.min(batch.num_rows() - at)))
-        .collect()
 }
 
 impl DisplayAs for GpuExec {

@@ -282,7 +282,7 @@ impl Marks {
         args.outputs[mark::BUILD] = address(self.build.as_ref());
     }
 
-    /// After all pairs: collects the rows that stand alone.
+    /// After all pairs: collects the rows without a partner.
     pub(super) fn complete(&mut self, allocator: &Allocator<'_>) -> Result<(), RunError> {
         let collect = |bits: &WorkingRegion<u32>, rows: u64, wanted: bool| {
             let mut numbers = allocator.zeroed::<u32>(rows)?;

@@ -6,9 +6,9 @@ use super::demand::{self, Estimate, Inputs};
 use super::error::{RunError, check};
 use super::prepared::Preparation;
 use crate::config::{CompileEffort, GalateaConfig, RowOutput};
+use crate::pipeline::PipelinePlan;
 use crate::pipeline::bound::BoundPipeline;
 use crate::pipeline::options::KernelOptions;
-use crate::pipeline::{PipelinePlan, SinkPlan};
 use crate::report::PlanReport;
 use crate::runtime::DeviceRuntime;
 use arrow::array::RecordBatch;
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
         let columns = columns.map(|(column, (_, bytes))| format!("{} ({bytes} bytes)", column.name));
         format!(
             "{} over columns {}",
-            self.does(),
+            self.plan.sink.verb(),
             columns.collect::<Vec<_>>().join(", ")
         )
     }
@@ -108,21 +108,7 @@ impl<'a> Run<'a> {
     /// What it does, in lists of what runs.
     pub(super) fn name(&self) -> String {
         let columns: Vec<&str> = self.view.columns.iter().map(|column| &*column.name).collect();
-        format!("{} {}", self.does(), columns.join(", "))
-    }
-
-    fn does(&self) -> &'static str {
-        match &self.plan.sink {
-            SinkPlan::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
-            SinkPlan::Aggregate { .. } => "group",
-            SinkPlan::Materialise { .. } => "filter",
-            SinkPlan::Build { .. } | SinkPlan::BuildGroups { .. } | SinkPlan::Lists { .. } => "build",
-            SinkPlan::Probe { .. } => "probe",
-            SinkPlan::Mark { .. } => "mark",
-            SinkPlan::Windows(_) => "sort for windows",
-            SinkPlan::Partition { by, .. } if by.counts => "count partitions",
-            SinkPlan::Partition { .. } => "partition",
-        }
+        format!("{} {}", self.plan.sink.verb(), columns.join(", "))
     }
 
     /// What is known of its demand before it begins, and the bytes of the scanned chunks of each region.

@@ -1,10 +1,14 @@
 //! The host side of sinks: their device memory, and what happens between launches.
 
+mod finish;
+
+use finish::gather;
+
 use super::built::BuiltTable;
 use super::demand::DemandPolicy;
 use super::device_columns::Allocator;
 use super::error::{RunError, raise};
-use super::group_table::{TableState, merges};
+use super::group_table::TableState;
 use super::pairs::{JoinPart, Lists, Marks, ProbeRows};
 use super::partition_rows::PartitionedRows;
 use super::results::Rows;
@@ -15,14 +19,13 @@ use super::windows::WindowRows;
 use super::working::{SinkNeeds, zeroed};
 use crate::expression::Dimension;
 use crate::pipeline::bound::{BoundPipeline, ResultPlan};
-use crate::pipeline::group_layout::DenseLayout;
-use crate::pipeline::group_layout::SharedLayout;
+use crate::pipeline::group_layout::{DenseLayout, SharedLayout};
 use crate::pipeline::kept_groups;
 use crate::pipeline::sink::chains::RowLayout;
 use crate::pipeline::strategy::Strategy;
 use crate::runtime::DeviceRuntime;
-use galatea_device::{Access, DeviceBuffer, In, InOut, Stream};
-use galatea_kernels::{DenseFold, MAX_OUTPUTS, PipelineArguments};
+use galatea_device::{Access, DeviceBuffer, Stream};
+use galatea_kernels::{MAX_OUTPUTS, PipelineArguments};
 use galatea_memory::regions::{Use, WorkingRegion};
 use std::ops::Range;
 
@@ -400,159 +403,4 @@ impl SinkState {
         }
         Ok(stopped)
     }
-
-    /// After the last launch: adds up copies of groups.
-    pub(super) fn fold(
-        &mut self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        bound: &BoundPipeline,
-    ) -> Result<(), RunError> {
-        let (
-            Strategy::Dense(DenseLayout {
-                groups, copies: 2.., ..
-            }),
-            ResultPlan::Groups { accumulators, .. },
-        ) = (&bound.strategy, &bound.result)
-        else {
-            return Ok(());
-        };
-        let merges = runtime.upload(stream, &merges(accumulators), "how groups merge")?;
-        let words = self.control.slice_mut(CONTROL_WORDS..)?;
-        DenseFold::new(runtime.device())?.launch(stream, InOut(words), In(&merges), *groups)?;
-        Ok(())
-    }
-
-    /// After the last launch: completes a build side of query number `owner`.
-    pub(super) fn complete(
-        &mut self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        owner: u64,
-    ) -> Result<(), RunError> {
-        let allocator = Allocator {
-            runtime,
-            stream,
-            owner,
-            what: "a join or a window",
-        };
-        match &mut self.form {
-            Form::Build(table) => table.complete(&allocator, &mut self.control),
-            _ => Ok(()),
-        }
-    }
-
-    /// Reads the contents back, unless they stay on the device; what is left of rows goes to `rows`.
-    pub(super) fn finish(
-        mut self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        bound: &BoundPipeline,
-        rows: &mut Rows,
-        report: &mut RunReport,
-    ) -> Result<Contents, RunError> {
-        if let Some(dimension) = self.kept.take() {
-            return self.keep(runtime, stream, bound, dimension, report);
-        }
-        let end = match self.form {
-            Form::Fixed(words) => CONTROL_WORDS + words,
-            _ => CONTROL_WORDS,
-        };
-        let small = end <= SMALL_WORDS;
-        let mut control = stream.read(&self.control, ..if small { end } else { CONTROL_WORDS })?;
-        let mut contents = Contents {
-            rows_passed: control[3],
-            error: control[0] as u32,
-            bytes: 8 * control.len() as u64,
-            ..Contents::default()
-        };
-        match self.form {
-            Form::Fixed(_) if small => contents.groups = GroupStorage::Host(control.split_off(CONTROL_WORDS)),
-            Form::Fixed(_) => contents.groups = GroupStorage::Fixed(self.control, CONTROL_WORDS..end),
-            Form::Table(mut table) => {
-                let (mut held, waiting) = (control[1], control[4]);
-                if waiting > 0 {
-                    table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
-                    held = stream.read(&self.control, 1..2)?[0];
-                }
-                if let Some(groups) = table.collect(runtime, stream, held)? {
-                    contents.groups = GroupStorage::Collected(groups);
-                }
-            }
-            Form::Rows { .. } => {}
-            Form::Sort(columns) => {
-                if let (0, ResultPlan::Rows(outputs)) = (contents.error, &bound.result) {
-                    let (count, fetch) = (control[1], self.fetch);
-                    columns.finish(runtime, stream, outputs, count, fetch, rows, report)?;
-                }
-            }
-            Form::Build(mut table) => {
-                table.check(control[3], control[1])?;
-                table.park();
-                contents.built = Some(table);
-            }
-            Form::Chains { mut heap, layout } => {
-                gather(runtime, stream, bound, &mut heap, &layout, rows, report)?;
-                stream.synchronize()?;
-                heap.keep(runtime);
-            }
-        }
-        Ok(contents)
-    }
-}
-
-impl SinkState {
-    /// Leaves the groups on the device, as the rows of another pipeline, which `dimension` describes.
-    fn keep(
-        mut self,
-        runtime: &DeviceRuntime,
-        stream: &Stream,
-        bound: &BoundPipeline,
-        dimension: Dimension,
-        report: &mut RunReport,
-    ) -> Result<Contents, RunError> {
-        let control = stream.read(&self.control, ..CONTROL_WORDS)?;
-        let built = match self.form {
-            Form::Fixed(words) => {
-                self.control.park();
-                let entries = words / bound.slot_words().max(1);
-                BuiltTable::of_table(dimension, self.control, CONTROL_WORDS, entries as u64)
-            }
-            Form::Table(mut table) => {
-                let (held, waiting) = (control[1], control[4]);
-                if waiting > 0 {
-                    table.merge(runtime, stream, &mut self.control, 1, (held, waiting), report)?;
-                    stream.synchronize()?;
-                }
-                let (slots, entries) = table.keep(runtime);
-                BuiltTable::of_table(dimension, slots, 0, entries)
-            }
-            form => unreachable!("{form:?} has no groups"),
-        };
-        Ok(Contents {
-            rows_passed: control[3],
-            error: control[0] as u32,
-            bytes: 8 * control.len() as u64,
-            built: Some(built),
-            ..Contents::default()
-        })
-    }
-}
-
-/// Moves what chains of output rows hold to the host.
-fn gather(
-    runtime: &DeviceRuntime,
-    stream: &Stream,
-    bound: &BoundPipeline,
-    heap: &mut RowHeap,
-    layout: &RowLayout,
-    rows: &mut Rows,
-    report: &mut RunReport,
-) -> Result<(), RunError> {
-    let gathered = heap.gather(runtime, stream)?;
-    report.pages += gathered.pages;
-    if let ResultPlan::Rows(columns) = &bound.result {
-        report.link_bytes += rows.take_gathered(runtime, stream, columns, layout, &gathered)?;
-    }
-    Ok(())
 }

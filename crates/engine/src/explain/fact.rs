@@ -1,4 +1,4 @@
-//! What there is to say of a GPU subtree, by name.
+//! The named facts of a GPU subtree.
 
 use crate::execution::RunReport;
 use crate::expression::{Expr, ExprKind, WindowFunction};
@@ -9,6 +9,7 @@ use crate::reason::{milliseconds, size};
 use arrow::datatypes::Schema;
 use datafusion::common::human_readable_count;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A named property of a GPU subtree.
@@ -18,14 +19,14 @@ pub(crate) struct Fact {
     pub(crate) name: &'static str,
     /// Its values.
     pub(crate) values: Vec<String>,
-    /// Whether there may be any number of values.
+    /// Whether it has any number of values.
     pub(crate) is_list: bool,
     /// Of a join whose build side a pipeline makes: the facts of that pipeline, after each value.
     pub(crate) below: Vec<Option<Facts>>,
 }
 
 impl Fact {
-    fn one(name: &'static str, value: impl Into<String>) -> Self {
+    pub(super) fn one(name: &'static str, value: impl Into<String>) -> Self {
         Self {
             name,
             values: vec![value.into()],
@@ -34,7 +35,8 @@ impl Fact {
         }
     }
 
-    fn list(name: &'static str, values: Vec<String>) -> Option<Self> {
+    /// Values of any number, below each other.
+    pub(super) fn list(name: &'static str, values: Vec<String>) -> Option<Self> {
         (!values.is_empty()).then_some(Self {
             name,
             values,
@@ -43,8 +45,8 @@ impl Fact {
         })
     }
 
-    /// The values in one line, in brackets where there may be any number of them.
-    fn line(&self) -> String {
+    /// The values in one line, in brackets for any number of them.
+    fn bracketed(&self) -> String {
         let text = self.values();
         if self.is_list { format!("[{text}]") } else { text }
     }
@@ -72,7 +74,7 @@ impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, fact) in self.0.iter().enumerate() {
             let comma = if number == 0 { "" } else { ", " };
-            write!(f, "{comma}{}={}", fact.name, fact.line())?;
+            write!(f, "{comma}{}={}", fact.name, fact.bracketed())?;
         }
         Ok(())
     }
@@ -257,27 +259,29 @@ fn rate(report: &RunReport) -> String {
     }
 }
 
+/// The files of a scan, by the name of the first.
+pub(super) fn files(scan: &FileScanConfig) -> String {
+    let mut files = scan.file_groups.iter().flat_map(FileGroup::iter);
+    let first = files.next().map(|file| &file.object_meta.location);
+    // A file that several partitions read is one.
+    let others: BTreeSet<_> = files.map(|file| &file.object_meta.location).collect();
+    let Some(first) = first else {
+        return "no files".to_string();
+    };
+    let name = first.filename().unwrap_or_default();
+    match others.len() - usize::from(others.contains(first)) {
+        0 => format!("file {name}"),
+        more => format!("files {name} and {more} more"),
+    }
+}
+
 fn source(subtree: &Subtree) -> String {
     match &subtree.source {
         PipelineSource::Stored(table) => format!("store {}", table.name()),
-        PipelineSource::Files { scan } => {
-            let scan = scan.data_source().downcast_ref::<FileScanConfig>();
-            let mut files = scan
-                .into_iter()
-                .flat_map(|scan| scan.file_groups.iter())
-                .flat_map(FileGroup::iter);
-            match (files.next(), files.count()) {
-                (None, _) => "no files".to_string(),
-                (Some(file), 0) => format!(
-                    "file {}",
-                    file.object_meta.location.filename().unwrap_or_default()
-                ),
-                (Some(file), more) => {
-                    let name = file.object_meta.location.filename().unwrap_or_default();
-                    format!("files {name} and {more} more")
-                }
-            }
-        }
+        PipelineSource::Files { scan } => match scan.data_source().downcast_ref::<FileScanConfig>() {
+            Some(scan) => files(scan),
+            None => "no files".to_string(),
+        },
         PipelineSource::Groups(_) => format!("groups of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Pairs(_) => format!("pairs of d{}", subtree.dimensions.len() - 1),
         PipelineSource::Windows(_) => format!("rows of d{}", subtree.dimensions.len() - 1),

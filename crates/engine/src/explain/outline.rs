@@ -3,7 +3,8 @@
 //! ```text
 //! runs on     GPU
 //!
-//! SortExec: expr=[l_returnflag@0 ASC NULLS LAST], preserve_partitioning=[false]
+//! SortExec
+//! │  sorted by     l_returnflag
 //! └─ GpuExec
 //!    source      store lineitem
 //!    filters     l_shipdate <= 1998-09-02
@@ -12,6 +13,7 @@
 //! ```
 
 use super::fact::{Fact, Facts};
+use super::operator;
 use crate::execution::GpuExec;
 use crate::placement::PlacementExec;
 use crate::reason::milliseconds;
@@ -46,13 +48,17 @@ const NAME: usize = 14;
 
 fn node(plan: &Arc<dyn ExecutionPlan>, analysed: bool, first: &str, rest: &str, lines: &mut Vec<String>) {
     let children = plan.children();
-    match plan.downcast_ref::<GpuExec>() {
-        Some(gpu) => {
-            lines.push(format!("{first}GpuExec"));
+    let (known, cost) = match plan.downcast_ref::<GpuExec>() {
+        Some(gpu) => (Some(gpu.facts(analysed)), String::new()),
+        None => (operator::facts(plan.as_ref()), cost(plan, analysed)),
+    };
+    match &known {
+        Some(known) => {
+            lines.push(format!("{first}{}{cost}", plan.name()));
             let bar = if children.is_empty() { "   " } else { "│  " };
-            facts(&gpu.facts(analysed), &format!("{rest}{bar}"), lines);
+            facts(known, &format!("{rest}{bar}"), lines);
         }
-        None => lines.push(format!("{first}{}{}", Line(plan.as_ref()), cost(plan, analysed))),
+        None => lines.push(format!("{first}{}{cost}", Line(plan.as_ref()))),
     }
     for (number, child) in children.iter().enumerate() {
         let (branch, bar) = match number + 1 == children.len() {
@@ -95,7 +101,7 @@ fn push_values(lines: &mut Vec<String>, indent: &str, name: &str, values: &[Stri
     }
 }
 
-/// Rows and time of a node of DataFusion's that has run.
+/// Rows of a node of DataFusion's that has run, and the time that its partitions have computed.
 fn cost(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
     let Some(metrics) = plan.metrics().filter(|_| analysed) else {
         return String::new();
@@ -105,7 +111,7 @@ fn cost(plan: &Arc<dyn ExecutionPlan>, analysed: bool) -> String {
         .map(|rows| format!("{} rows", human_readable_count(rows)));
     let time = metrics
         .elapsed_compute()
-        .map(|nanoseconds| milliseconds(Duration::from_nanos(nanoseconds as u64)));
+        .map(|nanoseconds| format!("CPU {}", milliseconds(Duration::from_nanos(nanoseconds as u64))));
     let parts: Vec<String> = rows.into_iter().chain(time).collect();
     if parts.is_empty() {
         String::new()

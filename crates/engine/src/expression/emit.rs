@@ -15,6 +15,7 @@ mod dictionary;
 mod float;
 mod frames;
 mod groups;
+mod guards;
 mod inlist;
 mod literal;
 mod lookup;
@@ -30,7 +31,6 @@ use arrow::datatypes::DataType;
 
 use super::binding::{ColumnBinding, ColumnKind};
 use super::dimension::Dimension;
-use super::error::ErrorCode;
 use super::function::Function;
 use super::interval::Interval;
 use super::ir::{Expr, ExprKind};
@@ -42,6 +42,7 @@ use crate::code::{Code, line};
 use crate::reason::Reason;
 
 pub(crate) use cast::supported as cast_supported;
+use guards::Raise;
 use literal::{constant_text, integer_of, text_of};
 pub(crate) use pairs::PAIR_CHUNK_BITS;
 
@@ -86,15 +87,6 @@ struct Emitted {
     value: Value,
     /// With the conditions of places inside the expression only.
     raises: Vec<Raise>,
-}
-
-/// An error that an expression may raise.
-#[derive(Debug, Clone)]
-struct Raise {
-    /// Conditions of the place, outermost first.
-    guards: Vec<String>,
-    condition: String,
-    code: u32,
 }
 
 impl<'a> Emitter<'a> {
@@ -427,69 +419,6 @@ impl<'a> Emitter<'a> {
                     .join(" | ");
                 Some(self.define(&Kind::Bool, &rhs))
             }
-        }
-    }
-
-    /// The name of the condition under which this place is evaluated; `None` if always.
-    fn guard(&mut self) -> Option<String> {
-        let guards = self.guards.clone();
-        let mut all: Option<String> = None;
-        for condition in guards {
-            all = Some(match all {
-                None => self.define(&Kind::Bool, &condition),
-                Some(outer) => self.define(&Kind::Bool, &format!("{outer} && {condition}")),
-            });
-        }
-        all
-    }
-
-    /// Emits an expression at a place that is evaluated under one more condition.
-    fn guarded(&mut self, condition: String, expression: &Expr) -> Result<Value, Reason> {
-        self.guards.push(condition);
-        let value = self.expression(expression);
-        self.guards.pop();
-        value
-    }
-
-    /// Raises an error where `condition` holds, if this place is evaluated.
-    fn raise(&mut self, condition: &str, code: ErrorCode) {
-        self.raise_number(condition, code.code());
-    }
-
-    fn raise_number(&mut self, condition: &str, code: u32) {
-        let (guards, condition) = (self.guards.clone(), condition.to_owned());
-        self.raises.push(Raise {
-            guards: guards.clone(),
-            condition: condition.clone(),
-            code,
-        });
-        if condition == "false" {
-            return;
-        }
-        // Raised already under fewer conditions, it is raised here, too.
-        let places = self.scope.raised.entry((condition.clone(), code)).or_default();
-        if places
-            .iter()
-            .any(|place| place.iter().all(|guard| guards.contains(guard)))
-        {
-            return;
-        }
-        places.push(guards);
-        let guard = self
-            .guard()
-            .map(|guard| format!("{guard} && "))
-            .unwrap_or_default();
-        line!(
-            self.out,
-            "if ({guard}{condition}) galatea_raise(args.error, {code}u);"
-        );
-    }
-
-    /// `condition` only where `null` is not set.
-    fn unless_null(&mut self, condition: &str, null: Option<&String>) -> String {
-        match null {
-            None => condition.to_owned(),
-            Some(null) => self.define(&Kind::Bool, &format!("{condition} && !{null}")),
         }
     }
 }

@@ -26,7 +26,7 @@ const LISTS_PER_ROW: u64 = 4;
 /// Indices that lists by key may have however few rows there are.
 const FREE_LISTS: u64 = 64 << 10;
 
-/// Indices that arrays by key may have for so many rows.
+/// Most indices of arrays by key for `rows` rows.
 pub(super) fn indices_for(rows: u64) -> u64 {
     rows.saturating_mul(INDICES_PER_ROW).saturating_add(FREE_INDICES)
 }

@@ -1,10 +1,13 @@
 //! The accumulators that aggregates need, and how results are made from them.
 
+mod finish;
+
+pub use finish::{Finish, FinishForm};
+
 use super::aggregate::{Accumulator, AggregateCall, AggregateFunction, SumWidth, sum_width};
 use super::moments::{Moment, MomentSum};
 use crate::expression::{Kind, Value};
 use crate::reason::Reason;
-use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
 /// One accumulator and what a row adds to it.
@@ -40,98 +43,6 @@ impl Contribution {
         let largest = low.unsigned_abs().max(high.unsigned_abs());
         (largest as f64 / 2f64.powi(33)).min(1.0)
     }
-}
-
-/// How a result column is made from a group's words.
-#[derive(Debug, Clone)]
-pub struct Finish {
-    /// From which words, and how.
-    pub form: FinishForm,
-    /// Word that counts the values behind the result; NULL when it is zero. `None`: never NULL.
-    pub valid: Option<usize>,
-    /// Type of the result column.
-    pub data_type: DataType,
-}
-
-/// See [`Finish`].
-#[derive(Debug, Clone)]
-pub enum FinishForm {
-    /// The word, unsigned.
-    Count(usize),
-    /// A 64-bit sum, sign extended where the result is wider.
-    Sum64(usize),
-    /// A 64-bit sum, and a constant for each of its values.
-    SumPlus {
-        /// Word of the sum.
-        sum: usize,
-        /// Word of the count.
-        count: usize,
-        /// The constant.
-        each: i64,
-    },
-    /// Bits of integers; complemented for AND.
-    Bits {
-        /// The word.
-        word: usize,
-        /// AND.
-        complement: bool,
-    },
-    /// A 128-bit sum.
-    Sum128(usize),
-    /// A sum of doubles.
-    SumF64(usize),
-    /// Decimal average: the sum at the argument's scale and its accumulator, divided by the count word.
-    AverageDecimal {
-        /// First word of the sum.
-        sum: usize,
-        /// Whether the sum takes two words.
-        wide: bool,
-        /// Word of the count.
-        count: usize,
-        /// Scale of the argument.
-        scale: i8,
-    },
-    /// Double average.
-    AverageF64 {
-        /// Word of the sum.
-        sum: usize,
-        /// Word of the count.
-        count: usize,
-    },
-    /// A function of moments.
-    Moment {
-        /// Which.
-        moment: Moment,
-        /// Word that counts the rows without NULL.
-        count: usize,
-        /// The sums: the first word of each, and whether it takes two.
-        sums: Vec<(MomentSum, usize, bool)>,
-        /// Scales of the arguments.
-        scales: [i8; 2],
-    },
-    /// Rank of a 64-bit integer; complemented for MIN.
-    RankInteger {
-        /// The word.
-        word: usize,
-        /// MIN.
-        complement: bool,
-    },
-    /// Rank of a double; complemented for MIN.
-    RankFloat {
-        /// The word.
-        word: usize,
-        /// MIN.
-        complement: bool,
-    },
-    /// Rank of a dictionary code; complemented for MIN.
-    RankCode {
-        /// The word.
-        word: usize,
-        /// MIN.
-        complement: bool,
-        /// The dictionary.
-        values: ArrayRef,
-    },
 }
 
 /// The accumulators of a group and how results come out of them.

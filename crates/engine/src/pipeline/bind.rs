@@ -61,16 +61,7 @@ pub fn bind(
         .into_iter()
         .flat_map(|e| rewrite(e).columns())
         .collect();
-    let separate = matches!(
-        plan.sink,
-        SinkPlan::Materialise { .. }
-            | SinkPlan::Build { .. }
-            | SinkPlan::Lists { .. }
-            | SinkPlan::Probe { .. }
-            | SinkPlan::Windows(_)
-            | SinkPlan::Partition { .. }
-    );
-    let stages = stages::plan(&filters, &columns, &sink_columns, separate);
+    let stages = stages::plan(&filters, &columns, &sink_columns, plan.sink.writes_rows());
     let selectivity = stages::selectivity(&filters, &columns);
 
     let bindings: Vec<_> = columns.iter().map(|c| c.binding.clone()).collect();

@@ -64,7 +64,7 @@ impl ListsPlan {
         4 * self.keys.indices() + slots
     }
 
-    /// Bytes, of so many rows.
+    /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
         // The slot and rank of each row, and its place in a list.
         self.lookup_bytes() + rows * 12 + row_bytes(&self.columns, rows)
@@ -83,7 +83,7 @@ pub struct ProbePlan {
 }
 
 impl ProbePlan {
-    /// Bytes, of so many rows.
+    /// Bytes of `rows` rows.
     pub fn bytes(&self, rows: u64) -> u64 {
         // Where the list starts, how long it is, and the pairs before.
         rows * 16 + row_bytes(&self.columns, rows)

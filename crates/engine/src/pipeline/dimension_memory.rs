@@ -236,15 +236,9 @@ impl DimensionInput<'_> {
                 1,
                 POLICY.warps_of_a_block * 8 * POLICY.words_of_a_call * aggregates.len() as u64,
             ),
-            SinkPlan::Materialise { .. }
-            | SinkPlan::Build { .. }
-            | SinkPlan::BuildGroups { .. }
-            | SinkPlan::Lists { .. }
-            | SinkPlan::Probe { .. }
-            | SinkPlan::Mark { .. }
-            | SinkPlan::Windows(_) => (1, 0),
             // Rows of a step are in shared memory, too.
             SinkPlan::Partition { .. } => (2, 0),
+            _ => (1, 0),
         };
         let limit = (self.options.shared_bytes / share).saturating_sub(other.max(POLICY.other_shared_bytes));
         let bytes = lookups.bytes + candidate.bytes();

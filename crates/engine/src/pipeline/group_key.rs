@@ -145,7 +145,7 @@ impl GroupKey {
         Ok(Self { parts, layout })
     }
 
-    /// Possible groups of so many rows.
+    /// Possible groups of `rows` rows.
     pub fn groups_among(&self, rows: u64) -> u64 {
         product(&self.parts).map_or(rows, |groups| groups.min(rows))
     }

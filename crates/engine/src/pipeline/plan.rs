@@ -199,6 +199,46 @@ pub struct TopRows {
 }
 
 impl SinkPlan {
+    /// The keys and the aggregates of groups, returned or kept by key.
+    pub(crate) fn grouped(&self) -> Option<(&[Expr], &[AggregateCall])> {
+        match self {
+            Self::Aggregate { keys, aggregates } => Some((keys, aggregates)),
+            Self::BuildGroups { key, aggregates } => Some((std::slice::from_ref(key), aggregates)),
+            _ => None,
+        }
+    }
+
+    /// The key and the columns of rows that stay on the device as a side of a join, or on the way to one.
+    pub(crate) fn keyed(&self) -> Option<(&Expr, &[(usize, Expr)])> {
+        match self {
+            Self::Build { key, columns, .. }
+            | Self::Lists { key, columns, .. }
+            | Self::Probe { key, columns, .. }
+            | Self::Partition { key, columns, .. } => Some((key, columns)),
+            _ => None,
+        }
+    }
+
+    /// Whether columns of surviving rows are written down, one by one.
+    pub(crate) fn writes_rows(&self) -> bool {
+        matches!(self, Self::Materialise { .. } | Self::Windows(_)) || self.keyed().is_some()
+    }
+
+    /// What it does, in a word.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Self::Aggregate { keys, .. } if keys.is_empty() => "aggregate",
+            Self::Aggregate { .. } => "group",
+            Self::Materialise { .. } => "filter",
+            Self::Build { .. } | Self::BuildGroups { .. } | Self::Lists { .. } => "build",
+            Self::Probe { .. } => "probe",
+            Self::Mark { .. } => "mark",
+            Self::Windows(_) => "sort for windows",
+            Self::Partition { by, .. } if by.counts => "count partitions",
+            Self::Partition { .. } => "partition",
+        }
+    }
+
     /// The same with column `i` of the source being `columns[i]`.
     pub(crate) fn substitute(self, columns: &[Expr]) -> Self {
         match self.map(&|e| Ok::<_, Infallible>(e.substitute(columns))) {
@@ -341,11 +381,8 @@ impl PipelinePlan {
 
     /// Whether results of its groups are made on the host alone.
     pub fn finishes_on_host(&self) -> bool {
-        let (SinkPlan::Aggregate { aggregates, .. } | SinkPlan::BuildGroups { aggregates, .. }) = &self.sink
-        else {
-            return false;
-        };
-        aggregates.iter().any(|call| call.function.finishes_on_host())
+        let calls = self.sink.grouped().map_or(&[][..], |(_, aggregates)| aggregates);
+        calls.iter().any(|call| call.function.finishes_on_host())
     }
 
     /// Every expression of the pipeline.
@@ -355,34 +392,25 @@ impl PipelinePlan {
 
     /// The expressions evaluated for surviving rows.
     pub fn sink_expressions(&self) -> Vec<&Expr> {
+        if let Some((keys, aggregates)) = self.sink.grouped() {
+            let calls = aggregates
+                .iter()
+                .flat_map(|call| call.argument.iter().chain(&call.filter));
+            return keys.iter().chain(calls).collect();
+        }
+        if let Some((key, columns)) = self.sink.keyed() {
+            return [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect();
+        }
         match &self.sink {
-            SinkPlan::BuildGroups { key, aggregates } => {
-                let calls = aggregates
-                    .iter()
-                    .flat_map(|call| call.argument.iter().chain(&call.filter));
-                [key].into_iter().chain(calls).collect()
-            }
-            SinkPlan::Aggregate { keys, aggregates } => {
-                let calls = aggregates
-                    .iter()
-                    .flat_map(|call| call.argument.iter().chain(&call.filter));
-                keys.iter().chain(calls).collect()
-            }
             SinkPlan::Materialise { outputs, order } => {
                 let order = order.iter().flat_map(RowOrder::expressions);
                 outputs.iter().chain(order).collect()
-            }
-            SinkPlan::Build { key, columns, .. }
-            | SinkPlan::Lists { key, columns, .. }
-            | SinkPlan::Probe { key, columns, .. }
-            | SinkPlan::Partition { key, columns, .. } => {
-                [key].into_iter().chain(columns.iter().map(|(_, e)| e)).collect()
             }
             SinkPlan::Windows(input) => {
                 let columns = input.columns.iter().map(|(_, column)| column);
                 columns.chain(input.words()).collect()
             }
-            SinkPlan::Mark { .. } => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -437,41 +465,29 @@ impl PipelinePlan {
                 all.extend(e.columns());
             }
         };
+        if let Some((_, aggregates)) = self.sink.grouped() {
+            let ordered = aggregates.iter().filter(|call| call.function.orders_values());
+            ordered
+                .filter_map(|call| call.argument.as_ref())
+                .for_each(&mut whole);
+        }
+        // Text goes by its codes.
+        if let Some((key, columns)) = self.sink.keyed() {
+            key.parts().iter().for_each(&mut whole);
+            columns.iter().map(|(_, column)| column).for_each(&mut whole);
+        }
         match &self.sink {
-            SinkPlan::Aggregate { keys, aggregates } => {
-                keys.iter().for_each(&mut whole);
-                aggregates
-                    .iter()
-                    .filter(|call| call.function.orders_values())
-                    .filter_map(|call| call.argument.as_ref())
-                    .for_each(&mut whole);
-            }
+            SinkPlan::Aggregate { keys, .. } => keys.iter().for_each(&mut whole),
             SinkPlan::Materialise { outputs, .. } => {
                 (outputs.iter().filter(|e| e.as_column().is_none())).for_each(&mut whole);
             }
-            SinkPlan::BuildGroups { aggregates, .. } => aggregates
-                .iter()
-                .filter(|call| call.function.orders_values())
-                .filter_map(|call| call.argument.as_ref())
-                .for_each(&mut whole),
-            // Text goes by its codes.
-            SinkPlan::Build { key, columns, .. }
-            | SinkPlan::Lists { key, columns, .. }
-            | SinkPlan::Probe { key, columns, .. }
-            | SinkPlan::Partition { key, columns, .. } => {
-                key.parts().iter().for_each(&mut whole);
-                columns.iter().map(|(_, column)| column).for_each(&mut whole);
-            }
             SinkPlan::Windows(input) => {
-                let keys = input.words().flat_map(Expr::children);
-                input
-                    .columns
-                    .iter()
-                    .map(|(_, column)| column)
-                    .chain(keys)
+                let columns = input.columns.iter().map(|(_, column)| column);
+                columns
+                    .chain(input.words().flat_map(Expr::children))
                     .for_each(&mut whole);
             }
-            SinkPlan::Mark { .. } => {}
+            _ => {}
         }
         all
     }

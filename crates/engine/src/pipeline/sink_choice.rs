@@ -1,44 +1,29 @@
 //! Which sink a pipeline gets for its surviving rows, and the values that the sink takes of each.
 
-use super::accumulators::AccumulatorPlan;
-use super::aggregate::{AggregateCall, AggregateFunction};
+mod groups;
+
 use super::bound::ResultPlan;
-use super::build_plan::{
-    BuildPlan, GroupBuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, WindowsPlan,
-};
+use super::build_plan::{BuildPlan, ListsPlan, MarkPlan, PartitionPlan, ProbePlan, WindowsPlan};
 use super::column_access::ColumnAccess;
-use super::group_choice::{self, GroupedRows, SlotKey};
-use super::group_key::{GroupKey, KeyLayout, KeyPart};
-use super::group_layout::{ColumnSlots, DenseLayout};
-use super::kept_groups;
 use super::options::KernelOptions;
 use super::output;
 use super::plan::{Marking, Partitioning, PipelinePlan, RowOrder, SinkPlan, WindowInput};
-use super::sample;
-use super::shared_sums::shared_sums;
 use super::sink::Sink;
 use super::sink::append::AppendSink;
 use super::sink::build::BuildSink;
 use super::sink::chains::ChainsSink;
-use super::sink::dense::DenseSink;
-use super::sink::hash::{HashSink, slots_for};
 use super::sink::lists::{ListsSink, MAX_COLUMNS};
 use super::sink::mark::MarkSink;
 use super::sink::partition::{PartitionSink, block_for};
 use super::sink::probe::ProbeSink;
-use super::sink::scalar::ScalarSink;
-use super::sink::shared::SharedSink;
 use super::sink::windows::WindowsSink;
 use super::strategy::Strategy;
-use crate::code::{Code, line};
-use crate::config::{GroupBy, RowOutput};
-use crate::expression::{
-    BuiltColumn, Emitter, Expr, GroupWords, JoinKeyPart, KeySpace, Kind, Value, WindowShape,
-};
+use crate::code::Code;
+use crate::config::RowOutput;
+use crate::expression::{BuiltColumn, Emitter, Expr, JoinKeyPart, KeySpace, Kind, Value, WindowShape};
 use crate::policy::policy;
 use crate::reason::Reason;
 use galatea_kernels::KeyWidth;
-use galatea_layout::model::LaidOutColumn;
 use galatea_store::TableView;
 
 /// Rows of a table, and how many of them are expected to pass the filters.
@@ -358,214 +343,6 @@ impl SinkInput<'_> {
         };
         Ok(BoundSink::new(sink, strategy, ResultPlan::Partition(plan)))
     }
-
-    /// Groups in arrays by key.
-    fn build_groups(
-        &self,
-        key: &Expr,
-        aggregates: &[AggregateCall],
-        mut emitter: Emitter<'_>,
-        code: &mut Code,
-    ) -> Result<BoundSink, Reason> {
-        let key = (self.rewrite)(key);
-        let value = emitter.emit(&key, code)?;
-        let keys = value.interval();
-        let rows = self.cardinality.rows;
-        let space = KeySpace::new(vec![JoinKeyPart::new(&value, false)], rows)?;
-        if space.slots.is_some() {
-            return Err(Reason::Limit {
-                expression: "groups of a build side".into(),
-                asked: space.numbers(),
-                limit: rows,
-                unit: "keys, from the least to the greatest",
-            });
-        }
-        let mut accumulators = self.calls(aggregates, true, &mut emitter, code)?;
-        let occupied = accumulators.row_count();
-        let words = GroupWords {
-            stride: accumulators.words,
-            occupied: Some(occupied),
-            columns: kept_groups::aggregates(&accumulators, (0, 1), rows)?,
-        };
-        let number = emitter.key_number(&space, &key, &[value], code)?;
-        line!(code, "const u32 group = u32({number});");
-        let layout = DenseLayout {
-            groups: space.indices(),
-            warp_aggregated: true,
-            copies: 1,
-        };
-        let result = ResultPlan::BuildGroups(GroupBuildPlan { keys, words });
-        let sink = DenseSink { accumulators, layout };
-        Ok(BoundSink::new(sink, Strategy::BuildGroups, result))
-    }
-
-    fn groups(
-        &self,
-        keys: &[Expr],
-        aggregates: &[AggregateCall],
-        mut emitter: Emitter<'_>,
-        code: &mut Code,
-    ) -> Result<BoundSink, Reason> {
-        let keys: Vec<Expr> = keys.iter().map(self.rewrite).collect();
-        let key_values = keys
-            .iter()
-            .map(|k| emitter.emit(k, code))
-            .collect::<Result<Vec<Value>, _>>()?;
-        let mut accumulators = self.calls(aggregates, !keys.is_empty(), &mut emitter, code)?;
-        if keys.is_empty() {
-            let result = ResultPlan::Groups {
-                key: None,
-                accumulators: accumulators.clone(),
-                occupied: None,
-            };
-            return Ok(BoundSink::new(
-                ScalarSink { accumulators },
-                Strategy::Scalar,
-                result,
-            ));
-        }
-        let key = group_key(&key_values, self.options.group_by)?;
-        let KeyLayout::Dense { groups } = key.layout else {
-            key.emit(&key_values, code);
-            return Ok(self.hashed(key, accumulators));
-        };
-        // Dense accumulators exist for every possible group: one word must count rows.
-        let occupied = accumulators.row_count();
-        let mut choice = self.dense(&keys, &key, groups, &accumulators, code.length());
-        let hot: Vec<usize> = (choice.hot.iter())
-            .map(|group| emitter.parameter(u64::from(*group)))
-            .collect();
-        if let Strategy::Shared(layout) = &mut choice.strategy
-            && let Some(slots) = &mut layout.slots
-        {
-            slots.table = emitter.table(group_of_slot(&self.columns[slots.column], &key));
-        } else {
-            key.emit(&key_values, code);
-        }
-        let result = ResultPlan::Groups {
-            key: Some(key),
-            accumulators: accumulators.clone(),
-            occupied: Some(occupied),
-        };
-        let sink: Box<dyn Sink> = match choice.strategy {
-            Strategy::Shared(layout) => Box::new(SharedSink {
-                accumulators,
-                layout,
-                hot,
-            }),
-            Strategy::Dense(layout) => Box::new(DenseSink { accumulators, layout }),
-            other => unreachable!("{other} collects no dense groups"),
-        };
-        Ok(BoundSink {
-            sink,
-            strategy: choice.strategy,
-            result,
-            why: Some(choice.why),
-        })
-    }
-
-    /// Groups in a hash table.
-    fn hashed(&self, key: GroupKey, accumulators: AccumulatorPlan) -> BoundSink {
-        // Where a fully sized table would take too much, a row may find no slot.
-        let groups = key.groups_among(self.cardinality.rows);
-        let slot = 8 * (key.slot_key_words() + accumulators.words) as u64;
-        let overflows = slots_for(groups).saturating_mul(slot) > self.options.hash_table_bytes;
-        let warp_aggregated = self.options.aggregates_warps();
-        let result = ResultPlan::Groups {
-            key: Some(key.clone()),
-            accumulators: accumulators.clone(),
-            occupied: None,
-        };
-        let strategy = Strategy::Hash {
-            warp_aggregated,
-            overflows,
-        };
-        let sink = HashSink {
-            accumulators,
-            key,
-            overflows,
-            warp_aggregated,
-            collide: self.options.collide,
-        };
-        BoundSink::new(sink, strategy, result)
-    }
-
-    /// Adds the accumulators of calls, and emits their arguments.
-    fn calls(
-        &self,
-        aggregates: &[AggregateCall],
-        grouped: bool,
-        emitter: &mut Emitter<'_>,
-        code: &mut Code,
-    ) -> Result<AccumulatorPlan, Reason> {
-        let mut accumulators = AccumulatorPlan::default();
-        for (call, shared) in aggregates.iter().zip(shared_sums(aggregates)) {
-            let here = |e: &Option<Expr>| e.as_ref().map(self.rewrite);
-            let filter = here(&call.filter).map(|f| emitter.emit(&f, code)).transpose()?;
-            // An argument is evaluated for the rows that the call's filter keeps.
-            let kept: Vec<String> = filter.iter().map(|f| f.code.clone()).collect();
-            let mut emit = |e: &Expr| emitter.emit_where(&kept, &(self.rewrite)(e), code);
-            let rows = self.cardinality.rows;
-            if let Some((argument, each)) = shared {
-                let argument = emit(&argument)?;
-                accumulators.sum_plus(call, (&argument, each), filter.as_ref(), rows, grouped)?;
-                continue;
-            }
-            let arguments = call.argument.iter().flat_map(Expr::parts).map(emit);
-            let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
-            if let AggregateFunction::Moment(moment) = call.function {
-                accumulators.moment(call, moment, &arguments, filter.as_ref(), rows)?;
-                continue;
-            }
-            accumulators.call(call, arguments.first(), filter.as_ref(), rows, grouped)?;
-        }
-        Ok(accumulators)
-    }
-
-    /// Chooses how dense groups are collected; `lines`: generated lines per row so far, taken as two
-    /// instructions each.
-    fn dense(
-        &self,
-        keys: &[Expr],
-        key: &GroupKey,
-        groups: u64,
-        accumulators: &AccumulatorPlan,
-        lines: usize,
-    ) -> group_choice::GroupChoice {
-        let slots = match keys {
-            [only] => only.as_column().and_then(|column| self.slots(column)),
-            _ => None,
-        };
-        let rows = GroupedRows {
-            groups,
-            plan: accumulators,
-            rows: self.cardinality.rows,
-            row_bytes: self.columns.iter().map(|c| c.form.row_bytes()).sum(),
-            items: self.items,
-            instructions: 6.0 + 2.5 * self.columns.len() as f64 + 2.0 * lines as f64,
-            sample: sample::sample(self.view, keys, key, self.items),
-            slots,
-        };
-        group_choice::choose(&rows, self.options)
-    }
-
-    /// The slots of a laid-out key column, if rows per thread match the access pattern it was laid out for.
-    fn slots(&self, column: usize) -> Option<SlotKey> {
-        let layout = &self.columns[column].slots.as_ref()?.layout;
-        (layout.tiles.rows_per_thread == self.items).then(|| SlotKey {
-            slots: ColumnSlots {
-                column,
-                slots: layout.map.slots() as u32,
-                values: layout.map.values() as u32,
-                // Made when the layout is chosen.
-                table: 0,
-            },
-            column: LaidOutColumn {
-                extra_row_bytes: 0.0,
-                ..LaidOutColumn::from(&layout.report)
-            },
-        })
-    }
 }
 
 /// Refuses more columns of a side of a join than there are outputs.
@@ -591,32 +368,4 @@ fn mark(
     let pair = emitter.pair_of_row(dimension, code)?;
     let result = ResultPlan::Mark(MarkPlan { dimension, marking });
     Ok(BoundSink::new(MarkSink { pair }, Strategy::Mark, result))
-}
-
-/// Table by slot of a laid-out column: a value's first slot maps to its group number (NULL: the last group),
-/// a copy's slot to the value's first slot, an unused slot to 0xffffffff.
-fn group_of_slot(column: &ColumnAccess, key: &GroupKey) -> Vec<u8> {
-    let Some(slots) = &column.slots else {
-        return Vec::new();
-    };
-    let layout = &slots.layout;
-    let values = layout.map.values();
-    let entry = |(slot, value): (usize, &u32)| match (*value, layout.null) {
-        (value, _) if slot >= values => value,
-        (value, Some(null)) if value == null => key.last_group(),
-        (value, _) => key.group_of_code(value, layout.base(), layout.factor()),
-    };
-    let entries: Vec<u32> = layout.map.as_slice().iter().enumerate().map(entry).collect();
-    bytemuck::cast_slice(&entries).to_vec()
-}
-
-/// The key of a grouped pipeline, honouring a forced hash table.
-fn group_key(values: &[Value], forced: GroupBy) -> Result<GroupKey, Reason> {
-    let parts = values.iter().map(KeyPart::new).collect::<Result<Vec<_>, _>>()?;
-    let limit = if forced == GroupBy::Hash {
-        0
-    } else {
-        POLICY.dense_groups
-    };
-    GroupKey::new(parts, limit)
 }

@@ -16,7 +16,7 @@ pub(crate) fn side(rows: usize, keys: i32, seed: u64) -> RecordBatch {
     dimension("k", Arc::new(keys) as ArrayRef, seed)
 }
 
-/// Tables `l` and `r` of so many rows, whose keys repeat.
+/// Tables `l` and `r` of `rows` rows, whose keys repeat.
 async fn sides(left: usize, right: usize, keys: i32, seed: u64) -> Pair {
     let pair = Pair::new(&[STRICT]);
     pair.table("l", &[side(left, keys, seed)]);

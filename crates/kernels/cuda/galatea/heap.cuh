@@ -27,31 +27,31 @@
 #endif
 #if GALATEA_HEAP_SEARCH == 0
 #include "galatea/heap/window.cuh"
-namespace galatea { using HeapStrategy = WindowHeap; }
+namespace galatea { using HeapSearch = WindowHeap; }
 #elif GALATEA_HEAP_SEARCH == 1
 #include "galatea/heap/random_walk.cuh"
-namespace galatea { using HeapStrategy = RandomWalkHeap; }
+namespace galatea { using HeapSearch = RandomWalkHeap; }
 #elif GALATEA_HEAP_SEARCH == 2
 #include "galatea/heap/random_walk_bitmap.cuh"
-namespace galatea { using HeapStrategy = RandomWalkBitmapHeap<u32>; }
+namespace galatea { using HeapSearch = RandomWalkBitmapHeap<u32>; }
 #elif GALATEA_HEAP_SEARCH == 3
 #include "galatea/heap/random_walk_bitmap.cuh"
-namespace galatea { using HeapStrategy = RandomWalkBitmapHeap<u64>; }
+namespace galatea { using HeapSearch = RandomWalkBitmapHeap<u64>; }
 #elif GALATEA_HEAP_SEARCH == 4
 #include "galatea/heap/collaborative.cuh"
-namespace galatea { using HeapStrategy = CollaborativeHeap<u32>; }
+namespace galatea { using HeapSearch = CollaborativeHeap<u32>; }
 #elif GALATEA_HEAP_SEARCH == 5
 #include "galatea/heap/collaborative.cuh"
-namespace galatea { using HeapStrategy = CollaborativeHeap<u64>; }
+namespace galatea { using HeapSearch = CollaborativeHeap<u64>; }
 #elif GALATEA_HEAP_SEARCH == 6
 #include "galatea/heap/runs.cuh"
-namespace galatea { using HeapStrategy = RunsHeap; }
+namespace galatea { using HeapSearch = RunsHeap; }
 #elif GALATEA_HEAP_SEARCH == 7
 #include "galatea/heap/queue.cuh"
-namespace galatea { using HeapStrategy = QueueHeap; }
+namespace galatea { using HeapSearch = QueueHeap; }
 #elif GALATEA_HEAP_SEARCH == 8
 #include "galatea/heap/bump.cuh"
-namespace galatea { using HeapStrategy = BumpHeap; }
+namespace galatea { using HeapSearch = BumpHeap; }
 #else
 #error "GALATEA_HEAP_SEARCH: unknown page search"
 #endif
@@ -86,7 +86,7 @@ GALATEA_INLINE HeapTaken heap_take_lanes(const HeapView& heap, Lanes lanes, u64 
 #if GALATEA_HEAP_SEARCH == 6
     const u64 page = RunsHeap::take_run(heap, lanes, units, walk, tally);
 #else
-    const u64 page = HeapStrategy::take(heap, lanes, units != 0, walk, tally);
+    const u64 page = HeapSearch::take(heap, lanes, units != 0, walk, tally);
 #endif
     tally.add_to(heap, lanes, units != 0, page != NO_PAGE);
     return HeapTaken{page, walk};
@@ -95,7 +95,7 @@ GALATEA_NOINLINE HeapTaken heap_take_some(const HeapView heap, u32 mask, u64 uni
     return heap_take_lanes(heap, SomeLanes{mask}, units, walk);
 }
 GALATEA_NOINLINE void heap_give_some(const HeapView heap, u32 mask, u64 page) {
-    HeapStrategy::give(heap, SomeLanes{mask}, page);
+    HeapSearch::give(heap, SomeLanes{mask}, page);
 }
 
 // Warp scope: the lanes of `mask` call. `units` pages in a row for each lane, 0: none; the first, or NO_PAGE.
@@ -114,7 +114,7 @@ GALATEA_INLINE u64 heap_take(const HeapView& heap, u32 mask, bool want, HeapWalk
 
 // Warp scope: the lanes of `mask` call. Gives back each lane's page; NO_PAGE: nothing.
 GALATEA_INLINE void heap_give(const HeapView& heap, u32 mask, u64 page) {
-    if (mask == 0xffffffffu) HeapStrategy::give(heap, WholeWarp{}, page);
+    if (mask == 0xffffffffu) HeapSearch::give(heap, WholeWarp{}, page);
     else heap_give_some(heap, mask, page);
     if (HEAP_COUNTS && page != NO_PAGE) atomicAdd(heap.status + HEAP_FREES, 1ull);
 }

@@ -61,7 +61,7 @@ kernel_arguments! {
         pub words_per_buffer: u32,
         /// Bytes of a frame.
         pub frame_bytes: u32,
-        /// Buffers that there may be.
+        /// Most buffers.
         pub most_buffers: u32,
         /// Nothing.
         pub unused: u32,

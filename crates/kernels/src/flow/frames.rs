@@ -50,7 +50,7 @@ impl FrameMemory {
         self.granted.load(Ordering::Acquire)
     }
 
-    /// Buffers there may be.
+    /// Most buffers.
     #[must_use]
     pub fn most_buffers(&self) -> usize {
         self.buffers.len()
@@ -59,7 +59,7 @@ impl FrameMemory {
     /// Adds a buffer; its number. Called by one thread at a time.
     ///
     /// # Errors
-    /// The buffer, where there are all that there may be or it is too small.
+    /// The buffer, where their number is at the limit, or it is too small.
     pub fn grant(&self, buffer: Arc<SharedMemory>) -> Result<usize, Arc<SharedMemory>> {
         let number = self.granted.load(Ordering::Relaxed);
         let Some(place) = self.buffers.get(number) else {

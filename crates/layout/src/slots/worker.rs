@@ -1,4 +1,17 @@
 //! One worker: gives the rows of its blocks their slots, access by access.
+//!
+//! **The conflict window** (Sitaridi & Ross §3.3). Atomics of other warps may still be in flight when a warp
+//! makes its access, so copies that the last `window` accesses of the block used are not used again:
+//!
+//! ```text
+//! accesses of a block     ... t-5  t-4  t-3  t-2  t-1   t                      window 4
+//! copies not for t                 \________________/                          Copies::banks_unused_since(value, t - 4)
+//! ```
+//!
+//! The clock `now` counts accesses and jumps by a window between blocks. Among the copies that are allowed
+//! the one used longest ago is taken (`Worker::pick`). Where the budget permits no new copy, a row takes one
+//! within the window, and `Steps::between_warps` counts it. The window is that of the [`Goal`];
+//! `ConflictLayout::WINDOW` of the store, 16, is the default.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -210,7 +210,7 @@ fn what_does_not_fit() {
             .unwrap()
             .cost
     };
-    assert_eq!(because(AccumulatorLayout::Slots), Err(Unavailable::NotPlaced));
+    assert_eq!(because(AccumulatorLayout::Slots), Err(Unavailable::NoLayout));
     assert_eq!(
         because(AccumulatorLayout::OneCopy),
         Err(Unavailable::SharedMemory {

@@ -23,7 +23,7 @@ pub const PIPELINE_TILES: TileShape = TileShape {
 };
 
 impl TileShape {
-    /// The pattern over chunks of so many rows each.
+    /// The pattern over chunks of these numbers of rows.
     ///
     /// # Errors
     /// Those of [`Tiles::new`].

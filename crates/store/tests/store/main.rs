@@ -6,6 +6,7 @@ mod data;
 mod encoding;
 mod files;
 mod layout;
+mod layout_in_use;
 mod round_trip;
 mod sql;
 mod zones;

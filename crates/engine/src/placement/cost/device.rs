@@ -159,13 +159,9 @@ impl Estimator {
                 ..
             } => (0.0, returned.min(top.fetch as f64), POLICY.row_value),
             SinkPlan::Materialise { .. } => (0.0, returned, POLICY.row_value),
-            SinkPlan::Build { .. }
-            | SinkPlan::BuildGroups { .. }
-            | SinkPlan::Lists { .. }
-            | SinkPlan::Probe { .. }
-            | SinkPlan::Mark { .. }
-            | SinkPlan::Partition { .. } => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
             SinkPlan::Windows(input) => (rows * windows_row(input) * 1e-9, 0.0, POLICY.row_value),
+            // Sides of joins.
+            _ => (rows * POLICY.built_row * 1e-9, 0.0, POLICY.row_value),
         };
         // Passes that look for the last of the first rows read their keys.
         let passes = if found.top().is_some() {

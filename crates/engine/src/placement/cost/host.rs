@@ -17,6 +17,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use galatea_store::StoreScanExec;
 use std::sync::Arc;
@@ -172,7 +173,7 @@ impl Estimator {
         if plan.is::<NestedLoopJoinExec>() || plan.is::<CrossJoinExec>() {
             return input(0) * input(1) * POLICY.tested_pair + rows * values(POLICY.copied_value);
         }
-        if plan.name().starts_with("Sort") {
+        if plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
             return input(0) * (input(0).max(2.0).log2() * POLICY.sort_step + values(POLICY.copied_value));
         }
         if let Some(functions) = windows(plan) {

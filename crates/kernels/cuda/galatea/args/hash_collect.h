@@ -9,7 +9,7 @@ namespace galatea {
 struct HashCollectArguments {
     const u64* slots;
     u64* groups;   // [slot word][place]
-    u64* used;     // starts at zero, receives the number of used slots, also when there is no room for all
+    u64* used;     // starts at zero, receives the number of used slots, also when not all fit
     u64 capacity;  // slots of the table
     u64 room;      // places of a column of `groups`
     u64 slot_words;

@@ -7,7 +7,7 @@
 namespace galatea {
 
 struct BumpHeap {
-    // As HeapStrategy::take in heap.cuh.
+    // As HeapSearch::take in heap.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         if (want) tally.step();

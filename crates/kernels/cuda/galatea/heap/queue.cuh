@@ -13,7 +13,7 @@
 namespace galatea {
 
 struct QueueHeap {
-    // As HeapStrategy::take in heap.cuh.
+    // As HeapSearch::take in heap.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk&, HeapTally& tally) {
         const u32 takers = lanes.ballot(want);

@@ -8,7 +8,7 @@
 namespace galatea {
 
 struct RandomWalkHeap {
-    // As HeapStrategy::take in heap.cuh.
+    // As HeapSearch::take in heap.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here

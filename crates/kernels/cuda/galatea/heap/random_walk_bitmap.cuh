@@ -11,7 +11,7 @@ namespace galatea {
 template <typename Word> struct RandomWalkBitmapHeap {
     static constexpr u32 BITS = 8 * sizeof(Word);
 
-    // As HeapStrategy::take in heap.cuh.
+    // As HeapSearch::take in heap.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         walk.position += lane();  // lanes that share a warp's walk part here

@@ -44,7 +44,7 @@ GALATEA_INLINE u64 multiples(u64 at, u32 length) {
 }
 
 struct RunsHeap {
-    // One unit for each lane that wants one; as HeapStrategy::take in heap.cuh.
+    // One unit for each lane that wants one; as HeapSearch::take in heap.cuh.
     template <typename Lanes>
     static GALATEA_INLINE u64 take(const HeapView& heap, Lanes lanes, bool want, HeapWalk& walk, HeapTally& tally) {
         return take_run(heap, lanes, want ? 1 : 0, walk, tally);

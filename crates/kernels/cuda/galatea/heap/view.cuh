@@ -2,7 +2,7 @@
 // made of.
 //
 // A heap is `page_count` equal pages and one bit per page, 1 = free, in 64-bit words; the bits after the last
-// page are born used. 32 words, 2048 pages, are a superblock: one coalesced load of a warp. 32 superblocks
+// page start in use. 32 words, 2048 pages, are a superblock: one coalesced load of a warp. 32 superblocks
 // are a group.
 //
 //   summary   one bit per group: may have free pages. A hint, kept lazily.

@@ -11,7 +11,7 @@
 namespace galatea {
 
 struct WindowHeap {
-    // As HeapStrategy::take in heap.cuh. The reservation and the claim are under way at the same time: a warp
+    // As HeapSearch::take in heap.cuh. The reservation and the claim are under way at the same time: a warp
     // that claimed bits which it turns out to have no reservation for gives them back, and those they are
     // reserved for look again.
     template <typename Lanes>
