@@ -2,7 +2,7 @@
 //! this device reads and writes at random places, and costs over rows, groups and build sides.
 //!
 //! ```sql
-//! SELECT count(*), sum(r.payload), sum(s.payload) FROM s JOIN r ON s.key = r.key
+//! SELECT count(*), sum(r.payload), sum(s.payload) FROM r JOIN s ON r.key = s.key
 //! ```
 //!
 //! | workload | rows of `r` | rows of `s` | type of keys and payloads |
@@ -12,8 +12,9 @@
 //! | C | 1024 million | 1024 million | 4 bytes |
 //!
 //! Every key of `r` occurs once, in random order; keys of `s` are uniform among them, so each row of `s` has
-//! one partner. Tables are made in this process, on all cores, and encoded as every stored table is: a row
-//! says how many bytes of it are stored. The result is compared with sums that the generator knows.
+//! one partner. `r` comes first in the query: of two tables of one size the first is built. Tables are made
+//! in this process, on all cores, and encoded as every stored table is: a row says how many bytes of it are
+//! stored. The result is compared with sums that the generator knows.
 //!
 //! Throughput is `(|r| + |s|) / time`, of kernels and from the SQL text to the result. A join that stores
 //! every row of `r` at the place of its key, and looks one up for every row of `s`, is bound by accesses at

@@ -58,7 +58,7 @@ pub(super) struct JoinTables {
 impl JoinTables {
     /// The query.
     pub(super) const SQL: &'static str =
-        "SELECT count(*), sum(r.payload), sum(s.payload) FROM s JOIN r ON s.key = r.key";
+        "SELECT count(*), sum(r.payload), sum(s.payload) FROM r JOIN s ON r.key = s.key";
 
     /// `r` and `s`.
     pub(super) fn tables(self) -> [Arc<dyn TableGenerator>; 2] {
