@@ -27,6 +27,9 @@ async fn partitions(pair: &Pair, sql: &str) -> Vec<String> {
         .collect()
 }
 
+/// How keys are distributed, and the key of a row.
+type Keys = (&'static str, fn(i64) -> Option<i64>);
+
 /// Columns of `rows` rows; a key and a value by row.
 fn table(rows: i64, key: impl Fn(i64) -> Option<i64>) -> RecordBatch {
     let numbers = |value: &dyn Fn(i64) -> Option<i64>| -> ArrayRef {
@@ -78,7 +81,7 @@ async fn build_sides_and_what_looks_them_up_agree_in_any_number_of_partitions() 
 #[tokio::test]
 async fn sides_of_any_size_and_skew() {
     for (build, probe) in [(0, 9), (9, 0), (1, 1), (31, 33), (257, 2049), (5000, 3000)] {
-        let keys: [(&str, fn(i64) -> Option<i64>); 3] = [
+        let keys: [Keys; 3] = [
             ("spread", |row| (row % 9 > 0).then_some(row * 31 % 6000 - 20)),
             ("one key", |_| Some(3)),
             ("no key", |_| None),
