@@ -3,6 +3,7 @@
 use crate::compare::{Pair, same};
 use crate::data::{Shape, batch};
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::SessionContext;
@@ -71,7 +72,7 @@ async fn a_large_result_is_whole_and_in_order() {
         let rows = answer(&pair.gpu, sorted).await;
         let expected = answer(&pair.cpu, sorted).await;
         let schema = expected[0].schema();
-        let whole = |batches: &[RecordBatch]| datafusion::arrow::compute::concat_batches(&schema, batches);
+        let whole = |batches: &[RecordBatch]| concat_batches(&schema, batches);
         assert_eq!(
             whole(&rows).expect("one type"),
             whole(&expected).expect("one type"),

@@ -93,19 +93,33 @@ fn returned(plan: &str) -> f64 {
 /// Of very many rows that are equal in the order, as many are returned as are wanted.
 #[tokio::test]
 async fn rows_that_are_equal_in_the_order_are_not_all_returned() {
-    let pair = Pair::new(&[STRICT, ("galatea.chunk_rows", "2000"), ("galatea.block_threads", "32")]);
+    let pair = Pair::new(&[
+        STRICT,
+        ("galatea.chunk_rows", "2000"),
+        ("galatea.block_threads", "32"),
+    ]);
     pair.table("t", &[batch(60_000, 9, Shape::Ordinary)]);
     for (rows, key) in [
         ("SELECT v % 2 AS key FROM t", "key DESC"),
-        ("SELECT v, (CASE WHEN v < 3 THEN 1 ELSE 2 END) AS key FROM t", "key"),
+        (
+            "SELECT v, (CASE WHEN v < 3 THEN 1 ELSE 2 END) AS key FROM t",
+            "key",
+        ),
         ("SELECT v % 5 AS a, (v < 900) AS key FROM t", "key, a"),
-        ("SELECT i64, u64, count(*) AS key FROM t GROUP BY i64, u64", "key DESC"),
+        (
+            "SELECT i64, u64, count(*) AS key FROM t GROUP BY i64, u64",
+            "key DESC",
+        ),
     ] {
         for limit in [1, 10, 3000] {
             let sql = format!("SELECT key FROM ({rows}) AS r ORDER BY {key} LIMIT {limit}");
             pair.check(&sql, true, "ties").await;
             let plan = text(&pair, &format!("EXPLAIN ANALYZE {sql}")).await;
-            let most = if rows.contains("GROUP BY") { 20_000.0 } else { 4000.0 };
+            let most = if rows.contains("GROUP BY") {
+                20_000.0
+            } else {
+                4000.0
+            };
             assert!(returned(&plan) < most, "{plan}");
         }
     }

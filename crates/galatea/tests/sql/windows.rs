@@ -443,3 +443,23 @@ async fn random_windows_are_those_of_the_cpu() {
         check(&pair, &sql, &format!("seed {seed}: {rows} rows, {shape:?}")).await;
     }
 }
+
+/// Where rows fill the levels of a tree of frames exactly, and one more or fewer.
+#[tokio::test]
+async fn whole_partitions_of_any_size_are_folded() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[batch(4200, 3, Shape::Ordinary)]);
+    for rows in [
+        0, 1, 15, 16, 17, 240, 241, 255, 256, 257, 272, 4080, 4081, 4095, 4096, 4097,
+    ] {
+        let numbered = format!(
+            "(SELECT *, row_number() OVER (ORDER BY i64, i32, v) AS place FROM t) AS n WHERE place <= {rows}"
+        );
+        let sql = format!(
+            "SELECT min(k) OVER () AS a, max(d18) OVER () AS b, max(f64) OVER (ORDER BY place ROWS 15 PRECEDING) AS c,
+                    min(i32) OVER (ORDER BY place ROWS BETWEEN CURRENT ROW AND 255 FOLLOWING) AS d, place
+             FROM {numbered}"
+        );
+        pair.check(&sql, true, &format!("{rows} rows")).await;
+    }
+}

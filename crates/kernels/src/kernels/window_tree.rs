@@ -61,7 +61,7 @@ impl WindowTree {
 
     /// Nodes of each level.
     fn levels(values: u64) -> impl Iterator<Item = u64> {
-        std::iter::successors(Some(values), |nodes| (*nodes > FAN).then(|| nodes.div_ceil(FAN)))
+        std::iter::successors(Some(values), |nodes| (*nodes >= FAN).then(|| nodes.div_ceil(FAN)))
     }
 
     /// Folds the `values` at the beginning of the tree into the levels behind them.

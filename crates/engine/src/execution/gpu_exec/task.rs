@@ -237,9 +237,20 @@ impl Task {
         self.runtime.history().refuse(shape, reason);
         // Its nodes may have run already.
         let plan = renewed_host(&self.cpu).ok()?;
-        let found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
+        let mut found = (self.place_again)(&plan, &self.runtime, &self.config).ok()?;
+        for child in found.children_mut() {
+            *child = self.finished(Arc::clone(child)).ok()?;
+        }
         let fetch = self.subtree.fetch;
         Some(Subtree { fetch, ..found })
+    }
+
+    /// A part of the plan as it was placed, after the rules of DataFusion that come later: without them a join
+    /// may not know how its inputs are distributed.
+    fn finished(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = self.context.session_config().options();
+        let rules = self.runtime.host_rules();
+        (rules.iter()).try_fold(plan, |plan, rule| rule.optimize(plan, options))
     }
 
     /// What of a failure the next run of the same pipeline over the same data would meet again, and of what
@@ -328,7 +339,6 @@ impl Task {
 
     /// Runs what stands for the pipeline.
     fn execute_host(&self, fresh: Arc<dyn ExecutionPlan>) -> Result<SendableRecordBatchStream> {
-        let options = self.context.session_config().options();
         let limited: Arc<dyn ExecutionPlan> = match self.subtree.fetch {
             Some(fetch) if !self.subtree.sorts() => {
                 let one: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(fresh));
@@ -336,8 +346,7 @@ impl Task {
             }
             _ => fresh,
         };
-        let rules = self.runtime.host_rules();
-        let mut plan = (rules.iter()).try_fold(limited, |plan, rule| rule.optimize(plan, options))?;
+        let mut plan = self.finished(limited)?;
         if let (true, Some(order)) = (self.subtree.sorts(), plan.output_ordering().cloned()) {
             let merged = SortPreservingMergeExec::new(order, plan);
             plan = Arc::new(merged.with_fetch(self.subtree.fetch));
