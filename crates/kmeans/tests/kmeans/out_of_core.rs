@@ -196,6 +196,33 @@ fn shared_accumulators_with_few_copies_add_up() {
     }
 }
 
+/// A last chunk of few points has fewer tiles than the others, which a block must not read.
+#[test]
+fn a_small_last_chunk_is_read_to_its_end_only() {
+    let device = device(64 << 20);
+    let manager = MemoryManager::new(&device).unwrap();
+    let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
+    for (d, k, scores) in [(40, 4, Scores::Lanes), (36, 10, Scores::Matrix), (16, 10, Scores::Matrix)] {
+        let chunk = 1 << 20;
+        let columns = columns(2 * (chunk / (4 * d)) + 1, d, 11);
+        let settings = KMeans {
+            max_iter: 2,
+            tol: 0.0,
+            init: Init::Given(first_rows(&columns, k)),
+            scores: Some(scores),
+            sums: Some(Sums::Features),
+            share: Share::Device,
+            ..KMeans::new(k)
+        };
+        let points = points_of(&columns, chunk);
+        let found = settings
+            .fit_with(&points, Some(&on), true, &mut |_| true)
+            .unwrap();
+        let expected = settings.fit_predict(&points).unwrap();
+        hold(&found, &expected);
+    }
+}
+
 /// Starts that go through the points together end where each of them ends alone, wherever the points are and
 /// whichever processor takes chunks of them.
 #[test]

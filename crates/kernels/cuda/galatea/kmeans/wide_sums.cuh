@@ -35,7 +35,9 @@ template <u32 D, class Points> struct WideFeatureSums {
         });
         __syncthreads();
         const u32 width = blockDim.x / groups, group = threadIdx.x / width, part = tile / groups;
-        const u32 live = points.points - points.tile < tile ? points.points - points.tile : tile;
+        // A chunk of few points has fewer tiles than others.
+        const u32 left = points.tile < points.points ? points.points - points.tile : 0;
+        const u32 live = left < tile ? left : tile;
         const u32 end = (group + 1) * part < live ? (group + 1) * part : live;
         float* const own = sums + group * clusters * D;
         for (u32 f = threadIdx.x % width; f < D; f += width) {
