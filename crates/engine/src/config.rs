@@ -197,10 +197,10 @@ settings! {
         /// pages of a device heap as rows come; auto is direct where few rows are expected to pass, and heap
         /// otherwise.
         pub row_output: RowOutput = RowOutput::Auto,
-        /// Host memory for rows that wait to be read: a size, a share of the machine's memory as a percentage,
-        /// or auto (256 MiB). A result that fits leaves when its query has run on the GPU, and until then the
-        /// CPU can take over; of a larger one rows are returned while the query goes on, and it waits for its
-        /// reader unless other queries wait for the GPU.
+        /// Host memory for rows that wait to be read: a size, a share of the machine's memory as a
+        /// percentage, or auto (256 MiB). A result that fits leaves when its query has run on the GPU, and
+        /// until then the CPU can take over; of a larger one rows are returned while the query goes on, and
+        /// it waits for its reader unless other queries wait for the GPU.
         pub result_buffer: MemoryLimit = MemoryLimit::Auto,
         /// Where rows look up the dimensions they are joined with: cache reads tables in device memory;
         /// shared copies them into the shared memory of each block, by key; slots has them there by the slots

@@ -6,8 +6,8 @@
 //! * that a pipeline was refused at run time (a repeated key of a dimension, a range that is too wide), so
 //!   that the next plan of that shape, whatever its literals, leaves it to the CPU without loading and
 //!   compiling anything;
-//! * that a pipeline has run, so that its kernels are compiled, whatever its literals, and how many rows or groups
-//!   it returned, which the next estimate begins with;
+//! * that a pipeline has run, so that its kernels are compiled, whatever its literals, and how many rows or
+//!   groups it returned, which the next estimate begins with;
 //! * how much time queries have lost on the CPU for want of what is made once and serves all of them, columns
 //!   on the device and compiled kernels, so that it is made when that would have paid for it;
 //! * how long a query took with GPU subtrees, and without, so that a prediction that was wrong costs time

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A pipeline that turns out not to run (a range too wide for 128 bits, a full device) runs on DataFusion's
-//! CPU operators, with the reason in the query report, unless `galatea.fallback = 'error'`. A result that fits
-//! `galatea.result_buffer` leaves when its run has ended, so nothing is lost or repeated; a larger one flows to
-//! its reader while the run goes on, and a failure after its first rows fails the query.
+//! CPU operators, with the reason in the query report, unless `galatea.fallback = 'error'`. A result that
+//! fits `galatea.result_buffer` leaves when its run has ended, so nothing is lost or repeated; a larger one
+//! flows to its reader while the run goes on, and a failure after its first rows fails the query.
 
 mod built;
 mod chunk_table;

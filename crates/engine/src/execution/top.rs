@@ -4,8 +4,9 @@
 //! least and greatest key ── rows in each of 4096 equal parts between ── in each part of the part with the last wanted row ── ...
 //! ```
 //!
-//! It ends at a part with few enough rows. Then the pipeline returns the rows up to there; where very many have
-//! the last key, those before it, and as many of the others as are wanted. Passes before the last read the columns of filters and keys alone, so wide rows are made for few (late materialisation).
+//! It ends at a part with few enough rows. Then the pipeline returns the rows up to there; where very many
+//! have the last key, those before it, and as many of the others as are wanted. Passes before the last read
+//! the columns of filters and keys alone, so wide rows are made for few (late materialisation).
 
 use super::error::RunError;
 use super::result_queue::ResultQueue;
@@ -34,8 +35,8 @@ struct Part {
 enum Wanted {
     /// Up to this one; not many more rows have them.
     UpTo(i64),
-    /// Those before this one, of `before` rows, and its own, of which so many rows are wanted: all of them are
-    /// equal in the order.
+    /// Those before this one, of `before` rows, and its own, of which so many rows are wanted: all of them
+    /// are equal in the order.
     Ties { key: i64, rows: u64, before: u64 },
 }
 

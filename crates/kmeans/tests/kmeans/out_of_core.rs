@@ -202,7 +202,11 @@ fn a_small_last_chunk_is_read_to_its_end_only() {
     let device = device(64 << 20);
     let manager = MemoryManager::new(&device).unwrap();
     let on = DeviceKMeans::new(&manager, machine(&device)).unwrap();
-    for (d, k, scores) in [(40, 4, Scores::Lanes), (36, 10, Scores::Matrix), (16, 10, Scores::Matrix)] {
+    for (d, k, scores) in [
+        (40, 4, Scores::Lanes),
+        (36, 10, Scores::Matrix),
+        (16, 10, Scores::Matrix),
+    ] {
         let chunk = 1 << 20;
         let columns = columns(2 * (chunk / (4 * d)) + 1, d, 11);
         let settings = KMeans {

@@ -245,8 +245,8 @@ impl Task {
         Some(Subtree { fetch, ..found })
     }
 
-    /// A part of the plan as it was placed, after the rules of DataFusion that come later: without them a join
-    /// may not know how its inputs are distributed.
+    /// A part of the plan as it was placed, after the rules of DataFusion that come later: without them a
+    /// join may not know how its inputs are distributed.
     fn finished(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let options = self.context.session_config().options();
         let rules = self.runtime.host_rules();

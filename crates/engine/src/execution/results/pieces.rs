@@ -107,8 +107,8 @@ impl<T, G: FnMut(T) -> Result<(), RunError>> InOrder<T, G> {
     }
 }
 
-/// Reads `rows` rows of the parts, decodes them piece by piece, and gives each piece to `give` in their order,
-/// until `cancelled` is set. What is queued on `stream` so far comes first. Returns the bytes read.
+/// Reads `rows` rows of the parts, decodes them piece by piece, and gives each piece to `give` in their
+/// order, until `cancelled` is set. What is queued on `stream` so far comes first. Returns the bytes read.
 pub(super) fn read_in_pieces<T: Send>(
     runtime: &DeviceRuntime,
     stream: &Stream,
