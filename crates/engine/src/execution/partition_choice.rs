@@ -34,8 +34,8 @@ policy! {
         near_write: f64 = 57.0,
         /// Share of the rate of device memory that writing partitions reaches.
         writing: f64 = 0.6,
-        /// Bytes of a row that is counted and written, at least: 48 thousand million a second, as joins of rows
-        /// of 8 bytes show (`bench/results/2026-11-22-nvidia-h200/joins-in-memory`).
+        /// Bytes of a row that is counted and written, at least: 48 thousand million a second, as joins of
+        /// rows of 8 bytes show (`bench/results/2026-11-22-nvidia-h200/joins-in-memory`).
         least_row: f64 = 90.0,
         /// Seconds of two more launches, and of reading the counts.
         launches: f64 = 150e-6,
