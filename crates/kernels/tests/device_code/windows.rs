@@ -9,7 +9,7 @@ use galatea_kernels::{
 use crate::emulated;
 
 /// Lengths around the boundaries of warps, blocks, nodes of trees and grids.
-const LENGTHS: [usize; 12] = [1, 2, 15, 16, 17, 31, 32, 33, 255, 257, 4097, 20_000];
+const LENGTHS: [usize; 13] = [1, 2, 15, 16, 17, 31, 32, 33, 255, 256, 257, 4097, 20_000];
 
 fn devices() -> Vec<Device> {
     let mut devices: Vec<Device> = [0, 5].map(emulated).into();
@@ -155,7 +155,7 @@ fn values_in_order_are_summed_and_folded() {
             let rank = |id: &u32| of(id).map_or(0, |value| value as u64 ^ 1 << 63);
             let mut level: Vec<u64> = ids.iter().map(rank).collect();
             let mut expected = level.clone();
-            while level.len() > 16 {
+            while level.len() >= 16 {
                 level = level
                     .chunks(16)
                     .map(|nodes| *nodes.iter().max().unwrap())
