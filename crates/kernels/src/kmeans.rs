@@ -1,5 +1,9 @@
 //! Conventions of host and device for k-means: the layout of centroids and chunks, and the shape of a pass.
 
+mod centroids;
+
+pub use centroids::Centroids;
+
 /// Words of a chunk in the table of a pass: address of the points, address of the labels or 0, points,
 /// stride.
 pub const CHUNK_WORDS: usize = 4;
@@ -69,6 +73,9 @@ pub enum Scores {
 }
 
 impl Scores {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Lanes, Self::Matrix];
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -113,8 +120,10 @@ const TILE: u32 = 8;
 /// memory.
 const HELD_WORDS: u32 = 48;
 /// Bytes of centroids that such a pass has in shared memory at most; where they are more, it has a group of
-/// them at a time, and room for sums.
-const SHARED_CENTROIDS: u64 = 128 << 10;
+/// them at a time, and room for sums and, of more than [`MOST_FEATURES`] features, points.
+const SHARED_CENTROIDS: [u64; 2] = [128 << 10, 64 << 10];
+/// Features of a step of the matrix units where they are more than [`MOST_FEATURES`].
+const STEP_FEATURES: u32 = 16;
 
 /// Bytes of a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -162,16 +171,18 @@ pub struct PassShape {
     pub scores: Scores,
     /// How it sums.
     pub sums: Sums,
-    /// Points a thread holds: 1, 2 or a multiple of 4; 4 for [`Sums::Features`].
+    /// Points a thread holds: 1, 2 or a multiple of 4; 4 for [`Sums::Features`]. In a wide pass by matrix
+    /// units 4, or less where 4 over it warps have the same points and share the centroids.
     pub points: u32,
     /// Threads of a block, whole warps.
     pub threads: u32,
     /// Number of copies that the threads of a block share, a power of two: accumulators of [`Sums::Shared`],
     /// masses of [`Sums::Features`]; in a wide pass the groups that threads of a block are divided in; by
-    /// matrix units the copies of a warp for [`Sums::Features`]: 8, or 32 over the features rounded up to a
-    /// power of two.
+    /// matrix units the copies of a warp for [`Sums::Features`]: 8, 16 or 32, or 32 over the features rounded
+    /// up to a power of two.
     pub copies: u32,
-    /// Whether threads ask for their next points before they compute on those they have.
+    /// Whether threads ask for their next points before they compute on those they have: in a wide pass by
+    /// matrix units shared memory has points of two tiles then.
     pub ahead: bool,
     /// Whether they compare centroids by twos: pays from 16 clusters on.
     pub paired: bool,
@@ -209,14 +220,33 @@ impl PassShape {
         }
     }
 
+    /// Sums of a cluster's feature that a lane has then: points of a quad that are added to different ones
+    /// do not wait for each other.
+    fn chains(&self) -> u32 {
+        match (self.sums, self.scores) {
+            (Sums::Features, Scores::Matrix) if !self.is_wide() => (self.copies / 8).max(1),
+            _ => 1,
+        }
+    }
+
     /// Features of a point that a thread holds.
     fn steps(&self) -> u32 {
         self.features.div_ceil(4)
     }
 
+    /// Warps with the same points, in a wide pass by matrix units.
+    #[must_use]
+    pub fn shares(&self) -> u32 {
+        match self.scores {
+            Scores::Matrix if self.is_wide() => 4 / self.points.clamp(1, 4),
+            _ => 1,
+        }
+    }
+
     /// Tiles of a group of centroids, by matrix units.
     fn group_tiles(&self) -> u32 {
-        self.clusters.div_ceil(TILE).min(GROUP / TILE)
+        let tiles = self.clusters.div_ceil(TILE).min(GROUP / TILE);
+        tiles.next_multiple_of(self.shares())
     }
 
     /// Whether threads hold the centroids that matrix units take.
@@ -231,12 +261,21 @@ impl PassShape {
     /// points.
     #[must_use]
     pub fn streams_centroids(&self) -> bool {
-        self.clusters > GROUP && 4 * self.centroid_words() > SHARED_CENTROIDS
+        let most = SHARED_CENTROIDS[usize::from(self.is_wide())];
+        self.clusters > GROUP && 4 * self.centroid_words() > most
     }
 
     /// Words of all centroids as matrix units take them.
     fn centroid_words(&self) -> u64 {
-        u64::from(self.all_tiles()) * 64 * u64::from(self.steps())
+        u64::from(self.all_tiles()) * self.tile_words()
+    }
+
+    /// Words of a tile of them.
+    fn tile_words(&self) -> u64 {
+        match self.is_wide() {
+            true => 128 * u64::from(self.features.div_ceil(STEP_FEATURES)),
+            false => 64 * u64::from(self.steps()),
+        }
     }
 
     /// Tiles of whole groups of centroids.
@@ -268,25 +307,36 @@ impl PassShape {
         if self.scores == Scores::Matrix {
             let centroids = match (self.holds_centroids(), self.streams_centroids()) {
                 (true, _) => 0,
-                (_, true) => u64::from(self.group_tiles()) * 64 * u64::from(self.steps()),
+                (_, true) => u64::from(self.group_tiles()) * self.tile_words(),
                 _ => self.centroid_words(),
             };
+            let tile = match self.is_wide() {
+                false => 0,
+                true => {
+                    let (points, shares) = (self.tile_points(), u64::from(self.shares()));
+                    let exchange = if shares > 1 { 2 * shares * points } else { 0 };
+                    let starts =
+                        u64::from(self.all_tiles() * TILE + self.features.next_multiple_of(STEP_FEATURES));
+                    points * d * (1 + u64::from(self.ahead)) + starts + exchange
+                }
+            };
             let sums = match self.sums {
-                Sums::Features if self.is_wide() => copies * k * d + k + self.tile_points(),
+                // And a cluster of points that do not exist.
+                Sums::Features if self.is_wide() => copies * (k + 1) * d + k + self.tile_points(),
                 Sums::Features => {
                     let owners = u64::from(self.owners());
                     let exchange = if owners == 4 { 0 } else { owners * 32 + 32 };
-                    // And a cluster of points that do not exist.
-                    t / 32 * (exchange + (k + 1) * d.div_ceil(owners) * 32) + (k + 1) * 8
+                    t / 32 * (exchange + (k + 1) * u64::from(self.chains()) * d.div_ceil(owners) * 32)
+                        + (k + 1) * 8
                 }
                 Sums::Shared => k * (d + 1) * copies,
                 _ => 0,
             };
-            return 4 * (centroids + sums);
+            return 4 * (tile + centroids + sums);
         }
         if self.is_wide() {
             return match self.sums {
-                Sums::Features => 4 * (copies * k * d + k + self.tile_points()),
+                Sums::Features => 4 * (copies * (k + 1) * d + k + self.tile_points()),
                 _ => 0,
             };
         }
@@ -355,128 +405,9 @@ impl PassShape {
             ("ONE_GROUP", (self.clusters <= GROUP).into()),
             ("STREAMED", self.streams_centroids().into()),
             ("OWNERS", self.owners()),
+            ("CHAINS", self.chains()),
         ]
         .map(|(name, value)| format!("-DKMEANS_{name}={value}"))
         .into()
-    }
-}
-
-/// Centroids as device code has them: an origin, rows relative to it, and first values of scores.
-/// `kmeans/nearest.cuh` has the layout.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Centroids {
-    clusters: usize,
-    features: usize,
-    words: Vec<f32>,
-}
-
-impl Centroids {
-    /// Floats of `clusters` centroids of `features`.
-    #[must_use]
-    pub fn floats(clusters: usize, features: usize) -> usize {
-        features.next_multiple_of(4) + clusters.next_multiple_of(4) * (features + 1)
-    }
-
-    /// Lays centroids out, `rows` of `features` each, relative to a value amid them. That value has few
-    /// significant bits, so that its difference to a point is exact wherever the point is not much nearer to
-    /// zero than the centroids are to each other.
-    ///
-    /// # Panics
-    /// Where `rows` is not whole rows, or empty.
-    #[must_use]
-    pub fn new(rows: &[f64], features: usize) -> Self {
-        assert!(
-            !rows.is_empty() && rows.len().is_multiple_of(features),
-            "whole rows"
-        );
-        let clusters = rows.len() / features;
-        let mut words = vec![0f32; Self::floats(clusters, features)];
-        let (origin, rest) = words.split_at_mut(features.next_multiple_of(4));
-        let (relative, norms) = rest.split_at_mut(clusters.next_multiple_of(4) * features);
-        for (f, origin) in origin.iter_mut().take(features).enumerate() {
-            let values = || rows.iter().skip(f).step_by(features).copied();
-            let mean = values().sum::<f64>() / clusters as f64;
-            let spread = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
-            *origin = if spread > 0.0 {
-                let unit = (spread.log2().floor() - 2.0).exp2();
-                ((mean / unit).round() * unit) as f32
-            } else {
-                mean as f32
-            };
-        }
-        norms.fill(f32::NEG_INFINITY);
-        for (cluster, row) in rows.chunks_exact(features).enumerate() {
-            let mut square = 0.0;
-            for (f, value) in row.iter().enumerate() {
-                let value = (value - f64::from(origin[f])) as f32;
-                relative[cluster * features + f] = value;
-                square += f64::from(value) * f64::from(value);
-            }
-            norms[cluster] = (-0.5 * square) as f32;
-        }
-        Self {
-            clusters,
-            features,
-            words,
-        }
-    }
-
-    /// Number of centroids.
-    #[must_use]
-    pub fn clusters(&self) -> usize {
-        self.clusters
-    }
-
-    /// The origin of rows.
-    #[must_use]
-    pub fn origin(&self) -> &[f32] {
-        &self.words[..self.features]
-    }
-
-    /// The rows relative to the origin.
-    #[must_use]
-    pub fn relative(&self) -> &[f32] {
-        &self.words[self.features.next_multiple_of(4)..][..self.clusters * self.features]
-    }
-
-    /// Moves the rows; the origin stays.
-    ///
-    /// # Panics
-    /// With another number of values.
-    pub fn set_relative(&mut self, rows: &[f32]) {
-        let start = self.features.next_multiple_of(4);
-        let norms = start + self.clusters.next_multiple_of(4) * self.features;
-        self.words[start..start + self.clusters * self.features].copy_from_slice(rows);
-        for (cluster, row) in rows.chunks_exact(self.features).enumerate() {
-            let square: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum();
-            self.words[norms + cluster] = (-0.5 * square) as f32;
-        }
-    }
-
-    /// The words for a device.
-    #[must_use]
-    pub fn words(&self) -> &[f32] {
-        &self.words
-    }
-
-    /// Takes the words of a device.
-    ///
-    /// # Panics
-    /// With another number of words.
-    pub fn set_words(&mut self, words: Vec<f32>) {
-        assert_eq!(words.len(), self.words.len(), "words of the same centroids");
-        self.words = words;
-    }
-
-    /// The centroids: origin and row together, row after row.
-    #[must_use]
-    pub fn rows(&self) -> Vec<f64> {
-        let (origin, rest) = self.words.split_at(self.features.next_multiple_of(4));
-        let rows = rest[..self.clusters * self.features].chunks_exact(self.features);
-        rows.flat_map(|row| {
-            let values = row.iter().zip(origin);
-            values.map(|(value, origin)| f64::from(*value) + f64::from(*origin))
-        })
-        .collect()
     }
 }

@@ -1,6 +1,7 @@
 //! Labels as narrow as the number of clusters allows.
 
 use galatea_kernels::kmeans::LabelWidth;
+use rayon::prelude::*;
 
 /// A label for each point, in the order of points.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,33 @@ impl Labels {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// The labels as words, by all threads.
+    pub(crate) fn widen(&self) -> Vec<u32> {
+        const TASK: usize = 1 << 15;
+        let mut words = vec![0u32; self.len()];
+        let tasks = words.par_chunks_mut(TASK);
+        tasks
+            .zip(self.bytes.par_chunks(TASK * self.width.bytes()))
+            .for_each(|(words, bytes)| match self.width {
+                LabelWidth::One => {
+                    for (word, byte) in words.iter_mut().zip(bytes) {
+                        *word = u32::from(*byte);
+                    }
+                }
+                LabelWidth::Two => {
+                    for (word, two) in words.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                        *word = u32::from(u16::from_ne_bytes(*two));
+                    }
+                }
+                LabelWidth::Four => {
+                    for (word, four) in words.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                        *word = u32::from_ne_bytes(*four);
+                    }
+                }
+            });
+        words
     }
 
     /// The labels, one by one.

@@ -45,6 +45,9 @@ pub enum Execution {
 }
 
 impl Execution {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Single, Self::Multi, Self::Cross];
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -22,9 +22,10 @@ pub use report::{KmeansReport, Row};
 
 use galatea_device::{Device, In, Out};
 use galatea_engine::calibration;
-use galatea_kernels::ReadBandwidth;
-use galatea_kmeans::{DeviceKMeans, Execution, PassCost, Points, Scores, Sums, Wanted, costs};
+use galatea_kernels::{KmeansPass, ReadBandwidth};
+use galatea_kmeans::{DeviceKMeans, Execution, PassCost, PassShape, Points, Scores, Sums, Wanted, costs};
 use galatea_memory::regions::MemoryManager;
+use rayon::prelude::*;
 
 use crate::Result;
 use crate::harness::Clock;
@@ -158,7 +159,7 @@ impl Plan {
 /// # Errors
 /// An unknown name, with the known ones.
 pub fn scores(names: &[String]) -> Result<Vec<Scores>, String> {
-    let all = [Scores::Lanes, Scores::Matrix];
+    let all = Scores::ALL;
     let of = |name: &String| {
         let found = all.into_iter().find(|scores| scores.name() == name);
         let known = all.map(Scores::name).join(", ");
@@ -220,7 +221,9 @@ pub fn run(device: &Device, plan: &Plan, mut done: impl FnMut(u32, u32)) -> Resu
             for experiment in &plan.experiments {
                 match experiment {
                     Experiment::Iteration => {
-                        for cost in shapes(plan, &machine, (features, clusters)) {
+                        let costs = shapes(plan, &machine, (features, clusters));
+                        compile(device, &costs.iter().map(|cost| cost.shape).collect::<Vec<_>>())?;
+                        for cost in costs {
                             report
                                 .rows
                                 .push(case.measure(&cost, &machine, plan, Execution::Single)?);
@@ -290,7 +293,7 @@ fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32))
         &plan.sums
     };
     let scores = if plan.scores.is_empty() {
-        &[Scores::Lanes, Scores::Matrix][..]
+        &Scores::ALL[..]
     } else {
         &plan.scores
     };
@@ -303,6 +306,12 @@ fn shapes(plan: &Plan, machine: &galatea_layout::model::Machine, of: (u32, u32))
             costs(machine, of, wanted).into_iter().take(plan.shapes.max(1))
         })
         .collect()
+}
+
+/// Compiles passes, on all cores: one after the other they would take longer than what is measured.
+fn compile(device: &Device, shapes: &[PassShape]) -> Result<()> {
+    let compile = |shape: &PassShape| KmeansPass::new(device, *shape).map(drop);
+    Ok(shapes.par_iter().try_for_each(compile)?)
 }
 
 /// Executions, each with the cheapest shape of each way of summing; where the CPU sums, there is one. By

@@ -125,4 +125,6 @@ fn all_figures_of_the_thesis_come_of_one_run() {
     for row in ["10 restarts together", "iterations in one launch"] {
         assert!(summary.contains(row), "{summary}");
     }
+    // Phases are no iterations.
+    assert!(!summary.contains("0 blocks of 0 threads"), "{summary}");
 }

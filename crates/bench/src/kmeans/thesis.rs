@@ -6,13 +6,11 @@
 //! still more than its caches hold: rows say how many, and are compared by point.
 
 use galatea_device::Device;
-use galatea_kernels::KmeansPass;
 use galatea_kmeans::{
     CpuSums, DeviceKMeans, Execution, LabelWidth, PassCost, PassShape, Scores, Sums, Wanted, costs, fastest,
 };
 use galatea_layout::model::Machine;
 use galatea_memory::regions::MemoryManager;
-use rayon::prelude::*;
 
 use super::generate::Generator;
 use super::{Case, Experiment, KmeansReport, Plan, masses, parts, read_floor, streamed, verify};
@@ -148,10 +146,7 @@ fn compile(device: &Device, machine: &Machine, variants: &[Variant], verified: u
             });
         }
     }
-    shapes
-        .par_iter()
-        .try_for_each(|shape| KmeansPass::new(device, *shape).map(drop))?;
-    Ok(())
+    super::compile(device, &shapes)
 }
 
 pub(super) fn run(

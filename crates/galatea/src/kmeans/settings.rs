@@ -5,11 +5,11 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Ident};
-use galatea_kmeans::{Init, KMeans, OnStop};
+use galatea_kmeans::{Execution, Init, KMeans, OnStop, Scores, Sums};
 
 use super::Function;
 
-const NAMES: &str = "k, max_iter, tol, init, n_init, seed, features, on_interrupt";
+const NAMES: &str = "k, max_iter, tol, init, n_init, seed, features, on_interrupt, execution, scores, sums";
 
 /// The parameters of a call.
 #[derive(Debug, Clone)]
@@ -75,6 +75,24 @@ impl Settings {
                     });
                     kmeans.on_stop = on_stop.ok_or_else(|| bad("'discard' or 'keep'"))?;
                 }
+                "execution" => {
+                    let named = |one: &Execution| is(&value, one.name());
+                    let execution = Execution::ALL.into_iter().find(named);
+                    kmeans.execution =
+                        execution.ok_or_else(|| bad(&list(Execution::ALL.map(Execution::name))))?;
+                }
+                "scores" if is(&value, "auto") => kmeans.scores = None,
+                "scores" => {
+                    let scores = Scores::ALL.into_iter().find(|one| is(&value, one.name()));
+                    let names = || bad(&format!("'auto', {}", list(Scores::ALL.map(Scores::name))));
+                    kmeans.scores = Some(scores.ok_or_else(names)?);
+                }
+                "sums" if is(&value, "auto") => kmeans.sums = None,
+                "sums" => {
+                    let sums = Sums::ALL.into_iter().find(|one| is(&value, one.name()));
+                    let names = || bad(&format!("'auto', {}", list(Sums::ALL.map(Sums::name))));
+                    kmeans.sums = Some(sums.ok_or_else(names)?);
+                }
                 "features" => {
                     let names = text(&value).map(|names| names.split(',').map(|name| name.trim().to_owned()));
                     let names: Vec<String> = names.into_iter().flatten().collect();
@@ -107,6 +125,20 @@ fn number(value: &ScalarValue) -> Option<f64> {
     match value.cast_to(&arrow::datatypes::DataType::Float64) {
         Ok(ScalarValue::Float64(number)) if value.data_type().is_numeric() => number,
         _ => None,
+    }
+}
+
+/// Whether a value is a name.
+fn is(value: &ScalarValue, name: &str) -> bool {
+    text(value).is_some_and(|text| text.eq_ignore_ascii_case(name))
+}
+
+/// Names for a message.
+fn list<const N: usize>(names: [&str; N]) -> String {
+    let quoted = names.map(|name| format!("'{name}'"));
+    match quoted.as_slice() {
+        [some @ .., last] => format!("{} or {last}", some.join(", ")),
+        [] => String::new(),
     }
 }
 

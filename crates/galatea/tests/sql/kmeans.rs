@@ -63,6 +63,16 @@ async fn error(ctx: &SessionContext, sql: &str) -> String {
     }
 }
 
+/// The plan of a query that has run.
+async fn ran(ctx: &SessionContext, sql: &str) -> String {
+    let frame = ctx.sql(sql).await.expect("a plan");
+    let plan = frame.create_physical_plan().await.expect("a physical plan");
+    collect(Arc::clone(&plan), ctx.task_ctx())
+        .await
+        .expect("a result");
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
 fn floats(batch: &RecordBatch, name: &str) -> Vec<f64> {
     let column = batch.column_by_name(name).expect("the column");
     column.as_primitive::<Float64Type>().values().to_vec()
@@ -176,6 +186,64 @@ async fn centroids_and_labels_are_those_of_a_loop_over_rows() {
     }
 }
 
+/// Every way to execute an iteration, to find centroids and to sum can be asked for by name, and gives the
+/// same clusters.
+#[tokio::test]
+async fn ways_to_cluster_are_chosen_by_name() {
+    let pair = Pair::new(&[]);
+    pair.table("t", &[rows(2000)]);
+    let call = |settings: &str| {
+        format!(
+            "kmeans((SELECT x, y FROM t), k => 9, init => 'first', tol => 0, max_iter => 5{settings}) ORDER BY label"
+        )
+    };
+    let expected = run(&pair.cpu, &format!("SELECT * FROM {}", call("")))
+        .await
+        .expect("centroids");
+    for (name, ways) in [
+        (
+            "execution",
+            &["auto", "single-pass", "multi-pass", "cross-processing"][..],
+        ),
+        ("scores", &["auto", "lanes", "matrix"]),
+        (
+            "sums",
+            &["auto", "registers", "private", "features", "shared", "global"],
+        ),
+    ] {
+        for way in ways {
+            let call = call(&format!(", {name} => '{way}'"));
+            let found = run(&pair.gpu, &format!("SELECT * FROM {call}"))
+                .await
+                .expect("centroids");
+            for column in ["x", "y"] {
+                for (found, expected) in floats(&found, column).iter().zip(floats(&expected, column)) {
+                    assert!(
+                        (found - expected).abs() < 1e-3,
+                        "{way}, {column}: {found} is not {expected}"
+                    );
+                }
+            }
+            let plan = ran(&pair.gpu, &format!("SELECT * FROM {call}")).await;
+            assert!(plan.contains("ran on the emulated device"), "{way}: {plan}");
+        }
+    }
+    for (settings, message) in [
+        (
+            ", execution => 'twice'",
+            "it must be 'auto', 'single-pass', 'multi-pass' or 'cross-processing'",
+        ),
+        (", scores => 'units'", "it must be 'auto', 'lanes' or 'matrix'"),
+        (
+            ", sums => 'none'",
+            "it must be 'auto', 'registers', 'private', 'features', 'shared' or 'global'",
+        ),
+    ] {
+        let found = error(&pair.cpu, &format!("SELECT * FROM {}", call(settings))).await;
+        assert!(found.contains(message), "{found}");
+    }
+}
+
 #[tokio::test]
 async fn ctes_joins_and_aliases_work_around_a_clustering() {
     let pair = Pair::new(&[]);
@@ -208,26 +276,13 @@ async fn ctes_joins_and_aliases_work_around_a_clustering() {
 async fn it_runs_on_the_device_and_says_so() {
     let pair = Pair::new(&[]);
     pair.table("t", &[rows(500)]);
-    let ran = |ctx: SessionContext, sql: &'static str| async move {
-        let plan = ctx
-            .sql(sql)
-            .await
-            .expect("a plan")
-            .create_physical_plan()
-            .await
-            .expect("a physical plan");
-        collect(Arc::clone(&plan), ctx.task_ctx())
-            .await
-            .expect("a result");
-        displayable(plan.as_ref()).indent(false).to_string()
-    };
     let sql = "SELECT * FROM kmeans((SELECT x, y FROM t WHERE x < 15), k => 2)";
-    let text = ran(pair.gpu.clone(), sql).await;
+    let text = ran(&pair.gpu, sql).await;
     assert!(
         text.contains("KMeansExec: kmeans, k=2, features=[x, y], ran on the emulated device"),
         "{text}"
     );
-    let text = ran(pair.cpu.clone(), sql).await;
+    let text = ran(&pair.cpu, sql).await;
     assert!(text.contains("ran on the CPU because"), "{text}");
 }
 

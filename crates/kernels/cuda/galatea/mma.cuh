@@ -53,6 +53,17 @@ GALATEA_INLINE float low_half(u32 packed) {
 #endif
 }
 
+// Thread scope. The half in the high bits of a word.
+GALATEA_INLINE float high_half(u32 packed) {
+#ifdef GALATEA_EMULATED
+    return half_value(packed >> 16);
+#else
+    float value;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high;}" : "=f"(value) : "r"(packed));
+    return value;
+#endif
+}
+
 // Warp scope. sum = before + A B for 16 x 16 halves A and 16 x 8 halves B; lane 4 g + t holds
 //     A  (row g, columns 2t, 2t + 1), (row g + 8, the same), (row g, columns 2t + 8, 2t + 9), (row g + 8, the same)
 //     B  (rows 2t, 2t + 1, column g), (rows 2t + 8, 2t + 9, column g)

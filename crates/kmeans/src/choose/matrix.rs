@@ -11,30 +11,44 @@
 //!
 //! A matrix unit takes 6.3 cycles for 16 x 8 sums of 16 products, in which its scheduler issues nothing else;
 //! a key and its maximum are 1.75 instructions a score, with those that wait for a product; 180 are of a
-//! tile, whatever its points. w, 1.3 for one step and 1.5 for more, is the factor of warps that wait for each
-//! other. Instructions are those of the compiled loops, times were measured on an H200.
+//! tile, whatever its points. w, 1.26 to 1.5, is the factor of warps that wait for
+//! each other. Instructions are those of the compiled loops, times were measured on an H200.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
 use galatea_layout::model::{Machine, overlapped};
 
 /// Cycles of a scheduler for 16 x 8 sums of 16 products of halves.
 const UNIT_CYCLES: f64 = 6.3;
-/// Factor of instructions, with one step and with more, where matrix units wait for each other.
-const WAITING: [f64; 2] = [1.3, 1.5];
+/// Clusters up to which passes of one step were fitted to `kmeans-goals/k16.csv` in
+/// `bench/results/2026-11-22-nvidia-h200`: the first of two constants is theirs.
+const FEW_CLUSTERS: u32 = 32;
+/// Factor of instructions, with few clusters, with one step and with more, where matrix units wait for each
+/// other.
+const WAITING: [f64; 3] = [1.26, 1.3, 1.5];
+/// Cycles from a sum of a lane in shared memory to its next ones, of the points of a quad, with few clusters
+/// and with more.
+const SUM_CYCLES: [f64; 2] = [700.0, 140.0];
+/// Of what warps have asked for, how much is on its way at once, with few clusters and with more: now, and
+/// where the next points are asked for.
+const IN_FLIGHT: [[f64; 2]; 2] = [[2.0, 8.0], [0.75, 1.0]];
 /// Atomics to slots of blocks, by atomics of all threads to one table.
 const SLOTS_FACTOR: f64 = 1.5;
-/// The power of the number of blocks of a multiprocessor that times grow with.
-const BLOCKS_POWER: f64 = 0.05;
+/// The power of the number of blocks of a multiprocessor that times grow with, with few clusters and with
+/// more.
+const BLOCKS_POWER: [f64; 2] = [0.02, 0.05];
+/// Cycles from a sum in shared memory to the next one of the same word.
+const ADD_CYCLES: f64 = 50.0;
+/// Warps of a multiprocessor that hide the latency of a wide pass.
+const WIDE_WARPS_TO_HIDE: f64 = 13.0;
+/// Share of the shorter of two works of a wide pass that others do not fill.
+const GAPS: f64 = 0.53;
 /// Fewer features leave most lanes of a quad without one.
 const FEWEST_FEATURES: u32 = 2;
 /// Fewer clusters are compared faster in 32-bit floats.
 const FEWEST_CLUSTERS: u32 = 8;
-/// Registers of a thread of a wide pass, estimated, and the fewest warps that were measured.
-const WIDE_REGISTERS: u32 = 128;
-const WIDE_WARPS_TO_HIDE: f64 = 12.0;
-/// Warps of a multiprocessor that hide the latency of dependent instructions of a pass; with fewer, times
-/// grow with the root of the missing share.
-const WARPS_TO_HIDE: f64 = 16.0;
+/// Warps of a multiprocessor that hide the latency of dependent instructions of a pass, and the power of the
+/// missing share that times grow with, with few clusters and with more.
+const WARPS_TO_HIDE: [(f64, f64); 2] = [(24.0, 0.35), (16.0, 0.5)];
 
 /// Registers of a thread, estimated from those of the compiled kernels: values now and next, halves of the 8
 /// points that are compared at once, their keys, sums of 4 products, parts of the centroids, and addresses.
@@ -57,25 +71,26 @@ pub(super) fn costs(
     limit: u64,
 ) -> Vec<(PassShape, f64)> {
     let mut found = Vec::new();
-    if features < FEWEST_FEATURES || clusters < FEWEST_CLUSTERS {
-        return found;
-    }
     if features > MOST_FEATURES {
         return wide(machine, (features, clusters), sums, limit);
+    }
+    if features < FEWEST_FEATURES || clusters < FEWEST_CLUSTERS {
+        return found;
     }
     let ways = [Sums::Features, Sums::Shared, Sums::Global].into_iter();
     for way in ways.filter(|way| sums.is_none_or(|only| only == *way)) {
         let copies: &[u32] = match way {
             Sums::Shared => &[1, 2, 4, 8],
             Sums::Features if features > 4 => &[8, 32 / features.next_power_of_two()],
-            Sums::Features => &[8],
+            // As many sums of a cluster's feature as points of a quad: these do not wait for each other then.
+            Sums::Features => &[8, 16, 32],
             _ => &[1],
         };
         for (points, ahead) in [4, 8, 16]
             .into_iter()
             .flat_map(|points| [(points, false), (points, true)])
         {
-            for threads in [768, 640, 512, 384, 256, 192, 128] {
+            for threads in [1024, 896, 768, 640, 512, 384, 256, 192, 128] {
                 for &copies in copies {
                     let shape = PassShape {
                         features,
@@ -91,7 +106,8 @@ pub(super) fn costs(
                         labels: None,
                         inertia: false,
                     };
-                    let most = (1 << 16) / registers(&shape).min(255) / 32 * 32;
+                    // The compiler keeps to a few less where it must.
+                    let most = (1 << 16) / (registers(&shape) - 8).min(255) / 32 * 32;
                     let too_many = (points > 4 && features > 8) || (points > 8 && features > 4);
                     if !too_many
                         && registers(&shape) <= 240
@@ -107,7 +123,7 @@ pub(super) fn costs(
     found
 }
 
-/// Shapes for more features than registers hold, in no order. Centroids are in shared memory, all of them.
+/// Shapes for more features than registers hold, in no order (`kmeans/shared_tile_matrix.cuh`).
 fn wide(
     machine: &Machine,
     (features, clusters): (u32, u32),
@@ -115,54 +131,95 @@ fn wide(
     limit: u64,
 ) -> Vec<(PassShape, f64)> {
     let mut found = Vec::new();
-    for (way, groups) in [(Sums::Features, &[1, 2, 4, 8][..]), (Sums::Global, &[1])] {
-        if sums.is_some_and(|only| only != way) {
-            continue;
-        }
-        for (threads, copies) in [384, 256, 128]
+    let ways = [(Sums::Features, &[1, 2, 4, 8][..]), (Sums::Global, &[1])];
+    for (way, groups) in ways
+        .into_iter()
+        .filter(|(way, _)| sums.is_none_or(|only| only == *way))
+    {
+        for (threads, points) in [512, 256, 128]
             .into_iter()
-            .flat_map(|threads| groups.iter().map(move |groups| (threads, *groups)))
+            .flat_map(|t| [4, 2, 1].map(|p| (t, p)))
         {
-            let shape = PassShape {
-                features,
-                clusters,
-                scores: Scores::Matrix,
-                sums: way,
-                points: 4,
-                threads,
-                copies,
-                ahead: false,
-                paired: false,
-                given: false,
-                labels: None,
-                inertia: false,
-            };
-            // Groups are of whole vectors of labels.
-            if threads % (4 * copies) == 0 && threads / copies >= 32 && shape.shared_bytes() <= limit {
-                found.push((shape, wide_cycles(machine, &shape)));
+            for (copies, ahead) in groups.iter().flat_map(|g| [(*g, false), (*g, true)]) {
+                let shape = PassShape {
+                    features,
+                    clusters,
+                    scores: Scores::Matrix,
+                    sums: way,
+                    points,
+                    threads,
+                    copies,
+                    ahead,
+                    paired: false,
+                    given: false,
+                    labels: None,
+                    inertia: false,
+                };
+                // Groups are of whole vectors of labels.
+                let is_whole =
+                    shape.tile_points().is_multiple_of(4 * u64::from(copies)) && threads / copies >= 32;
+                let fits = threads * wide_registers(&shape) <= 1 << 16 && shape.shared_bytes() <= limit;
+                if is_whole && fits {
+                    found.push((shape, wide_cycles(machine, &shape)));
+                }
             }
         }
     }
     found
 }
 
-/// Points come again for every 64 centroids and for the sums. As by lanes, what counts is how long loads
-/// take, and not the units' time, which is a fifth of it. Fitted to
-/// `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
+/// Registers of a thread of a wide pass, estimated from those of the compiled kernels: scores of its tiles,
+/// values and their halves, and addresses.
+fn wide_registers(shape: &PassShape) -> u32 {
+    64 / shape.shares() + 70
+}
+
+/// Of tiles of points in shared memory. A block copies, finds the nearest centroids and sums one after the
+/// other; other blocks, or copies of the next tile, fill the gaps.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
-    let d = f64::from(shape.features);
+    let (d, shares) = (f64::from(shape.features), f64::from(shape.shares()));
+    // Each warp has as many.
+    let tiles = f64::from(shape.clusters.div_ceil(8).next_multiple_of(shape.shares()));
+    let steps = f64::from(shape.features.div_ceil(16));
     let blocks = machine
         .resident_blocks(shape.threads, shape.shared_bytes())
-        .min((1 << 16) / WIDE_REGISTERS / shape.threads)
+        .min((1 << 16) / wide_registers(shape) / shape.threads)
         .max(1);
     let warps = f64::from(blocks * shape.threads / 32);
-    let groups = f64::from(shape.clusters.div_ceil(64));
-    let update = match shape.sums {
-        Sums::Features => 35.0 * d,
-        _ => 1.3 * super::atomic_cycles(machine, d) / SLOTS_FACTOR,
+    let points = shape.tile_points() as f64;
+    let multiprocessors = f64::from(machine.multiprocessors);
+    let clock = machine.rounds_per_second / multiprocessors;
+    let memory = 128.0 * d * multiprocessors * clock / machine.memory_bytes_per_second;
+    // Of 32 points, fitted to `kmeans-goals/wide.csv` in `bench/results/2026-11-22-nvidia-h200`: halves of
+    // them in each warp that has them, products, keys; centroids' values as halves where they are streamed.
+    let groups = (tiles / 8.0).ceil();
+    let streamed = match shape.streams_centroids() {
+        true => steps * tiles * 8.0 * 775.0 / points,
+        false => 0.0,
     };
+    let scores = steps * (shares * groups * 135.0 + tiles * 6.0 * UNIT_CYCLES) + 430.0;
     let hidden = (WIDE_WARPS_TO_HIDE / warps).max(1.0).sqrt();
-    overlapped([update, groups * 34.0 * d, 0.0]) * hidden
+    let scores = 1.5 * (scores * hidden + streamed) / 4.0;
+    let gaps = if blocks > 1 || shape.ahead { GAPS } else { 1.0 };
+    let compute = match shape.sums {
+        // A thread adds one value after the other, four at once where they are of four clusters.
+        Sums::Features => {
+            let k = f64::from(shape.clusters);
+            let apart = (1..4)
+                .map(|other| (1.0 - f64::from(other) / k).max(0.0))
+                .product::<f64>();
+            let (groups, width) = (f64::from(shape.copies), f64::from(shape.threads / shape.copies));
+            let each = ADD_CYCLES * (1.0 - 0.7 * apart) * (d / width).ceil();
+            scores + (d * 11.6 / 4.0).max(32.0 * each / (groups * f64::from(blocks)))
+        }
+        _ => one_after_another(scores, 0.26 * super::atomic_cycles(machine, d), gaps),
+    };
+    one_after_another(memory, compute, gaps)
+}
+
+/// Times of which the shorter one fills what the longer one leaves, but for a share.
+fn one_after_another(one: f64, other: f64, gaps: f64) -> f64 {
+    one.max(other) + gaps * one.min(other)
 }
 
 fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
@@ -172,8 +229,9 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
         f64::from(shape.points),
     );
     let steps = f64::from(shape.features.div_ceil(4));
+    let more = usize::from(steps > 1.0 || shape.clusters > FEW_CLUSTERS);
     let shared_bytes = shape.shared_bytes();
-    let most = (1 << 16) / registers(shape) / shape.threads;
+    let most = (1 << 16) / (registers(shape) - 8) / shape.threads;
     let blocks = machine
         .resident_blocks(shape.threads, shared_bytes)
         .min(most)
@@ -183,8 +241,8 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let clock = machine.rounds_per_second / multiprocessors;
     // (issue slots, cycles of shared memory, cycles of waiting) of an update of a step.
     let (issue, shared, waits) = match shape.sums {
-        Sums::Features if shape.copies < 8 => (32.0, 16.0, 140.0),
-        Sums::Features => (12.0, 8.0, 140.0),
+        Sums::Features if shape.copies < 8 => (32.0, 16.0, SUM_CYCLES[more]),
+        Sums::Features => (12.0, 8.0, SUM_CYCLES[more] * 8.0 / f64::from(shape.copies)),
         Sums::Shared => {
             // Quads that share a copy conflict now and then; lanes of a quad are in banks of their own.
             let conflict = 1.0 + 0.35 * (8.0 / f64::from(shape.copies) - 1.0);
@@ -201,17 +259,17 @@ fn cycles(machine: &Machine, shape: &PassShape) -> f64 {
     } else {
         k * steps / p.min(8.0)
     };
-    let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
-    let tiles = if shape.ahead { 1.0 } else { 0.75 };
-    let asked = (tiles * warps * 32.0 * p * 4.0 * steps).min(cache as f64 * 4.0 / 3.0);
-    let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
-    let bytes_per_cycle = machine.memory_bytes_per_second * share / multiprocessors / clock;
+    let tiles = IN_FLIGHT[more][usize::from(shape.ahead)];
+    let rate = machine.read_rate(tiles * warps * 32.0 * p * 4.0 * steps, blocks, shared_bytes);
+    let bytes_per_cycle = rate / multiprocessors / clock;
     let memory = 128.0 * d / bytes_per_cycle;
     let units = k * steps / 4.0 * UNIT_CYCLES;
-    let waiting = WAITING[usize::from(shape.features > 4)];
-    let issue = waiting * (1.75 * k + units + steps * (20.0 + issue) + 26.0 + 180.0 / p) / 4.0;
+    let issue = WAITING[more + usize::from(steps > 1.0)]
+        * (1.75 * k + units + steps * (20.0 + issue) + 26.0 + 180.0 / p)
+        / 4.0;
     let shared = 8.0 + shared * steps + centroids;
-    let hidden = (WARPS_TO_HIDE / warps).max(1.0).sqrt();
-    let blocks = f64::from(blocks).powf(BLOCKS_POWER);
+    let (hides, power) = WARPS_TO_HIDE[more];
+    let hidden = (hides / warps).max(1.0).powf(power);
+    let blocks = f64::from(blocks).powf(BLOCKS_POWER[more]);
     overlapped([memory, shared.max(waits * steps / warps), issue * hidden]) * blocks
 }

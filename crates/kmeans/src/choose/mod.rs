@@ -13,13 +13,13 @@
 //! wait at barriers: measured on an H200, at d 4 and k 4 to 64, times grow with their number to the power of
 //! 0.06.
 //!
-//! Updates are those of the table in `kmeans/sums.cuh`; conflicts of lanes in replicated accumulators are
-//! counted by the analyser of `galatea_layout`, and the times overlap as its model of grouped aggregation
-//! says: both sum by group, and share the machine.
+//! Updates are those of the table in `kmeans/sums.cuh`. Both this model and that of grouped aggregation sum
+//! by group: conflicts of lanes in replicated accumulators, the rate of device memory and how times overlap
+//! are those of `galatea_layout::model`.
 
 use galatea_kernels::kmeans::{MOST_FEATURES, PassShape, Scores, Sums};
-use galatea_layout::model::{Machine, overlapped};
-use galatea_layout::{Analyser, Frequencies, Tiles};
+use galatea_layout::Frequencies;
+use galatea_layout::model::{Machine, overlapped, replicated_conflicts};
 
 use crate::{KMeansError, Result};
 
@@ -229,7 +229,8 @@ fn wide(
 
 /// Of a wide pass. Points come again for every 8 centroids, and the tiles of all blocks together are more
 /// than the cache of the device holds: what counts is how long loads take, and so much more than instructions
-/// that these are left out. Fitted to `bench/results/2026-11-22-nvidia-h200/kmeans-launches/wide.txt`.
+/// that these are left out. Fitted to `kmeans-launches/wide.txt` and `kmeans-rivals/wide.csv` in
+/// `bench/results/2026-11-22-nvidia-h200`.
 fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let d = f64::from(shape.features);
     let blocks = machine
@@ -239,7 +240,12 @@ fn wide_cycles(machine: &Machine, shape: &PassShape) -> f64 {
     let warps = f64::from((blocks * shape.threads / 32).min(REGISTERS / 128 / 32));
     let times = f64::from(shape.clusters.div_ceil(8));
     let update = match shape.sums {
-        Sums::Features => 14.0 * d,
+        Sums::Features => {
+            // Threads of a group beyond the features have nothing to add.
+            let (groups, width) = (shape.copies, shape.threads / shape.copies);
+            let active = groups * width.min(shape.features.next_multiple_of(32));
+            15.0 * d * (512.0 / f64::from(active)).powf(0.7)
+        }
         _ => 1.2 * atomic_cycles(machine, d),
     };
     let hidden = (WARPS_TO_HIDE / warps).max(1.0);
@@ -312,11 +318,7 @@ fn rounds(clusters: u32, rows: u32, copies: u32) -> f64 {
     let Ok(uniform) = Frequencies::uniform(clusters as usize) else {
         return 32.0;
     };
-    let column = uniform.column(256 * 32, 0);
-    let word = |cluster: u32, lane: usize| cluster * rows * copies + lane as u32 % copies;
-    Analyser::default()
-        .groups(&column, &Tiles::paper(), word)
-        .mean_write_rounds()
+    replicated_conflicts(&uniform.column(256 * 32, 0), copies, rows * copies).mean_write_rounds()
 }
 
 /// `conflict`: rounds of an atomic to copies in shared memory.
@@ -366,11 +368,9 @@ fn cycles(machine: &Machine, shape: &PassShape, most_threads: u32, conflict: f64
         }
         Sums::Global => (2.0 * (d + 1.0), atomic_cycles(machine, d), 0.0),
     };
-    let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
     let tiles = 1.0 + f64::from(u8::from(shape.ahead));
-    let asked = (tiles * warps * 32.0 * p * 4.0 * d).min(cache as f64 * 4.0 / 3.0);
-    let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
-    let bytes_per_cycle = machine.memory_bytes_per_second * share / multiprocessors / clock;
+    let rate = machine.read_rate(tiles * warps * 32.0 * p * 4.0 * d, blocks, shared_bytes);
+    let bytes_per_cycle = rate / multiprocessors / clock;
     let memory = 128.0 * d / bytes_per_cycle;
     let compared = if shape.paired { 2.0 } else { 3.0 };
     let tile = if shape.ahead { 110.0 } else { 60.0 };

@@ -282,22 +282,28 @@ impl DeviceRun<'_> {
     /// An iteration of cross-processing: labels come from the device, the CPU moves the centroids, which go
     /// back.
     fn cross(&mut self, centroids: &mut Centroids) -> Result<f64> {
-        let width = LabelWidth::of(self.pass.shape().clusters);
         let mut labels = ChunkLabels {
             chunks: vec![Vec::new(); self.points.chunks().len()],
         };
         let mut places = self.place()?;
         let passes = self.passes.clone();
         self.queue(&mut places, &passes, Some(&mut labels), None)?;
-        let shape = (centroids.clusters(), self.points.features());
-        let mut total = Partial::new(shape.0, shape.1);
-        for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
-            let labels: Vec<u32> = Labels::of_bytes(width, labels).iter().collect();
-            total.add(&cpu::sums_of(chunk, &labels, centroids, shape, CpuSums::Auto));
-        }
-        let shift = cpu::update(centroids, &total, shape.1);
+        let total = self.sums_by(labels, centroids);
+        let shift = cpu::update(centroids, &total, self.points.features());
         self.starts[0].put(&self.on.compute, centroids)?;
         Ok(shift)
+    }
+
+    /// Sums of the CPU, of all chunks, by labels from the device.
+    fn sums_by(&self, labels: ChunkLabels, centroids: &Centroids) -> Partial {
+        let shape = (centroids.clusters(), self.points.features());
+        let width = LabelWidth::of(shape.0 as u32);
+        let mut total = Partial::new(shape.0, shape.1);
+        for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
+            let labels = Labels::of_bytes(width, labels).widen();
+            total.add(&cpu::sums_of(chunk, &labels, centroids, shape, CpuSums::Auto));
+        }
+        total
     }
 
     /// The shape of the passes.

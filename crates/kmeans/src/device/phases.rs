@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use super::DeviceRun;
 use super::queue::ChunkLabels;
 use crate::cpu::{self, CpuSums, Partial};
-use crate::labels::Labels;
 use crate::{Points, Result};
 use galatea_kernels::UpdateRule;
-use galatea_kernels::kmeans::{Centroids, LabelWidth};
+use galatea_kernels::kmeans::Centroids;
 
 /// A phase and its time.
 pub type Phase = (&'static str, Duration);
@@ -67,16 +66,10 @@ impl DeviceRun<'_> {
         let transfer = begun.elapsed().saturating_sub(assignment);
         let mut centroids = self.centroids_there()?;
         let begun = Instant::now();
-        let shape = (centroids.clusters(), self.points.features());
-        let mut total = Partial::new(shape.0, shape.1);
-        for (chunk, labels) in self.points.chunks().iter().zip(labels.chunks) {
-            let labels = Labels::of_bytes(LabelWidth::of(shape.0 as u32), labels);
-            let labels: Vec<u32> = labels.iter().collect();
-            total.add(&cpu::sums_of(chunk, &labels, &centroids, shape, CpuSums::Auto));
-        }
+        let total = self.sums_by(labels, &centroids);
         let sums = begun.elapsed();
         let begun = Instant::now();
-        cpu::update(&mut centroids, &total, shape.1);
+        cpu::update(&mut centroids, &total, self.points.features());
         self.starts[0].put(&self.on.compute, &centroids)?;
         wait(self)?;
         Ok(vec![

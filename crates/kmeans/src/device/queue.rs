@@ -25,18 +25,21 @@ pub(super) struct ChunkLabels {
 }
 
 impl DeviceRun<'_> {
-    /// Queues a launch of each start over the chunks at positions.
-    pub(super) fn launch(&mut self, pass: &KmeansPass, positions: std::ops::Range<usize>) -> Result<()> {
+    /// Queues launches over the chunks at positions: all passes of a start, then those of the next one, which
+    /// has the same memory for labels.
+    fn launch(&mut self, passes: &[KmeansPass], positions: std::ops::Range<usize>) -> Result<()> {
         let table = self.table.buffer.as_ref().expect("written before launches");
         let most = self.points.most();
         for start in self.starts.iter_mut().filter(|start| start.active) {
-            start.launch(&self.on.compute, pass, table, positions.clone(), most)?;
+            for pass in passes {
+                start.launch(&self.on.compute, pass, table, positions.clone(), most)?;
+            }
         }
         Ok(())
     }
 
-    /// Queues passes over all chunks, one after the other over those of a launch, each for all starts;
-    /// labels, of one start, are read back, chunk by chunk, into `labels`.
+    /// Queues passes over all chunks, one after the other over those of a launch; labels, of one start, are
+    /// read back, chunk by chunk, into `labels`.
     pub(super) fn queue(
         &mut self,
         places: &mut Places<'_>,
@@ -75,9 +78,7 @@ impl DeviceRun<'_> {
             if !ready {
                 self.fetch(places, start)?;
             }
-            for pass in passes {
-                self.launch(pass, start..end)?;
-            }
+            self.launch(passes, start..end)?;
             if passes_through {
                 let index = start % self.ring.len();
                 self.ring[index].free = Some(on.compute.record()?);

@@ -1,7 +1,9 @@
 //! Points that are larger than the device's memory.
 
 use galatea_device::Device;
-use galatea_kmeans::{DeviceKMeans, Init, KMeans, KMeansError, Model, Points, Scores, Share, Sums};
+use galatea_kmeans::{
+    DeviceKMeans, Execution, Init, KMeans, KMeansError, Model, Points, Scores, Share, Sums,
+};
 use galatea_memory::regions::MemoryManager;
 
 use crate::{columns, device, first_rows, machine, points_of};
@@ -257,19 +259,24 @@ fn starts_share_the_passes_over_the_points() {
         .iter()
         .min_by(|a, b| a.inertia.total_cmp(&b.inertia))
         .unwrap();
-    for (keep, share) in [
-        (true, Share::Device),
-        (false, Share::Device),
-        (false, Share::Both),
+    let single = Execution::Single;
+    for (keep, share, execution) in [
+        (true, Share::Device, single),
+        (false, Share::Device, single),
+        (false, Share::Both, single),
+        (true, Share::Device, Execution::Multi),
+        (false, Share::Device, Execution::Multi),
+        (true, Share::Device, Execution::Cross),
     ] {
         let settings = KMeans {
             share,
+            execution,
             ..restarts.clone()
         };
         let found = fit(&device, None, keep, &settings, &points);
         assert!(
             (found.inertia / best.inertia - 1.0).abs() < 1e-6,
-            "keep {keep} {share:?}"
+            "keep {keep} {share:?} {execution:?}"
         );
         hold(&found, best);
     }

@@ -22,11 +22,12 @@ struct Of {
 }
 
 impl Rows<'_> {
-    /// The fastest of an execution somewhere.
+    /// The fastest of a whole iteration of an execution somewhere.
     fn best(&self, execution: &str, place: &str, of: Of, wanted: impl Fn(&Row) -> bool) -> Option<&Row> {
         let rows = self.0.iter().filter(|row| {
             (row.execution.as_str(), row.place.as_str()) == (execution, place)
                 && (row.features, row.clusters, row.shared_limit) == (of.d, of.k, of.limit)
+                && row.part.is_empty()
                 && wanted(row)
                 && row.ms_median.is_finite()
         });

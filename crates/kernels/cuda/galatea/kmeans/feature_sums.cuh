@@ -19,10 +19,12 @@
 namespace galatea {
 
 // Accumulators of a warp whose lane l owns features l % L, l % L + L, ... of the points of its group l / L,
-// and masses that the threads of a block share. Spare: there is a cluster k, too, which nobody reads.
-template <u32 D, u32 L, bool Spare = false> struct OwnedSums {
+// and masses that the threads of a block share. Spare: there is a cluster k, too, which nobody reads. N: sums
+// of a cluster's feature that a lane has, so that additions of so many points do not wait for each other.
+template <u32 D, u32 L, bool Spare = false, u32 N = 1> struct OwnedSums {
     static constexpr u32 F = (D + L - 1) / L;
-    float* all;       // [warp][cluster][round][lane]
+    static constexpr u32 ROUNDS = N * F;
+    float* all;       // [warp][cluster][sum][round][lane]
     SharedFloats own;  // from this lane's of cluster 0 and round 0 on
     u32* masses;      // [cluster][copy]
     SharedFloats counts;  // from this thread's copy of the mass of cluster 0 on
@@ -38,21 +40,27 @@ template <u32 D, u32 L, bool Spare = false> struct OwnedSums {
         clear(memory, warps() * words(clusters) + (clusters + Spare) * copies);
     }
     // Words of a warp.
-    GALATEA_INLINE static u32 words(u32 clusters) { return (clusters + Spare) * (F * WARP); }
+    GALATEA_INLINE static u32 words(u32 clusters) { return (clusters + Spare) * (ROUNDS * WARP); }
     // Where a lane has the accumulators of a cluster, the same for all lanes.
-    GALATEA_INLINE static u32 place_of(u32 cluster) { return cluster * (F * WARP); }
+    GALATEA_INLINE static u32 place_of(u32 cluster) { return cluster * (ROUNDS * WARP); }
     // Thread scope: a value of this lane's feature of a round.
     GALATEA_INLINE void add(u32 place, u32 round, float value) {
         const u32 word = place + round * WARP;
         own.store(word, own.load(word) + value);
     }
-    // Thread scope: values of this lane's features of all rounds, which wait for each other only once.
-    GALATEA_INLINE void add(u32 place, const float (&values)[F]) {
-        float sums[F];
+    // Thread scope: values of this lane's features of all rounds, of N points, which wait for the sums only
+    // once.
+    GALATEA_INLINE void add(const u32 (&place)[N], const float (&values)[N][F]) {
+        float sums[N][F];
 #pragma unroll
-        for (u32 round = 0; round < F; ++round) sums[round] = own.load(place + round * WARP);
+        for (u32 n = 0; n < N; ++n)
 #pragma unroll
-        for (u32 round = 0; round < F; ++round) own.store(place + round * WARP, sums[round] + values[round]);
+            for (u32 round = 0; round < F; ++round) sums[n][round] = own.load(place[n] + (n * F + round) * WARP);
+#pragma unroll
+        for (u32 n = 0; n < N; ++n)
+#pragma unroll
+            for (u32 round = 0; round < F; ++round)
+                own.store(place[n] + (n * F + round) * WARP, sums[n][round] + values[n][round]);
     }
     // Thread scope: a point, by one of the threads that know it.
     GALATEA_INLINE void count(u32 cluster) { counts.increment(cluster * copies); }
@@ -62,10 +70,14 @@ template <u32 D, u32 L, bool Spare = false> struct OwnedSums {
         // Whole warps: a warp takes the words of a cluster's round, of all warps.
         for (u32 i = warp(); i < clusters * F; i += warps()) {
             double total = 0.0;
+            float* const first = all + (i / F * ROUNDS + i % F) * WARP + lane();
             for (u32 w = 0; w < warps(); ++w) {
-                float& word = all[w * words(clusters) + i * WARP + lane()];
-                total += word;
-                word = 0.0f;
+#pragma unroll
+                for (u32 n = 0; n < N; ++n) {
+                    float& word = first[w * words(clusters) + n * (F * WARP)];
+                    total += word;
+                    word = 0.0f;
+                }
             }
 #pragma unroll
             for (u32 distance = WARP / 2; distance >= L; distance /= 2)

@@ -32,6 +32,32 @@ namespace galatea {
 // Columns of a tile of centroids, and centroids whose numbers keys have room for.
 constexpr u32 TILE_CENTROIDS = 8, GROUP_CENTROIDS = 64;
 
+// Scores as integers, with the numbers of their centroids in a group.
+struct ScoreKeys {
+    static constexpr float OFFSET = 12845056.0f;  // 2^24 - 15/16 2^22
+    static constexpr float LEAST = 1048576.0f;    // with it, of no centroid
+    static constexpr u32 BASE = 0x4b000000u;      // the bits of 2^23
+    static constexpr i32 NONE = -2147483647 - 1;
+    u32 factor;  // 64: a number that the compiler does not know is multiplied by, not shifted by, in another pipe
+    // Thread scope. A score and the number of its centroid in the group.
+    GALATEA_INLINE i32 key(float score, u32 number) const {
+        return i32(__float_as_uint(score) * factor + (63 - number - BASE * 64));
+    }
+};
+
+// A score, as a key without its number, and the label that has it.
+struct Candidate {
+    i32 score;
+    u32 label;
+    GALATEA_INLINE static Candidate exchange(Candidate of, u32 other) {
+        return {__shfl_xor_sync(0xffffffffu, of.score, other), __shfl_xor_sync(0xffffffffu, of.label, other)};
+    }
+    // Of equal scores the least label.
+    GALATEA_INLINE static Candidate better(Candidate a, Candidate b) {
+        return b.score > a.score || (b.score == a.score && b.label < a.label) ? b : a;
+    }
+};
+
 // A point's value in a lane's four columns: (x1, x2), and (x1, constant).
 struct PointHalves {
     u32 both;
@@ -51,20 +77,16 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
     static_assert(TILES * TILE_CENTROIDS <= GROUP_CENTROIDS, "a group's numbers fit a key");
     static_assert(One || !Held, "only one group is held");
     static_assert(!One || !Streamed, "groups are streamed");
-    static constexpr float OFFSET = 12845056.0f;  // 2^24 - 15/16 2^22
-    static constexpr float LEAST = 1048576.0f;    // with it, of no centroid
-    static constexpr u32 BASE = 0x4b000000u;      // the bits of 2^23
-    static constexpr i32 NONE = -2147483647 - 1;
     uint2 held[Held ? TILES : 1][Held ? F : 1];
     uint2* shared;  // [tile][step][lane]
     const float* origin;
     float scale;
-    float shift[Held || D <= 32 ? F : 1];  // of this lane's features: - origin scale
+    float shift[F];  // of this lane's features: - origin scale
     float constant;
     u32 t;  // of the lane in its quad
     u32 clusters;
     u32 groups;
-    u32 key_factor;  // 64: a number that the compiler does not know is multiplied by, not shifted by, in another pipe
+    ScoreKeys keys;
 
     GALATEA_INLINE static u32 tiles(u32 clusters) { return (clusters + TILES * 8 - 1) / (TILES * 8) * TILES; }
     // Floats of shared memory.
@@ -79,16 +101,14 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
     GALATEA_INLINE MatrixCentroids(const KmeansPassArguments& args, float* memory, const QuadLane& own)
         : origin(args.centroids), scale(args.scale),
           constant(__uint_as_float(kept(__float_as_uint(constant_of(lane() % QUAD))))), t(own.t), clusters(args.clusters),
-          key_factor(args.key_factor) {
+          keys{args.key_factor} {
         const u32 all = tiles(clusters);
         const Centroids<D> centroids(args.centroids, clusters);
         groups = all / TILES;
-        if constexpr (D <= 32) {
 #pragma unroll
-            for (u32 r = 0; r < F; ++r) {
-                const u32 feature = r * QUAD + lane() % QUAD;
-                shift[r] = feature < D ? -__ldcg(origin + feature) * scale : 0.0f;
-            }
+        for (u32 r = 0; r < F; ++r) {
+            const u32 feature = r * QUAD + lane() % QUAD;
+            shift[r] = feature < D ? -__ldcg(origin + feature) * scale : 0.0f;
         }
         if constexpr (Held) {
 #pragma unroll
@@ -122,13 +142,8 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
         const float first = low_half(pack_halves(norm * (1.0f / OF_NORM), 0.0f));
         const float rest = norm - first * OF_NORM;
         const float second = low_half(pack_halves(rest, 0.0f));
-        const float most = exists ? OFFSET / OF_OFFSET : LEAST / OF_OFFSET;
+        const float most = (exists ? ScoreKeys::OFFSET : ScoreKeys::LEAST) / OF_OFFSET;
         return t == 0 ? most : t == 1 ? first : t == 2 ? second : rest - second;
-    }
-
-    // Thread scope. A score and the number of its centroid in the group.
-    GALATEA_INLINE i32 key(float score, u32 number) const {
-        return i32(__float_as_uint(score) * key_factor + (63 - number - BASE * 64));
     }
 
     // Warp scope: all lanes call, where centroids are streamed all of the block. The labels of point t of
@@ -146,35 +161,14 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
                 for (u32 p = 0; p < W; ++p)
                     halves[r][p] = PointHalves(points.x[r][first + p], r == 0 ? constant : 0.0f);
             // 8 products that do not wait for each other.
-            nearest_of<W, 16 / W, F>(
-                [&](u32 r, PointHalves (&of)[W]) {
-#pragma unroll
-                    for (u32 p = 0; p < W; ++p) of[p] = halves[r][p];
-                },
-                label + first / QUAD);
+            nearest_of<W, 16 / W>(halves, label + first / QUAD);
         }
 #pragma unroll
         for (u32 i = 0; i < P / QUAD; ++i)
             if (!points.exists(i, t)) label[i] = clusters;
     }
-    // The same where points come through the cache, those of 4 steps at once: sums of a whole group stay in
-    // registers meanwhile.
-    GALATEA_INLINE void nearest(const WideQuad<D>& points, u32 (&label)[1]) const {
-        nearest_of<QUAD, TILES, 4>(
-            [&](u32 r, PointHalves (&of)[QUAD]) {
-                const u32 feature = r * QUAD + t;
-                const float zero = feature < D ? -__ldcg(origin + feature) * scale : 0.0f;
-                float x[QUAD];
-                points.load(feature, scale, zero, x);
-#pragma unroll
-                for (u32 p = 0; p < QUAD; ++p) of[p] = PointHalves(x[p], r == 0 ? constant : 0.0f);
-            },
-            label);
-    }
-
-    // Of W points of the lane's quad, which step(r, halves) gives, N tiles of centroids at once, U steps
-    // unrolled.
-    template <u32 W, u32 N, u32 U, class Step> GALATEA_INLINE void nearest_of(Step step, u32* label) const {
+    // Of W points of the lane's quad, N tiles of centroids at once.
+    template <u32 W, u32 N> GALATEA_INLINE void nearest_of(const PointHalves (&all)[F][W], u32* label) const {
         i32 best[W];
         u32 base[W];
 #pragma unroll 1
@@ -186,14 +180,13 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
             }
             i32 most[W];
 #pragma unroll
-            for (u32 p = 0; p < W; ++p) most[p] = NONE;
+            for (u32 p = 0; p < W; ++p) most[p] = ScoreKeys::NONE;
 #pragma unroll
             for (u32 j = 0; j < TILES; j += N) {
                 float score[N][W / 2][4] = {};
-#pragma unroll U
+#pragma unroll
                 for (u32 r = 0; r < F; ++r) {
-                    PointHalves halves[W];
-                    step(r, halves);
+                    const PointHalves(&halves)[W] = all[r];
 #pragma unroll
                     for (u32 i = 0; i < N; ++i) {
                         if (j + i >= TILES) continue;
@@ -214,8 +207,9 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
                     for (u32 p = 0; p < W; p += 2) {
                         if (j + i >= TILES) continue;
                         const float(&s)[4] = score[i][p / 2];
-                        most[p] = max(max(most[p], key(s[0], number)), key(s[1], number + 1));
-                        most[p + 1] = max(max(most[p + 1], key(s[2], number)), key(s[3], number + 1));
+                        most[p] = max(max(most[p], keys.key(s[0], number)), keys.key(s[1], number + 1));
+                        most[p + 1] =
+                            max(max(most[p + 1], keys.key(s[2], number)), keys.key(s[3], number + 1));
                     }
                 }
             }
@@ -232,15 +226,15 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
 #pragma unroll
         for (u32 i = 0; i < W / QUAD; ++i) {
             if constexpr (One) {
-                i32 keys[QUAD];
+                i32 own[QUAD];
 #pragma unroll
-                for (u32 p = 0; p < QUAD; ++p) keys[p] = best[QUAD * i + p];
+                for (u32 p = 0; p < QUAD; ++p) own[p] = best[QUAD * i + p];
                 // Numbers count from a lane's own column.
                 const auto exchange = [&](i32 key, u32 other) {
                     const i32 from = column ^ i32(2 * other);
                     return __shfl_xor_sync(0xffffffffu, key, other) + (column - from);
                 };
-                const i32 most = quad_best(t, keys, exchange, [](i32 a, i32 b) { return max(a, b); });
+                const i32 most = quad_best(t, own, exchange, [](i32 a, i32 b) { return max(a, b); });
                 label[i] = ~u32(most - column) & 63;
             } else {
                 Candidate all[QUAD];
@@ -249,7 +243,7 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
                     const i32 key = best[QUAD * i + p];
                     all[p] = {key | 63, base[QUAD * i + p] + u32(column) + (~u32(key) & 63)};
                 }
-                label[i] = quad_best(t, all, exchange, better).label;
+                label[i] = quad_best(t, all, Candidate::exchange, Candidate::better).label;
             }
         }
     }
@@ -258,19 +252,6 @@ template <u32 D, u32 TILES, bool Held, bool One, bool Streamed> struct MatrixCen
             return held[tile][step];
         else
             return shared[(((Streamed ? 0 : group * TILES) + tile) * F + step) * WARP + lane()];
-    }
-
-    // A score, as a key without its number, and the label that has it.
-    struct Candidate {
-        i32 score;
-        u32 label;
-    };
-    GALATEA_INLINE static Candidate exchange(Candidate of, u32 other) {
-        return {__shfl_xor_sync(0xffffffffu, of.score, other), __shfl_xor_sync(0xffffffffu, of.label, other)};
-    }
-    // Of equal scores the least label.
-    GALATEA_INLINE static Candidate better(Candidate a, Candidate b) {
-        return b.score > a.score || (b.score == a.score && b.label < a.label) ? b : a;
     }
 };
 

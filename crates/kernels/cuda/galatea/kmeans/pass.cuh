@@ -16,14 +16,18 @@
 // - KMEANS_MATRIX 1: by matrix units (kmeans/matrix.cuh), KMEANS_TILES tiles of centroids a group, with
 //   KMEANS_ONE_GROUP all of them, with KMEANS_HELD in registers, with KMEANS_STREAMED a group at a time in
 //   shared memory; sums are 3, 4 or 5, of which 3 has
-//   KMEANS_OWNERS lanes that share a point's features
+//   KMEANS_OWNERS lanes that share a point's features, and KMEANS_CHAINS sums of each
 //
 // A pass is made of three types: how a thread has points, how it finds their nearest centroids, how it sums.
-// Points of more features than registers hold are read where they are needed; their sums are 0, 3 or 5.
+// Points of more features than registers hold are read where they are needed, by matrix units from shared
+// memory; their sums are 0, 3 or 5.
 //
 //              points                        nearest                     sums by owned features
-//     lanes    TilePoints, many: WideTile    Centroids, WideCentroids    FeatureSums, many: WideFeatureSums
-//     matrix   QuadPoints, many: WideQuad    MatrixCentroids             QuadFeatureSums, the same
+//     lanes    TilePoints                    Centroids                   FeatureSums
+//     matrix   QuadPoints                    MatrixCentroids             QuadFeatureSums
+//     of more features than registers hold
+//     lanes    WideTile                      WideCentroids               WideFeatureSums
+//     matrix   SharedTile                    SharedTileCentroids         WideFeatureSums
 //
 // Bounds, of n points on M multiprocessors with 4 schedulers: bytes 4 n d / memory rate; instructions
 // n / 32 (k (d + 3 + 1/P) + update) / (4 M clock); of the 3 that compare, each runs at half rate.
@@ -36,6 +40,7 @@
 #include "galatea/kmeans/matrix.cuh"
 #include "galatea/kmeans/nearest.cuh"
 #include "galatea/kmeans/quad_sums.cuh"
+#include "galatea/kmeans/shared_tile_matrix.cuh"
 #include "galatea/kmeans/wide.cuh"
 #include "galatea/kmeans/wide_sums.cuh"
 
@@ -56,6 +61,7 @@
 #define KMEANS_ONE_GROUP 1
 #define KMEANS_STREAMED 0
 #define KMEANS_OWNERS 4
+#define KMEANS_CHAINS 1
 #endif
 
 namespace galatea {
@@ -65,10 +71,13 @@ constexpr bool WIDE = D > MOST_FEATURES;
 
 #if KMEANS_MATRIX
 static_assert(KMEANS_LABELS == 0 && KMEANS_INERTIA == 0, "labels and the inertia are exact, and of lanes");
-using Nearest = MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD, KMEANS_ONE_GROUP, KMEANS_STREAMED>;
-using Points = Choose<WIDE, WideQuad<D>, QuadPoints<D, P, KMEANS_THREADS>>;
-using Lane = QuadLane;
-using OwnSums = QuadFeatureSums<D, KMEANS_OWNERS>;
+// Of many features: warps with the same points, and points of a block.
+constexpr u32 SHARES = P < 4 ? 4 / P : 1, N = KMEANS_THREADS / SHARES;
+using Nearest = Choose<WIDE, SharedTileCentroids<D, KMEANS_TILES, N, SHARES, KMEANS_ONE_GROUP, KMEANS_STREAMED>,
+                       MatrixCentroids<D, KMEANS_TILES, KMEANS_HELD, KMEANS_ONE_GROUP, KMEANS_STREAMED>>;
+using Points = Choose<WIDE, SharedTile<D, N, 1 + KMEANS_AHEAD, SHARES>, QuadPoints<D, P, KMEANS_THREADS>>;
+using Lane = Choose<WIDE, SharedTileLane<SHARES>, QuadLane>;
+using OwnSums = QuadFeatureSums<D, KMEANS_OWNERS, KMEANS_CHAINS>;
 #else
 using Nearest = Choose<WIDE, WideCentroids<D>, Centroids<D, KMEANS_PAIRED>>;
 using Points = Choose<WIDE, WideTile<D, P>, TilePoints<D, P>>;
@@ -96,9 +105,9 @@ GALATEA_INLINE void kmeans_pass_over(const KmeansPassArguments& args, unsigned c
     float* const shared = reinterpret_cast<float*>(memory);
     const u32 k = args.clusters;
     double* const partials = args.partials + u64(blockIdx.x % args.slots) * (u64(k) * (D + 1) + 1);
-    const Lane lane;
-    const Nearest centroids(args, shared, lane);
-    Sums sums(SumsPlace{shared + Nearest::floats(k), partials, args.centroids, k, args.copies,
+    const Lane lane(shared);
+    const Nearest centroids(args, shared + Points::FLOATS, lane);
+    Sums sums(SumsPlace{shared + Points::FLOATS + Nearest::floats(k), partials, args.centroids, k, args.copies,
                         Points::SCALED ? 1.0 / args.scale : 1.0});
     __syncthreads();
 #if KMEANS_INERTIA

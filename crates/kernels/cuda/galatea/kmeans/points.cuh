@@ -19,8 +19,11 @@ constexpr u32 MOST_FEATURES = 32;
 // Rows of a chunk are whole runs of so many points. Host twin STRIDE_POINTS.
 constexpr u32 STRIDE_POINTS = 128;
 
-// What threads keep of their place among lanes to find their points: nothing, but for kmeans/quad_points.cuh.
-struct NoLane {};
+// What threads keep of their place to find their points, given the block's shared memory: nothing, but for
+// kmeans/quad_points.cuh and kmeans/shared_tile.cuh.
+struct NoLane {
+    GALATEA_INLINE explicit NoLane(float*) {}
+};
 
 // A if it is so, else B.
 template <bool Is, class A, class B> struct ChooseType { using Type = A; };
@@ -100,6 +103,7 @@ template <u32 N> GALATEA_INLINE void load_floats(const float* source, float (&va
 // A thread's points of a tile, as they are in memory: `live` of P exist, from the chunk's point `first` on.
 template <u32 D, u32 P> struct TilePoints {
     static constexpr u32 LABELS = P;
+    static constexpr u32 FLOATS = 0;  // of shared memory
     static constexpr bool SCALED = false;
     float x[D][P];
     unsigned char* labels;

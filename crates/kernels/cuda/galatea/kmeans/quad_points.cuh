@@ -29,7 +29,8 @@ struct QuadLane {
     u32 warp;
     u32 quad;
     u32 t;
-    GALATEA_INLINE QuadLane() : warp(kept(threadIdx.x / WARP)), quad(kept(lane() / QUAD)), t(kept(lane() % QUAD)) {}
+    GALATEA_INLINE explicit QuadLane(float*)
+        : warp(kept(threadIdx.x / WARP)), quad(kept(lane() / QUAD)), t(kept(lane() % QUAD)) {}
 };
 
 // Warp scope: the word that lane t of the quad has.
@@ -42,6 +43,7 @@ template <u32 D, u32 P, u32 T> struct QuadPoints {
     static constexpr u32 F = (D + QUAD - 1) / QUAD;
     static constexpr u32 TILE = T / WARP * 8 * P;
     static constexpr u32 LABELS = P / QUAD;
+    static constexpr u32 FLOATS = 0;
     static constexpr bool SCALED = true;
     static_assert(P % QUAD == 0 && 8 * P <= STRIDE_POINTS, "a warp's points are a run of a row");
     float x[F][P];
@@ -92,61 +94,6 @@ template <u32 D, u32 P, u32 T> struct QuadPoints {
                 if (D % QUAD == 0 || r * QUAD + t < D) add(of[p], r * QUAD + t, x[r][p]);
             if (p % QUAD == t) count(of[p]);
         }
-        __syncwarp();
-    }
-};
-
-// Where the same lane finds 4 points of more features than registers hold. They are read again for every
-// group of centroids and for the sums, by then from a cache.
-template <u32 D> struct WideQuad {
-    static constexpr u32 LABELS = 1;
-    static constexpr bool SCALED = false;
-    const float* data;  // of the chunk
-    u32 stride;
-    u32 points;  // of the chunk
-    u32 tile;    // first point of the block's
-    u32 first;   // and of the lane's
-    GALATEA_INLINE void fetch(const TileWalk& walk, const QuadLane& own) {
-        const PointChunk& chunk = walk.chunk;
-        data = chunk.data;
-        stride = chunk.stride;
-        points = chunk.count;
-        tile = walk.tile * tile_points();
-        first = tile + own.warp * WARP + own.quad * 4;
-    }
-    GALATEA_INLINE static u32 tile_points() { return blockDim.x; }
-    template <class Centroids> GALATEA_INLINE void place(const Centroids&) {}
-    GALATEA_INLINE static bool any() { return true; }
-    // Thread scope: values of a feature, x scale + shift; 0 where there is none.
-    GALATEA_INLINE void load(u32 feature, float scale, float shift, float (&x)[4]) const {
-#pragma unroll
-        for (u32 p = 0; p < 4; ++p) x[p] = 0.0f;
-        if (first >= points || feature >= D) return;
-        load_floats<4>(data + u64(feature) * stride + first, x);
-#pragma unroll
-        for (u32 p = 0; p < 4; ++p) x[p] = fmaf(x[p], scale, shift);
-    }
-    // Thread scope: use(label, position in the tile) for the point whose label this lane knows.
-    template <class Use> GALATEA_INLINE void each_position(const u32 (&label)[1], Use use) const {
-        const u32 own = first + lane() % QUAD;
-        if (own < points) use(label[0], own - tile);
-    }
-    // Warp scope: add(label, feature, value) for features t, t + 4, ... of the quad's points, relative to the
-    // origin, count(label) for the point whose label this lane knows.
-    template <class Add, class Count>
-    GALATEA_INLINE void each(const u32 (&label)[1], const float* origin, Add add, Count count) const {
-        u32 of[4];
-#pragma unroll
-        for (u32 p = 0; p < 4; ++p) of[p] = of_quad(label[0], p);
-#pragma unroll 1
-        for (u32 f = lane() % QUAD; f < D; f += QUAD) {
-            float x[4];
-            load(f, 1.0f, -__ldcg(origin + f), x);
-#pragma unroll
-            for (u32 p = 0; p < 4; ++p)
-                if (first + p < points) add(of[p], f, x[p]);
-        }
-        each_position(label, [&](u32 own, u32) { count(own); });
         __syncwarp();
     }
 };

@@ -13,7 +13,8 @@
 
 namespace galatea {
 
-template <u32 D, u32 L> struct QuadFeatureSums {
+// N: sums that a lane has of a cluster's feature.
+template <u32 D, u32 L, u32 N> struct QuadFeatureSums {
     static_assert(L == QUAD || (D <= L && L <= WARP), "a lane owns the features it holds, or one");
     static constexpr u32 S = WARP / L;
     // Of masses.
@@ -22,7 +23,8 @@ template <u32 D, u32 L> struct QuadFeatureSums {
     static constexpr u32 TILE = L * WARP;
     static constexpr u32 EXCHANGE = L == QUAD ? 0 : TILE + WARP;
     float* exchange;  // of this warp
-    using Owned = OwnedSums<D, L, true>;
+    static_assert(N == 1 || L == QUAD, "points of a quad are added at once");
+    using Owned = OwnedSums<D, L, true, N>;
     Owned sums;
     GALATEA_INLINE explicit QuadFeatureSums(const SumsPlace& place)
         : exchange(place.shared + warp() * EXCHANGE),
@@ -43,11 +45,16 @@ template <u32 D, u32 L> struct QuadFeatureSums {
     template <u32 P, u32 T> GALATEA_INLINE void own(const QuadPoints<D, P, T>& points, u32 label, u32 i) {
         const u32 place = sums.place_of(label);
 #pragma unroll
-        for (u32 p = 0; p < QUAD; ++p) {
-            float values[Owned::F];
+        for (u32 p = 0; p < QUAD; p += N) {
+            u32 places[N];
+            float values[N][Owned::F];
 #pragma unroll
-            for (u32 r = 0; r < Owned::F; ++r) values[r] = points.x[r][QUAD * i + p];
-            sums.add(of_quad(place, p), values);
+            for (u32 n = 0; n < N; ++n) {
+                places[n] = of_quad(place, p + n);
+#pragma unroll
+                for (u32 r = 0; r < Owned::F; ++r) values[n][r] = points.x[r][QUAD * i + p + n];
+            }
+            sums.add(places, values);
         }
     }
     template <u32 P, u32 T> GALATEA_INLINE void change(const QuadPoints<D, P, T>& points, u32 label, u32 i) {
@@ -71,10 +78,10 @@ template <u32 D, u32 L> struct QuadFeatureSums {
                 const u32 q = j * S + group;
                 const float4 four = tile[f * 8 + (q ^ f % 8)];
                 const uint4 of = reinterpret_cast<const uint4*>(places)[q];
-                sums.add(of.x, {four.x});
-                sums.add(of.y, {four.y});
-                sums.add(of.z, {four.z});
-                sums.add(of.w, {four.w});
+                sums.add({of.x}, {{four.x}});
+                sums.add({of.y}, {{four.y}});
+                sums.add({of.z}, {{four.z}});
+                sums.add({of.w}, {{four.w}});
             }
         }
     }

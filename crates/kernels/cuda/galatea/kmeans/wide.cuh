@@ -15,6 +15,7 @@ namespace galatea {
 // A thread's points of a tile, where they are.
 template <u32 D, u32 P> struct WideTile {
     static constexpr u32 LABELS = P;
+    static constexpr u32 FLOATS = 0;
     static constexpr bool SCALED = false;
     const float* data;
     unsigned char* labels;
@@ -42,11 +43,24 @@ template <u32 D, u32 P> struct WideTile {
 #pragma unroll
         for (u32 p = 0; p < P; ++p) x[p] -= zero;
     }
-    // Thread scope: use(label, position in the tile) for each point.
+    // Thread scope: points of the tile that exist, and values of a feature of four of them. A chunk of few
+    // points has fewer tiles than others.
+    GALATEA_INLINE u32 tile_live() const {
+        const u32 left = tile < points ? points - tile : 0;
+        return left < tile_points() ? left : tile_points();
+    }
+    GALATEA_INLINE void load_four(u32 feature, u32 position, float (&x)[4]) const {
+        load_floats<4>(data + u64(feature) * stride + tile + position, x);
+    }
+    // Thread scope: use(label, position in the tile, whether it is the first of four of which two have the
+    // same label) for each point.
     template <class Use> GALATEA_INLINE void each_position(const u32 (&label)[P], Use use) const {
+        static_assert(P == 4, "a thread's points are the four");
+        const bool repeat = label[0] == label[1] || label[0] == label[2] || label[0] == label[3] ||
+                            label[1] == label[2] || label[1] == label[3] || label[2] == label[3];
 #pragma unroll
         for (u32 p = 0; p < P; ++p)
-            if (p < live) use(label[p], first - tile + p);
+            if (p < live) use(label[p], first - tile + p, p == 0 && repeat);
     }
     // Thread scope: add(label, feature, value) for each value, relative to the origin, count(label) for each
     // point.
@@ -61,7 +75,7 @@ template <u32 D, u32 P> struct WideTile {
             for (u32 p = 0; p < P; ++p)
                 if (p < live) add(label[p], f, x[p]);
         }
-        each_position(label, [&](u32 own, u32) { count(own); });
+        each_position(label, [&](u32 own, u32, bool) { count(own); });
     }
 };
 

@@ -1,12 +1,12 @@
 // Block scope: sums of points of more features than registers hold, for passes by lanes (kmeans/wide.cuh) and
-// by matrix units (kmeans/quad_points.cuh): Partitioned Features (thesis §5.2.1).
+// by matrix units (kmeans/shared_tile.cuh): Partitioned Features (thesis §5.2.1).
 //
 // The block exchanges its labels behind one barrier; then its threads are `copies` groups, of which each
 // takes a part of the tile's points. A thread of a group owns features, and alone adds them: nothing is
 // atomic, and lanes have words of different banks. Masses are counted by the threads that know the labels, by
 // integer atomics of the block.
 //
-//   shared memory of tiles of n points, bytes: 4 (groups k d + k + n)
+//   shared memory of tiles of n points, bytes: 4 (groups (k + 1) d + k + n)
 #pragma once
 
 #include "galatea/kmeans/sums.cuh"
@@ -14,56 +14,77 @@
 namespace galatea {
 
 template <u32 D, class Points> struct WideFeatureSums {
-    u32* labels;  // [point of the tile]
-    float* sums;  // [group][cluster][feature]
+    // [point of the tile]: word of the sums of its cluster; of the first of four with the highest bit where
+    // two of them are of one cluster.
+    u32* places;
+    float* sums;  // [group][cluster][feature], and of a cluster of points that do not exist
+    SharedFloats own;  // of this thread's group
     u32* masses;  // [cluster]
     const float* origin;
     u32 clusters;
     u32 groups;
     GALATEA_INLINE explicit WideFeatureSums(const SumsPlace& place)
-        : labels(reinterpret_cast<u32*>(place.shared)), sums(place.shared + Points::tile_points()),
-          masses(reinterpret_cast<u32*>(sums + place.copies * place.clusters * D)), origin(place.origin),
+        : places(reinterpret_cast<u32*>(place.shared)), sums(place.shared + Points::tile_points()),
+          own(sums + threadIdx.x / (blockDim.x / place.copies) * ((place.clusters + 1) * D)),
+          masses(reinterpret_cast<u32*>(sums + place.copies * (place.clusters + 1) * D)), origin(place.origin),
           clusters(place.clusters), groups(place.copies) {
-        clear(sums, groups * clusters * D + clusters);
+        clear(sums, groups * (clusters + 1) * D + clusters);
     }
     // Block scope.
     GALATEA_INLINE void add(const Points& points, const u32 (&label)[Points::LABELS]) {
-        const u32 tile = Points::tile_points();
-        points.each_position(label, [&](u32 of, u32 position) {
-            labels[position] = of;
+        const u32 tile = Points::tile_points(), live = points.tile_live(), whole = (live + 3) / 4 * 4;
+        points.each_position(label, [&](u32 of, u32 position, bool repeats) {
+            places[position] = of * D | u32(repeats) << 31;
             atomicAdd(masses + of, 1u);
         });
+        if (threadIdx.x < whole - live) places[live + threadIdx.x] = clusters * D;
         __syncthreads();
         const u32 width = blockDim.x / groups, group = threadIdx.x / width, part = tile / groups;
-        // A chunk of few points has fewer tiles than others.
-        const u32 left = points.tile < points.points ? points.points - points.tile : 0;
-        const u32 live = left < tile ? left : tile;
-        const u32 end = (group + 1) * part < live ? (group + 1) * part : live;
-        float* const own = sums + group * clusters * D;
+        const u32 end = (group + 1) * part < whole ? (group + 1) * part : whole;
         for (u32 f = threadIdx.x % width; f < D; f += width) {
             const float zero = __ldcg(origin + f);
-            const float* const column = points.data + u64(f) * points.stride + points.tile;
-            float* const of_feature = own + f;
+            // The next four come while these are added, which wait for each other where two are of a cluster.
+            float next[4];
+            uint4 next_place;
+            const auto load = [&](u32 q) {
+                if (q >= end) return;
+                points.load_four(f, q, next);
+                next_place = *reinterpret_cast<const uint4*>(places + q);
+            };
+            const SharedFloats of_feature = own.from(f);
+            const auto add = [&](u32 place, float value) {
+                of_feature.store(place, of_feature.load(place) + value);
+            };
+            load(group * part);
             for (u32 q = group * part; q < end; q += 4) {
-                float x[4];
-                load_floats<4>(column + q, x);
-                const uint4 of = *reinterpret_cast<const uint4*>(labels + q);
-                of_feature[of.x * D] += x[0] - zero;
-                if (q + 1 < end) of_feature[of.y * D] += x[1] - zero;
-                if (q + 2 < end) of_feature[of.z * D] += x[2] - zero;
-                if (q + 3 < end) of_feature[of.w * D] += x[3] - zero;
+                const float x[4] = {next[0] - zero, next[1] - zero, next[2] - zero, next[3] - zero};
+                const uint4 place = next_place;
+                load(q + 4);
+                if (place.x >> 31) {
+                    add(place.x & ~(1u << 31), x[0]);
+                    add(place.y, x[1]);
+                    add(place.z, x[2]);
+                    add(place.w, x[3]);
+                } else {
+                    const float sum[4] = {of_feature.load(place.x), of_feature.load(place.y),
+                                          of_feature.load(place.z), of_feature.load(place.w)};
+                    of_feature.store(place.x, sum[0] + x[0]);
+                    of_feature.store(place.y, sum[1] + x[1]);
+                    of_feature.store(place.z, sum[2] + x[2]);
+                    of_feature.store(place.w, sum[3] + x[3]);
+                }
             }
         }
         __syncthreads();
     }
     GALATEA_INLINE void merge(double* partials) {
         __syncthreads();
-        const u32 words = clusters * D;
+        const u32 words = clusters * D, all = words + D;
         for (u32 i = threadIdx.x; i < words; i += blockDim.x) {
             double total = 0.0;
             for (u32 group = 0; group < groups; ++group) {
-                total += sums[group * words + i];
-                sums[group * words + i] = 0.0f;
+                total += sums[group * all + i];
+                sums[group * all + i] = 0.0f;
             }
             add_partial(partials + i, total);
         }
