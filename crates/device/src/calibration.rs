@@ -38,6 +38,53 @@ pub struct Calibration {
     pub round_trip_nanoseconds: f64,
     /// Figures for the model of grouped aggregation.
     pub grouping: GroupingRates,
+    /// The ways across the link.
+    #[serde(default)]
+    pub link: LinkRates,
+}
+
+/// Bytes a second that a kernel reads of host memory, chunk by chunk, by each way across the link
+/// (`galatea_memory::transfer::Method`); none for those that the device does not have, or that were not
+/// measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkRates {
+    /// Pageable copy.
+    pub pageable: Option<f64>,
+    /// Staged copy.
+    pub staged: Option<f64>,
+    /// Dynamic pinning.
+    pub dynamic_pinning: Option<f64>,
+    /// Pinned copy.
+    pub pinned: Option<f64>,
+    /// Pinned copy in pieces.
+    pub pinned_pieces: Option<f64>,
+    /// Unified prefetch.
+    pub unified_prefetch: Option<f64>,
+    /// Unified migration.
+    pub unified_migration: Option<f64>,
+    /// Zero-copy.
+    pub zero_copy: Option<f64>,
+    /// Coherence.
+    pub coherence: Option<f64>,
+}
+
+impl LinkRates {
+    /// The figures that there are, by name.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, f64)> + use<> {
+        let all = [
+            ("pageable", self.pageable),
+            ("staged", self.staged),
+            ("dynamic_pinning", self.dynamic_pinning),
+            ("pinned", self.pinned),
+            ("pinned_pieces", self.pinned_pieces),
+            ("unified_prefetch", self.unified_prefetch),
+            ("unified_migration", self.unified_migration),
+            ("zero_copy", self.zero_copy),
+            ("coherence", self.coherence),
+        ];
+        all.into_iter().filter_map(|(name, rate)| Some((name, rate?)))
+    }
 }
 
 /// Rates of a device that the model of grouped aggregation uses besides its sizes.
@@ -240,7 +287,10 @@ impl Calibration {
             ("launch_nanoseconds", self.launch_nanoseconds),
             ("round_trip_nanoseconds", self.round_trip_nanoseconds),
         ];
-        rates.into_iter().chain(self.grouping.figures())
+        rates
+            .into_iter()
+            .chain(self.grouping.figures())
+            .chain(self.link.figures())
     }
 
     /// Stores it, in place of the one before.

@@ -74,7 +74,9 @@ pub use budget::{GRANULARITY, MemoryBudget};
 pub use buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Unwritten};
 pub use cache::{DISK_LIMIT, KEY_VERSION};
 pub use cache_folder::{CacheFolder, CacheRefusal};
-pub use calibration::{CalibratedDevice, Calibration, CalibrationRefusal, GroupingRates, StaleCalibration};
+pub use calibration::{
+    CalibratedDevice, Calibration, CalibrationRefusal, GroupingRates, LinkRates, StaleCalibration,
+};
 pub use compiler::{Nvrtc, compile_for};
 pub use copies::Download;
 pub use device::{Device, DeviceOptions, MemoryUse};

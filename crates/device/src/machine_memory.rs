@@ -9,6 +9,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Memory in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +24,17 @@ pub struct MachineMemory {
 const UNKNOWN: u64 = 8 << 30;
 
 impl MachineMemory {
-    /// As it is now.
+    /// As it is now: some files are read, which takes about as long as planning a small query.
     #[must_use]
     pub fn look() -> Self {
         Self::read(Path::new("/"))
+    }
+
+    /// The most memory that this process can have, as it was when it was first asked for.
+    #[must_use]
+    pub fn total() -> u64 {
+        static TOTAL: OnceLock<u64> = OnceLock::new();
+        *TOTAL.get_or_init(|| Self::look().total)
     }
 
     /// From the files of a system under `root`.

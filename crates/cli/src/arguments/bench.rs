@@ -284,8 +284,9 @@ pub(crate) struct SortArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct LinkArguments {
-    /// Only these experiments, separated by commas. Of flow: link, round-trip, frame-sizes, ways-both,
-    /// chains, encoding; of transfer: rates, chunks, threads, pieces.
+    /// Only these experiments, separated by commas. Of flow: link, round-trip, in-flight, ways-both,
+    /// frame-sizes, shapes, layers, steps, chains, tuning, partitions, encoding, set-query, sql; of
+    /// transfer: rates, chunks, threads, pieces, selectivity, latency.
     #[arg(long, value_delimiter = ',')]
     pub(crate) experiment: Vec<String>,
     /// Measured runs of each point.
@@ -294,6 +295,12 @@ pub(crate) struct LinkArguments {
     /// Size of the data that a run moves each way, 2 GiB by default.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) bytes: Option<u64>,
+    /// Of sql: events a second, 10 million by default.
+    #[arg(long, value_name = "EVENTS", value_parser = clap::value_parser!(u64).range(1000..))]
+    pub(crate) rate: Option<u64>,
+    /// Of sql: seconds of a run, 3 by default.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seconds: Option<u64>,
     /// Small, on the emulated device: shows that everything works, its times mean nothing.
     #[arg(long)]
     pub(crate) emulated: bool,

@@ -3,13 +3,16 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
+use galatea_bench::streams::{self as continuous, Plan};
 use galatea_flow::bench as streams;
 use galatea_memory::transfer as ways;
 
 use super::bench::open_device;
 use crate::arguments::LinkArguments;
 use crate::errors::CliError;
+use crate::interrupt::interruptible;
 
 /// Bytes of a run by default.
 const BYTES: u64 = 2 << 30;
@@ -50,9 +53,12 @@ fn keep(
     outcome.map_err(CliError::Other)
 }
 
-pub(crate) fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
-    let names = chosen(&arguments.experiment, &streams::EXPERIMENTS)?;
-    let device = open_device(arguments.emulated)?;
+/// The experiment on continuous queries, which needs the whole engine.
+const SQL: &str = "sql";
+
+pub(crate) async fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
+    let known = [&streams::EXPERIMENTS[..], &[SQL]].concat();
+    let names = chosen(&arguments.experiment, &known)?;
     let mut scale = if arguments.emulated {
         streams::Scale::small()
     } else {
@@ -63,13 +69,40 @@ pub(crate) fn flow(arguments: &LinkArguments) -> Result<(), CliError> {
     };
     scale.runs = arguments.runs as usize;
     scale.bytes = arguments.bytes.unwrap_or(scale.bytes);
-    for name in names {
-        keep(arguments.out.as_deref(), name, streams::Row::HEADER, |out| {
-            streams::run(&device, name, &scale, 1, &mut |row| out(row.csv()))
-                .map_err(|error| error.to_string())
-        })?;
+    if names.iter().any(|name| *name != SQL) {
+        let device = open_device(arguments.emulated)?;
+        for name in names.iter().filter(|name| **name != SQL) {
+            keep(arguments.out.as_deref(), name, streams::Row::HEADER, |out| {
+                streams::run(&device, name, &scale, 1, &mut |row| out(row.csv()))
+                    .map_err(|error| error.to_string())
+            })?;
+        }
     }
-    Ok(())
+    if !names.contains(&SQL) {
+        return Ok(());
+    }
+    let (rate, seconds) = if arguments.emulated {
+        (20_000, 1)
+    } else {
+        (10_000_000, 3)
+    };
+    let plan = Plan {
+        rate: arguments.rate.unwrap_or(rate),
+        duration: Duration::from_secs(arguments.seconds.unwrap_or(seconds)),
+        runs: arguments.runs as usize,
+        emulated: arguments.emulated,
+    };
+    let rows = interruptible(move || async move {
+        let mut rows = Vec::new();
+        continuous::run(&plan, &mut |row| rows.push(row))
+            .await
+            .map(|()| rows)
+    });
+    let rows = rows.await??;
+    keep(arguments.out.as_deref(), SQL, streams::Row::HEADER, |out| {
+        rows.iter().for_each(|row| out(row.csv()));
+        Ok(())
+    })
 }
 
 pub(crate) fn transfer(arguments: &LinkArguments) -> Result<(), CliError> {

@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), CliError> {
             Some(PartBench::Allocator(part)) => allocator::run(&session, part),
             Some(PartBench::Conflicts(part)) => conflicts::run(&session, part),
             Some(PartBench::Kmeans(part)) => kmeans::run(&session, part),
-            Some(PartBench::Flow(part)) => link::flow(part),
+            Some(PartBench::Flow(part)) => link::flow(part).await,
             Some(PartBench::Transfer(part)) => link::transfer(part),
             Some(PartBench::Joins(part)) => joins::run(&session, part).await,
             Some(PartBench::Random(part)) => random::run(&session, part).await,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use galatea_device::{Calibration, Device, DeviceOptions, EmulatorOptions, GroupingRates};
+use galatea_device::{Calibration, Device, DeviceOptions, EmulatorOptions, GroupingRates, LinkRates};
 
 use crate::support::{Ran, command, galatea, samples};
 
@@ -61,6 +61,7 @@ fn calibration() -> Calibration {
             global_atomics_per_second: 104e9,
             global_atomics_on_one_address: 1.365e9,
         },
+        link: LinkRates::default(),
     }
 }
 
@@ -193,4 +194,39 @@ fn a_damaged_file_is_named_and_not_used() {
     }
     let ran = emulated(directory.path(), &["calibrate", "--forget"]);
     assert!(ran.out.starts_with("Forgotten") && !path.exists(), "{}", ran.out);
+}
+
+#[test]
+fn chunks_come_by_the_way_that_was_measured_to_be_fastest() {
+    let directory = samples();
+    let explain = |expected: &str| {
+        let arguments = [
+            "-c",
+            "CREATE TABLE t AS SELECT value AS x FROM generate_series(1, 3000)",
+            "-c",
+            "EXPLAIN ANALYZE SELECT x % 5, sum(x) FROM t GROUP BY 1",
+        ];
+        let ran = emulated(
+            directory.path(),
+            &[&["--maxrows", "inf"], &arguments[..]].concat(),
+        );
+        assert!(
+            ran.out.contains(expected),
+            "{expected} in:\n{}\n{}",
+            ran.out,
+            ran.err
+        );
+    };
+    for (way, name) in [
+        ("staged", "staged copy"),
+        ("pageable", "pageable copy"),
+        ("zero_copy", "pinned copy"),
+    ] {
+        store(directory.path());
+        let stored = std::fs::read_to_string(path(directory.path())).expect("stored");
+        let (none, some) = (format!("\"{way}\": null"), format!("\"{way}\": 99000000000.0"));
+        assert!(stored.contains(&none), "{stored}");
+        std::fs::write(path(directory.path()), stored.replace(&none, &some)).expect("written");
+        explain(&format!("transfer method {name}"));
+    }
 }

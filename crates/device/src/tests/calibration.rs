@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::{Calibration, CalibrationRefusal, Device, DeviceOptions, EmulatorOptions, GroupingRates};
+use crate::{
+    Calibration, CalibrationRefusal, Device, DeviceOptions, EmulatorOptions, GroupingRates, LinkRates,
+};
 
 fn device(folder: &tempfile::TempDir) -> Device {
     let options = DeviceOptions {
@@ -36,6 +38,7 @@ fn calibration() -> Calibration {
             global_atomics_per_second: 104_442_400_001.0,
             global_atomics_on_one_address: 1.365e9,
         },
+        link: LinkRates::default(),
     }
 }
 

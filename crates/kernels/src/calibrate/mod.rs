@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use galatea_device::{
-    Calibration, Device, DeviceBuffer, DeviceError, HostMemory, HostView, In, Out, Result, Stream,
+    Calibration, Device, DeviceBuffer, DeviceError, HostMemory, HostView, In, LinkRates, Out, Result, Stream,
 };
 
 pub use self::grouping::{GroupingProbes, ReadRate};
@@ -77,6 +77,8 @@ pub fn measure(device: &Device) -> Result<Calibration> {
         launch_nanoseconds,
         round_trip_nanoseconds,
         grouping: probes.rates()?,
+        // Measured above this crate, where the ways are.
+        link: LinkRates::default(),
     })
 }
 

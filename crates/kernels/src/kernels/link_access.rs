@@ -3,6 +3,7 @@
 use galatea_device::{DeviceBuffer, DevicePointer, Geometry, Result, Stream, kernel_arguments};
 
 use super::BLOCK;
+use crate::flow::mix64;
 use crate::kernel::resident_kernel;
 
 kernel_arguments! {
@@ -77,9 +78,6 @@ impl LinkAccess {
     /// The value that a writing launch stores in a word.
     #[must_use]
     pub fn written(seed: u64, word: u64) -> u32 {
-        let x = seed ^ word;
-        let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) as u32
+        mix64(seed ^ word) as u32
     }
 }

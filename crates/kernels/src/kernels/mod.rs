@@ -21,6 +21,8 @@ mod kmeans_masses;
 mod kmeans_pass;
 mod kmeans_update;
 mod link_access;
+mod link_chase;
+mod link_select;
 mod list_rows;
 mod match_lanes;
 mod nothing;
@@ -59,6 +61,8 @@ pub use kmeans_masses::{KmeansMasses, KmeansMassesArguments, MassSum};
 pub use kmeans_pass::{KmeansPass, KmeansPassArguments, PassMemory};
 pub use kmeans_update::{KmeansState, KmeansUpdate, KmeansUpdateArguments, UpdateRule};
 pub use link_access::{LinkAccess, LinkAccessArguments, Pieces};
+pub use link_chase::{LinkChase, LinkChaseArguments};
+pub use link_select::{LinkSelect, LinkSelectArguments, Selection};
 pub use list_rows::{ListRows, ListRowsArguments};
 pub use match_lanes::{MatchLanes, MatchLanesArguments};
 pub use nothing::{Nothing, NothingArguments};
@@ -106,6 +110,8 @@ pub const KERNELS: &[KernelEntry] = &[
     KmeansPass::ENTRY,
     KmeansUpdate::ENTRY,
     LinkAccess::ENTRY,
+    LinkChase::ENTRY,
+    LinkSelect::ENTRY,
     ListRows::ENTRY,
     MatchLanes::ENTRY,
     Nothing::ENTRY,

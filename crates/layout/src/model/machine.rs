@@ -113,4 +113,14 @@ impl Machine {
             .min(self.blocks)
             .min(u32::try_from(by_memory).unwrap_or(u32::MAX))
     }
+
+    /// Bytes per second that device memory gives where the blocks of a multiprocessor, each with so many
+    /// bytes of shared memory, have asked for `asked` bytes at once. What was asked for waits in the cache,
+    /// and leaves it piece by piece.
+    #[must_use]
+    pub fn read_rate(&self, asked: f64, blocks: u32, shared_bytes: u64) -> f64 {
+        let cache = self.cache_bytes(u64::from(blocks) * (shared_bytes + self.shared_bytes_reserved));
+        let asked = asked.min(cache as f64 * 4.0 / 3.0);
+        self.memory_bytes_per_second * (1.0 - (-asked / self.memory_bytes_in_flight).exp())
+    }
 }

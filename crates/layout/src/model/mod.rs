@@ -168,6 +168,14 @@ pub struct Launch {
     pub shared_bytes: u64,
 }
 
+/// Conflicts of the lanes of a warp that add to replicated accumulators: a group's copies begin `stride`
+/// words after those of the group before, and lane *l* adds to copy *l* mod `copies`.
+#[must_use]
+pub fn replicated_conflicts(groups: &[u32], copies: u32, stride: u32) -> Conflicts {
+    let word = |group, lane: usize| group * stride + lane as u32 % copies;
+    Analyser::default().groups(groups, &Tiles::paper(), word)
+}
+
 /// Predicts every layout. Of the replicated ones only the cheapest number of copies that fits is listed.
 #[must_use]
 pub fn predict(aggregation: &GroupedAggregation<'_>, launch: &Launch, machine: &Machine) -> Choice {
@@ -277,7 +285,7 @@ impl<'a> Model<'a> {
                 atomics(found.mean_read_rounds(), found.mean_write_rounds())
             }
             AccumulatorLayout::Replicated { copies, stride } => {
-                let found = self.conflicts(|group, lane| group * stride + lane as u32 % copies);
+                let found = replicated_conflicts(&self.rows, copies, stride);
                 atomics(found.mean_read_rounds(), found.mean_write_rounds())
             }
             AccumulatorLayout::PerThread => accumulators.rounds(2.0, 2.0, 4.0),
@@ -326,12 +334,8 @@ impl<'a> Model<'a> {
             _ => 0.0,
         };
         let row_bytes = aggregation.row_bytes + extra;
-        let cache = machine.cache_bytes(u64::from(blocks) * (shared_bytes + machine.shared_bytes_reserved));
-        // Requested data waits in the cache, and leaves it piece by piece.
-        let room = cache as f64 * 4.0 / 3.0;
-        let asked = (f64::from(warps * WIDEST * launch.rows_per_thread) * row_bytes).min(room);
-        let share = 1.0 - (-asked / machine.memory_bytes_in_flight).exp();
-        let memory_rate = machine.memory_bytes_per_second * share;
+        let asked = f64::from(warps * WIDEST * launch.rows_per_thread) * row_bytes;
+        let memory_rate = machine.read_rate(asked, blocks, shared_bytes);
         let memory_seconds = if row_bytes > 0.0 {
             aggregation.rows as f64 * row_bytes / memory_rate
         } else {

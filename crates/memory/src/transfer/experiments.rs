@@ -1,11 +1,14 @@
-//! The experiments of the thesis' chapter 3 by name: rates, chunks, threads, and pieces.
+//! The experiments of the thesis' chapter 3 by name: rates, chunks, threads, pieces, selectivity and latency.
 
 use galatea_device::Device;
 
-use super::{Access, Method, Rate, Result, TransferOptions, by_piece, rate, rates};
+use super::{
+    Access, Capabilities, Method, Rate, Result, TransferOptions, by_piece, by_selectivity, latency, rate,
+    rates,
+};
 
 /// Names of the experiments, in the order in which they run.
-pub const EXPERIMENTS: [&str; 4] = ["rates", "chunks", "threads", "pieces"];
+pub const EXPERIMENTS: [&str; 6] = ["rates", "chunks", "threads", "pieces", "selectivity", "latency"];
 
 /// The extent of measurements.
 #[derive(Debug, Clone)]
@@ -45,21 +48,26 @@ pub struct Measured {
     pub threads: usize,
     /// Bytes by which pieces were off their alignment.
     pub shift: u64,
+    /// Part of the rows that were selected, and how, where some were.
+    pub selected: Option<(f64, &'static str)>,
+    /// Unit of the values: GB/s, or ns of a load.
+    pub unit: &'static str,
 }
 
 impl Measured {
     /// Names of the fields of [`Measured::csv`].
-    pub const HEADER: &'static str =
-        "experiment,method,access,piece_bytes,random,shift,threads,median_gb_s,least,greatest,runs";
+    pub const HEADER: &'static str = "experiment,method,access,piece_bytes,random,shift,threads,selected,by,unit,median,least,greatest,runs";
 
-    /// The row as comma-separated values; rates in GB/s.
+    /// The row as comma-separated values.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut values = self.rate.values.clone();
         values.sort_by(f64::total_cmp);
-        let at = |place: usize| values.get(place).map_or(f64::NAN, |rate| rate / 1e9);
+        let scale = if self.unit == GB_S { 1e9 } else { 1.0 };
+        let at = |place: usize| values.get(place).map_or(f64::NAN, |value| value / scale);
+        let (selected, by) = self.selected.unwrap_or((1.0, "all"));
         format!(
-            "{},{},{:?},{},{},{},{},{:.4},{:.4},{:.4},{}",
+            "{},{},{:?},{},{},{},{},{selected},{by},{},{:.4},{:.4},{:.4},{}",
             self.experiment,
             self.rate.method,
             self.rate.access,
@@ -67,6 +75,7 @@ impl Measured {
             self.rate.random,
             self.shift,
             self.threads,
+            self.unit,
             at(values.len() / 2),
             at(0),
             at(values.len().saturating_sub(1)),
@@ -85,6 +94,8 @@ pub fn run(device: &Device, name: &str, scale: &Scale, out: &mut dyn FnMut(Measu
         "chunks" => chunks(device, scale, out),
         "threads" => threads(device, scale, out),
         "pieces" => pieces(device, scale, out),
+        "selectivity" => selectivity(device, scale, out),
+        "latency" => latencies(device, scale, out),
         _ => Ok(()),
     }
 }
@@ -95,7 +106,68 @@ fn row(experiment: &'static str, rate: Rate, threads: usize) -> Measured {
         rate,
         threads,
         shift: 0,
+        selected: None,
+        unit: GB_S,
     }
+}
+
+const GB_S: &str = "GB/s";
+
+/// Query 6 by the part of the rows that it selects, by branches and predicated.
+fn selectivity(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let capabilities = Capabilities::probe(device);
+    // A chunk has three columns of whole vectors.
+    let options = TransferOptions {
+        chunk_bytes: scale.options().chunk_bytes / 192 * 192,
+        ..scale.options()
+    };
+    for method in [
+        Method::Pinned,
+        Method::ZeroCopy,
+        Method::UnifiedPrefetch,
+        Method::UnifiedMigration,
+    ] {
+        if capabilities.has(method).is_err() {
+            continue;
+        }
+        for selected in [0.0, 0.0001, 0.001, 0.01, 0.03, 0.1, 0.3, 1.0] {
+            for (by, predicated) in [("branch", false), ("predicate", true)] {
+                let what = (selected, predicated);
+                let rate = by_selectivity(device, method, scale.bytes, &options, what, scale.runs)?;
+                out(Measured {
+                    selected: Some((selected, by)),
+                    ..row("selectivity", rate, 0)
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds of a load over each way that is pulled, beside the device's own memory.
+fn latencies(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Result<()> {
+    let capabilities = Capabilities::probe(device);
+    let bytes = scale.bytes.min(256 << 20);
+    let steps = (bytes as u64 / 128).min(20_000);
+    for method in [None, Some(Method::ZeroCopy), Some(Method::UnifiedMigration)] {
+        if method.is_some_and(|method| capabilities.has(method).is_err()) {
+            continue;
+        }
+        let values = latency(device, method, bytes, steps, scale.runs)?;
+        let rate = Rate {
+            // The device's memory is what a pushed copy leaves to be read.
+            method: method.unwrap_or(Method::Pinned),
+            access: Access::Read,
+            piece: 128,
+            random: true,
+            values,
+        };
+        out(Measured {
+            unit: "ns",
+            ..row("latency", rate, 0)
+        });
+    }
+    Ok(())
 }
 
 /// Every way that the device has, for reads and writes.
@@ -117,7 +189,7 @@ fn chunks(device: &Device, scale: &Scale, out: &mut dyn FnMut(Measured)) -> Resu
         Method::UnifiedPrefetch,
     ];
     for method in pushes {
-        if super::Capabilities::probe(device).has(method).is_err() {
+        if Capabilities::probe(device).has(method).is_err() {
             continue;
         }
         let mut chunk = 64 << 10;

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use galatea_device::{Device, DeviceBuffer, Stream};
-use galatea_kernels::{LinkAccess, Pieces};
+use galatea_device::{Device, DeviceBuffer, LinkRates, Stream};
+use galatea_kernels::{LinkAccess, LinkChase, LinkSelect, Pieces, Selection};
 
 use super::{Capabilities, Method, Result, Transfer, TransferOptions, open};
 
@@ -165,6 +165,27 @@ pub fn rates(device: &Device, bytes: usize, options: &TransferOptions, runs: usi
     Ok(rates)
 }
 
+/// The rates at which kernels read by each way that the device has, for its calibration.
+///
+/// # Errors
+/// The device's.
+pub fn link_rates(device: &Device, bytes: usize) -> Result<LinkRates> {
+    let capabilities = Capabilities::probe(device);
+    let options = TransferOptions {
+        chunk_bytes: TransferOptions::default().chunk_bytes.min(bytes),
+        ..TransferOptions::default()
+    };
+    let mut rates = LinkRates::default();
+    for method in Method::ALL {
+        if capabilities.has(method).is_ok() {
+            let mut measured = rate(device, method, Access::Read, bytes, &options, 3)?.values;
+            measured.sort_by(f64::total_cmp);
+            *method.rate_in(&mut rates) = measured.get(measured.len() / 2).copied();
+        }
+    }
+    Ok(rates)
+}
+
 /// The rate of pieces of some bytes that warps read or write in place, one after another or at random places:
 /// for the ways that are pulled, granularity and alignment.
 ///
@@ -220,4 +241,157 @@ pub fn by_piece(
         random,
         values,
     })
+}
+
+/// The rate at which rows are selected as by TPC-H's query 6: `bytes` of three columns of 32-bit values, of
+/// which a part of the rows, from 0 to 1, is selected by the first. Bytes of all three columns count.
+///
+/// # Errors
+/// As [`rate`].
+///
+/// # Panics
+/// Where the sum over the selected rows is wrong.
+pub fn by_selectivity(
+    device: &Device,
+    method: Method,
+    bytes: usize,
+    options: &TransferOptions,
+    (selectivity, predicated): (f64, bool),
+    runs: usize,
+) -> Result<Rate> {
+    let stream = device.stream()?;
+    let kernel = LinkSelect::new(device)?;
+    let mut sum = device.zeroed::<u64>(&stream, 1)?;
+    let mut transfer = open(device, method, bytes, options)?;
+    fill(transfer.host()?, 11);
+    let threshold = (selectivity * (1_u64 << 32) as f64) as u64;
+    let chunk = options.chunk_bytes;
+    // Each chunk has its own three columns.
+    let rows = |range: &std::ops::Range<usize>| range.len() / 12;
+    let ranges: Vec<_> = (0..bytes)
+        .step_by(chunk)
+        .map(|first| first..(first + chunk).min(bytes))
+        .collect();
+    let words: &[u32] = bytemuck::cast_slice(transfer.host()?);
+    let of_chunk = |range: &std::ops::Range<usize>| {
+        let rows = rows(range);
+        let columns = &words[range.start / 4..][..3 * rows];
+        let (keys, values) = columns.split_at(rows);
+        let (left, right) = values.split_at(rows);
+        let selected = keys.iter().zip(left.iter().zip(right));
+        let selected = selected.filter(|(key, _)| u64::from(**key) < threshold);
+        selected.fold(0_u64, |sum, (_, (left, right))| {
+            sum.wrapping_add(u64::from(*left).wrapping_mul(u64::from(*right)))
+        })
+    };
+    let expected = ranges.iter().map(of_chunk).fold(0_u64, u64::wrapping_add);
+    let mut values = Vec::new();
+    for run in 0..=runs {
+        stream.fill(&mut sum, 0)?;
+        stream.synchronize()?;
+        let start = Instant::now();
+        for range in &ranges {
+            let selection = Selection {
+                address: transfer.bring(&stream, range.clone())?,
+                rows: rows(range) as u64,
+                threshold,
+                predicated,
+            };
+            kernel.launch(&stream, selection, &mut sum)?;
+        }
+        stream.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
+        assert_eq!(
+            stream.read(&sum, ..)?,
+            [expected],
+            "{method}, {selectivity} selected"
+        );
+        if run > 0 {
+            values.push(bytes as f64 / seconds);
+        }
+    }
+    Ok(Rate {
+        method,
+        access: Access::Read,
+        piece: chunk as u64,
+        random: false,
+        values,
+    })
+}
+
+/// Nanoseconds of a load that waits for the last: a thread follows a chain through all places of `bytes`
+/// bytes, 128 bytes apart, in random order. For the ways that are pulled, and for memory of the device
+/// (`None`).
+///
+/// # Errors
+/// As [`rate`].
+///
+/// # Panics
+/// Where the chain led to another place.
+pub fn latency(
+    device: &Device,
+    method: Option<Method>,
+    bytes: usize,
+    steps: u64,
+    runs: usize,
+) -> Result<Vec<f64>> {
+    const STRIDE: usize = 32;
+    let places = bytes / (4 * STRIDE);
+    let next = cycle(places);
+    let mut chain = vec![0_u32; places * STRIDE];
+    for (place, next) in next.iter().enumerate() {
+        chain[place * STRIDE] = *next;
+    }
+    let expected = (0..steps).fold(0, |place, _| next[place as usize]);
+    let stream = device.stream()?;
+    let kernel = LinkChase::new(device)?;
+    let mut last = device.zeroed::<u64>(&stream, 1)?;
+    let own = device.upload(&stream, &chain)?;
+    let options = TransferOptions {
+        chunk_bytes: bytes,
+        ..TransferOptions::default()
+    };
+    let mut transfer = method
+        .map(|method| open(device, method, bytes, &options))
+        .transpose()?;
+    let mut values = Vec::new();
+    for run in 0..=runs {
+        let address = match &mut transfer {
+            None => own.address(),
+            Some(transfer) => {
+                // The host's again: pages that migrate are where they began.
+                let memory: &mut [u32] = bytemuck::cast_slice_mut(transfer.host()?);
+                memory[..chain.len()].copy_from_slice(&chain);
+                transfer.bring(&stream, 0..bytes)?
+            }
+        };
+        stream.synchronize()?;
+        let start = stream.record()?;
+        kernel.launch(&stream, address, STRIDE as u64, steps, &mut last)?;
+        let end = stream.record()?;
+        stream.synchronize()?;
+        assert_eq!(
+            stream.read(&last, ..)?,
+            [u64::from(expected)],
+            "the end of the chain"
+        );
+        if run > 0 {
+            values.push(end.elapsed_since(&start)?.as_secs_f64() * 1e9 / steps as f64);
+        }
+    }
+    own.used_by(&stream)?;
+    Ok(values)
+}
+
+/// A random cycle through places: of each, the next (Sattolo's shuffle).
+fn cycle(places: usize) -> Vec<u32> {
+    let mut next: Vec<u32> = (0..places as u32).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for place in (1..places).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        next.swap(place, (state % place as u64) as usize);
+    }
+    next
 }

@@ -31,10 +31,10 @@ mod unified;
 
 use std::ops::Range;
 
-use galatea_device::{Device, DeviceError, Stream};
+use galatea_device::{Device, DeviceError, LinkRates, Stream};
 
 pub use experiments::{EXPERIMENTS, Measured, Scale, run};
-pub use measure::{Access, Rate, by_piece, rate, rates};
+pub use measure::{Access, Rate, by_piece, by_selectivity, latency, link_rates, rate, rates};
 pub use probe::{Absent, Capabilities};
 
 /// A way across the link.
@@ -88,6 +88,33 @@ impl Method {
             Self::ZeroCopy => "zero-copy",
             Self::Coherence => "coherence",
         }
+    }
+
+    /// Its rate among those of a calibration.
+    pub(crate) fn rate_in(self, rates: &mut LinkRates) -> &mut Option<f64> {
+        match self {
+            Self::Pageable => &mut rates.pageable,
+            Self::Staged => &mut rates.staged,
+            Self::DynamicPinning => &mut rates.dynamic_pinning,
+            Self::Pinned => &mut rates.pinned,
+            Self::PinnedPieces => &mut rates.pinned_pieces,
+            Self::UnifiedPrefetch => &mut rates.unified_prefetch,
+            Self::UnifiedMigration => &mut rates.unified_migration,
+            Self::ZeroCopy => &mut rates.zero_copy,
+            Self::Coherence => &mut rates.coherence,
+        }
+    }
+
+    /// The fastest of some ways, by a calibration; the first of them where it does not say, or they are
+    /// alike.
+    #[must_use]
+    pub fn fastest(among: &[Self], mut rates: LinkRates) -> Option<Self> {
+        let mut rated = among
+            .iter()
+            .map(|way| (*way, way.rate_in(&mut rates).unwrap_or(0.0)));
+        let first = rated.next()?;
+        let best = rated.fold(first, |best, way| if way.1 > best.1 { way } else { best });
+        Some(best.0)
     }
 
     /// Whether the host moves a range before a kernel uses it, rather than the kernel by using it.

@@ -3,7 +3,8 @@
 use galatea_device::{Device, DeviceOptions, EmulatorOptions};
 use galatea_kernels::{LinkAccess, Pieces};
 use galatea_memory::transfer::{
-    Access, Capabilities, Method, TransferError, TransferOptions, by_piece, open, rates,
+    Access, Capabilities, Method, TransferError, TransferOptions, by_piece, by_selectivity, latency, open,
+    rates,
 };
 
 fn emulated(seed: u64) -> Device {
@@ -222,5 +223,39 @@ fn measurements_check_what_they_move() {
             let rate = by_piece(&device, method, Access::Read, 1 << 20, (piece, shift, random), 2).unwrap();
             assert_eq!((rate.piece, rate.values.len()), (piece, 2));
         }
+    }
+}
+
+/// Rows selected over every way, by branches and predicated: the sums are compared with the host's.
+#[test]
+fn rows_are_selected_over_every_way() {
+    let device = emulated(12);
+    let options = TransferOptions {
+        chunk_bytes: 192 << 8,
+        ..options()
+    };
+    for method in PRESENT {
+        for selected in [0.0, 0.01, 0.5, 1.0] {
+            for predicated in [false, true] {
+                // Whole chunks and part of one.
+                let bytes = 3 * (192 << 8) + 12 * 37;
+                let rate =
+                    by_selectivity(&device, method, bytes, &options, (selected, predicated), 1).unwrap();
+                assert_eq!((rate.method, rate.values.len()), (method, 1));
+            }
+        }
+    }
+}
+
+/// A chain that waits for each load leads to the right place, in the host's memory and in the device's.
+#[test]
+fn latencies_are_of_chains_that_lead_somewhere() {
+    let device = emulated(13);
+    for method in [None, Some(Method::ZeroCopy), Some(Method::UnifiedMigration)] {
+        let values = latency(&device, method, 64 << 10, 700, 2).unwrap();
+        assert!(
+            values.len() == 2 && values.iter().all(|value| *value > 0.0),
+            "{method:?}: {values:?}"
+        );
     }
 }
